@@ -1,0 +1,55 @@
+# Every target does the set-up that it needs by itself.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+BIN := .venv/bin
+SOURCES := selat planner master site_agent tests benchmarks scripts/check_sizes.py
+
+.PHONY: help setup demo test unit integration e2e check format proto bench lock clean
+
+help:  ## list all targets
+	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup:  ## virtual environment, pinned packages and Java; other targets do this by themselves
+	@scripts/setup
+
+demo: setup  ## four airports' worth of sites, real flights, five queries, proof; three minutes at most
+	@$(BIN)/selat demo
+
+test: unit integration e2e  ## all tests
+
+unit: setup  ## tests of single parts: no Spark, no network
+	$(BIN)/python -m pytest tests/unit
+
+integration: setup  ## tests of parts together: real gRPC, real Spark
+	$(BIN)/python -m pytest tests/integration
+
+e2e: setup  ## tests of the whole: real processes, results compared with DuckDB, kill -9
+	$(BIN)/python -m pytest tests/e2e
+
+check: setup  ## format, lint, types, import contracts, stubs in sync, sizes
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/generate_stubs --check
+	$(BIN)/python scripts/check_sizes.py
+
+format: setup  ## format all code and fix what can be fixed
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+proto: setup  ## generate selat/v1 from proto/
+	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/generate_stubs
+
+bench: setup  ## run all benchmarks
+	@for file in benchmarks/[a-z]*.py; do \
+	  name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; \
+	done
+
+lock:  ## write the lock files anew from pyproject.toml (needs uv)
+	@scripts/lock
+
+clean:  ## remove the virtual environment, caches and what `selat dev` keeps here
+	rm -rf .venv .selat .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,170 @@
+"""What each site is to run, computed whole from the live queries: level-triggered, to be computed again at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from master.errors import MasterError
+from master.model import QueryRecord, task_id
+from planner.catalog import Catalog, Relation
+from planner.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelInput:
+    channel: str
+    site: str
+    """The site that produces it."""
+    view: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One stage at one site."""
+
+    task_id: str
+    query_id: str
+    stage_id: str
+    kind: StageKind
+    sql: str
+    relation: Relation | None = None
+    """What to read; its only binding is the task's site."""
+    read_columns: tuple[str, ...] = ()
+    inputs: tuple[ChannelInput, ...] = ()
+    merge: Merge | None = None
+    consumers: tuple[str, ...] = ()
+    """Sites whose routers read the output, in order of name."""
+    epoch_interval: timedelta = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSpec:
+    """Channels that the site keeps for clients."""
+
+    query_id: str
+    inputs: tuple[ChannelInput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Everything one site has to do."""
+
+    tasks: tuple[TaskSpec, ...] = ()
+    results: tuple[ResultSpec, ...] = ()
+    site_addresses: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentInput:
+    """The snapshot that assignments follow from."""
+
+    queries: Sequence[QueryRecord]
+    catalog: Catalog
+    sites: Iterable[str]
+    site_addresses: Mapping[str, str]
+    now: datetime
+
+
+def build_assignments(
+    snapshot: AssignmentInput, *, epoch_interval: timedelta, results_retention: timedelta
+) -> dict[str, Assignment]:
+    """Every site's assignment; equal snapshots give equal ones.
+
+    Raises:
+        MasterError: a live query reads a relation that the catalog does not have.
+    """
+    tasks: dict[str, list[TaskSpec]] = {}
+    results: dict[str, list[ResultSpec]] = {}
+    for query in sorted(snapshot.queries, key=lambda q: q.id):
+        if query.state.live:
+            for site, task in _tasks_of(query, snapshot.catalog):
+                tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
+        if keeps_results(query, now=snapshot.now, retention=results_retention):
+            results.setdefault(query.plan.gateway, []).append(_results_of(query))
+    addresses = dict(sorted(snapshot.site_addresses.items()))
+    return {
+        site: Assignment(tuple(tasks.get(site, ())), tuple(results.get(site, ())), addresses)
+        for site in sorted(snapshot.sites)
+    }
+
+
+def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) -> bool:
+    """Whether the gateway is to keep the query's results now."""
+    return query.ended_at is None or now < query.ended_at + retention
+
+
+def result_channels(query: QueryRecord) -> tuple[str, ...]:
+    return tuple(item.channel for item in _results_of(query).inputs)
+
+
+def task_sites(plan: PhysicalPlan) -> frozenset[str]:
+    """Sites that run a task of the plan or keep its results."""
+    return frozenset(site for stage in plan.stages for site in stage.sites) | {plan.gateway}
+
+
+def _tasks_of(query: QueryRecord, catalog: Catalog) -> Iterable[tuple[str, TaskSpec]]:
+    for stage in query.plan.stages:
+        for site in stage.sites:
+            yield (
+                site,
+                TaskSpec(
+                    task_id=task_id(query.id, stage.id, site),
+                    query_id=query.id,
+                    stage_id=stage.id,
+                    kind=stage.kind,
+                    sql=stage.sql,
+                    relation=_bound_at(stage, catalog, site=site, query_id=query.id),
+                    read_columns=stage.read_columns,
+                    inputs=_inputs(query, stage, site=site),
+                    merge=stage.merge,
+                    consumers=_consumers(query.plan, stage, site=site),
+                ),
+            )
+
+
+def _bound_at(stage: Stage, catalog: Catalog, *, site: str, query_id: str) -> Relation | None:
+    if stage.relation is None:
+        return None
+    relation = catalog.find(stage.relation)
+    if relation is None or site not in relation.sites:
+        raise MasterError(
+            f"query {query_id} reads {stage.relation} at {site}, which the catalog does not have",
+            ids={"query": query_id, "relation": stage.relation, "site": site},
+        )
+    return replace(relation, bindings=tuple(b for b in relation.bindings if b.site == site))
+
+
+def _inputs(query: QueryRecord, stage: Stage, *, site: str) -> tuple[ChannelInput, ...]:
+    return tuple(
+        ChannelInput(channel=task_id(query.id, item.stage, producer), site=producer, view=item.view)
+        for item in stage.inputs
+        for producer in _producers(query.plan, item, site=site)
+    )
+
+
+def _producers(plan: PhysicalPlan, item: StageInput, *, site: str) -> tuple[str, ...]:
+    """Sites whose tasks of the input's stage a task at that site reads."""
+    sites = plan.stage(item.stage).sites
+    return tuple(s for s in sites if s == site) if item.same_site else sites
+
+
+def _consumers(plan: PhysicalPlan, stage: Stage, *, site: str) -> tuple[str, ...]:
+    readers = {
+        reader_site
+        for reader in plan.stages
+        for item in reader.inputs
+        if item.stage == stage.id
+        for reader_site in reader.sites
+        if site in _producers(plan, item, site=reader_site)
+    }
+    if stage.id == plan.result_stage:
+        readers.add(plan.gateway)
+    return tuple(sorted(readers))
+
+
+def _results_of(query: QueryRecord) -> ResultSpec:
+    stage = query.plan.stage(query.plan.result_stage)
+    inputs = tuple(ChannelInput(channel=task_id(query.id, stage.id, site), site=site) for site in stage.sites)
+    return ResultSpec(query_id=query.id, inputs=inputs)

@@ -1,0 +1,1 @@
+"""Between messages and our values. Messages go no further than here and `services`."""

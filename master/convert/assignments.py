@@ -1,0 +1,101 @@
+"""What sites are told to do."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from master.assignments import Assignment, ChannelInput, ResultSpec, TaskSpec
+from master.board import VersionedAssignment
+from master.convert.relations import relation_from_proto, relation_to_proto
+from master.times import duration_us
+from planner.plan import Merge, StageKind
+from selat.v1 import site_pb2
+
+_STAGE_KINDS = {
+    StageKind.SOURCE: site_pb2.STAGE_KIND_SOURCE,
+    StageKind.TABLE: site_pb2.STAGE_KIND_TABLE,
+    StageKind.MERGE: site_pb2.STAGE_KIND_MERGE,
+}
+_STAGE_KINDS_BACK = {wire: kind for kind, wire in _STAGE_KINDS.items()}
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def assignment_to_proto(current: VersionedAssignment, *, cluster_id: str) -> site_pb2.Assignment:
+    assignment = current.assignment
+    return site_pb2.Assignment(
+        cluster_id=cluster_id,
+        version=current.version,
+        tasks=[_task_to_proto(t) for t in assignment.tasks],
+        results=[
+            site_pb2.ResultSpec(query_id=r.query_id, inputs=[_input_to_proto(i) for i in r.inputs])
+            for r in assignment.results
+        ],
+        site_addresses=assignment.site_addresses,
+    )
+
+
+def assignment_from_proto(message: site_pb2.Assignment) -> VersionedAssignment:
+    """The reverse, for agents' stand-ins in tests and tools. Raises KeyError for a stage kind that is not said."""
+    assignment = Assignment(
+        tasks=tuple(_task_from_proto(t) for t in message.tasks),
+        results=tuple(
+            ResultSpec(query_id=r.query_id, inputs=tuple(_input_from_proto(i) for i in r.inputs))
+            for r in message.results
+        ),
+        site_addresses=dict(message.site_addresses),
+    )
+    return VersionedAssignment(message.version, assignment)
+
+
+def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
+    return site_pb2.TaskSpec(
+        task_id=task.task_id,
+        query_id=task.query_id,
+        stage_id=task.stage_id,
+        kind=_STAGE_KINDS[task.kind],
+        sql=task.sql,
+        relation=relation_to_proto(task.relation) if task.relation else None,
+        read_columns=task.read_columns,
+        inputs=[_input_to_proto(i) for i in task.inputs],
+        merge=_merge_to_proto(task.merge) if task.merge else None,
+        consumers=task.consumers,
+        epoch_interval_ms=task.epoch_interval // _MILLISECOND,
+    )
+
+
+def _task_from_proto(message: site_pb2.TaskSpec) -> TaskSpec:
+    return TaskSpec(
+        task_id=message.task_id,
+        query_id=message.query_id,
+        stage_id=message.stage_id,
+        kind=_STAGE_KINDS_BACK[message.kind],
+        sql=message.sql,
+        relation=relation_from_proto(message.relation) if message.HasField("relation") else None,
+        read_columns=tuple(message.read_columns),
+        inputs=tuple(_input_from_proto(i) for i in message.inputs),
+        merge=_merge_from_proto(message.merge) if message.HasField("merge") else None,
+        consumers=tuple(message.consumers),
+        epoch_interval=message.epoch_interval_ms * _MILLISECOND,
+    )
+
+
+def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
+    return site_pb2.ChannelInput(channel=item.channel, site=item.site, view=item.view)
+
+
+def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
+    return ChannelInput(channel=message.channel, site=message.site, view=message.view)
+
+
+def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
+    return site_pb2.MergeSpec(
+        window_column=merge.window_column, window_us=duration_us(merge.window), combine_sql=merge.combine_sql
+    )
+
+
+def _merge_from_proto(message: site_pb2.MergeSpec) -> Merge:
+    return Merge(
+        window_column=message.window_column,
+        window=timedelta(microseconds=message.window_us),
+        combine_sql=message.combine_sql,
+    )

@@ -1,0 +1,81 @@
+"""Queries and results, as clients see them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from master.convert.relations import column_to_proto
+from master.convert.reports import link_to_proto, task_status_to_proto
+from master.model import QueryState
+from master.outcomes import Done, Explained, Outcome, Rows
+from master.results.fetch import FetchedEpoch
+from master.times import to_us
+from master.views import QueryView
+from selat.v1 import query_pb2
+
+_STATES = {
+    QueryState.DEPLOYING: query_pb2.QUERY_STATE_DEPLOYING,
+    QueryState.RUNNING: query_pb2.QUERY_STATE_RUNNING,
+    QueryState.CANCELLING: query_pb2.QUERY_STATE_CANCELLING,
+    QueryState.CANCELLED: query_pb2.QUERY_STATE_CANCELLED,
+    QueryState.FINISHED: query_pb2.QUERY_STATE_FINISHED,
+    QueryState.FAILED: query_pb2.QUERY_STATE_FAILED,
+}
+
+
+def query_to_proto(view: QueryView) -> query_pb2.Query:
+    record, totals = view.record, view.totals
+    return query_pb2.Query(
+        id=record.id,
+        name=record.name,
+        sql=record.sql,
+        state=_STATES[record.state],
+        reason=view.reason,
+        submitted_at_us=to_us(record.submitted_at),
+        started_at_us=_instant_us(record.started_at),
+        ended_at_us=_instant_us(record.ended_at),
+        columns=[column_to_proto(c) for c in record.plan.columns],
+        gateway=record.plan.gateway,
+        tasks=[task_status_to_proto(t) for _, t in sorted(record.progress.tasks.items())],
+        links=[link_to_proto(link) for link in view.links],
+        rows_in=totals.rows_in,
+        rows_out=totals.rows_out,
+        rows_late=totals.rows_late,
+        watermark_us=totals.watermark_us,
+    )
+
+
+def outcome_to_proto(outcome: Outcome, *, line: int) -> query_pb2.ExecuteResponse:
+    if isinstance(outcome, QueryView):
+        return query_pb2.ExecuteResponse(line=line, query=query_to_proto(outcome))
+    if isinstance(outcome, Rows):
+        return query_pb2.ExecuteResponse(line=line, rows=_rows_to_proto(outcome))
+    if isinstance(outcome, Explained):
+        return query_pb2.ExecuteResponse(line=line, explanation=explanation_to_proto(outcome))
+    return query_pb2.ExecuteResponse(line=line, done=_done(outcome))
+
+
+def explanation_to_proto(explained: Explained) -> query_pb2.Explanation:
+    return query_pb2.Explanation(text=explained.text, json=explained.json)
+
+
+def epoch_to_proto(epoch: FetchedEpoch) -> query_pb2.FetchResultsResponse:
+    return query_pb2.FetchResultsResponse(
+        channel=epoch.channel,
+        epoch=epoch.epoch,
+        arrow_stream=epoch.arrow_stream,
+        rows=epoch.rows,
+        watermark_us=epoch.watermark_us,
+    )
+
+
+def _rows_to_proto(rows: Rows) -> query_pb2.RowSet:
+    return query_pb2.RowSet(columns=rows.columns, rows=[query_pb2.Row(values=row) for row in rows.rows])
+
+
+def _done(outcome: Done) -> str:
+    return outcome.text
+
+
+def _instant_us(instant: datetime | None) -> int | None:
+    return None if instant is None else to_us(instant)

@@ -1,0 +1,55 @@
+"""Relations."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from master.errors import InvalidRequestError
+from master.times import duration_us, from_us, to_us
+from planner.catalog import Binding, Column, Relation, RelationKind
+from selat.v1 import common_pb2
+
+_KINDS = {
+    RelationKind.STREAM: common_pb2.RELATION_KIND_STREAM,
+    RelationKind.TABLE: common_pb2.RELATION_KIND_TABLE,
+}
+_KINDS_BACK = {wire: kind for kind, wire in _KINDS.items()}
+
+
+def relation_to_proto(relation: Relation) -> common_pb2.Relation:
+    return common_pb2.Relation(
+        name=relation.name,
+        kind=_KINDS[relation.kind],
+        columns=[column_to_proto(c) for c in relation.columns],
+        event_time=relation.event_time or "",
+        watermark_delay_us=duration_us(relation.watermark_delay),
+        bindings=[common_pb2.Binding(site=b.site, options=b.options) for b in relation.bindings],
+        comment=relation.comment,
+        created_at_us=to_us(relation.created_at) if relation.created_at else 0,
+    )
+
+
+def relation_from_proto(message: common_pb2.Relation) -> Relation:
+    """Raises InvalidRequestError when the kind is not said."""
+    kind = kind_from_proto(message.kind)
+    if kind is None:
+        raise InvalidRequestError(f"{message.name!r} is neither stream nor table", hint="set Relation.kind")
+    return Relation(
+        name=message.name,
+        kind=kind,
+        columns=tuple(Column(c.name, c.type) for c in message.columns),
+        bindings=tuple(Binding(b.site, dict(b.options)) for b in message.bindings),
+        event_time=message.event_time or None,
+        watermark_delay=timedelta(microseconds=message.watermark_delay_us),
+        comment=message.comment,
+        created_at=from_us(message.created_at_us) if message.created_at_us else None,
+    )
+
+
+def kind_from_proto(kind: common_pb2.RelationKind.ValueType) -> RelationKind | None:
+    """None: not said."""
+    return _KINDS_BACK.get(kind)
+
+
+def column_to_proto(column: Column) -> common_pb2.Column:
+    return common_pb2.Column(name=column.name, type=column.type)

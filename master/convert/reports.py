@@ -1,0 +1,105 @@
+"""What sites say of themselves: registrations, heartbeats, and their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from master.errors import InvalidRequestError
+from master.model import ChannelUse, LinkUse, ResultStatus, SiteRecord, SiteReport, TaskState, TaskStatus
+from selat.v1 import common_pb2, site_pb2
+
+_TASK_STATES = {
+    TaskState.STARTING: site_pb2.TASK_STATE_STARTING,
+    TaskState.RUNNING: site_pb2.TASK_STATE_RUNNING,
+    TaskState.BACK_PRESSURED: site_pb2.TASK_STATE_BACK_PRESSURED,
+    TaskState.RETRYING: site_pb2.TASK_STATE_RETRYING,
+    TaskState.ENDED: site_pb2.TASK_STATE_ENDED,
+    TaskState.FAILED: site_pb2.TASK_STATE_FAILED,
+}
+_TASK_STATES_BACK = {wire: state for state, wire in _TASK_STATES.items()}
+
+# Fields that message and value share by name and type.
+_TASK_FIELDS = (
+    *("task_id", "query_id", "stage_id", "site", "reason", "next_epoch", "rows_in", "rows_out", "rows_late"),
+    *("bytes_out", "rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio", "lag_rows"),
+    *("state_bytes", "state_rows", "retained_bytes", "epochs"),
+)
+_USE_FIELDS = ("channel", "query_id", "from_site", "bytes", "epochs", "readers")
+_RESULT_FIELDS = ("query_id", "rows", "bytes", "complete")
+_LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
+
+
+def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
+    return site_pb2.TaskStatus(
+        **_shared(status, _TASK_FIELDS), state=_TASK_STATES[status.state], watermark_us=status.watermark_us
+    )
+
+
+def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
+    """A state that is not said counts as STARTING."""
+    return TaskStatus(
+        **_shared(message, _TASK_FIELDS),
+        state=_TASK_STATES_BACK.get(message.state, TaskState.STARTING),
+        watermark_us=_optional_watermark(message),
+    )
+
+
+def result_status_to_proto(status: ResultStatus) -> site_pb2.ResultStatus:
+    return site_pb2.ResultStatus(**_shared(status, _RESULT_FIELDS), watermark_us=status.watermark_us)
+
+
+def result_status_from_proto(message: site_pb2.ResultStatus) -> ResultStatus:
+    return ResultStatus(**_shared(message, _RESULT_FIELDS), watermark_us=_optional_watermark(message))
+
+
+def link_to_proto(link: LinkUse) -> common_pb2.LinkUse:
+    return common_pb2.LinkUse(**_shared(link, _LINK_FIELDS))
+
+
+def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
+    return site_pb2.ReportRequest(
+        site=report.site,
+        incarnation=report.incarnation,
+        assignment_version=report.assignment_version,
+        tasks=[task_status_to_proto(t) for t in report.tasks],
+        channels=[site_pb2.ChannelUse(**_shared(c, _USE_FIELDS)) for c in report.channels],
+        results=[result_status_to_proto(r) for r in report.results],
+        links=[link_to_proto(link) for link in report.links],
+        memory_bytes=report.memory_bytes,
+    )
+
+
+def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
+    return SiteReport(
+        site=message.site,
+        incarnation=message.incarnation,
+        assignment_version=message.assignment_version,
+        tasks=tuple(task_status_from_proto(t) for t in message.tasks),
+        channels=tuple(ChannelUse(**_shared(c, _USE_FIELDS)) for c in message.channels),
+        results=tuple(result_status_from_proto(r) for r in message.results),
+        links=tuple(LinkUse(**_shared(link, _LINK_FIELDS)) for link in message.links),
+        memory_bytes=message.memory_bytes,
+    )
+
+
+def registration_from_proto(message: site_pb2.RegisterRequest) -> SiteRecord:
+    """Raises InvalidRequestError when something is missing."""
+    missing = [name for name in ("site", "address", "incarnation") if not getattr(message, name)]
+    if missing:
+        raise InvalidRequestError(f"a registration needs {' and '.join(missing)}", ids={"site": message.site})
+    return SiteRecord(
+        name=message.site,
+        address=message.address,
+        incarnation=message.incarnation,
+        slots=message.slots,
+        version=message.version,
+    )
+
+
+def _shared(value: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
+
+
+def _optional_watermark(message: site_pb2.TaskStatus | site_pb2.ResultStatus) -> int | None:
+    return message.watermark_us if message.HasField("watermark_us") else None

@@ -1,0 +1,44 @@
+"""Sites, as clients see them."""
+
+from __future__ import annotations
+
+from master.convert.reports import link_to_proto, task_status_to_proto
+from master.model import SiteState
+from master.sites import SiteStatus
+from master.times import to_us
+from planner.topology import Link, Topology
+from selat.v1 import site_pb2
+
+_STATES = {
+    SiteState.EXPECTED: site_pb2.SITE_STATE_EXPECTED,
+    SiteState.ALIVE: site_pb2.SITE_STATE_ALIVE,
+    SiteState.UNREACHABLE: site_pb2.SITE_STATE_UNREACHABLE,
+}
+
+
+def site_to_proto(status: SiteStatus, topology: Topology) -> site_pb2.Site:
+    record, report = status.record, status.report
+    last_report = record.last_report_at if record else None
+    outgoing = [link for _, link in sorted(topology.links.items()) if link.source == status.name]
+    return site_pb2.Site(
+        name=status.name,
+        state=_STATES[status.state],
+        address=status.address,
+        slots=record.slots if record and record.slots else status.expected.slots,
+        version=record.version if record else "",
+        last_report_us=to_us(last_report) if last_report else None,
+        tasks=[task_status_to_proto(t) for t in report.tasks] if report else [],
+        links=[link_to_proto(link) for link in status.links],
+        memory_bytes=report.memory_bytes if report else 0,
+        gateway=status.name == topology.gateway,
+        outgoing=[_link_to_proto(link) for link in outgoing],
+    )
+
+
+def _link_to_proto(link: Link) -> site_pb2.Link:
+    return site_pb2.Link(
+        from_site=link.source,
+        to_site=link.target,
+        bandwidth_bytes_per_s=link.bandwidth_bytes_per_s,
+        latency_s=link.latency.total_seconds(),
+    )

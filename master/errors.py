@@ -1,0 +1,137 @@
+"""Errors of the master: one root, ids as attributes; docs/errors.md lists every code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from planner.errors import Position
+
+
+class MasterError(Exception):
+    """Root. `code` is the stable name listed in docs/errors.md; `hint` says what would be right."""
+
+    code = "MASTER_ERROR"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        ids: Mapping[str, str] | None = None,
+        position: Position | None = None,
+        found: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.ids = dict(ids or {})
+        self.position = position
+        self.found = found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.hint, self.ids, self.position, self.found))
+
+
+def _rebuild(*parts: object) -> MasterError:
+    kind, message, hint, ids, position, found = parts
+    return kind(message, hint=hint, ids=ids, position=position, found=found)  # type: ignore[operator, no-any-return]
+
+
+class InvalidRequestError(MasterError):
+    """A request lacks something or contradicts itself."""
+
+    code = "INVALID_REQUEST"
+
+
+class StatementTooLongError(MasterError):
+    """The submitted text is longer than the limit."""
+
+    code = "STATEMENT_TOO_LONG"
+
+
+class RelationExistsError(MasterError):
+    """Streams and tables share one namespace, and the name is taken."""
+
+    code = "RELATION_EXISTS"
+
+
+class RelationInUseError(MasterError):
+    """A live query reads the relation."""
+
+    code = "RELATION_IN_USE"
+
+
+class CatalogChangedError(MasterError):
+    """The relations of a query changed, again and again, while the query was being checked."""
+
+    code = "CATALOG_CHANGED"
+
+
+class UnknownQueryError(MasterError):
+    code = "UNKNOWN_QUERY"
+
+
+class AmbiguousQueryError(MasterError):
+    """A prefix that several query ids share."""
+
+    code = "AMBIGUOUS_QUERY"
+
+
+class QueryNameTakenError(MasterError):
+    """A live query has the name."""
+
+    code = "QUERY_NAME_TAKEN"
+
+
+class QueryOverError(MasterError):
+    """The query finished or failed; there is nothing to cancel."""
+
+    code = "QUERY_OVER"
+
+
+class IllegalTransitionError(MasterError):
+    """An event came in a state that knows no move for it: a defect of the master."""
+
+    code = "ILLEGAL_TRANSITION"
+
+
+class NoSiteAvailableError(MasterError):
+    """No site can check a query now."""
+
+    code = "NO_SITE_AVAILABLE"
+
+
+class SiteNotRegisteredError(MasterError):
+    """A report from an agent that the master has no registration of; it has to register first."""
+
+    code = "SITE_NOT_REGISTERED"
+
+
+class SiteDisplacedError(MasterError):
+    """A newer agent of the same site has registered; the older one has to stop."""
+
+    code = "SITE_DISPLACED"
+
+
+class ResultsUnavailableError(MasterError):
+    """The gateway that keeps the results does not answer."""
+
+    code = "RESULTS_UNAVAILABLE"
+
+
+class ResultsExpiredError(MasterError):
+    """The results are no longer kept."""
+
+    code = "RESULTS_EXPIRED"
+
+
+class CorruptResultsError(MasterError):
+    """An epoch from the gateway does not match its checksum."""
+
+    code = "CORRUPT_RESULTS"
+
+
+class StoreError(MasterError):
+    """The state file cannot be used: held by another master, or written by a newer version."""
+
+    code = "STORE_ERROR"

@@ -1,0 +1,196 @@
+"""Keeps queries, sites and assignments in step: whatever happens to one is carried over to the others here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from master.assignments import AssignmentInput, build_assignments, keeps_results, task_sites
+from master.board import AssignmentBoard
+from master.catalog import CatalogManager
+from master.clock import Clock
+from master.config import MasterConfig
+from master.errors import QueryOverError
+from master.lifecycle import QueryEvent
+from master.logs import line
+from master.model import QueryRecord, QueryState, SiteRecord, SiteReport
+from master.progress import next_event, tasks_gone, with_report
+from master.queries import QueryRegistry
+from master.sites import SiteRegistry, SiteStatus
+from master.statistics import MeasuredRates
+from planner.catalog import Relation
+from planner.plan import PhysicalPlan
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class JobParts:
+    """What the job manager keeps in step."""
+
+    queries: QueryRegistry
+    sites: SiteRegistry
+    catalog: CatalogManager
+    board: AssignmentBoard
+    rates: MeasuredRates
+
+
+class JobManager:
+    """Synchronous, called from one event loop: each call leaves everything in step, and durable."""
+
+    def __init__(self, parts: JobParts, *, clock: Clock, config: MasterConfig) -> None:
+        self._parts = parts
+        self._clock = clock
+        self._config = config
+        self._kept: frozenset[str] = frozenset()
+        self._flushed_at: datetime = clock.now()
+        self._removed_at: dict[str, dict[str, int]] = {}
+        self.refresh()
+        for record in parts.queries.all():
+            if record.state is QueryState.CANCELLING:
+                self._note_removal(record)
+
+    def submit(self, plan: PhysicalPlan, *, sql: str, name: str = "") -> QueryRecord:
+        """Accept a planned query and give its tasks out.
+
+        Raises:
+            InvalidRequestError, QueryNameTakenError
+        """
+        record = self._parts.queries.accept(plan, sql=sql, name=name)
+        self.refresh()
+        return record
+
+    def cancel(self, reference: str) -> QueryRecord:
+        """Take the query's tasks away. Cancelling it again changes nothing.
+
+        Raises:
+            UnknownQueryError, AmbiguousQueryError
+            QueryOverError: it has finished or failed.
+        """
+        record = self._parts.queries.find(reference)
+        if record.state in (QueryState.CANCELLING, QueryState.CANCELLED):
+            return record
+        if record.state.over:
+            raise QueryOverError(
+                f"query {record.id} is {record.state.value} already",
+                hint=f"its results are there: selat query results {record.id}",
+                ids={"query": record.id},
+            )
+        record = self._parts.queries.move(record.id, QueryEvent.CANCEL_REQUESTED, "cancelled by request")
+        self.refresh()
+        self._note_removal(record)
+        self._follow_up(record)
+        return self._parts.queries.get(record.id)
+
+    def alter_binding(self, name: str, options: Mapping[str, str], *, site: str | None) -> Relation:
+        """Change connector options, and let running tasks know.
+
+        Raises:
+            UnknownRelationError, UnknownSiteError, InvalidDefinitionError
+        """
+        relation = self._parts.catalog.alter(name, options, site=site)
+        self.refresh()
+        return relation
+
+    def register(self, record: SiteRecord) -> None:
+        """An agent speaks for its site from now on.
+
+        Raises:
+            UnknownSiteError, SiteDisplacedError
+        """
+        self._parts.sites.register(record)
+        self.refresh()
+        # Wakes the watcher of a displaced agent, so that it is told.
+        self._parts.board.changes(record.name).notify()
+
+    def report(self, report: SiteReport) -> None:
+        """Take a heartbeat and what follows from it.
+
+        Raises:
+            UnknownSiteError, SiteNotRegisteredError, SiteDisplacedError
+        """
+        self._parts.sites.report(report)
+        now = self._clock.now()
+        for record in self._concerned(report):
+            self._parts.queries.set_progress(record.id, with_report(record, report, now=now))
+            self._parts.rates.observe(record, report)
+            self._follow_up(self._parts.queries.get(record.id))
+
+    def tick(self) -> None:
+        """What the passing of time brings: overdue heartbeats, ended retention, storing of totals."""
+        for site in self._parts.sites.tick():
+            logger.warning(line("heartbeat overdue", site=site))
+        for record in self._parts.queries.all():
+            if not record.state.over:
+                self._follow_up(record)
+        if self._results_kept() != self._kept:
+            self.refresh()
+        if self._clock.now() >= self._flushed_at + self._config.progress_interval:
+            self.flush()
+
+    def refresh(self) -> None:
+        """Compute all assignments anew and publish those that changed."""
+        self._kept = self._results_kept()
+        parts = self._parts
+        snapshot = AssignmentInput(
+            queries=parts.queries.all(),
+            catalog=parts.catalog.snapshot,
+            sites=tuple(status.name for status in parts.sites.all()),
+            site_addresses=parts.sites.addresses(),
+            now=self._clock.now(),
+        )
+        parts.board.publish(
+            build_assignments(
+                snapshot,
+                epoch_interval=self._config.epoch_interval,
+                results_retention=self._config.results_retention,
+            )
+        )
+
+    def flush(self) -> None:
+        """Store totals and last-seen times."""
+        self._flushed_at = self._clock.now()
+        self._parts.queries.flush()
+        self._parts.sites.flush()
+
+    def _concerned(self, report: SiteReport) -> tuple[QueryRecord, ...]:
+        """Queries that the report may say something of, be it that their tasks are gone."""
+        named = {t.query_id for t in report.tasks} | {r.query_id for r in report.results}
+        return tuple(q for q in self._parts.queries.all() if q.id in named or not q.state.over)
+
+    def _follow_up(self, record: QueryRecord) -> None:
+        """Make the moves that the query's progress calls for."""
+        if record.state is QueryState.CANCELLING and self._is_gone(record):
+            self._removed_at.pop(record.id, None)
+            self._parts.queries.move(record.id, QueryEvent.TASKS_GONE, record.reason)
+            return
+        while step := next_event(
+            record,
+            alive=self._parts.sites.alive(),
+            now=self._clock.now(),
+            final_report_wait=self._config.final_report_wait,
+        ):
+            event, reason = step
+            record = self._parts.queries.move(record.id, event, reason)
+            if record.state.over:
+                self.refresh()
+
+    def _note_removal(self, record: QueryRecord) -> None:
+        self._removed_at[record.id] = {site: self._parts.board.version(site) for site in task_sites(record.plan)}
+
+    def _is_gone(self, record: QueryRecord) -> bool:
+        removed_at = self._removed_at[record.id]
+        alive = self._parts.sites.alive()
+        reached = [s for s in self._parts.sites.all() if s.name in alive and s.name in removed_at]
+        return tasks_gone(((s.name, _version_in_force(s)) for s in reached), removed_at)
+
+    def _results_kept(self) -> frozenset[str]:
+        now, retention = self._clock.now(), self._config.results_retention
+        return frozenset(q.id for q in self._parts.queries.all() if keeps_results(q, now=now, retention=retention))
+
+
+def _version_in_force(status: SiteStatus) -> int:
+    """-1 while the site has not reported since it registered (or since the master's start)."""
+    return status.report.assignment_version if status.report else -1

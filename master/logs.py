@@ -1,0 +1,30 @@
+"""Log lines: one line, `key=value`, so that they can be searched by query and site."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
+
+
+def line(what: str, **values: object) -> str:
+    """`what` and the values that are not empty; a value with spaces or quotes is written as a JSON string."""
+    pairs = (f"{key}={_value(value)}" for key, value in values.items() if value not in (None, ""))
+    return " ".join((what, *pairs))
+
+
+def configure(level: int = logging.INFO) -> None:
+    """Send log lines to standard error, times in UTC."""
+    formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def _value(value: object) -> str:
+    text = str(value)
+    plain = text.isprintable() and not any(c in text for c in ' "=')
+    return text if plain else json.dumps(text, ensure_ascii=False)

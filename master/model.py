@@ -1,0 +1,214 @@
+"""The master's own values: queries, sites, and what sites report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from planner.plan import PhysicalPlan
+
+
+class QueryState(Enum):
+    """docs/operations.md draws the moves."""
+
+    DEPLOYING = "deploying"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+    @property
+    def over(self) -> bool:
+        return self in (QueryState.CANCELLED, QueryState.FINISHED, QueryState.FAILED)
+
+    @property
+    def live(self) -> bool:
+        """Its tasks are (to be) running."""
+        return self in (QueryState.DEPLOYING, QueryState.RUNNING)
+
+
+class SiteState(Enum):
+    EXPECTED = "expected"
+    """Named in the topology, never seen."""
+    ALIVE = "alive"
+    UNREACHABLE = "unreachable"
+    """Its heartbeat is overdue; nothing is moved or ended for that."""
+
+
+class TaskState(Enum):
+    STARTING = "starting"
+    RUNNING = "running"
+    BACK_PRESSURED = "back_pressured"
+    RETRYING = "retrying"
+    ENDED = "ended"
+    FAILED = "failed"
+
+    @property
+    def started(self) -> bool:
+        return self not in (TaskState.STARTING, TaskState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One task as its agent last reported it. Counts are totals since the query began, whatever restarted meanwhile."""
+
+    task_id: str
+    query_id: str
+    stage_id: str
+    site: str
+    state: TaskState = TaskState.STARTING
+    reason: str = ""
+    next_epoch: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_late: int = 0
+    bytes_out: int = 0
+    rows_in_per_s: float = 0.0
+    rows_out_per_s: float = 0.0
+    bytes_out_per_s: float = 0.0
+    busy_ratio: float = 0.0
+    lag_rows: int = 0
+    state_bytes: int = 0
+    state_rows: int = 0
+    retained_bytes: int = 0
+    watermark_us: int | None = None
+    epochs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelUse:
+    """A query's use of one incoming link, counted since the agent's start."""
+
+    channel: str
+    query_id: str
+    from_site: str
+    bytes: int
+    epochs: int = 0
+    readers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ResultStatus:
+    """A query's results at its gateway."""
+
+    query_id: str
+    rows: int
+    bytes: int = 0
+    complete: bool = False
+    watermark_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse:
+    """Traffic over one directed link."""
+
+    from_site: str
+    to_site: str
+    bytes: int
+    epochs: int = 0
+    bytes_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SiteReport:
+    """One heartbeat."""
+
+    site: str
+    incarnation: str
+    assignment_version: int = 0
+    tasks: tuple[TaskStatus, ...] = ()
+    channels: tuple[ChannelUse, ...] = ()
+    results: tuple[ResultStatus, ...] = ()
+    links: tuple[LinkUse, ...] = ()
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCounter:
+    """Bytes that one site received of one channel, over all incarnations of its agent: `earlier_*` plus `current_*`."""
+
+    channel: str
+    from_site: str
+    to_site: str
+    incarnation: str
+    current_bytes: int = 0
+    current_epochs: int = 0
+    earlier_bytes: int = 0
+    earlier_epochs: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        return self.earlier_bytes + self.current_bytes
+
+    @property
+    def total_epochs(self) -> int:
+        return self.earlier_epochs + self.current_epochs
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """All that is known of how far a query has come."""
+
+    tasks: Mapping[str, TaskStatus] = field(default_factory=dict)
+    """By task id."""
+    counters: tuple[ChannelCounter, ...] = ()
+    result: ResultStatus | None = None
+    complete_since: datetime | None = None
+    """When the gateway first said that it holds all results."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRecord:
+    """A query as it is stored."""
+
+    id: str
+    name: str
+    sql: str
+    plan: PhysicalPlan
+    state: QueryState
+    submitted_at: datetime
+    reason: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    progress: Progress = field(default_factory=Progress)
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """One line of the events log."""
+
+    query_id: str
+    source: QueryState | None
+    """None: the query was accepted."""
+    target: QueryState
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRecord:
+    """A site's agent as it is stored."""
+
+    name: str
+    address: str
+    incarnation: str
+    slots: int
+    version: str
+    last_report_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentMark:
+    """Which assignment a site was last given: its version and the digest of its content."""
+
+    site: str
+    version: int
+    digest: str
+
+
+def task_id(query_id: str, stage_id: str, site: str) -> str:
+    """Also the id of the task's output channel."""
+    return f"{query_id}.{stage_id}.{site}"

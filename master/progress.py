@@ -1,0 +1,144 @@
+"""From what sites report to how far a query has come, and to the event that follows from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from master.lifecycle import QueryEvent
+from master.model import (
+    ChannelCounter,
+    ChannelUse,
+    Progress,
+    QueryRecord,
+    QueryState,
+    ResultStatus,
+    SiteReport,
+    TaskState,
+    TaskStatus,
+    task_id,
+)
+from planner.plan import PhysicalPlan, StageKind
+
+
+def initial_progress(query_id: str, plan: PhysicalPlan) -> Progress:
+    """Every task of the plan, not heard of yet."""
+    statuses = (
+        TaskStatus(task_id=task_id(query_id, stage.id, site), query_id=query_id, stage_id=stage.id, site=site)
+        for stage in plan.stages
+        for site in stage.sites
+    )
+    return Progress(tasks={status.task_id: status for status in statuses})
+
+
+def with_report(record: QueryRecord, report: SiteReport, *, now: datetime) -> Progress:
+    """The query's progress after one site's report.
+
+    Statuses are totals since the query began: the newest replaces the last. A query that is over only learns of more
+    result rows, because its tasks are gone and an agent that starts anew may count from nothing for a while.
+    """
+    result = _newer_result(record, report)
+    if record.state.over:
+        return replace(record.progress, result=result)
+    complete_since = record.progress.complete_since
+    if result is not None and result.complete:
+        complete_since = complete_since or now
+    return Progress(
+        tasks=_newer_tasks(record.progress, report),
+        counters=_newer_counters(record, report),
+        result=result,
+        complete_since=complete_since,
+    )
+
+
+def next_event(
+    record: QueryRecord, *, alive: frozenset[str], now: datetime, final_report_wait: timedelta
+) -> tuple[QueryEvent, str] | None:
+    """The event that the progress calls for, with its reason; None when there is none.
+
+    A cancelled query's end is not decided here: it follows from assignments, see `tasks_gone`.
+    """
+    if not record.state.live:
+        return None
+    tasks = record.progress.tasks.values()
+    failed = next((t for t in tasks if t.state is TaskState.FAILED), None)
+    if failed is not None:
+        return QueryEvent.TASK_FAILED, f"task {failed.task_id} failed: {failed.reason or 'no reason given'}"
+    if record.state is QueryState.DEPLOYING and all(t.state.started for t in tasks):
+        return QueryEvent.TASKS_RUNNING, ""
+    if _complete(record.progress, alive=alive, now=now, final_report_wait=final_report_wait):
+        return QueryEvent.RESULTS_COMPLETE, ""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A query in numbers, since it began."""
+
+    rows_in: int
+    rows_out: int
+    rows_late: int
+    watermark_us: int | None
+
+
+def totals(record: QueryRecord) -> Totals:
+    """Rows read by SOURCE tasks, rows held at the gateway, rows dropped as late, and the results' watermark."""
+    sources = {stage.id for stage in record.plan.stages if stage.kind is StageKind.SOURCE}
+    tasks = record.progress.tasks.values()
+    result = record.progress.result
+    return Totals(
+        rows_in=sum(t.rows_in for t in tasks if t.stage_id in sources),
+        rows_out=result.rows if result else 0,
+        rows_late=sum(t.rows_late for t in tasks),
+        watermark_us=result.watermark_us if result else None,
+    )
+
+
+def tasks_gone(sites: Iterable[tuple[str, int]], removed_at: dict[str, int]) -> bool:
+    """Whether all these (reachable site, assignment version in force there) are past the removal of the tasks."""
+    return all(version >= removed_at.get(site, 0) for site, version in sites)
+
+
+def _complete(progress: Progress, *, alive: frozenset[str], now: datetime, final_report_wait: timedelta) -> bool:
+    """All results are held, and the last totals are in: once a task leaves the assignment nobody reports it again."""
+    if progress.complete_since is None:
+        return False
+    waiting = any(t.state is not TaskState.ENDED and t.site in alive for t in progress.tasks.values())
+    return not waiting or now >= progress.complete_since + final_report_wait
+
+
+def _newer_tasks(progress: Progress, report: SiteReport) -> dict[str, TaskStatus]:
+    news = {
+        status.task_id: status
+        for status in report.tasks
+        if status.task_id in progress.tasks and progress.tasks[status.task_id].site == report.site
+    }
+    return {**progress.tasks, **news}
+
+
+def _newer_result(record: QueryRecord, report: SiteReport) -> ResultStatus | None:
+    last = record.progress.result
+    if report.site != record.plan.gateway:
+        return last
+    news = next((r for r in report.results if r.query_id == record.id), None)
+    if news is None or (record.state.over and last is not None and news.rows <= last.rows):
+        return last
+    return news
+
+
+def _newer_counters(record: QueryRecord, report: SiteReport) -> tuple[ChannelCounter, ...]:
+    counters = {(c.channel, c.to_site): c for c in record.progress.counters}
+    for use in report.channels:
+        if use.query_id == record.id:
+            key = (use.channel, report.site)
+            counters[key] = _counted(counters.get(key), use, report)
+    return tuple(counters[key] for key in sorted(counters))
+
+
+def _counted(last: ChannelCounter | None, use: ChannelUse, report: SiteReport) -> ChannelCounter:
+    """Agents count from their start: a new incarnation, or a count that fell, adds to what was counted before."""
+    counter = last or ChannelCounter(use.channel, use.from_site, report.site, report.incarnation)
+    if counter.incarnation != report.incarnation or use.bytes < counter.current_bytes:
+        counter = replace(counter, earlier_bytes=counter.total_bytes, earlier_epochs=counter.total_epochs)
+    return replace(counter, incarnation=report.incarnation, current_bytes=use.bytes, current_epochs=use.epochs)

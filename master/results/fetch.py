@@ -1,0 +1,193 @@
+"""All result channels of a query, over breaks of the connection to the gateway, until everything is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from master.assignments import keeps_results, result_channels
+from master.clock import Clock
+from master.config import MasterConfig
+from master.errors import InvalidRequestError, ResultsExpiredError, ResultsUnavailableError
+from master.model import QueryRecord, QueryState
+from master.peers import Peers
+from master.queries import QueryRegistry
+from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
+from master.results.pull import ChannelAbsentError, GatewayAbsentError, GatewayRefusedError, PullTarget, pull
+from master.sites import SiteRegistry
+
+RETRY_S = 0.5
+QUEUED_EPOCHS = 4
+"""Epochs of all channels together that wait for the client."""
+
+SMALL_BYTES = 256 * 1024
+"""Up to here decoding is faster than handing it to a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedEpoch:
+    channel: str
+    epoch: int
+    rows: int
+    watermark_us: int | None
+    arrow_stream: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FetchParts:
+    """What fetching needs of the master."""
+
+    queries: QueryRegistry
+    sites: SiteRegistry
+    peers: Peers
+    clock: Clock
+    config: MasterConfig
+
+
+_Queue = asyncio.Queue[FetchedEpoch | Exception | None]
+
+
+class ResultFetcher:
+    """Relays results; keeps nothing."""
+
+    def __init__(self, parts: FetchParts) -> None:
+        self._parts = parts
+
+    async def fetch(self, query: str, cursor: Mapping[str, int], *, follow: bool) -> AsyncGenerator[FetchedEpoch, None]:
+        """Epochs from the cursor on, in order within each channel, each once.
+
+        With `follow`, until the query is over and all is sent.
+
+        Raises:
+            ResultsExpiredError, ResultsUnavailableError, CorruptResultsError
+            InvalidRequestError: the cursor names a channel that is none of the query's.
+        """
+        channels = self._channels(query, cursor)
+        queue: _Queue = asyncio.Queue(QUEUED_EPOCHS)
+        readers = [
+            asyncio.create_task(self._read(query, PullTarget(channel, cursor.get(channel, 0), follow), queue))
+            for channel in channels
+        ]
+        try:
+            running = len(readers)
+            while running:
+                item = await queue.get()
+                if item is None:
+                    running -= 1
+                elif isinstance(item, Exception):
+                    raise item
+                else:
+                    yield item
+            if follow:
+                # All is at the gateway before its next report has made the query FINISHED.
+                await self._over(query)
+        finally:
+            for reader in readers:
+                reader.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
+
+    def _channels(self, query: str, cursor: Mapping[str, int]) -> tuple[str, ...]:
+        record = self._parts.queries.get(query)
+        if not keeps_results(record, now=self._parts.clock.now(), retention=self._parts.config.results_retention):
+            raise ResultsExpiredError(
+                f"the results of query {query} are no longer kept",
+                hint=f"they are kept for {self._parts.config.results_retention} after a query's end",
+                ids={"query": query},
+            )
+        channels = result_channels(record)
+        foreign = sorted(cursor.keys() - set(channels))
+        if foreign:
+            raise InvalidRequestError(
+                f"{foreign[0]} is no result channel of query {query}",
+                hint="its result channels: " + ", ".join(channels),
+                ids={"query": query, "channel": foreign[0]},
+            )
+        return channels
+
+    async def _read(self, query: str, target: PullTarget, queue: _Queue) -> None:
+        """Put the channel's epochs, then None, or the error that ended it."""
+        try:
+            async with aclosing(self._epochs(query, target)) as epochs:
+                async for epoch in epochs:
+                    if epoch.schema:
+                        await queue.put(await _decoded(epoch))
+        except Exception as error:  # noqa: BLE001 - not swallowed: whoever fetches raises it
+            await queue.put(error)
+        else:
+            await queue.put(None)
+
+    async def _epochs(self, query: str, target: PullTarget) -> AsyncGenerator[SentEpoch, None]:
+        """One channel to its end, resuming after every break."""
+        wanted, failing_since = target.from_epoch, None
+        while True:
+            record = self._parts.queries.get(query)
+            live = target.follow and not record.state.over
+            try:
+                async with aclosing(self._pull(record, PullTarget(target.channel, wanted, live))) as items:
+                    async for item in items:
+                        if isinstance(item, EndOfChannel):
+                            return
+                        failing_since = None
+                        if item.epoch >= wanted:
+                            wanted = item.epoch + 1
+                            yield item
+                if not live:
+                    return
+            except (GatewayAbsentError, ChannelAbsentError) as error:
+                if _nothing_there(error, record, follow=target.follow):
+                    return
+                failing_since = failing_since or self._parts.clock.now()
+                self._check_patience(record, error, follow=target.follow, since=failing_since)
+                await asyncio.sleep(RETRY_S)
+
+    async def _pull(self, record: QueryRecord, target: PullTarget) -> AsyncGenerator[SentEpoch | EndOfChannel, None]:
+        address = self._parts.sites.get(record.plan.gateway).address
+        if not address:
+            raise GatewayAbsentError(f"site {record.plan.gateway} has not connected yet")
+        until = partial(self._over, record.id) if target.follow else _never
+        async with aclosing(pull(self._parts.peers.channel(address), target, until=until)) as items:
+            async for item in items:
+                yield item
+
+    async def _over(self, query: str) -> None:
+        """Until the query is over. A query that was cancelled or failed leaves channels without an end."""
+        changes = self._parts.queries.changes(query)
+        while True:
+            version = changes.version
+            if self._parts.queries.get(query).state.over:
+                return
+            await changes.wait_beyond(version)
+
+    def _check_patience(self, record: QueryRecord, error: Exception, *, follow: bool, since: datetime) -> None:
+        """While a followed query is live its gateway is waited for without limit; else it has to answer at last."""
+        unlimited = not record.state.over and not isinstance(error, GatewayRefusedError)
+        patient = unlimited or self._parts.clock.now() < since + self._parts.config.results_retry
+        if follow and patient:
+            return
+        gateway = record.plan.gateway
+        raise ResultsUnavailableError(
+            f"site {gateway}, which keeps the results of query {record.id}, does not answer: {error}",
+            hint=f"look at SHOW SITES; fetch again when {gateway} is back",
+            ids={"query": record.id, "site": gateway},
+        ) from error
+
+
+def _nothing_there(error: Exception, record: QueryRecord, *, follow: bool) -> bool:
+    """An absent channel is an empty one, except where a finished query says that it was there."""
+    if not isinstance(error, ChannelAbsentError) or record.state is QueryState.FINISHED:
+        return False
+    return record.state.over or not follow
+
+
+async def _decoded(epoch: SentEpoch) -> FetchedEpoch:
+    small = epoch.raw_bytes <= SMALL_BYTES
+    stream = arrow_stream(epoch) if small else await asyncio.to_thread(arrow_stream, epoch)
+    return FetchedEpoch(epoch.channel, epoch.epoch, epoch.rows, epoch.watermark_us, stream)
+
+
+async def _never() -> None:
+    await asyncio.Event().wait()

@@ -1,0 +1,187 @@
+"""Puts the master together and serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc.aio
+from grpc_health.v1 import health as health_service
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from master.analysis import SiteAnalyzer
+from master.board import AssignmentBoard
+from master.catalog import CatalogManager
+from master.clock import Clock, SystemClock
+from master.config import REQUEST_LIMIT_BYTES, MasterConfig
+from master.ids import RandomHex, cluster_id
+from master.interceptors import ErrorInterceptor
+from master.jobs import JobManager, JobParts
+from master.logs import line
+from master.peers import Peers
+from master.queries import QueryRegistry
+from master.results.fetch import FetchParts, ResultFetcher
+from master.services.catalog import CatalogServicer
+from master.services.query import QueryParts, QueryServicer
+from master.services.site import ClusterInfo, SiteServicer
+from master.sites import SiteRegistry
+from master.statements import StatementParts, StatementRunner
+from master.statistics import MeasuredRates
+from master.store import Store
+from master.submission import PlanningParts, QueryPlanner
+from master.views import QueryViews
+from master.watch import Watches
+from planner.topology import Topology
+from selat.v1 import catalog_pb2_grpc, query_pb2_grpc, site_pb2_grpc
+
+logger = logging.getLogger(__name__)
+
+TICK_S = 0.25
+"""How often the passing of time is looked at."""
+
+STOP_GRACE_S = 0.5
+"""How long calls may go on once the master is told to stop; they can be made again."""
+
+SERVICES = ("selat.v1.QueryService", "selat.v1.CatalogService", "selat.v1.SiteService")
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", REQUEST_LIMIT_BYTES),
+    ("grpc.max_send_message_length", -1),
+    # Two masters must never share a port unnoticed.
+    ("grpc.so_reuseport", 0),
+    # Agents ping, so that they notice a cut link.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+
+
+def _random_hex(digits: int) -> str:
+    return secrets.token_hex((digits + 1) // 2)[:digits]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the master does not make itself, so that tests can."""
+
+    clock: Clock
+    random_hex: RandomHex
+
+    @classmethod
+    def real(cls) -> Surroundings:
+        return cls(SystemClock(), _random_hex)
+
+
+class Master:
+    """All parts of one master, wired; `serve` makes it reachable."""
+
+    def __init__(self, store: Store, topology: Topology, *, config: MasterConfig, around: Surroundings) -> None:
+        cluster = store.cluster(cluster_id(around.random_hex))
+        self.peers = Peers()
+        self._around = around
+        self.queries = QueryRegistry(store, clock=around.clock, random_hex=around.random_hex)
+        self.sites = SiteRegistry(store, topology, clock=around.clock, heartbeat_timeout=config.heartbeat_timeout)
+        self.catalog = CatalogManager(store, topology, clock=around.clock, live_readers=self.queries.live_readers)
+        self._rates = MeasuredRates()
+        board = AssignmentBoard(store, version=cluster.version)
+        parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates)
+        self.jobs = JobManager(parts, clock=around.clock, config=config)
+        self._views = QueryViews(self.queries, self.sites)
+        self._watches = Watches(self.queries, self._views, board=board, sites=self.sites)
+        self._cluster = ClusterInfo(cluster.id, topology, config.report_interval)
+        self._config = config
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Add all services to a server that does not run yet."""
+        query_pb2_grpc.add_QueryServiceServicer_to_server(self._query_servicer(), server)
+        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(self.catalog, self.jobs), server)
+        sites = SiteServicer(self.jobs, self.sites, watches=self._watches, cluster=self._cluster)
+        site_pb2_grpc.add_SiteServiceServicer_to_server(sites, server)
+
+    def error_interceptor(self) -> ErrorInterceptor:
+        return ErrorInterceptor(self._around.random_hex)
+
+    async def tick_forever(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                self.jobs.tick()
+            except Exception:
+                logger.exception("tick failed")
+            await asyncio.sleep(TICK_S)
+
+    async def close(self) -> None:
+        """Store what is not stored yet; the store itself stays open."""
+        self.jobs.flush()
+        await self.peers.close()
+
+    def _query_servicer(self) -> QueryServicer:
+        fetch = FetchParts(self.queries, self.sites, self.peers, self._around.clock, self._config)
+        return QueryServicer(
+            QueryParts(
+                statements=self._statements(),
+                queries=self.queries,
+                views=self._views,
+                jobs=self.jobs,
+                watches=self._watches,
+                results=ResultFetcher(fetch),
+            )
+        )
+
+    def _statements(self) -> StatementRunner:
+        topology = self._cluster.topology
+        analyzer = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=self._config.analyze_timeout)
+        planner = QueryPlanner(PlanningParts(self.catalog, self.sites, self._rates, analyzer, topology))
+        return StatementRunner(
+            StatementParts(
+                catalog=self.catalog,
+                jobs=self.jobs,
+                planner=planner,
+                queries=self.queries,
+                sites=self.sites,
+                views=self._views,
+                topology=topology,
+            )
+        )
+
+
+@asynccontextmanager
+async def serving(master: Master, listen: str) -> AsyncIterator[str]:
+    """Serve until the block ends; gives the address (host:port) that was bound.
+
+    Raises:
+        RuntimeError: the address cannot be bound.
+    """
+    server = grpc.aio.server(options=_OPTIONS, interceptors=(master.error_interceptor(),))
+    master.add_to(server)
+    health = health_service.aio.HealthServicer()  # type: ignore[attr-defined]  # not in the stubs
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    port = server.add_insecure_port(listen)
+    await server.start()
+    ticking = asyncio.create_task(master.tick_forever())
+    for service in ("", *SERVICES):
+        await health.set(service, health_pb2.HealthCheckResponse.SERVING)
+    try:
+        yield f"{listen.rpartition(':')[0]}:{port}"
+    finally:
+        await health.enter_graceful_shutdown()
+        await server.stop(STOP_GRACE_S)
+        ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticking
+        await master.close()
+
+
+def write_ready_file(path: Path, address: str) -> None:
+    """Tell whoever started us, all at once, that we serve."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps({"address": address, "pid": os.getpid()}) + "\n")
+    temporary.replace(path)
+    logger.info(line("ready", address=address, file=path))

@@ -1,0 +1,89 @@
+"""QueryService."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import grpc.aio
+
+from master.convert.queries import epoch_to_proto, explanation_to_proto, outcome_to_proto, query_to_proto
+from master.jobs import JobManager
+from master.queries import QueryRegistry
+from master.results.fetch import ResultFetcher
+from master.statements import StatementRunner, explained
+from master.views import QueryViews
+from master.watch import Watches
+from selat.v1 import query_pb2, query_pb2_grpc
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParts:
+    """What the service hands its calls to."""
+
+    statements: StatementRunner
+    queries: QueryRegistry
+    views: QueryViews
+    jobs: JobManager
+    watches: Watches
+    results: ResultFetcher
+
+
+class QueryServicer(query_pb2_grpc.QueryServiceServicer):
+    def __init__(self, parts: QueryParts) -> None:
+        self._parts = parts
+
+    async def Execute(  # noqa: N802
+        self, request: query_pb2.ExecuteRequest, context: Context
+    ) -> AsyncIterator[query_pb2.ExecuteResponse]:
+        async with aclosing(self._parts.statements.run(request.text, query_name=request.query_name)) as outcomes:
+            async for line, outcome in outcomes:
+                yield outcome_to_proto(outcome, line=line)
+
+    async def ListQueries(  # noqa: N802
+        self, request: query_pb2.ListQueriesRequest, context: Context
+    ) -> query_pb2.ListQueriesResponse:
+        records = [r for r in self._parts.queries.all() if request.all or not r.state.over]
+        return query_pb2.ListQueriesResponse(queries=[query_to_proto(self._parts.views.of(r)) for r in records])
+
+    async def GetQuery(  # noqa: N802
+        self, request: query_pb2.GetQueryRequest, context: Context
+    ) -> query_pb2.GetQueryResponse:
+        record = self._parts.queries.find(request.query)
+        return query_pb2.GetQueryResponse(query=query_to_proto(self._parts.views.of(record)))
+
+    async def ExplainQuery(  # noqa: N802
+        self, request: query_pb2.ExplainQueryRequest, context: Context
+    ) -> query_pb2.ExplainQueryResponse:
+        plan = self._parts.queries.find(request.query).plan
+        return query_pb2.ExplainQueryResponse(explanation=explanation_to_proto(explained(plan)))
+
+    async def WatchQuery(  # noqa: N802
+        self, request: query_pb2.WatchQueryRequest, context: Context
+    ) -> AsyncIterator[query_pb2.WatchQueryResponse]:
+        interval = timedelta(milliseconds=request.interval_ms)
+        async with aclosing(self._parts.watches.query(request.query, interval)) as views:
+            async for view in views:
+                yield query_pb2.WatchQueryResponse(query=query_to_proto(view))
+
+    async def CancelQuery(  # noqa: N802
+        self, request: query_pb2.CancelQueryRequest, context: Context
+    ) -> query_pb2.CancelQueryResponse:
+        record = self._parts.jobs.cancel(request.query)
+        return query_pb2.CancelQueryResponse(query=query_to_proto(self._parts.views.of(record)))
+
+    async def FetchResults(  # noqa: N802
+        self, request: query_pb2.FetchResultsRequest, context: Context
+    ) -> AsyncIterator[query_pb2.FetchResultsResponse]:
+        query = self._parts.queries.find(request.query).id
+        cursor = {c.channel: c.epoch for c in request.cursor}
+        async with aclosing(self._parts.results.fetch(query, cursor, follow=request.follow)) as epochs:
+            async for epoch in epochs:
+                yield epoch_to_proto(epoch)
+        view = self._parts.views.of(self._parts.queries.get(query))
+        yield query_pb2.FetchResultsResponse(query=query_to_proto(view))

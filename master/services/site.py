@@ -1,0 +1,71 @@
+"""SiteService."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import grpc.aio
+
+from master.convert.assignments import assignment_to_proto
+from master.convert.reports import registration_from_proto, report_from_proto
+from master.convert.sites import site_to_proto
+from master.jobs import JobManager
+from master.sites import SiteRegistry
+from master.watch import Watches
+from planner.topology import Topology
+from selat.v1 import site_pb2, site_pb2_grpc
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """What every agent and client is told of the cluster."""
+
+    id: str
+    topology: Topology
+    report_interval: timedelta
+
+
+class SiteServicer(site_pb2_grpc.SiteServiceServicer):
+    def __init__(self, jobs: JobManager, sites: SiteRegistry, *, watches: Watches, cluster: ClusterInfo) -> None:
+        self._jobs = jobs
+        self._sites = sites
+        self._watches = watches
+        self._cluster = cluster
+
+    async def Register(  # noqa: N802
+        self, request: site_pb2.RegisterRequest, context: Context
+    ) -> site_pb2.RegisterResponse:
+        self._jobs.register(registration_from_proto(request))
+        interval_ms = self._cluster.report_interval // timedelta(milliseconds=1)
+        return site_pb2.RegisterResponse(cluster_id=self._cluster.id, report_interval_ms=interval_ms)
+
+    async def Report(  # noqa: N802
+        self, request: site_pb2.ReportRequest, context: Context
+    ) -> site_pb2.ReportResponse:
+        self._jobs.report(report_from_proto(request))
+        return site_pb2.ReportResponse()
+
+    async def WatchAssignment(  # noqa: N802
+        self, request: site_pb2.WatchAssignmentRequest, context: Context
+    ) -> AsyncIterator[site_pb2.WatchAssignmentResponse]:
+        async with aclosing(self._watches.assignment(request.site, request.incarnation)) as assignments:
+            async for current in assignments:
+                assignment = assignment_to_proto(current, cluster_id=self._cluster.id)
+                yield site_pb2.WatchAssignmentResponse(assignment=assignment)
+
+    async def ListSites(  # noqa: N802
+        self, request: site_pb2.ListSitesRequest, context: Context
+    ) -> site_pb2.ListSitesResponse:
+        sites = [site_to_proto(s, self._cluster.topology) for s in self._sites.all()]
+        return site_pb2.ListSitesResponse(sites=sites)
+
+    async def GetSite(  # noqa: N802
+        self, request: site_pb2.GetSiteRequest, context: Context
+    ) -> site_pb2.GetSiteResponse:
+        return site_pb2.GetSiteResponse(site=site_to_proto(self._sites.get(request.name), self._cluster.topology))

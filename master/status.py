@@ -1,0 +1,73 @@
+"""The one table from error class to gRPC status code, and the trailer that tells the rest."""
+
+from __future__ import annotations
+
+import grpc
+
+from master import errors
+from master.errors import MasterError
+from planner import errors as planner_errors
+from planner.errors import PlannerError
+from selat.v1 import common_pb2
+
+ERROR_TRAILER = "selat-error-bin"
+
+StatusCode = grpc.StatusCode
+
+STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
+    PlannerError: StatusCode.INVALID_ARGUMENT,
+    planner_errors.SqlSyntaxError: StatusCode.INVALID_ARGUMENT,
+    planner_errors.UnsupportedSqlError: StatusCode.INVALID_ARGUMENT,
+    planner_errors.UnknownRelationError: StatusCode.NOT_FOUND,
+    planner_errors.UnknownColumnError: StatusCode.INVALID_ARGUMENT,
+    planner_errors.UnknownSiteError: StatusCode.NOT_FOUND,
+    planner_errors.InvalidDefinitionError: StatusCode.INVALID_ARGUMENT,
+    planner_errors.InvalidExpressionError: StatusCode.INVALID_ARGUMENT,
+    planner_errors.PlacementError: StatusCode.FAILED_PRECONDITION,
+    MasterError: StatusCode.INTERNAL,
+    errors.InvalidRequestError: StatusCode.INVALID_ARGUMENT,
+    errors.StatementTooLongError: StatusCode.INVALID_ARGUMENT,
+    errors.RelationExistsError: StatusCode.ALREADY_EXISTS,
+    errors.RelationInUseError: StatusCode.FAILED_PRECONDITION,
+    errors.CatalogChangedError: StatusCode.ABORTED,
+    errors.UnknownQueryError: StatusCode.NOT_FOUND,
+    errors.AmbiguousQueryError: StatusCode.INVALID_ARGUMENT,
+    errors.QueryNameTakenError: StatusCode.ALREADY_EXISTS,
+    errors.QueryOverError: StatusCode.FAILED_PRECONDITION,
+    errors.IllegalTransitionError: StatusCode.INTERNAL,
+    errors.NoSiteAvailableError: StatusCode.UNAVAILABLE,
+    errors.SiteNotRegisteredError: StatusCode.FAILED_PRECONDITION,
+    errors.SiteDisplacedError: StatusCode.ABORTED,
+    errors.ResultsUnavailableError: StatusCode.UNAVAILABLE,
+    errors.ResultsExpiredError: StatusCode.NOT_FOUND,
+    errors.CorruptResultsError: StatusCode.DATA_LOSS,
+    errors.StoreError: StatusCode.INTERNAL,
+}
+"""Every error class; docs/errors.md is checked against it."""
+
+
+def status_of(error: MasterError | PlannerError) -> grpc.StatusCode:
+    """The code of the class, or of its nearest listed ancestor."""
+    return next(STATUS_CODES[kind] for kind in type(error).__mro__ if kind in STATUS_CODES)
+
+
+def detail_of(error: MasterError | PlannerError) -> common_pb2.ErrorDetail:
+    return common_pb2.ErrorDetail(
+        code=error.code,
+        message=error.message,
+        line=error.position.line if error.position else 0,
+        column=error.position.column if error.position else 0,
+        found=error.found,
+        hint=error.hint,
+        ids=error.ids,
+    )
+
+
+def unexpected(error_id: str) -> common_pb2.ErrorDetail:
+    """What a user sees of a defect: an id to find it in the log."""
+    return common_pb2.ErrorDetail(
+        code="INTERNAL",
+        message=f"the master failed unexpectedly (error {error_id})",
+        hint=f"the master's log has the details under {error_id}",
+        ids={"error": error_id},
+    )

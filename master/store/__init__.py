@@ -1,0 +1,85 @@
+"""The store port: what the master must not forget. `sqlite` implements it; tests/unit/master/store holds the contract.
+
+Every method is one transaction and returns when it is durable. One writer: the master's event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from master.model import AssignmentMark, Progress, QueryRecord, SiteRecord, StateChange
+from planner.catalog import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    id: str
+    version: int
+    """Version of the newest assignment given to any site."""
+
+
+class Store(Protocol):
+    """Raises StoreError where the state cannot be used at all."""
+
+    def cluster(self, proposed_id: str) -> ClusterRecord:
+        """The cluster; a store that has none yet takes the proposed id."""
+        ...
+
+    def next_query_number(self) -> int:
+        """1, 2, ...; never the same twice."""
+        ...
+
+    def relations(self) -> tuple[Relation, ...]:
+        """Ordered by name."""
+        ...
+
+    def put_relation(self, relation: Relation) -> None:
+        """Add, or replace the one of that name (names are compared without case)."""
+        ...
+
+    def delete_relation(self, name: str) -> None: ...
+
+    def queries(self) -> tuple[QueryRecord, ...]:
+        """Ordered by time of submission."""
+        ...
+
+    def put_query(self, record: QueryRecord, change: StateChange) -> None:
+        """Add or replace the query, and log how it came to its state."""
+        ...
+
+    def put_progress(self, progress: Mapping[str, Progress]) -> None:
+        """Last known totals, by query id; unknown ids are ignored."""
+        ...
+
+    def changes(self, query_id: str) -> tuple[StateChange, ...]:
+        """The query's log, oldest first."""
+        ...
+
+    def sites(self) -> tuple[SiteRecord, ...]:
+        """Sites whose agent has registered, ordered by name."""
+        ...
+
+    def put_site(self, record: SiteRecord) -> None:
+        """Add or replace; its incarnation becomes one that has been seen."""
+        ...
+
+    def put_last_reports(self, last_reports: Mapping[str, datetime]) -> None:
+        """Times of the last report, by site; unknown sites are ignored."""
+        ...
+
+    def incarnation_seen(self, site: str, incarnation: str) -> bool:
+        """Whether that agent ever registered."""
+        ...
+
+    def assignment_marks(self) -> tuple[AssignmentMark, ...]:
+        """Ordered by site."""
+        ...
+
+    def put_assignment_marks(self, marks: Iterable[AssignmentMark]) -> None:
+        """Replace the marks of these sites; the cluster's version becomes the largest."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,57 @@
+"""Steps from an empty SQLite file to the tables of today. Append only: `PRAGMA user_version` counts the steps done."""
+
+from __future__ import annotations
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE cluster (
+        single INTEGER PRIMARY KEY CHECK (single = 1),
+        id TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        query_number INTEGER NOT NULL
+    );
+    CREATE TABLE relations (
+        key TEXT PRIMARY KEY,
+        body TEXT NOT NULL
+    );
+    CREATE TABLE queries (
+        id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        sql TEXT NOT NULL,
+        plan TEXT NOT NULL,
+        state TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        submitted_at_us INTEGER NOT NULL,
+        started_at_us INTEGER,
+        ended_at_us INTEGER,
+        progress TEXT NOT NULL
+    );
+    CREATE TABLE sites (
+        name TEXT PRIMARY KEY,
+        address TEXT NOT NULL,
+        incarnation TEXT NOT NULL,
+        slots INTEGER NOT NULL,
+        version TEXT NOT NULL,
+        last_report_at_us INTEGER
+    );
+    CREATE TABLE incarnations (
+        site TEXT NOT NULL,
+        incarnation TEXT NOT NULL,
+        PRIMARY KEY (site, incarnation)
+    );
+    CREATE TABLE assignments (
+        site TEXT PRIMARY KEY,
+        version INTEGER NOT NULL,
+        digest TEXT NOT NULL
+    );
+    CREATE TABLE events (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        query_id TEXT NOT NULL,
+        from_state TEXT,
+        to_state TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        at_us INTEGER NOT NULL
+    );
+    CREATE INDEX events_by_query ON events (query_id, number);
+    """,
+)

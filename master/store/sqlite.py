@@ -1,0 +1,261 @@
+"""The store in one SQLite file in WAL mode (or in memory, for tests)."""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from master import codec
+from master.errors import StoreError
+from master.model import AssignmentMark, Progress, QueryRecord, QueryState, SiteRecord, StateChange
+from master.store import ClusterRecord
+from master.store.migrations import MIGRATIONS
+from master.times import from_us, to_us
+from planner.catalog import Relation
+from planner.plan import PhysicalPlan
+
+STATE_FILE = "master.sqlite"
+LOCK_FILE = "master.lock"
+
+
+class SqliteStore:
+    """See `master.store.Store`."""
+
+    def __init__(self, connection: sqlite3.Connection, lock: IO[str] | None = None) -> None:
+        self._connection = connection
+        self._lock = lock
+        _migrate(connection)
+
+    @classmethod
+    def in_memory(cls) -> SqliteStore:
+        return cls(sqlite3.connect(":memory:", isolation_level=None))
+
+    @classmethod
+    def open(cls, directory: Path) -> SqliteStore:
+        """The state in that directory, made when absent.
+
+        Raises:
+            StoreError: another master uses it, or a newer version wrote it.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = _lock(directory)
+        connection = sqlite3.connect(directory / STATE_FILE, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        # FULL: a commit survives a power cut, not only the end of this process.
+        connection.execute("PRAGMA synchronous = FULL")
+        return cls(connection, lock)
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def cluster(self, proposed_id: str) -> ClusterRecord:
+        with self._transaction():
+            self._connection.execute("INSERT OR IGNORE INTO cluster VALUES (1, ?, 0, 0)", (proposed_id,))
+            row = self._one("SELECT id, version FROM cluster")
+        return ClusterRecord(id=row[0], version=row[1])
+
+    def next_query_number(self) -> int:
+        with self._transaction():
+            return int(self._one("UPDATE cluster SET query_number = query_number + 1 RETURNING query_number")[0])
+
+    def relations(self) -> tuple[Relation, ...]:
+        rows = self._connection.execute("SELECT body FROM relations ORDER BY key")
+        return tuple(codec.loads(Relation, body) for (body,) in rows)
+
+    def put_relation(self, relation: Relation) -> None:
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO relations VALUES (?, ?)", (relation.name.lower(), codec.dumps(relation))
+            )
+
+    def delete_relation(self, name: str) -> None:
+        with self._transaction():
+            self._connection.execute("DELETE FROM relations WHERE key = ?", (name.lower(),))
+
+    def queries(self) -> tuple[QueryRecord, ...]:
+        rows = self._connection.execute(
+            "SELECT id, name, sql, plan, state, reason, submitted_at_us, started_at_us, ended_at_us, progress"
+            " FROM queries ORDER BY submitted_at_us, id"
+        )
+        return tuple(_query(row) for row in rows)
+
+    def put_query(self, record: QueryRecord, change: StateChange) -> None:
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
+            )
+            self._connection.execute(
+                "INSERT INTO events (query_id, from_state, to_state, reason, at_us) VALUES (?, ?, ?, ?, ?)",
+                (
+                    change.query_id,
+                    change.source.value if change.source else None,
+                    change.target.value,
+                    change.reason,
+                    to_us(change.at),
+                ),
+            )
+
+    def put_progress(self, progress: Mapping[str, Progress]) -> None:
+        with self._transaction():
+            self._connection.executemany(
+                "UPDATE queries SET progress = ? WHERE id = ?",
+                [(codec.dumps(value), query_id) for query_id, value in progress.items()],
+            )
+
+    def changes(self, query_id: str) -> tuple[StateChange, ...]:
+        rows = self._connection.execute(
+            "SELECT query_id, from_state, to_state, reason, at_us FROM events WHERE query_id = ? ORDER BY number",
+            (query_id,),
+        )
+        return tuple(
+            StateChange(
+                query_id=row[0],
+                source=QueryState(row[1]) if row[1] else None,
+                target=QueryState(row[2]),
+                reason=row[3],
+                at=from_us(row[4]),
+            )
+            for row in rows
+        )
+
+    def sites(self) -> tuple[SiteRecord, ...]:
+        rows = self._connection.execute(
+            "SELECT name, address, incarnation, slots, version, last_report_at_us FROM sites ORDER BY name"
+        )
+        return tuple(_site(row) for row in rows)
+
+    def put_site(self, record: SiteRecord) -> None:
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO sites VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    record.name,
+                    record.address,
+                    record.incarnation,
+                    record.slots,
+                    record.version,
+                    _instant_us(record.last_report_at),
+                ),
+            )
+            self._connection.execute(
+                "INSERT OR IGNORE INTO incarnations VALUES (?, ?)", (record.name, record.incarnation)
+            )
+
+    def put_last_reports(self, last_reports: Mapping[str, datetime]) -> None:
+        with self._transaction():
+            self._connection.executemany(
+                "UPDATE sites SET last_report_at_us = ? WHERE name = ?",
+                [(to_us(at), site) for site, at in last_reports.items()],
+            )
+
+    def incarnation_seen(self, site: str, incarnation: str) -> bool:
+        sql = "SELECT count(*) FROM incarnations WHERE site = ? AND incarnation = ?"
+        return bool(self._one(sql, (site, incarnation))[0])
+
+    def assignment_marks(self) -> tuple[AssignmentMark, ...]:
+        rows = self._connection.execute("SELECT site, version, digest FROM assignments ORDER BY site")
+        return tuple(AssignmentMark(*row) for row in rows)
+
+    def put_assignment_marks(self, marks: Iterable[AssignmentMark]) -> None:
+        rows = [(mark.site, mark.version, mark.digest) for mark in marks]
+        with self._transaction():
+            self._connection.executemany("INSERT OR REPLACE INTO assignments VALUES (?, ?, ?)", rows)
+            self._connection.executemany(
+                "UPDATE cluster SET version = max(version, ?)", [(version,) for _, version, _ in rows]
+            )
+
+    def _one(self, sql: str, parameters: tuple[object, ...] = ()) -> tuple[Any, ...]:
+        row: tuple[Any, ...] | None = self._connection.execute(sql, parameters).fetchone()
+        if row is None:
+            raise StoreError("the state file has no cluster yet", hint="call cluster() first")
+        return row
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    (done,) = connection.execute("PRAGMA user_version").fetchone()
+    if done > len(MIGRATIONS):
+        raise StoreError(
+            f"the state file is of version {done}, this master knows versions up to {len(MIGRATIONS)}",
+            hint="start the newer master that wrote it",
+        )
+    for number, step in enumerate(MIGRATIONS[done:], start=done + 1):
+        # One script, one transaction: a step is done whole or not at all.
+        connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
+
+
+def _lock(directory: Path) -> IO[str]:
+    lock = (directory / LOCK_FILE).open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise StoreError(
+            f"another master uses {directory}", hint="stop it, or choose another directory with --data"
+        ) from None
+    return lock
+
+
+def _query_row(record: QueryRecord) -> tuple[object, ...]:
+    return (
+        record.id,
+        record.name,
+        record.sql,
+        codec.dumps(record.plan),
+        record.state.value,
+        record.reason,
+        to_us(record.submitted_at),
+        _instant_us(record.started_at),
+        _instant_us(record.ended_at),
+        codec.dumps(record.progress),
+    )
+
+
+def _query(row: tuple[Any, ...]) -> QueryRecord:
+    return QueryRecord(
+        id=row[0],
+        name=row[1],
+        sql=row[2],
+        plan=codec.loads(PhysicalPlan, row[3]),
+        state=QueryState(row[4]),
+        reason=row[5],
+        submitted_at=from_us(row[6]),
+        started_at=_instant(row[7]),
+        ended_at=_instant(row[8]),
+        progress=codec.loads(Progress, row[9]),
+    )
+
+
+def _site(row: tuple[Any, ...]) -> SiteRecord:
+    return SiteRecord(
+        name=row[0],
+        address=row[1],
+        incarnation=row[2],
+        slots=row[3],
+        version=row[4],
+        last_report_at=_instant(row[5]),
+    )
+
+
+def _instant(instant_us: int | None) -> datetime | None:
+    return None if instant_us is None else from_us(instant_us)
+
+
+def _instant_us(instant: datetime | None) -> int | None:
+    return None if instant is None else to_us(instant)

@@ -1,0 +1,29 @@
+"""Hand-written fakes of the master's ports, for tests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+
+class VirtualClock:
+    """Stands still until it is told to advance."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._now = start
+
+    def now(self) -> datetime:
+        return self._now
+
+    def advance(self, duration: timedelta) -> None:
+        self._now += duration
+
+
+class CountingHex:
+    """Not random at all: 000001, 000002, ..."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, digits: int) -> str:
+        self._count += 1
+        return f"{self._count:0{digits}x}"

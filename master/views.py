@@ -1,0 +1,46 @@
+"""Queries as users see them: the record, its totals, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from master.assignments import task_sites
+from master.model import LinkUse, QueryRecord, SiteState
+from master.progress import Totals, totals
+from master.queries import QueryRegistry
+from master.sites import SiteRegistry, SiteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class QueryView:
+    record: QueryRecord
+    totals: Totals
+    links: tuple[LinkUse, ...]
+    reason: str
+
+
+class QueryViews:
+    """Makes views of queries as they are now."""
+
+    def __init__(self, queries: QueryRegistry, sites: SiteRegistry) -> None:
+        self._queries = queries
+        self._sites = sites
+
+    def of(self, record: QueryRecord) -> QueryView:
+        return QueryView(
+            record=record,
+            totals=totals(record),
+            links=self._queries.links(record.id),
+            reason=record.reason or waits_for(record, self._sites.all()),
+        )
+
+
+def waits_for(record: QueryRecord, sites: Iterable[SiteStatus]) -> str:
+    """Which sites of a query that is not over are not heard; empty when all are."""
+    if record.state.over:
+        return ""
+    needed = task_sites(record.plan)
+    silent = [s for s in sites if s.name in needed and s.state is not SiteState.ALIVE]
+    words = {SiteState.EXPECTED: "has not connected yet", SiteState.UNREACHABLE: "is unreachable"}
+    return "; ".join(f"site {s.name} {words[s.state]}" for s in silent)

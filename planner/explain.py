@@ -1,0 +1,121 @@
+"""EXPLAIN: a placed plan as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from planner.plan import LinkEstimate, Merge, PhysicalPlan, PlacementCandidate, Stage
+from planner.sql.intervals import format_interval
+
+_UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
+_COUNTS = ((1e6, " M"), (1e3, " k"))
+
+
+def explain_text(plan: PhysicalPlan) -> str:
+    """The plan for people: operators, stages with their SQL, links, and the sites that were weighed."""
+    return "\n".join(_lines(plan))
+
+
+def _lines(plan: PhysicalPlan) -> Iterator[str]:
+    yield "Logical plan"
+    yield from (f"  {line}" for line in plan.logical)
+    yield "Stages"
+    for stage in plan.stages:
+        yield from _stage_lines(stage, plan)
+    yield "Expected traffic"
+    if not plan.links:
+        yield "  nothing crosses between sites"
+    yield from (f"  {_link_line(link)}" for link in plan.links)
+    if plan.candidates:
+        yield "Sites for the merge"
+        yield from (f"  {_candidate_line(candidate)}" for candidate in plan.candidates)
+
+
+def _stage_lines(stage: Stage, plan: PhysicalPlan) -> Iterator[str]:
+    result = f", results at {plan.gateway}" if stage.id == plan.result_stage else ""
+    of = f" of {stage.relation}" if stage.relation else ""
+    yield f"  {stage.id}: {stage.kind.value}{of} at {', '.join(stage.sites) or 'no site'}{result}"
+    for source in stage.inputs:
+        same = " of the same site" if source.same_site else ""
+        yield f"    reads {source.stage}{same} as {source.view}"
+    if stage.merge is not None:
+        yield f"    emits each window of {format_interval(stage.merge.window)} once, when it closes"
+    yield f"    {stage.sql}"
+
+
+def _link_line(link: LinkEstimate) -> str:
+    line = f"{link.source} -> {link.target}: {_count(link.rows_per_s)} rows/s, {_bytes(link.bytes_per_s)}"
+    if link.bandwidth_bytes_per_s is None:
+        return f"{line}, no link known"
+    share = 100 * link.bytes_per_s / link.bandwidth_bytes_per_s
+    return f"{line}, {share:.3g} % of {_bytes(link.bandwidth_bytes_per_s)}"
+
+
+def _candidate_line(candidate: PlacementCandidate) -> str:
+    mark = "*" if candidate.chosen else " "
+    figures = f"{_bytes(candidate.wan_bytes_per_s)} over the WAN, cost {candidate.cost:.3g}"
+    return f"{mark} {candidate.site}: {figures}: {candidate.reason}"
+
+
+def _bytes(rate: float) -> str:
+    return next((f"{rate / size:.3g} {unit}" for size, unit in _UNITS if rate >= size), f"{rate:.3g} B/s")
+
+
+def _count(rate: float) -> str:
+    return next((f"{rate / size:.3g}{unit}" for size, unit in _COUNTS if rate >= size), f"{rate:.3g}")
+
+
+def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
+    """The same as plain values for JSON; rates are per second, costs s^2."""
+    return {
+        "gateway": plan.gateway,
+        "columns": [{"name": column.name, "type": column.type} for column in plan.columns],
+        "logical": list(plan.logical),
+        "stages": [_stage_json(stage, plan) for stage in plan.stages],
+        "links": [
+            {
+                "from": link.source,
+                "to": link.target,
+                "rows_per_s": link.rows_per_s,
+                "bytes_per_s": link.bytes_per_s,
+                "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
+            }
+            for link in plan.links
+        ],
+        "candidates": [
+            {
+                "site": candidate.site,
+                "wan_bytes_per_s": candidate.wan_bytes_per_s,
+                "cost": candidate.cost,
+                "chosen": candidate.chosen,
+                "reason": candidate.reason,
+            }
+            for candidate in plan.candidates
+        ],
+    }
+
+
+def _stage_json(stage: Stage, plan: PhysicalPlan) -> dict[str, Any]:
+    return {
+        "id": stage.id,
+        "kind": stage.kind.value,
+        "sites": list(stage.sites),
+        "relation": stage.relation,
+        "read_columns": list(stage.read_columns),
+        "inputs": [{"stage": i.stage, "view": i.view, "same_site": i.same_site} for i in stage.inputs],
+        "columns": [{"name": column.name, "type": column.type} for column in stage.columns],
+        "sql": stage.sql,
+        "merge": _merge_json(stage.merge),
+        "result": stage.id == plan.result_stage,
+    }
+
+
+def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
+    if merge is None:
+        return None
+    return {
+        "window_column": merge.window_column,
+        "window_s": merge.window.total_seconds(),
+        "combine_sql": merge.combine_sql,
+    }

@@ -1,0 +1,184 @@
+"""Where the stages of a query run: a simple, documented rule.
+
+- SOURCE runs at every site of the stream that was not pruned, TABLE at the table's sites.
+- MERGE runs at the one alive site that makes the fewest bytes cross the WAN per second: the partials of all other
+  source sites to it, plus the results from it to the gateway.
+- A site is infeasible when a link would get more than its bandwidth, or is missing; an infeasible site is taken only
+  when all are.
+- Ties (to a thousandth of a byte per second) go to the lower cost, then to the gateway, then to the first by name.
+
+Cost of a candidate, after Hourglass' network usage: the sum over its links of rate * latency^2 / bandwidth
+(bytes/s * s^2 / (bytes/s), that is s^2): traffic weighs more on slow and on far links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from planner.errors import PlacementError
+from planner.estimate import Estimate, Flow, estimate_flows
+from planner.plan import DraftPlan, LinkEstimate, PhysicalPlan, PlacementCandidate, StageKind, Statistics
+from planner.topology import Link, Topology
+
+BYTES_DIGITS = 3
+COST_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """One site for the merge, with what its links would carry."""
+
+    site: str
+    links: tuple[LinkEstimate, ...]
+    wan_bytes_per_s: float
+    cost: float
+    obstacle: str
+    """Why it is infeasible; empty when it is not."""
+
+
+def place(draft: DraftPlan, topology: Topology, statistics: Statistics, *, alive: frozenset[str]) -> PhysicalPlan:
+    """The plan with a site for every stage, the links it uses and the candidates that were weighed.
+
+    Args:
+        draft: a query in stages.
+        topology: all sites and links.
+        statistics: rates of streams by site, as far as measured.
+        alive: sites that can take tasks now.
+
+    Raises:
+        PlacementError: a site that is needed is not in the topology or not alive.
+    """
+    for stage in draft.stages:
+        leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.SOURCE else ""
+        for site in stage.sites:
+            _check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
+    why = ("it is the gateway, which keeps the results", "Start its agent.")
+    _check_site(topology.gateway, topology, alive, why)
+    estimate = estimate_flows(draft, statistics)
+    if estimate.results is None:
+        links = _links(_to_gateway(estimate, topology.gateway), topology)
+        return _plan(draft, topology, links=links)
+    options = [_option(site, estimate, topology) for site in sorted(alive & set(topology.sites))]
+    chosen = min(options, key=lambda option: _order(option, topology.gateway))
+    candidates = tuple(_candidate(option, chosen, topology.gateway) for option in options)
+    return _plan(draft, topology, merge_site=chosen.site, links=chosen.links, candidates=candidates)
+
+
+def _check_site(site: str, topology: Topology, alive: frozenset[str], reason: tuple[str, str]) -> None:
+    """Refuse a plan without the site; `reason` says why it is needed and what helps when it is not alive."""
+    if site in topology.sites and site in alive:
+        return
+    why, help_ = reason
+    known = site in topology.sites
+    raise PlacementError(
+        f"site {site} is needed ({why}), but {'it is not alive' if known else 'the topology has no such site'}",
+        found=site,
+        hint=help_ if known else f"The topology has {', '.join(sorted(topology.sites))}.",
+        ids={"site": site},
+    )
+
+
+def _to_gateway(estimate: Estimate, gateway: str) -> dict[tuple[str, str], Flow]:
+    return {(site, gateway): flow for site, flow in sorted(estimate.sources.items()) if site != gateway}
+
+
+def _option(site: str, estimate: Estimate, topology: Topology) -> _Option:
+    flows = {(source, site): flow for source, flow in sorted(estimate.sources.items()) if source != site}
+    if estimate.results is not None and site != topology.gateway:
+        added = flows.get((site, topology.gateway), Flow(0.0, 0.0))
+        flows[site, topology.gateway] = Flow(
+            added.rows_per_s + estimate.results.rows_per_s, added.bytes_per_s + estimate.results.bytes_per_s
+        )
+    links = _links(flows, topology)
+    obstacles = [text for link in links if (text := _obstacle(link, topology))]
+    return _Option(
+        site=site,
+        links=links,
+        wan_bytes_per_s=sum(link.bytes_per_s for link in links),
+        cost=sum(_cost(link, topology.link(link.source, link.target)) for link in links),
+        obstacle=obstacles[0] if obstacles else "",
+    )
+
+
+def _links(flows: Mapping[tuple[str, str], Flow], topology: Topology) -> tuple[LinkEstimate, ...]:
+    estimates = []
+    for (source, target), flow in flows.items():
+        link = topology.link(source, target)
+        bandwidth = link.bandwidth_bytes_per_s if link is not None else None
+        estimates.append(LinkEstimate(source, target, flow.rows_per_s, flow.bytes_per_s, bandwidth))
+    return tuple(estimates)
+
+
+def _obstacle(estimate: LinkEstimate, topology: Topology) -> str:
+    link = topology.link(estimate.source, estimate.target)
+    if link is None:
+        return f"there is no link from {estimate.source} to {estimate.target}"
+    if estimate.bytes_per_s > link.bandwidth_bytes_per_s:
+        return f"the link from {estimate.source} to {estimate.target} is too narrow"
+    return ""
+
+
+def _cost(estimate: LinkEstimate, link: Link | None) -> float:
+    if link is None:
+        return 0.0
+    if not link.bandwidth_bytes_per_s:
+        return float("inf")
+    return estimate.bytes_per_s * link.latency.total_seconds() ** 2 / link.bandwidth_bytes_per_s
+
+
+def _order(option: _Option, gateway: str) -> tuple[bool, float, float, bool, str]:
+    wan, cost = round(option.wan_bytes_per_s, BYTES_DIGITS), round(option.cost, COST_DIGITS)
+    return bool(option.obstacle), wan, cost, option.site != gateway, option.site
+
+
+def _candidate(option: _Option, chosen: _Option, gateway: str) -> PlacementCandidate:
+    return PlacementCandidate(
+        site=option.site,
+        wan_bytes_per_s=option.wan_bytes_per_s,
+        cost=option.cost,
+        chosen=option is chosen,
+        reason=_reason(option, chosen, gateway),
+    )
+
+
+def _reason(option: _Option, chosen: _Option, gateway: str) -> str:
+    """Why it was chosen or turned down: the first part of the order in which they differ."""
+    if option is chosen:
+        return (
+            f"fewest bytes over the WAN, although {option.obstacle}" if option.obstacle else "fewest bytes over the WAN"
+        )
+    own, best = _order(option, gateway), _order(chosen, gateway)
+    first = next(index for index, pair in enumerate(zip(own, best, strict=True)) if pair[0] != pair[1])
+    more = option.wan_bytes_per_s - chosen.wan_bytes_per_s
+    reasons: Sequence[str] = (
+        option.obstacle,
+        f"{more:.0f} bytes/s more over the WAN",
+        "as many bytes, over slower or farther links",
+        "as good, but the other is the gateway",
+        "as good, but later by name",
+    )
+    return reasons[first]
+
+
+def _plan(
+    draft: DraftPlan,
+    topology: Topology,
+    *,
+    links: tuple[LinkEstimate, ...],
+    merge_site: str | None = None,
+    candidates: tuple[PlacementCandidate, ...] = (),
+) -> PhysicalPlan:
+    stages = tuple(
+        replace(stage, sites=(merge_site,)) if stage.kind is StageKind.MERGE and merge_site else stage
+        for stage in draft.stages
+    )
+    return PhysicalPlan(
+        stages=stages,
+        result_stage=draft.result_stage,
+        gateway=topology.gateway,
+        columns=draft.columns,
+        links=links,
+        candidates=candidates,
+        logical=draft.logical,
+    )

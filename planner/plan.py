@@ -1,0 +1,192 @@
+"""The physical plan: stages, where their tasks run, and which channels connect them.
+
+    SOURCE (one task per site of the stream) --channel--> MERGE (one task) --channel--> results at the gateway
+    TABLE  (one task per site of the table)  --channel--> joined inside the SOURCE tasks
+
+A task is a stage at one site; its output is the channel of the same id (`ChannelId` = `TaskId`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+
+from planner.catalog import Column
+from planner.merge import MergeRecipe
+
+INPUT_VIEW = "input"
+"""Name of the view that a stage's SQL reads its main input from."""
+
+BIN_COLUMN = "_bin"
+"""Output column that holds a row's bin; dropped before publishing, it orders the rows of an epoch."""
+
+BINS = 64
+"""Number of hash ranges of a key; fixed for the life of a cluster."""
+
+
+class StageKind(Enum):
+    SOURCE = "source"
+    TABLE = "table"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True)
+class StageInput:
+    """One edge of the stage graph."""
+
+    stage: str
+    view: str
+    same_site: bool = False
+    """True: a task reads only its own site's task of that stage (a join on `a.site = b.site`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """How a MERGE stage treats its input: rows wait until their window closes."""
+
+    window_column: str
+    window: timedelta
+    combine_sql: str
+    """From partials to fewer partials of the same schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A chain of operators fused because no edge between them crosses sites."""
+
+    id: str
+    kind: StageKind
+    sql: str
+    """Spark SQL over the views `input` and the views of `inputs`; may yield `_bin`."""
+    sites: tuple[str, ...]
+    """Where its tasks run; empty for a MERGE that is not placed yet."""
+    relation: str | None = None
+    read_columns: tuple[str, ...] = ()
+    inputs: tuple[StageInput, ...] = ()
+    merge: Merge | None = None
+    columns: tuple[Column, ...] = ()
+    """Output, without `_bin`; types may be empty until Spark has analysed the stage."""
+
+
+def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
+    for stage in stages:
+        if stage.id == stage_id:
+            return stage
+    raise KeyError(stage_id)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEstimate:
+    """What the plan is expected to send over one ordered pair of sites."""
+
+    source: str
+    target: str
+    rows_per_s: float
+    bytes_per_s: float
+    bandwidth_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementCandidate:
+    """One site considered for the merge, with its cost and, if turned down, why."""
+
+    site: str
+    wan_bytes_per_s: float
+    cost: float
+    chosen: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalPlan:
+    """Placed stages plus what EXPLAIN shows."""
+
+    stages: tuple[Stage, ...]
+    result_stage: str
+    """Stage whose channels are the query's results."""
+    gateway: str
+    columns: tuple[Column, ...]
+    links: tuple[LinkEstimate, ...] = ()
+    candidates: tuple[PlacementCandidate, ...] = ()
+    logical: tuple[str, ...] = field(default=())
+    """The logical plan as indented lines."""
+
+    def stage(self, stage_id: str) -> Stage:
+        """The stage of that id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return find_stage(self.stages, stage_id)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryShape:
+    """What the estimates need to know of a query; the rules are in `planner.estimate`."""
+
+    relation: str
+    declared_rates: Mapping[str, float]
+    """Rows per second by site, where the binding says so."""
+    selectivity: float
+    """Share of the rows that pass the filters."""
+    window: timedelta | None = None
+    """None: the query does not aggregate."""
+    keys: int = 0
+    """Group keys besides the window."""
+    having: int = 0
+    """Conjuncts of HAVING."""
+    top_k: int | None = None
+    top_k_keys: int = 0
+    """Keys that QUALIFY partitions by besides the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftPlan:
+    """A checked query in stages; the MERGE has no site yet and types are known only after Spark's analysis."""
+
+    text: str
+    """The query as submitted."""
+    stages: tuple[Stage, ...]
+    """In topological order."""
+    result_stage: str
+    columns: tuple[Column, ...]
+    logical: tuple[str, ...]
+    shape: QueryShape
+    site_named: frozenset[str]
+    """Relations whose `site` the query names."""
+    relations: Mapping[str, tuple[Column, ...]]
+    """Declared columns by name of the relation."""
+    recipe: MergeRecipe | None = None
+
+    def stage(self, stage_id: str) -> Stage:
+        """The stage of that id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return find_stage(self.stages, stage_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A statement for Spark to check over empty views."""
+
+    views: Mapping[str, tuple[Column, ...]]
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelationStats:
+    """What is known of one relation at one site, measured where it runs, else a documented default."""
+
+    rows_per_s: float
+    measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Rates by (relation, site)."""
+
+    rates: Mapping[tuple[str, str], RelationStats] = field(default_factory=dict)

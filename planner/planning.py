@@ -1,0 +1,170 @@
+"""From a query to a placed plan, step by step; between the steps the master has Spark check what the planner wrote.
+
+draft_query --> DraftPlan --analysis_of_*, Spark, with_columns--> typed DraftPlan --place--> PhysicalPlan
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from planner.catalog import SITE_COLUMN, Catalog, Column
+from planner.errors import InvalidExpressionError, SqlSyntaxError
+from planner.placement import place
+from planner.plan import BIN_COLUMN, INPUT_VIEW, Analysis, DraftPlan, Stage
+from planner.query.logical import build_logical
+from planner.query.stages import draft_stages
+from planner.sql.dialect import before_qualify, quoted
+from planner.sql.source import Source
+from planner.sql.statements import SelectQuery
+
+__all__ = [
+    "analysis_of_combine",
+    "analysis_of_query",
+    "analysis_of_stage",
+    "draft_query",
+    "invalid_expression",
+    "place",
+    "with_columns",
+]
+
+_SITE = Column(SITE_COLUMN, "STRING")
+
+
+def draft_query(select: SelectQuery, catalog: Catalog) -> DraftPlan:
+    """The stages of a query, checked as far as that is possible without Spark.
+
+    Raises:
+        PlannerError: a leaf with the place, what was found and what is possible.
+    """
+    try:
+        return draft_stages(build_logical(select, catalog))
+    except RecursionError as error:
+        raise SqlSyntaxError(
+            "the statement is nested too deeply",
+            position=select.position,
+            hint="Use fewer operators in one expression.",
+        ) from error
+
+
+def analysis_of_query(draft: DraftPlan, catalog: Catalog) -> Analysis:
+    """The user's own text over the relations' columns; Spark says whether functions and types are right.
+
+    QUALIFY is left out: which names it may use differs between engines, and the MERGE stage has the same expressions.
+    `site` is among the columns of a relation only where the query names it, so that `*` does not include it.
+    """
+    views: dict[str, tuple[Column, ...]] = {}
+    for name, declared in draft.relations.items():
+        relation = catalog.find(name)
+        columns = relation.columns if relation is not None else declared
+        views[name] = (*columns, _SITE) if name in draft.site_named else columns
+    return Analysis(views, before_qualify(Source(draft.text)))
+
+
+def analysis_of_stage(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple[Column, ...]]) -> Analysis:
+    """A stage's SQL over its inputs; `known` has the output of the stages before it.
+
+    Raises:
+        KeyError: there is no such stage, or an input of it is not known.
+    """
+    stage = draft.stage(stage_id)
+    views = {i.view: _published(known[i.stage]) for i in stage.inputs}
+    if stage.relation is not None:
+        declared = draft.relations[stage.relation]
+        views[INPUT_VIEW] = (*(c for c in declared if c.name in stage.read_columns), _SITE)
+    return Analysis(views, _typed(draft, stage, known).sql)
+
+
+def analysis_of_combine(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple[Column, ...]]) -> Analysis | None:
+    """The combine SQL of a MERGE; its output must equal its input. None for other stages."""
+    stage = draft.stage(stage_id)
+    merge = _typed(draft, stage, known).merge
+    if merge is None:
+        return None
+    return Analysis({i.view: _published(known[i.stage]) for i in stage.inputs}, merge.combine_sql)
+
+
+def invalid_expression(
+    select: SelectQuery, *, line: int, column: int, message: str, fragment: str
+) -> InvalidExpressionError:
+    """Spark's answer as an error of the script.
+
+    Args:
+        select: the query that Spark refused.
+        line, column: the place in the statement's text, from 1; 0 when Spark gave none.
+        message: Spark's words.
+        fragment: the piece of text Spark speaks of; when it does not stand at the place (it was refused in a stage's
+            SQL), it is looked for in the query.
+    """
+    source = select.source
+    offset = source.offset(line, column)
+    if offset is None or (fragment and not source.text[offset:].lower().startswith(fragment.lower())):
+        found = source.text.lower().find(fragment.lower()) if fragment else -1
+        offset = found if found >= 0 else None
+    return InvalidExpressionError(
+        message,
+        position=select.position if offset is None else source.position(offset),
+        found=fragment,
+        hint="Functions, types and operators are those of Spark SQL.",
+    )
+
+
+def with_columns(
+    draft: DraftPlan, stage_columns: Mapping[str, tuple[Column, ...]], result_columns: Sequence[Column]
+) -> DraftPlan:
+    """The draft with the types that Spark found.
+
+    Args:
+        draft: as `draft_query` gave it.
+        stage_columns: what Spark says of each stage's SQL (`analysis_of_stage`).
+        result_columns: what Spark says of the user's text (`analysis_of_query`). Where the result stage yields another
+            type, as a merge of decimals may, its SQL gets a cast, so that the result is what Spark would give.
+    """
+    columns = _result_types(draft.columns, result_columns)
+    stages = []
+    for stage in draft.stages:
+        typed = replace(_typed(draft, stage, stage_columns), columns=_published(stage_columns.get(stage.id, ())))
+        if stage.id == draft.result_stage:
+            typed = _with_result_types(typed, columns)
+        stages.append(typed)
+    return replace(draft, stages=tuple(stages), columns=columns)
+
+
+def _typed(draft: DraftPlan, stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> Stage:
+    """The stage with SQL that keeps the types of its input, which for a MERGE must be known."""
+    if stage.merge is None or draft.recipe is None:
+        return stage
+    types = {column.name: column.type for i in stage.inputs for column in known.get(i.stage, ())}
+    merge = replace(stage.merge, combine_sql=draft.recipe.combine_sql(types))
+    return replace(stage, sql=draft.recipe.sql(types), merge=merge)
+
+
+def _published(columns: Sequence[Column]) -> tuple[Column, ...]:
+    return tuple(column for column in columns if column.name != BIN_COLUMN)
+
+
+def _result_types(columns: Sequence[Column], found: Sequence[Column]) -> tuple[Column, ...]:
+    """Types by position; by name when Spark has more columns (`*` beside a named `site`)."""
+    if len(columns) == len(found):
+        return tuple(Column(own.name, other.type) for own, other in zip(columns, found, strict=True))
+    by_name = {column.name.lower(): column.type for column in found}
+    return tuple(Column(column.name, by_name.get(column.name.lower(), "")) for column in columns)
+
+
+def _with_result_types(stage: Stage, columns: Sequence[Column]) -> Stage:
+    if len(stage.columns) != len(columns):
+        return replace(stage, columns=tuple(columns))
+    wanted = [c.type or s.type for c, s in zip(columns, stage.columns, strict=True)]
+    same = [_same_type(type_, s.type) for type_, s in zip(wanted, stage.columns, strict=True)]
+    typed = tuple(Column(c.name, type_) for c, type_ in zip(columns, wanted, strict=True))
+    if all(same):
+        return replace(stage, columns=typed)
+    items = (
+        quoted(c.name) if kept else f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}"
+        for c, kept in zip(typed, same, strict=True)
+    )
+    return replace(stage, columns=typed, sql=f"SELECT {', '.join(items)} FROM ({stage.sql}) AS typed")
+
+
+def _same_type(first: str, second: str) -> bool:
+    return first.replace(" ", "").upper() == second.replace(" ", "").upper()

@@ -1,0 +1,163 @@
+"""Binding: each name of an expression becomes the column, alias or window that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from planner.errors import UnknownColumnError
+from planner.functions import TIME_UNIT_FUNCTIONS, WINDOW
+from planner.query.expressions import enclosed, is_aggregate
+from planner.query.scope import Scope, resolve, unknown_column
+from planner.sql.dialect import exp, offset_of, parts_of, render
+from planner.sql.intervals import format_interval, parse_interval
+from planner.sql.refusals import function_name, refuse
+
+WINDOW_FIELDS = ("start", "end")
+WINDOW_FORM = "window(ts, '10 seconds')"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The tumbling window of GROUP BY."""
+
+    node: exp.Expr
+    """The canonical call; equal calls are equal nodes."""
+    length: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Binder:
+    """What names mean at one place of the query."""
+
+    scope: Scope
+    window: Window | None = None
+    aliases: Mapping[str, exp.Expr] = field(default_factory=dict)
+    """Bound expressions of the select list by lower-case alias."""
+    keys: tuple[exp.Expr, ...] | None = None
+    """Set for HAVING and QUALIFY: there an alias goes before a column that is not a key."""
+
+    def bind(self, node: exp.Expr) -> exp.Expr:
+        """The bound copy of an expression.
+
+        Raises:
+            UnknownColumnError, UnsupportedSqlError: at the name or call that is wrong.
+        """
+        root = exp.Paren(this=node.copy())
+        for call in list(root.find_all(exp.Anonymous)):
+            self._bind_call(call)
+        for column in list(root.find_all(exp.Column)):
+            if not isinstance(column.this, exp.Star):
+                column.replace(self._bind_column(column))
+        for star in root.find_all(exp.Star):
+            self._check_star(star)
+        bound: exp.Expr = root.this
+        bound.parent = None
+        return bound
+
+    def _bind_call(self, call: exp.Anonymous) -> None:
+        name = function_name(call)
+        call.set("this", name)
+        if name in TIME_UNIT_FUNCTIONS and len(call.expressions) == 3 and isinstance(call.expressions[0], exp.Column):
+            call.expressions[0].replace(exp.Var(this=call.expressions[0].name))
+        if name == WINDOW:
+            canonical = window_of(call, self.scope).node
+            call.set("expressions", [argument.copy() for argument in canonical.expressions])
+
+    def _bind_column(self, column: exp.Column) -> exp.Expr:
+        # A part of a window call was bound with the call.
+        if column.table in {m.view for m in self.scope.members} and "bound" in column.meta:
+            return column.copy()
+        parts = parts_of(column)
+        usable = self.aliases if _outside_aggregate(column) else {}
+        alias = usable.get(parts[0].name.lower())
+        found = resolve(self.scope, parts)
+        if found is not None and self.window is not None and parts[0].name.lower() == WINDOW and len(parts) == 1:
+            raise self._ambiguous_window(parts[0])
+        if alias is not None and (found is None or (self.keys is not None and found not in self.keys)):
+            return _fields(enclosed(alias), parts)
+        if found is not None:
+            return found
+        if self.window is not None and parts[0].name.lower() == WINDOW:
+            return self._window_field(column, parts)
+        raise unknown_column(self.scope, parts, usable)
+
+    def _window_field(self, column: exp.Column, parts: list[exp.Identifier]) -> exp.Expr:
+        assert self.window is not None
+        if len(parts) > 2 or (len(parts) == 2 and parts[1].name.lower() not in WINDOW_FIELDS):
+            raise refuse(
+                column, self.scope.source, "a window has the fields start and end", "window.start, window.end."
+            )
+        node = self.window.node.copy()
+        node.meta.update(start=parts[0].meta.get("start", 0), end=parts[-1].meta.get("end", 0))
+        return _fields(node, parts)
+
+    def _ambiguous_window(self, part: exp.Identifier) -> UnknownColumnError:
+        return UnknownColumnError(
+            "window is ambiguous: a column has this name too",
+            position=self.scope.source.position(part.meta.get("start", 0)),
+            found=part.name,
+            hint=f"For the window write {WINDOW_FORM}; for the column, its relation in front.",
+        )
+
+    def _check_star(self, star: exp.Star) -> None:
+        call = star.parent
+        if not (isinstance(call, exp.Anonymous) and function_name(call) == "count" and len(call.expressions) == 1):
+            at = call if isinstance(call, exp.Column) else star
+            raise refuse(at, self.scope.source, "* is not possible here", "* is possible in SELECT and in count(*).")
+
+
+def _fields(node: exp.Expr, parts: list[exp.Identifier]) -> exp.Expr:
+    for part in parts[1:]:
+        name = part.name.lower() if part.name.lower() in WINDOW_FIELDS else part.name
+        node = exp.Dot(this=node, expression=exp.Identifier(this=name, quoted=part.args.get("quoted", False)))
+    return node
+
+
+def _outside_aggregate(node: exp.Expr) -> bool:
+    parent = node.parent
+    while parent is not None:
+        if is_aggregate(parent):
+            return False
+        parent = parent.parent
+    return True
+
+
+def window_of(call: exp.Expr, scope: Scope) -> Window:
+    """The window that a `window(...)` call means.
+
+    Raises:
+        UnsupportedSqlError: it is not a tumbling window of literal length over the stream's event time.
+    """
+    arguments = call.expressions
+    source, event_time = scope.source, scope.stream.relation.event_time or ""
+    form = f"window({event_time}, '10 seconds')"
+    if len(arguments) != 2:
+        message = "sliding and shifted windows are not possible yet" if len(arguments) > 2 else "window needs a length"
+        raise refuse(call, source, message, f"{form} is possible: windows that follow one another.")
+    column = arguments[0]
+    if isinstance(column, exp.Column) and "bound" not in column.meta:
+        column = resolve(scope, parts_of(column)) or column
+    if not isinstance(column, exp.Column) or (column.table, column.name.lower()) != (
+        scope.stream.view,
+        event_time.lower(),
+    ):
+        at = arguments[0] if offset_of(arguments[0]) is not None else call
+        raise refuse(at, source, "window must be on the stream's event-time column", f"{form} is possible.")
+    length = _literal_length(arguments[1])
+    if length is None or not length:
+        at = arguments[1] if offset_of(arguments[1]) is not None else call
+        raise refuse(at, source, "the window's length must be a literal of fixed length", f"{form} is possible.")
+    bound = scope.stream.bound(event_time)
+    bound.meta["bound"] = True
+    text = exp.Literal.string(format_interval(length))
+    return Window(exp.Anonymous(this=WINDOW, expressions=[bound, text]), length)
+
+
+def _literal_length(node: exp.Expr) -> timedelta | None:
+    if isinstance(node, exp.Literal) and node.is_string:
+        return parse_interval(node.name)
+    if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal) and node.args.get("unit") is not None:
+        return parse_interval(f"{node.this.name} {render(node.args['unit'])}")
+    return None

@@ -1,0 +1,45 @@
+"""What the estimates need to know of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from planner.catalog import Relation
+from planner.estimate import EQUALITY_SELECTIVITY, FILTER_SELECTIVITY
+from planner.plan import QueryShape
+from planner.query.logical import LogicalQuery
+from planner.query.pruning import decides_site
+from planner.sql.dialect import exp
+
+RATE_OPTION = "rows_per_second"
+
+
+def query_shape(query: LogicalQuery, sites: Sequence[str]) -> QueryShape:
+    top_k = query.top_k
+    stream = query.scope.stream
+    return QueryShape(
+        relation=stream.relation.name,
+        declared_rates=_declared_rates(stream.relation, sites),
+        selectivity=_selectivity(c for c in query.where if not decides_site(c, stream.view)),
+        window=query.window.length if query.window is not None else None,
+        keys=len(query.keys),
+        having=len(query.having),
+        top_k=top_k.k if top_k is not None else None,
+        top_k_keys=len(top_k.partition) if top_k is not None else 0,
+    )
+
+
+def _selectivity(filters: Iterable[exp.Expr]) -> float:
+    share = 1.0
+    for conjunct in filters:
+        share *= EQUALITY_SELECTIVITY if isinstance(conjunct.unnest(), exp.EQ) else FILTER_SELECTIVITY
+    return share
+
+
+def _declared_rates(relation: Relation, sites: Sequence[str]) -> dict[str, float]:
+    rates: dict[str, float] = {}
+    for binding in relation.bindings:
+        text = binding.options.get(RATE_OPTION, "")
+        if binding.site in sites and text.replace(".", "", 1).isdecimal():
+            rates[binding.site] = float(text)
+    return rates

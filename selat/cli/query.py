@@ -1,0 +1,196 @@
+"""`selat query`: look at queries, read their results, end them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.console import RenderableType
+from rich.live import Live
+
+import selat
+from selat.cli import human
+from selat.cli.app import App, pass_app
+from selat.cli.follow import load_cursor, print_results
+from selat.cli.listing import Field, sections, sheet, show_list, show_one, table
+from selat.cli.options import Format, settings_options
+from selat.cli.sql import print_explanation
+
+QUERY_FIELDS: tuple[Field[selat.QueryInfo], ...] = (
+    Field("id", lambda q: q.id),
+    Field("name", lambda q: q.name),
+    Field("state", lambda q: q.state.value),
+    Field("rows_in", lambda q: q.rows_in, lambda q: human.count(q.rows_in), right=True),
+    Field("rows_out", lambda q: q.rows_out, lambda q: human.count(q.rows_out), right=True),
+    Field("link_bytes", lambda q: q.link_bytes, lambda q: human.size(q.link_bytes), right=True),
+    Field("watermark", lambda q: q.watermark, lambda q: human.instant(q.watermark)),
+    Field("submitted_at", lambda q: q.submitted_at, lambda q: human.instant(q.submitted_at.replace(microsecond=0))),
+    Field("sql", lambda q: q.sql, lambda q: human.one_line(q.sql, 60)),
+)
+
+TASK_FIELDS: tuple[Field[selat.TaskStatus], ...] = (
+    Field("stage", lambda t: t.stage_id),
+    Field("site", lambda t: t.site),
+    Field("state", lambda t: t.state.value),
+    Field("epochs", lambda t: t.epochs, lambda t: human.count(t.epochs), right=True),
+    Field("rows_in", lambda t: t.rows_in, lambda t: human.count(t.rows_in), right=True),
+    Field("rows_out", lambda t: t.rows_out, lambda t: human.count(t.rows_out), right=True),
+    Field("in_rate", lambda t: t.rows_in_per_s, lambda t: human.rate(t.rows_in_per_s), right=True),
+    Field("busy", lambda t: t.busy_ratio, lambda t: f"{t.busy_ratio:.0%}", right=True),
+    Field("lag_rows", lambda t: t.lag_rows, lambda t: human.count(t.lag_rows), right=True),
+    Field("state_bytes", lambda t: t.state_bytes, lambda t: human.size(t.state_bytes), right=True),
+    Field("watermark", lambda t: t.watermark, lambda t: human.instant(t.watermark)),
+    Field("reason", lambda t: t.reason),
+)
+
+LINK_FIELDS: tuple[Field[selat.LinkUse], ...] = (
+    Field("from", lambda u: u.from_site),
+    Field("to", lambda u: u.to_site),
+    Field("moved_bytes", lambda u: u.bytes, lambda u: human.size(u.bytes), right=True),
+    Field("epochs", lambda u: u.epochs, lambda u: human.count(u.epochs), right=True),
+    Field("rate", lambda u: u.bytes_per_s, lambda u: f"{human.size(u.bytes_per_s)}/s", right=True),
+)
+
+
+@click.group()
+def query() -> None:
+    """List, show, explain, read and cancel queries.
+
+    QUERY is an id, the beginning of an id that no other query shares, or a name.
+    """
+
+
+@query.command("list")
+@settings_options
+@click.option("--all", "everything", is_flag=True, help="Also those that are over.")
+@pass_app
+def list_queries(app: App, everything: bool) -> None:
+    """List the queries that run.
+
+    \b
+    Examples:
+      selat query list
+      selat query list --all -o json | jq -r 'select(.state == "failed") | .id'
+    """
+    with app.connect() as client:
+        show_list(app, QUERY_FIELDS, [q.last for q in client.queries(all=everything)])
+
+
+@query.command()
+@settings_options
+@click.argument("query")
+@click.option(
+    "--watch", is_flag=True, help="Go on until the query is over: live on a terminal, else one answer a second."
+)
+@pass_app
+def show(app: App, query: str, watch: bool) -> None:
+    """Show one query: state, tasks, links.
+
+    \b
+    Examples:
+      selat query show q-0001
+      selat query show visits --watch
+    """
+    with app.connect() as client:
+        found = client.query(query)
+        if watch:
+            _watch(app, found)
+        else:
+            show_one(app, QUERY_FIELDS, found.last, partial(query_view, now=app.now()))
+
+
+@query.command()
+@settings_options
+@click.argument("query")
+@pass_app
+def explain(app: App, query: str) -> None:
+    """Print the plan of a submitted query.
+
+    \b
+    Examples:
+      selat query explain q-0001
+      selat query explain visits -o json
+    """
+    with app.connect() as client:
+        print_explanation(app, client.query(query).explain())
+
+
+@query.command()
+@settings_options
+@click.argument("query")
+@click.option("--follow/--no-follow", default=True, help="Go on until the query is over, or print what there is now.")
+@click.option(
+    "--cursor-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Begin where the last run with this file stopped, and keep the place in it.",
+)
+@pass_app
+def results(app: App, query: str, follow: bool, cursor_file: Path | None) -> None:
+    """Print the results of a query; Ctrl-C ends the printing, not the query.
+
+    \b
+    Examples:
+      selat query results q-0001 --no-follow -o csv > so_far.csv
+      selat query results visits --cursor-file visits.cursor >> visits.jsonl
+    """
+    with app.connect() as client:
+        found = client.query(query)
+        cursor = load_cursor(cursor_file, found.id) if cursor_file else None
+        print_results(app, found, found.results(follow=follow, cursor=cursor), cursor_file)
+
+
+@query.command()
+@settings_options
+@click.argument("query")
+@pass_app
+def cancel(app: App, query: str) -> None:
+    """End a query; results that were delivered stay readable.
+
+    \b
+    Example:
+      selat query cancel q-0001
+    """
+    with app.connect() as client:
+        info = client.query(query).cancel()
+        show_one(app, QUERY_FIELDS, info, lambda q: f"query {q.id} {q.state.value}")
+
+
+def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
+    """One query for people."""
+    ran = human.duration((info.ended_at or now) - info.submitted_at)
+    pairs = (
+        ("query", info.id),
+        ("name", info.name),
+        ("state", info.state.value + (f" ({info.reason})" if info.reason else "")),
+        (
+            "submitted",
+            f"{human.instant(info.submitted_at.replace(microsecond=0))}, {ran} {'in all' if info.over else 'ago'}",
+        ),
+        ("gateway", info.gateway),
+        ("columns", ", ".join(f"{c.name} {c.type}" for c in info.columns)),
+        ("rows in", human.count(info.rows_in)),
+        ("rows out", human.count(info.rows_out)),
+        ("rows late", human.count(info.rows_late) if info.rows_late else ""),
+        ("watermark", human.instant(info.watermark)),
+        ("over links", human.size(info.link_bytes)),
+        ("sql", info.sql),
+    )
+    return sections(
+        ("", sheet(pairs)),
+        ("tasks", table(TASK_FIELDS, info.tasks) if info.tasks else None),
+        ("links", table(LINK_FIELDS, info.links) if info.links else None),
+    )
+
+
+def _watch(app: App, found: selat.Query) -> None:
+    console = app.console()
+    with found.watch() as states:
+        if app.format is not Format.TABLE or not console.is_terminal:
+            for info in states:
+                show_one(app, QUERY_FIELDS, info, partial(query_view, now=app.now()))
+            return
+        with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+            for info in states:
+                live.update(query_view(info, now=app.now()), refresh=True)

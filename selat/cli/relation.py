@@ -1,0 +1,128 @@
+"""`selat stream` and `selat table`: look at the catalog. SQL changes it."""
+
+from __future__ import annotations
+
+import click
+from rich.console import RenderableType
+
+import selat
+from selat.cli import human
+from selat.cli.app import App, pass_app
+from selat.cli.listing import Field, sections, sheet, show_list, show_one
+from selat.cli.listing import table as table_of
+from selat.cli.options import settings_options
+
+_NAME: Field[selat.Relation] = Field("name", lambda r: r.name)
+_COLUMNS: Field[selat.Relation] = Field("columns", lambda r: ", ".join(c.name for c in r.columns))
+_SITES: Field[selat.Relation] = Field("sites", lambda r: ", ".join(b.site for b in r.bindings))
+_COMMENT: Field[selat.Relation] = Field("comment", lambda r: r.comment)
+
+TABLE_FIELDS: tuple[Field[selat.Relation], ...] = (_NAME, _COLUMNS, _SITES, _COMMENT)
+STREAM_FIELDS: tuple[Field[selat.Relation], ...] = (
+    _NAME,
+    _COLUMNS,
+    Field("event_time", lambda r: r.event_time),
+    Field("delay_s", lambda r: r.watermark_delay.total_seconds(), lambda r: human.duration(r.watermark_delay)),
+    _SITES,
+    _COMMENT,
+)
+
+
+def _options(binding: selat.Binding) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in sorted(binding.options.items()) if key != "connector")
+
+
+_COLUMN_FIELDS: tuple[Field[selat.Column], ...] = (
+    Field("column", lambda c: c.name),
+    Field("type", lambda c: c.type),
+)
+_BINDING_FIELDS: tuple[Field[selat.Binding], ...] = (
+    Field("site", lambda b: b.site),
+    Field("connector", lambda b: b.options.get("connector", "")),
+    Field("options", _options),
+)
+
+
+@click.group()
+def stream() -> None:
+    """List and show streams. CREATE STREAM, ALTER STREAM and DROP STREAM in `selat sql` change them."""
+
+
+@stream.command("list")
+@settings_options
+@pass_app
+def list_streams(app: App) -> None:
+    """List all streams.
+
+    \b
+    Example:
+      selat stream list
+    """
+    with app.connect() as client:
+        show_list(app, STREAM_FIELDS, client.streams())
+
+
+@stream.command("show")
+@settings_options
+@click.argument("stream")
+@pass_app
+def show_stream(app: App, stream: str) -> None:
+    """Show one stream: columns, event time, where it is bound.
+
+    \b
+    Example:
+      selat stream show clicks
+    """
+    with app.connect() as client:
+        show_one(app, STREAM_FIELDS, client.stream(stream), relation_view)
+
+
+@click.group()
+def table() -> None:
+    """List and show tables. CREATE TABLE and DROP TABLE in `selat sql` change them."""
+
+
+@table.command("list")
+@settings_options
+@pass_app
+def list_tables(app: App) -> None:
+    """List all tables.
+
+    \b
+    Example:
+      selat table list
+    """
+    with app.connect() as client:
+        show_list(app, TABLE_FIELDS, client.tables())
+
+
+@table.command("show")
+@settings_options
+@click.argument("table")
+@pass_app
+def show_table(app: App, table: str) -> None:
+    """Show one table: columns, where it is bound.
+
+    \b
+    Example:
+      selat table show pages
+    """
+    with app.connect() as client:
+        show_one(app, TABLE_FIELDS, client.table(table), relation_view)
+
+
+def relation_view(relation: selat.Relation) -> RenderableType:
+    """One stream or table for people."""
+    watermark = f"{relation.event_time} - {human.duration(relation.watermark_delay)}" if relation.event_time else ""
+    created = relation.created_at.replace(microsecond=0) if relation.created_at else None
+    pairs = (
+        (relation.kind.value, relation.name),
+        ("comment", relation.comment),
+        ("watermark", watermark),
+        ("created", human.instant(created) if created else ""),
+    )
+    return sections(
+        ("", sheet(pairs)),
+        ("columns", table_of(_COLUMN_FIELDS, relation.columns)),
+        ("bindings", table_of(_BINDING_FIELDS, relation.bindings)),
+    )

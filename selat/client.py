@@ -1,0 +1,180 @@
+"""The client: a connection to one master."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from selat import _convert
+from selat._session import Session, Waits
+from selat._statements import split_statements
+from selat._transport import resolve_address, translated
+from selat.errors import Detail, InvalidArgument, NotFound, ServerFault
+from selat.query import Query
+from selat.v1 import catalog_pb2, common_pb2, query_pb2, site_pb2
+from selat.values import Done, Explanation, Relation, RelationKind, Rows, Site
+
+Outcome = Query | Rows | Explanation | Done
+"""What a statement comes to: SELECT a Query, SHOW and DESCRIBE Rows, EXPLAIN an Explanation, everything else Done."""
+
+_ANSWER = timedelta(seconds=60)
+_RECONNECT = timedelta(minutes=2)
+
+
+def connect(address: str | None = None, *, timeout: timedelta = _ANSWER, reconnect: timedelta = _RECONNECT) -> Client:
+    """A client of the master at `address`, else at SELAT_MASTER, else at 127.0.0.1:7410.
+
+    `timeout` bounds one call; `reconnect` is how long readers of results go on trying while the master is away. Raises
+    Unavailable when no master answers.
+    """
+    client = Client(Session(resolve_address(address), Waits(timeout, reconnect)))
+    try:
+        client.queries()
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+class Client:
+    """A connection to one master; made by `connect`, closed by `close` or at the end of a `with` block.
+
+    It may be used from several threads. Every method raises Unavailable when the master does not answer.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the master."""
+        return self._session.address
+
+    def close(self) -> None:
+        """Closes the connection; queries run on."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def sql(self, text: str, *, name: str = "") -> Outcome:
+        """Runs one statement. A SELECT is submitted and comes back as a Query, which may be given a name.
+
+        Raises StatementError when the master refuses it, InvalidArgument when the text is not one statement.
+        """
+        count = len(split_statements(text).statements)
+        if count != 1:
+            hint = "use `script` for several" if count else "write a statement"
+            raise InvalidArgument(f"sql() takes one statement, found {count}", detail=Detail(hint=hint))
+        outcome = next(iter(self.script(text, name=name)), None)
+        if outcome is None:
+            raise ServerFault("the master did not say what became of the statement")
+        return outcome
+
+    def script(self, text: str, *, name: str = "") -> Iterator[Outcome]:
+        """Runs statements separated by semicolons, in order, and yields what each comes to.
+
+        Raises StatementError at the first that is refused; those before it stay done.
+        """
+        request = query_pb2.ExecuteRequest(text=text, query_name=name)
+        statements = max(1, len(split_statements(text).statements))
+        with translated(self.address):
+            call = self._session.queries.Execute(request, timeout=self._session.waits.call.total_seconds() * statements)
+            for response in call:
+                yield self._outcome(response)
+
+    def _outcome(self, response: query_pb2.ExecuteResponse) -> Outcome:
+        match response.WhichOneof("outcome"):
+            case "query":
+                return Query(self._session, _convert.query_info(response.query))
+            case "rows":
+                return _convert.rows(response.rows)
+            case "explanation":
+                return _convert.explanation(response.explanation)
+            case _:
+                return Done(response.done)
+
+    def queries(self, *, all: bool = False) -> list[Query]:
+        """The queries that run; with `all` also those that are over. `Query.last` is what the master said of each."""
+        request = query_pb2.ListQueriesRequest(all=all)
+        answer = self._session.ask(self._session.queries.ListQueries, request)
+        return [Query(self._session, _convert.query_info(q)) for q in answer.queries]
+
+    def query(self, query: str) -> Query:
+        """The query with that id, unique beginning of an id, or name. Raises NotFound."""
+        request = query_pb2.GetQueryRequest(query=query)
+        answer = self._session.ask(self._session.queries.GetQuery, request)
+        return Query(self._session, _convert.query_info(answer.query))
+
+    def streams(self) -> list[Relation]:
+        """All streams."""
+        return self._relations(RelationKind.STREAM)
+
+    def tables(self) -> list[Relation]:
+        """All tables."""
+        return self._relations(RelationKind.TABLE)
+
+    def stream(self, name: str) -> Relation:
+        """The stream of that name. Raises NotFound."""
+        return self._relation(name, RelationKind.STREAM)
+
+    def table(self, name: str) -> Relation:
+        """The table of that name. Raises NotFound."""
+        return self._relation(name, RelationKind.TABLE)
+
+    def create_relation(self, relation: Relation, *, if_not_exists: bool = False) -> bool:
+        """Declares a stream or table, as CREATE does. False: it was there and `if_not_exists` was set.
+
+        Raises StatementError when the definition is refused.
+        """
+        request = catalog_pb2.CreateRelationRequest(
+            relation=_convert.relation_message(relation), if_not_exists=if_not_exists
+        )
+        return self._session.ask(self._session.catalog.CreateRelation, request).created
+
+    def drop(self, name: str, *, kind: RelationKind | None = None, if_exists: bool = False) -> bool:
+        """Removes a stream or table (`kind` None: whichever it is). False: there was none and `if_exists` was set.
+
+        Raises NotFound, and StatementError when a running query reads it.
+        """
+        wanted = _convert.RELATION_KINDS[kind] if kind else common_pb2.RELATION_KIND_UNSPECIFIED
+        request = catalog_pb2.DropRelationRequest(name=name, kind=wanted, if_exists=if_exists)
+        return self._session.ask(self._session.catalog.DropRelation, request).dropped
+
+    def alter(self, name: str, options: Mapping[str, str], *, site: str | None = None) -> Relation:
+        """Changes connector options at one site (None: at all of them); running queries follow where they can.
+
+        Raises NotFound, and StatementError when an option is refused.
+        """
+        request = catalog_pb2.AlterBindingRequest(name=name, site=site or "", options=dict(options))
+        return _convert.relation(self._session.ask(self._session.catalog.AlterBinding, request).relation)
+
+    def sites(self) -> list[Site]:
+        """All sites, those included that were never seen."""
+        answer = self._session.ask(self._session.sites.ListSites, site_pb2.ListSitesRequest())
+        return [_convert.site(s) for s in answer.sites]
+
+    def site(self, name: str) -> Site:
+        """The site of that name. Raises NotFound."""
+        request = site_pb2.GetSiteRequest(name=name)
+        return _convert.site(self._session.ask(self._session.sites.GetSite, request).site)
+
+    def _relations(self, kind: RelationKind) -> list[Relation]:
+        request = catalog_pb2.ListRelationsRequest(kind=_convert.RELATION_KINDS[kind])
+        answer = self._session.ask(self._session.catalog.ListRelations, request)
+        return [_convert.relation(r) for r in answer.relations]
+
+    def _relation(self, name: str, kind: RelationKind) -> Relation:
+        request = catalog_pb2.GetRelationRequest(name=name)
+        found = _convert.relation(self._session.ask(self._session.catalog.GetRelation, request).relation)
+        if found.kind is not kind:
+            detail = Detail(hint=f"{name} is a {found.kind.value}", ids={kind.value: name})
+            raise NotFound(f"no {kind.value} is named {name}", detail=detail)
+        return found

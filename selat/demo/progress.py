@@ -1,0 +1,119 @@
+"""What the demo does, while it does it: a live table on a terminal, a line now and then elsewhere. All on stderr."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+
+import selat
+from selat.cli import human
+
+
+@dataclass(frozen=True, slots=True)
+class LinkBytes:
+    """What crossed one directed link."""
+
+    from_site: str
+    to_site: str
+    bytes: int
+
+
+def crossed(queries: Iterable[selat.QueryInfo]) -> tuple[LinkBytes, ...]:
+    """All queries together, in the order of names. Each channel belongs to one query, so nothing is counted twice."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for link in (link for query in queries for link in query.links):
+        sums[link.from_site, link.to_site] += link.bytes
+    return tuple(LinkBytes(source, target, size) for (source, target), size in sorted(sums.items()) if size)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The cluster at one moment."""
+
+    seconds: float
+    """Since the demo was started."""
+    queries: Sequence[selat.QueryInfo]
+
+    @property
+    def links(self) -> tuple[LinkBytes, ...]:
+        return crossed(self.queries)
+
+
+class Display(Protocol):
+    """Shows snapshots."""
+
+    def show(self, snapshot: Snapshot) -> None: ...
+
+
+class LinesDisplay:
+    """A line every few seconds."""
+
+    def __init__(self, console: Console, *, every_s: float = 5.0) -> None:
+        self._console = console
+        self._every_s = every_s
+        self._next_s = 0.0
+
+    def show(self, snapshot: Snapshot) -> None:
+        if snapshot.seconds >= self._next_s:
+            self._next_s = snapshot.seconds + self._every_s
+            self._console.print(line(snapshot), highlight=False, soft_wrap=True)
+
+
+class LiveDisplay:
+    """Tables that are drawn anew in place."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def show(self, snapshot: Snapshot) -> None:
+        self._live.update(tables(snapshot))
+
+
+@contextmanager
+def display(console: Console) -> Iterator[Display]:
+    """The display that suits the console."""
+    if not console.is_terminal:
+        yield LinesDisplay(console)
+        return
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        yield LiveDisplay(live)
+
+
+def line(snapshot: Snapshot) -> str:
+    """`12 s: delays 1,234 rows in, 56 out, to 2013-02-01 | ... | WAN 12.3 kB`"""
+    parts = [_figures(info) for info in snapshot.queries]
+    wan_bytes = sum(link.bytes for link in snapshot.links)
+    return f"{snapshot.seconds:.0f} s: " + " | ".join([*parts, f"WAN {human.size(wan_bytes)}"])
+
+
+def _figures(info: selat.QueryInfo) -> str:
+    counts = f"{human.count(info.rows_in)} rows in, {human.count(info.rows_out)} out"
+    return f"{info.name} {counts}, to {human.instant(info.watermark)}"
+
+
+def tables(snapshot: Snapshot) -> RenderableType:
+    """Queries above, links below."""
+    queries = Table("query", "state", title=f"{snapshot.seconds:.0f} s", title_justify="left")
+    for name in ("rows in", "rows out"):
+        queries.add_column(name, justify="right")
+    queries.add_column("watermark")
+    for info in snapshot.queries:
+        counts = human.count(info.rows_in), human.count(info.rows_out)
+        queries.add_row(info.name, info.state.value, *counts, human.instant(info.watermark))
+    return Group(queries, link_table(snapshot.links))
+
+
+def link_table(links: Sequence[LinkBytes]) -> Table:
+    """Bytes that crossed each link."""
+    table = Table("link")
+    table.add_column("crossed", justify="right")
+    for link in links:
+        table.add_row(f"{link.from_site} > {link.to_site}", human.size(link.bytes))
+    return table

@@ -1,0 +1,21 @@
+"""How long to wait before a program that died is started again."""
+
+from __future__ import annotations
+
+
+class Backoff:
+    """Doubles the pause with each death, up to a limit; a program that ran long enough is forgiven."""
+
+    def __init__(self, *, first_s: float = 0.5, most_s: float = 10.0, forgiven_after_s: float = 60.0) -> None:
+        self._first_s = first_s
+        self._most_s = most_s
+        self._forgiven_after_s = forgiven_after_s
+        self._next_s = first_s
+
+    def pause_s(self, lived_s: float) -> float:
+        """The pause after a life of that length."""
+        if lived_s >= self._forgiven_after_s:
+            self._next_s = self._first_s
+        pause_s = self._next_s
+        self._next_s = min(self._most_s, pause_s * 2)
+        return pause_s

@@ -1,0 +1,163 @@
+"""`selat dev`: a cluster in the foreground or the background, its state, its end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from selat._transport import DEFAULT_ADDRESS
+from selat.cli.app import App, pass_app
+from selat.cli.listing import Field, show_list
+from selat.cli.options import settings_options
+from selat.dev.background import start_in_background, stop_in_background
+from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.state import DEFAULT_DATA, DataDirectory, DataLock, find_running, remember_latest
+from selat.dev.topology import THREE_REGIONS
+
+_DATA = click.option("--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """A site's agent, or the master, and the process that it is in."""
+
+    name: str
+    address: str
+    process: str
+    pid: int
+
+
+_FIELDS: Sequence[Field[_Endpoint]] = (
+    Field("name", lambda e: e.name),
+    Field("address", lambda e: e.address),
+    Field("process", lambda e: e.process),
+    Field("pid", lambda e: e.pid, right=True),
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--topology",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=THREE_REGIONS,
+    metavar="FILE",
+    help="Sites and links, in YAML.  [default: the regions us, eu and asia]",
+)
+@click.option(
+    "--listen", default=DEFAULT_ADDRESS, metavar="HOST:PORT", show_default=True, help="Address of the master."
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DATA,
+    metavar="DIR",
+    show_default=True,
+    help="Where everything is kept; a later start goes on from there.",
+)
+@click.option("--isolated", is_flag=True, help="A process with a JVM of its own for each site.")
+@click.option("--detach", is_flag=True, help="Come back when it serves; it runs on in the background.")
+@click.option("--background", is_flag=True, hidden=True)
+@pass_app
+@click.pass_context
+def dev(  # noqa: PLR0913 - one per option
+    ctx: click.Context,
+    app: App,
+    *,
+    topology: Path,
+    listen: str,
+    data: Path,
+    isolated: bool,
+    detach: bool,
+    background: bool,
+) -> None:
+    """Run a whole cluster on this machine: a master and an agent for each site. Ctrl-C ends it.
+
+    \b
+    Examples:
+      selat dev                              three regions: us, eu, asia
+      selat dev --topology nyc.yaml          the sites and links of a file
+      selat dev --detach; selat dev stop     in the background
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    options = ClusterOptions(listen=listen, isolated=isolated)
+    if detach:
+        _detached(app, topology, data, options)
+    else:
+        _attached(app, DevCluster(topology, data, options, report=app.note), greet=not background)
+
+
+@dev.command()
+@_DATA
+@pass_app
+def stop(app: App, *, data: Path | None) -> None:
+    """Stop the cluster in DIR, else the one in ./.selat, else the one started last."""
+    found = find_running(data)
+    if found is None:
+        app.note("no cluster is running")
+        return
+    directory, state = found
+    app.note(f"stopping the cluster in {directory.root}")
+    stop_in_background(directory, state, report=app.note)
+    app.note("stopped")
+
+
+@dev.command()
+@_DATA
+@settings_options
+@pass_app
+@click.pass_context
+def status(ctx: click.Context, app: App, *, data: Path | None) -> None:
+    """Show the cluster in DIR, else the one in ./.selat, else the one started last. Exit code 1: none runs."""
+    found = find_running(data)
+    if found is None:
+        app.note("no cluster is running")
+        ctx.exit(1)
+    directory, state = found
+    app.note(f"{'serving' if state.ready else 'starting'} at {state.master}, data in {directory.root}")
+    show_list(app, _FIELDS, _endpoints(directory))
+
+
+def _attached(app: App, cluster: DevCluster, *, greet: bool) -> None:
+    app.note(f"starting a master and the agents of {', '.join(cluster.sites)}; Spark takes 10 to 30 s")
+    try:
+        with suppress(KeyboardInterrupt):
+            cluster.start()
+            remember_latest(cluster.data)
+            if greet:
+                _greet(app, cluster.data, cluster.address)
+                app.note(f"Ctrl-C ends it; what it keeps stays in {cluster.data.root}")
+            threading.Event().wait()
+        app.note("stopping")
+    finally:
+        cluster.stop()
+
+
+def _detached(app: App, topology: Path, data: Path, options: ClusterOptions) -> None:
+    directory = DataDirectory(data.resolve())
+    # The process in the background takes it for good; this one only finds out before anything is started.
+    DataLock(directory).take().release()
+    arguments = ["--background", "--topology", str(topology.resolve()), "--listen", options.listen]
+    arguments += ["--data", str(directory.root), *(["--isolated"] if options.isolated else [])]
+    state = start_in_background(arguments, directory, report=app.note)
+    _greet(app, directory, state.master)
+    app.note(f"it runs in the background, with logs in {directory.logs}; `selat dev stop` ends it")
+
+
+def _greet(app: App, directory: DataDirectory, master: str) -> None:
+    show_list(app, _FIELDS, _endpoints(directory))
+    option = "" if master == DEFAULT_ADDRESS else f" --master {master}"
+    app.note(f"try: selat sql{option} 'SHOW SITES'")
+
+
+def _endpoints(directory: DataDirectory) -> list[_Endpoint]:
+    return [
+        _Endpoint(name, address, process.name, process.pid)
+        for process in directory.serving()
+        for name, address in process.addresses.items()
+    ]

@@ -1,0 +1,238 @@
+"""A master and the agents of a topology's sites as child processes of this one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import selat
+from selat.dev.child import Child, ChildSpec, ChildStatus, Report
+from selat.dev.errors import DevError
+from selat.dev.identity import ProcessIdentity
+from selat.dev.state import ClusterState, DataDirectory, DataLock
+from selat.dev.topology import read_topology
+
+MASTER = "master"
+"""Name of the child that is the master."""
+AGENTS = "agents"
+"""Name of the child that runs all agents; isolated ones are named `agent-SITE`."""
+
+START_TIMEOUT = timedelta(minutes=3)
+STOP_GRACE = timedelta(seconds=15)
+
+_SITES_POLL_S = 0.1
+_PATIENCE = timedelta(seconds=10)
+"""How often a wait says that it still waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """How a cluster is run."""
+
+    listen: str = "127.0.0.1:0"
+    """host:port of the master; port 0 takes a free one and keeps it over restarts."""
+    isolated: bool = False
+    """A process with a JVM of its own for each site."""
+    master_arguments: tuple[str, ...] = ()
+    """Further arguments of the master."""
+    agent_arguments: tuple[str, ...] = ()
+    """Further arguments of every agent process."""
+
+
+class DevCluster:
+    """A cluster on this machine, for `selat dev`, tests and the demo.
+
+        with DevCluster(NYC, Path("/tmp/nyc")) as cluster:
+            client = selat.connect(cluster.address)
+
+    Children that die are started again. All of them die with this process. Not safe for use from several threads.
+    """
+
+    def __init__(
+        self, topology: Path, data: Path, options: ClusterOptions | None = None, *, report: Report = lambda text: None
+    ) -> None:
+        """`report` takes lines for people, from any thread.
+
+        Raises DevError when the topology makes no sense.
+        """
+        self._topology_file = topology.resolve()
+        self._topology = read_topology(topology)
+        self._options = options or ClusterOptions()
+        self._data = DataDirectory(data.resolve())
+        self._lock = DataLock(self._data)
+        self._report = report
+        self._address = ""
+        self._children: dict[str, Child] = {}
+
+    @property
+    def address(self) -> str:
+        """host:port of the master, once started."""
+        return self._address
+
+    @property
+    def data(self) -> DataDirectory:
+        return self._data
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Names of all sites, as the topology orders them."""
+        return tuple(self._topology.sites)
+
+    @property
+    def site_addresses(self) -> Mapping[str, str]:
+        """host:port of each site's agent that serves now."""
+        return {site: address for status in self.statuses for site, address in status.ready.get("sites", {}).items()}
+
+    @property
+    def statuses(self) -> tuple[ChildStatus, ...]:
+        """All children as they are now, the master first."""
+        return tuple(child.status for child in self._children.values())
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Process of each child that is there now, by the child's name."""
+        return {status.name: status.pid for status in self.statuses if status.pid is not None}
+
+    def start(self, timeout: timedelta = START_TIMEOUT) -> None:
+        """Starts everything and waits until it serves; when that fails, nothing is left running.
+
+        Raises DevError when the data directory or the address is in use, or a process does not come to serve.
+        """
+        self._lock.take()
+        try:
+            self._address = _bindable(self._options.listen)
+            self._children = {spec.name: Child(spec, report=self._report) for spec in self._specs()}
+            self._write_state(ready=False)
+            for child in self._children.values():
+                child.start()
+            self._await_all(timeout)
+            self._write_state(ready=True)
+        except BaseException:
+            self.stop()
+            raise
+
+    def await_ready(self, name: str, timeout: timedelta = START_TIMEOUT, *, not_pid: int | None = None) -> ChildStatus:
+        """Waits until a child serves; with `not_pid`, as another process than that one, which was killed.
+
+        Raises DevError when that takes longer than `timeout`.
+        """
+        status = self._children[name].await_ready(timeout, not_pid=not_pid)
+        if status is None:
+            raise self._too_slow(name, timeout)
+        return status
+
+    def stop(self, grace: timedelta = STOP_GRACE) -> None:
+        """Stops all children, agents first; kills those that take longer than `grace`. May be called again."""
+        if not self._lock.held:
+            return
+        deadline = time.monotonic() + grace.total_seconds()
+        for child in reversed(self._children.values()):
+            child.ask_to_stop()
+        for child in reversed(self._children.values()):
+            child.await_stop(timedelta(seconds=max(0.0, deadline - time.monotonic())))
+        self._children = {}
+        self._data.forget()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _await_all(self, timeout: timedelta) -> None:
+        started = time.monotonic()
+        for name, child in self._children.items():
+            while (status := child.await_ready(_PATIENCE)) is None:
+                waited_s = time.monotonic() - started
+                if waited_s >= timeout.total_seconds():
+                    raise self._too_slow(name, timeout)
+                self._report(f"waiting for {name} ({waited_s:.0f} s; log: {child.spec.log})")
+            self._report(f"{name} ready (process {status.pid}, {time.monotonic() - started:.1f} s)")
+        self._await_sites(started + timeout.total_seconds())
+
+    def _await_sites(self, deadline_s: float) -> None:
+        """Until the master knows every site as alive: a query submitted from now on finds them."""
+        with selat.connect(self._address) as client:
+            while away := [site.name for site in client.sites() if site.state is not selat.SiteState.ALIVE]:
+                if time.monotonic() >= deadline_s:
+                    raise DevError.of(
+                        f"site {away[0]} does not report to the master", hint=f"look into {self._data.logs}"
+                    )
+                time.sleep(_SITES_POLL_S)
+
+    def _too_slow(self, name: str, timeout: timedelta) -> DevError:
+        log = self._children[name].spec.log
+        return DevError.of(f"{name} does not serve after {timeout.total_seconds():g} s", hint=f"look into {log}")
+
+    def _write_state(self, *, ready: bool) -> None:
+        state = ClusterState(
+            supervisor=ProcessIdentity.of(os.getpid()),
+            master=self._address,
+            topology=str(self._topology_file),
+            ready=ready,
+        )
+        self._data.write(state)
+
+    def _specs(self) -> list[ChildSpec]:
+        arguments = ["--listen", self._address, "--topology", str(self._topology_file)]
+        specs = [self._spec(MASTER, "master", [*arguments, *self._options.master_arguments])]
+        sites = [f"{site.name}:{site.slots}" for site in self._topology.sites.values()]
+        if not self._options.isolated:
+            return [*specs, self._spec(AGENTS, "site_agent", self._agent_arguments(sites))]
+        isolated = [(f"agent-{site.partition(':')[0]}", self._agent_arguments([site])) for site in sites]
+        return [*specs, *(self._spec(name, "site_agent", arguments) for name, arguments in isolated)]
+
+    def _agent_arguments(self, sites: Sequence[str]) -> list[str]:
+        named = [word for site in sites for word in ("--site", site)]
+        return [*named, "--master", self._address, "--listen", "127.0.0.1:0", *self._options.agent_arguments]
+
+    def _spec(self, name: str, module: str, arguments: Sequence[str]) -> ChildSpec:
+        # Agents of one site each may share a directory: everything of a site lies under its name.
+        data = self._data.root / ("master" if module == "master" else "sites")
+        ready_file = self._data.ready_files / f"{name}.json"
+        common = ("--data", str(data), "--ready-file", str(ready_file))
+        return ChildSpec(
+            name=name,
+            command=(sys.executable, "-P", "-m", module, *arguments, *common),
+            log=self._data.logs / f"{name}.log",
+            ready_file=ready_file,
+            environment=_import_path(),
+        )
+
+
+def _import_path() -> dict[str, str]:
+    """Children run the code that we run, whatever the working directory holds; installed code is found anyway."""
+    root = Path(selat.__file__).parents[1]
+    if not (root / "pyproject.toml").exists():
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))}
+
+
+def _bindable(listen: str) -> str:
+    """host:port with a port that is free now. Raises DevError."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise DevError.of(f"{listen!r} is not HOST:PORT", hint="for example 127.0.0.1:7410")
+    try:
+        address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(address[0], address[1]) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address[4])
+            return f"{host}:{probe.getsockname()[1]}"
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DevError.of(
+            f"cannot listen at {listen}: {reason}", hint="`selat dev stop` what is there, or give another --listen"
+        ) from None

@@ -1,0 +1,41 @@
+"""`selat master` and `selat agent`: become the server's own process, with its own options."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+_PASS_THROUGH = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+@click.command(context_settings=_PASS_THROUGH, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def master(arguments: tuple[str, ...]) -> None:
+    """Run a master. `selat master --help` lists its options.
+
+    \b
+    Example:
+      selat master --listen 0.0.0.0:7410 --data /var/lib/selat --topology regions.yaml
+    """
+    _become("master", arguments)
+
+
+@click.command(context_settings=_PASS_THROUGH, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def agent(arguments: tuple[str, ...]) -> None:
+    """Run the agent of one or more sites. `selat agent --help` lists its options.
+
+    \b
+    Example:
+      selat agent --site eu:4 --master master.example.com:7410 --listen 0.0.0.0:7411 --data /var/lib/selat
+    """
+    _become("site_agent", arguments)
+
+
+def _become(module: str, arguments: tuple[str, ...]) -> NoReturn:
+    """Replaces this process by `python -m module`: signals and exit codes are then the server's."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])

@@ -1,0 +1,168 @@
+"""What runs where, written down: in the data directory for everybody, and one pointer per user to the latest one."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from selat.dev.errors import DevError
+from selat.dev.identity import ProcessIdentity
+
+DEFAULT_DATA = Path(".selat")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """A cluster as its state file describes it."""
+
+    supervisor: ProcessIdentity
+    master: str
+    """host:port"""
+    topology: str
+    ready: bool
+    """False while it starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A child process that serves now, as its ready file describes it."""
+
+    name: str
+    pid: int
+    addresses: Mapping[str, str]
+    """host:port of the master, or of each of its sites' agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """Where a cluster keeps everything."""
+
+    root: Path
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def own_log(self) -> Path:
+        """What a cluster in the background prints."""
+        return self.logs / "dev.log"
+
+    @property
+    def ready_files(self) -> Path:
+        return self.root / "ready"
+
+    @property
+    def _state_file(self) -> Path:
+        return self.root / "dev.json"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.root / "dev.lock"
+
+    def write(self, state: ClusterState) -> None:
+        """Replaces the state file in one step."""
+        write_json(self._state_file, asdict(state))
+
+    def running(self) -> ClusterState | None:
+        """The cluster that runs here now, None when there is none; what a dead one left behind does not count."""
+        content = read_json(self._state_file)
+        if content is None:
+            return None
+        supervisor = ProcessIdentity(**content.pop("supervisor"))
+        return ClusterState(supervisor=supervisor, **content) if supervisor.alive else None
+
+    def serving(self) -> tuple[Serving, ...]:
+        """The child processes that serve now."""
+        found = {path.stem: read_json(path) for path in sorted(self.ready_files.glob("*.json"))}
+        return tuple(
+            Serving(name, content["pid"], content.get("sites") or {name: content["address"]})
+            for name, content in found.items()
+            if content is not None
+        )
+
+    def forget(self) -> None:
+        """Removes the state file."""
+        self._state_file.unlink(missing_ok=True)
+
+
+class DataLock:
+    """Held by the one cluster that may use a data directory; the kernel lets go of it when its process dies."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._descriptor: int | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._descriptor is not None
+
+    def take(self) -> Self:
+        """Raises DevError when another cluster has it."""
+        self._data.root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._data.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise DevError.of(
+                f"a cluster already runs in {self._data.root}", hint="`selat dev stop` it, or give another --data"
+            ) from None
+        self._descriptor = descriptor
+        return self
+
+    def release(self) -> None:
+        """Does nothing when it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def remember_latest(data: DataDirectory) -> None:
+    """Makes this the directory that `selat dev stop` looks at; a home that is read-only is no reason to fail."""
+    with suppress(OSError):
+        write_json(_pointer_file(), {"data": str(data.root.resolve())})
+
+
+def latest() -> DataDirectory | None:
+    """The directory that was remembered."""
+    content = read_json(_pointer_file())
+    return None if content is None else DataDirectory(Path(content["data"]))
+
+
+def find_running(data: Path | None) -> tuple[DataDirectory, ClusterState] | None:
+    """The cluster in `data`; else the one in the default directory; else the latest one that this user started."""
+    candidates = [DataDirectory(data)] if data else [DataDirectory(DEFAULT_DATA), latest()]
+    for directory in candidates:
+        state = directory.running() if directory else None
+        if directory and state:
+            return directory, state
+    return None
+
+
+def write_json(path: Path, content: object) -> None:
+    """Replaces a file in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(f".{os.getpid()}")
+    scratch.write_text(json.dumps(content, indent=2) + "\n")
+    scratch.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a file; None when there is no file, or no object in it."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _pointer_file() -> Path:
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "selat" / "dev.json"

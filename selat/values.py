@@ -1,0 +1,254 @@
+"""What the client hands out: frozen values. Times are aware and UTC, durations are `timedelta`, sizes are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+import pyarrow as pa
+
+Cursor = Mapping[str, int]
+"""Where a reader of results stands: channel -> the next epoch wanted. Plain enough for `json.dumps`."""
+
+END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+"""The watermark of a stream that has ended: nothing comes any more."""
+
+
+class QueryState(Enum):
+    """Where a query is in its life."""
+
+    DEPLOYING = "deploying"
+    """Accepted and stored; its tasks are not all running yet."""
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    FINISHED = "finished"
+    """All its inputs ended and all results are at the gateway."""
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """A state that this version of the client does not know."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the query can never change again."""
+        return self in (QueryState.CANCELLED, QueryState.FINISHED, QueryState.FAILED)
+
+
+class TaskState(Enum):
+    """Where a task is in its life."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    BACK_PRESSURED = "back-pressured"
+    """Admits no input because a retention budget is used up."""
+    RETRYING = "retrying"
+    """An epoch failed and is tried again."""
+    ENDED = "ended"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class SiteState(Enum):
+    """What the master knows of a site's agent."""
+
+    EXPECTED = "expected"
+    """Named in the topology, never seen."""
+    ALIVE = "alive"
+    UNREACHABLE = "unreachable"
+    """Its heartbeat is overdue."""
+    UNKNOWN = "unknown"
+
+
+class RelationKind(Enum):
+    """A stream is unbounded and has an event-time column; a table is bounded."""
+
+    STREAM = "stream"
+    TABLE = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a relation or of a result."""
+
+    name: str
+    type: str
+    """A Spark SQL type, as in `DECIMAL(10,2)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One site's share of a relation."""
+
+    site: str
+    options: Mapping[str, str]
+    """Connector options; `connector` names the connector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A stream or a table, and the sites where it is bound."""
+
+    name: str
+    kind: RelationKind
+    columns: tuple[Column, ...]
+    bindings: tuple[Binding, ...]
+    event_time: str | None = None
+    """Streams only: the event-time column."""
+    watermark_delay: timedelta = timedelta(0)
+    """How far the watermark stays behind the event time."""
+    comment: str = ""
+    created_at: datetime | None = None
+    """Set by the master."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse:
+    """What crossed one directed link between two sites."""
+
+    from_site: str
+    to_site: str
+    bytes: int
+    epochs: int
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A directed link as the topology gives it."""
+
+    from_site: str
+    to_site: str
+    bandwidth_bytes_per_s: float
+    latency: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One task of a query: totals since the query began, rates over the last minute at most."""
+
+    task_id: str
+    query_id: str
+    stage_id: str
+    site: str
+    state: TaskState
+    reason: str
+    epochs: int
+    rows_in: int
+    rows_out: int
+    rows_late: int
+    bytes_out: int
+    rows_in_per_s: float
+    rows_out_per_s: float
+    bytes_out_per_s: float
+    busy_ratio: float
+    """Share of wall time spent in epochs, 0 to 1."""
+    lag_rows: int
+    """Rows that are there and not yet read, as far as the connector can tell."""
+    state_rows: int
+    state_bytes: int
+    retained_bytes: int
+    watermark: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryInfo:
+    """A query as the master knew it when it was asked."""
+
+    id: str
+    name: str
+    sql: str
+    state: QueryState
+    reason: str
+    """Why it is in this state, where there is something to say."""
+    submitted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    columns: tuple[Column, ...]
+    gateway: str
+    """The site whose agent keeps the results for clients."""
+    tasks: tuple[TaskStatus, ...]
+    links: tuple[LinkUse, ...]
+    """What this query's channels moved, per link."""
+    rows_in: int
+    rows_out: int
+    rows_late: int
+    watermark: datetime | None
+
+    @property
+    def over(self) -> bool:
+        """Whether the query can never change again."""
+        return self.state.over
+
+    @property
+    def link_bytes(self) -> int:
+        """Bytes moved between sites, all links together."""
+        return sum(link.bytes for link in self.links)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One region: its agent, its tasks, its links."""
+
+    name: str
+    state: SiteState
+    address: str
+    slots: int
+    version: str
+    last_report: datetime | None
+    memory_bytes: int
+    gateway: bool
+    """Whether it keeps results for clients."""
+    tasks: tuple[TaskStatus, ...]
+    links: tuple[LinkUse, ...]
+    """Bytes received, per incoming link."""
+    outgoing: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The answer to SHOW and DESCRIBE: text in rows and columns."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A query's plan: for people in `text`, the same as one JSON object in `json`."""
+
+    text: str
+    json: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The confirmation of a statement that returns nothing."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBatch:
+    """One epoch of one result channel."""
+
+    batch: pa.RecordBatch
+    epoch: int
+    channel: str
+    watermark: datetime | None
+    """No later row has an event time before this."""
+    cursor: Cursor = field(default_factory=dict)
+    """Hand this to `Query.results(cursor=...)` to go on right after this batch."""

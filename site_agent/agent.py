@@ -1,0 +1,197 @@
+"""The agent of one site: an exchange server for other sites, and three loops towards the master.
+
+    register -> watch assignment -> apply        again after every break, with back-off
+    report   every interval: heartbeat, task statuses, link bytes
+
+The last assignment is on disk: a restarted agent takes up its tasks at once, whether the master is there or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import psutil
+from google.protobuf.message import DecodeError
+
+from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
+from site_agent.convert import assignment_from_proto, status_to_proto
+from site_agent.durable import write_atomically
+from site_agent.errors import SiteAgentError
+from site_agent.router import Router
+from site_agent.runtime import SiteRuntime
+
+logger = logging.getLogger(__name__)
+
+RECONNECT_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+REPORT_TIMEOUT_S = 5.0
+VERSION = "0.1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentIdentity:
+    site: str
+    address: str
+    slots: int
+    incarnation: str
+
+    @classmethod
+    def new(cls, site: str, address: str, slots: int) -> AgentIdentity:
+        return cls(site, address, slots, uuid.uuid4().hex)
+
+
+class SiteAgent:
+    """Keeps a site's runtime in step with the master."""
+
+    def __init__(self, identity: AgentIdentity, *, runtime: SiteRuntime, router: Router, directory: Path) -> None:
+        self._identity = identity
+        self._runtime = runtime
+        self._router = router
+        self._path = directory / "assignment.pb"
+        self._current = site_pb2.Assignment()
+        self._registered = asyncio.Event()
+        self._report_interval_s = 1.0
+
+    async def resume(self) -> None:
+        """Take up what the last assignment on disk says.
+
+        Raises:
+            SiteAgentError: the file is damaged.
+        """
+        if not self._path.exists():
+            return
+        try:
+            assignment = site_pb2.Assignment.FromString(self._path.read_bytes())
+        except DecodeError as error:
+            raise SiteAgentError(
+                f"{self._path} is damaged: {error}", hint="remove it; the master sends it anew"
+            ) from error
+        await self._apply(assignment)
+
+    async def serve(self, master: grpc.aio.Channel) -> None:
+        """Until cancelled."""
+        stub = site_pb2_grpc.SiteServiceStub(master)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(stub))
+            group.create_task(self._report(stub))
+
+    async def _follow(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._register(stub)
+                failures = 0
+                async for assignment in self._assignments(stub):
+                    await self._take(assignment)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.ABORTED:
+                    raise self._displaced() from error
+                level = logging.INFO if failures == 0 else logging.DEBUG
+                logger.log(level, "master away site=%s: %s %s", self._identity.site, error.code().name, error.details())
+            self._registered.clear()
+            await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
+            failures += 1
+
+    def _displaced(self) -> SiteAgentError:
+        site = self._identity.site
+        return SiteAgentError(
+            f"another agent of site {site} has registered", hint="one agent runs a site", ids={"site": site}
+        )
+
+    async def _register(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
+        identity = self._identity
+        response = await stub.Register(
+            site_pb2.RegisterRequest(
+                site=identity.site,
+                address=identity.address,
+                incarnation=identity.incarnation,
+                slots=identity.slots,
+                version=VERSION,
+            ),
+            timeout=REPORT_TIMEOUT_S,
+        )
+        if self._current.cluster_id and response.cluster_id != self._current.cluster_id:
+            raise SiteAgentError(
+                f"{identity.site} belongs to cluster {self._current.cluster_id}, the master is {response.cluster_id}",
+                hint="start the agent with an empty data directory, or with the address of its own master",
+            )
+        self._report_interval_s = (response.report_interval_ms or 1000) / 1000
+        self._registered.set()
+        logger.info("registered site=%s address=%s", identity.site, identity.address)
+
+    async def _assignments(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> AsyncIterator[site_pb2.Assignment]:
+        request = site_pb2.WatchAssignmentRequest(site=self._identity.site, incarnation=self._identity.incarnation)
+        async for response in stub.WatchAssignment(request):
+            yield response.assignment
+
+    async def _take(self, assignment: site_pb2.Assignment) -> None:
+        if assignment.version <= self._current.version:
+            return
+        write_atomically(self._path, assignment.SerializeToString())
+        await self._apply(assignment)
+
+    async def _apply(self, assignment: site_pb2.Assignment) -> None:
+        self._current = assignment
+        await self._runtime.apply(assignment_from_proto(assignment))
+
+    async def _report(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
+        while True:
+            await self._registered.wait()
+            with suppress(grpc.aio.AioRpcError):
+                await stub.Report(self._report_request(), timeout=REPORT_TIMEOUT_S)
+            await asyncio.sleep(self._report_interval_s)
+
+    def _report_request(self) -> site_pb2.ReportRequest:
+        site = self._identity.site
+        return site_pb2.ReportRequest(
+            site=site,
+            incarnation=self._identity.incarnation,
+            assignment_version=self._runtime.version,
+            tasks=[status_to_proto(r.status(), site) for _, r in sorted(self._runtime.runners.items())],
+            channels=[
+                site_pb2.ChannelUse(
+                    channel=u.channel,
+                    query_id=u.query_id,
+                    from_site=u.from_site,
+                    bytes=u.bytes,
+                    epochs=u.epochs,
+                    readers=u.readers,
+                )
+                for u in self._router.usage()
+            ],
+            results=[
+                site_pb2.ResultStatus(
+                    query_id=s.query_id,
+                    rows=s.rows,
+                    bytes=s.size_bytes,
+                    complete=s.complete,
+                    watermark_us=s.watermark_us,
+                )
+                for s in self._runtime.results.statuses()
+            ],
+            links=[
+                common_pb2.LinkUse(from_site=source, to_site=site, bytes=use.bytes, epochs=use.epochs)
+                for source, use in sorted(self._router.link_bytes().items())
+            ],
+            memory_bytes=psutil.Process().memory_info().rss,
+        )
+
+
+@asynccontextmanager
+async def running(agent: SiteAgent, master: grpc.aio.Channel) -> AsyncIterator[asyncio.Task[None]]:
+    """Resume, then serve in the background; stop serving at the end."""
+    await agent.resume()
+    serving = asyncio.create_task(agent.serve(master))
+    try:
+        yield serving
+    finally:
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving

@@ -1,0 +1,133 @@
+"""The payload of an epoch: one zstd frame of one Arrow record batch message without its schema.
+
+Disk and wire share it, so an epoch is compressed once, where it is made, and is then only copied.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from site_agent.channels.manifest import BinRange
+from site_agent.errors import ChannelError, ChannelRequestError, CorruptEpochError
+
+BIN_COLUMN = "_bin"
+"""Column that a producer adds to have its rows grouped; it is not stored."""
+
+_ZSTD_LEVEL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRows:
+    """Rows as they lie on disk and cross the WAN."""
+
+    schema: bytes
+    """Arrow IPC schema message."""
+    payload: bytes
+    raw_bytes: int
+    rows: int
+    crc32: int
+
+
+def encode(table: pa.Table) -> EncodedRows:
+    """Encode a table that has rows. Dictionary columns are stored as their values.
+
+    Raises:
+        ChannelError: it does not fit one record batch, or has nested dictionary columns.
+    """
+    plain = _without_dictionaries(table)
+    batches = plain.combine_chunks().to_batches()
+    if len(batches) != 1:
+        raise ChannelError("an epoch's text exceeds 2 GiB in one column", hint="read less per epoch")
+    raw = batches[0].serialize()
+    payload = pa.Codec("zstd", compression_level=_ZSTD_LEVEL).compress(raw, asbytes=True)
+    return EncodedRows(
+        schema=plain.schema.serialize().to_pybytes(),
+        payload=payload,
+        raw_bytes=raw.size,
+        rows=plain.num_rows,
+        crc32=zlib.crc32(payload),
+    )
+
+
+def decode(encoded: EncodedRows) -> pa.Table:
+    """The rows again.
+
+    Raises:
+        CorruptEpochError: the payload does not match its checksum, or is not what its schema says.
+    """
+    verify(encoded)
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(encoded.schema))
+        raw = pa.decompress(encoded.payload, decompressed_size=encoded.raw_bytes, codec="zstd")
+        batch = pa.ipc.read_record_batch(raw, schema)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptEpochError(f"payload cannot be decoded: {error}") from error
+    if batch.num_rows != encoded.rows:
+        raise CorruptEpochError(f"payload holds {batch.num_rows} rows instead of {encoded.rows}")
+    return pa.Table.from_batches([batch])
+
+
+def verify(encoded: EncodedRows) -> None:
+    """Raises CorruptEpochError when payload and checksum do not belong together."""
+    found = zlib.crc32(encoded.payload)
+    if found != encoded.crc32:
+        raise CorruptEpochError(f"payload has checksum {found:08x} instead of {encoded.crc32:08x}")
+
+
+def group_by_bin(table: pa.Table) -> tuple[pa.Table, tuple[BinRange, ...]]:
+    """Sort stably by the bin column, if there is one, and drop it.
+
+    Raises:
+        ChannelError: a row has no bin.
+    """
+    if BIN_COLUMN not in table.column_names:
+        return table, ()
+    bins = table.column(BIN_COLUMN).combine_chunks().cast(pa.int64())
+    if bins.null_count:
+        raise ChannelError(f"{bins.null_count} rows have no bin", hint=f"column {BIN_COLUMN} must not be NULL")
+    order = pc.sort_indices(bins)
+    runs = pc.run_end_encode(bins.take(order), run_end_type=pa.int64())
+    ranges, first_row = [], 0
+    for value, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        ranges.append(BinRange(value, first_row, end - first_row))
+        first_row = end
+    return table.drop_columns([BIN_COLUMN]).take(order), tuple(ranges)
+
+
+def select(table: pa.Table, ranges: Sequence[BinRange], *, columns: Sequence[str], bins: Sequence[int]) -> pa.Table:
+    """Only these columns and bins; empty means all.
+
+    Raises:
+        ChannelRequestError: a column does not exist, or the rows are not grouped by bin.
+    """
+    if bins:
+        if not ranges:
+            raise ChannelRequestError("rows are not grouped by bin", hint="ask for all bins")
+        wanted = frozenset(bins)
+        parts = [table.slice(r.first_row, r.rows) for r in ranges if r.bin in wanted]
+        table = pa.concat_tables(parts) if parts else table.slice(0, 0)
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        raise ChannelRequestError(f"no column {missing[0]}", hint=f"columns are {', '.join(table.column_names)}")
+    return table.select(list(columns)) if columns else table
+
+
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    for index, item in enumerate(table.schema):
+        if pa.types.is_dictionary(item.type):
+            plain = pa.field(item.name, item.type.value_type, item.nullable, item.metadata)
+            table = table.set_column(index, plain, table.column(index).cast(plain.type))
+        elif _has_dictionary(item.type):
+            raise ChannelError(f"column {item.name} is nested and dictionary-encoded: {item.type}")
+    return table
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(i).type) for i in range(kind.num_fields))

@@ -1,0 +1,322 @@
+"""One channel's epochs on this site's disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import takewhile
+from pathlib import Path
+
+import pyarrow as pa
+
+from site_agent.channels.codec import EncodedRows, decode, encode, group_by_bin, select
+from site_agent.channels.consumers import Consumers
+from site_agent.channels.epoch_file import EpochHeader, pack, read_epoch, read_header
+from site_agent.channels.files import Files, write_json
+from site_agent.channels.manifest import BinRange, EndMark, EpochManifest
+from site_agent.channels.recovery import CONSUMERS_FILE, END_FILE, epoch_path, recover
+from site_agent.channels.waiters import Waiters
+from site_agent.connectors import Json
+from site_agent.errors import ChannelError, CorruptEpochError, TrimmedEpochError, UnknownChannelError
+
+
+class ChannelLog:
+    """Appends and reads epochs in order; an epoch is visible once it is durable. Safe to use from several threads.
+
+    Writers wait for each other and for the disk; looking at the log's state never does, so an event loop may.
+    """
+
+    def __init__(self, directory: Path, files: Files) -> None:
+        self.id = directory.name
+        self.directory = directory
+        self._files = files
+        self._writing = threading.RLock()
+        self._waiters = Waiters()
+        self._removed = False
+        state = recover(directory, files)
+        self._sizes = state.sizes
+        self._end = state.end
+        self._consumers = state.consumers
+        self._first = max(state.consumers.first_epoch, min(state.sizes, default=0))
+        self._next = max(state.sizes, default=self._first - 1) + 1
+        self._first = min(self._first, self._next)
+        self._retained = sum(size for epoch, size in self._sizes.items() if epoch >= self._first)
+        self._newest: EpochHeader | None = None
+        self._remove_given_up()
+
+    @property
+    def first_epoch(self) -> int:
+        """The oldest epoch that is kept; equals `next_epoch` when none is."""
+        return self._first
+
+    @property
+    def next_epoch(self) -> int:
+        """The epoch that is to be published next."""
+        return self._next
+
+    @property
+    def end(self) -> EndMark | None:
+        return self._end
+
+    @property
+    def retained_bytes(self) -> int:
+        """Disk bytes of the epochs that some consumer still needs."""
+        return self._retained
+
+    @property
+    def last_manifest(self) -> EpochManifest | None:
+        """Of the newest epoch, even when nobody needs its rows any more; None when there never was one.
+
+        Raises:
+            CorruptEpochError: its file is damaged.
+        """
+        header = self._newest_header()
+        return header.manifest if header else None
+
+    @property
+    def consumers(self) -> tuple[str, ...]:
+        return tuple(self._consumers.cursors)
+
+    def publish(
+        self,
+        epoch: int,
+        table: pa.Table | None,
+        *,
+        watermark_us: int | None,
+        idle: bool = False,
+        commit: Mapping[str, Json] | None = None,
+    ) -> EpochManifest:
+        """Append an epoch; it is durable and visible when this returns.
+
+        Rows are grouped by the column `_bin` if there is one. An epoch that is there already is left as it is.
+
+        Raises:
+            ChannelError: the epoch is not the next one, the channel has ended, or the disk refused.
+        """
+        if epoch < self._next:
+            return self.manifest(epoch)
+        encoded: EncodedRows | None = None
+        bins: tuple[BinRange, ...] = ()
+        if table is not None and table.num_rows:
+            grouped, bins = group_by_bin(table)
+            encoded = encode(grouped)
+        manifest = EpochManifest(epoch, 0, 0, 0, watermark_us, idle, bins, commit or {})
+        return self.append(manifest, encoded)
+
+    def append(self, manifest: EpochManifest, encoded: EncodedRows | None) -> EpochManifest:
+        """Like `publish`, with rows that are encoded and grouped already; row and byte counts are taken from them."""
+        manifest = _counted(manifest, encoded)
+        with self._writing:
+            if manifest.epoch < self._next:
+                return self.manifest(manifest.epoch)
+            self._check_next(manifest.epoch)
+            newest = self._newest_header()
+            rows_before = newest.rows_before + newest.manifest.rows if newest else 0
+            header = EpochHeader(manifest, len(encoded.schema) if encoded else 0, rows_before)
+            size_bytes = self._commit(manifest.epoch, pack(header, encoded))
+            self._sizes[manifest.epoch] = size_bytes
+            self._retained += size_bytes
+            self._newest = header
+            self._next = manifest.epoch + 1
+            self._remove_given_up()
+        self._waiters.wake()
+        return manifest
+
+    def begin_at(self, epoch: int) -> None:
+        """Make `epoch` the first one of a log that holds none, because earlier ones can no longer be had. Idempotent.
+
+        Raises:
+            ChannelError: the log holds epochs.
+        """
+        with self._writing:
+            if epoch == self._next:
+                return
+            if self._sizes or epoch < self._next:
+                raise ChannelError(
+                    f"channel {self.id} cannot begin at epoch {epoch}: it is at {self._next}", ids=self._ids()
+                )
+            moved = {name: max(cursor, epoch) for name, cursor in self._consumers.cursors.items()}
+            self._store_consumers(Consumers(epoch, moved), durable=True)
+            self._first = self._next = epoch
+        self._waiters.wake()
+
+    def finish(self, *, successor_channel: str = "", successor_site: str = "") -> None:
+        """End the channel: nothing can be published any more. The first call counts."""
+        with self._writing:
+            if self._end is None:
+                end = EndMark(self._next - 1 if self._next else None, successor_channel, successor_site)
+                self._write_json(END_FILE, asdict(end), durable=True)
+                self._end = end
+        self._waiters.wake()
+
+    def manifest(self, epoch: int) -> EpochManifest:
+        """Raises TrimmedEpochError, CorruptEpochError, or ChannelError when it is not published yet."""
+        return self._header(epoch).manifest
+
+    def read(self, epoch: int, *, columns: Sequence[str] = (), bins: Sequence[int] = ()) -> pa.Table | None:
+        """Rows of an epoch, None if it has none; only these columns and bins, empty meaning all.
+
+        Raises:
+            TrimmedEpochError: no longer kept.
+            CorruptEpochError: damaged on disk.
+            ChannelRequestError: no such column, or rows without bins.
+            ChannelError: not published yet.
+        """
+        manifest, encoded = self.read_encoded(epoch)
+        if encoded is None:
+            return None
+        table = select(decode(encoded), manifest.bins, columns=columns, bins=bins)
+        return table if table.num_rows else None
+
+    def read_encoded(self, epoch: int) -> tuple[EpochManifest, EncodedRows | None]:
+        """An epoch as it is stored, checked; errors as `read`."""
+        self._check_kept(epoch)
+        try:
+            header, encoded = read_epoch(epoch_path(self.directory, epoch))
+        except CorruptEpochError:
+            self._check_kept(epoch)
+            raise
+        return header.manifest, encoded
+
+    def rows_from(self, epoch: int) -> int:
+        """Rows in the epochs from this one on."""
+        newest = self._newest_header()
+        if newest is None or epoch >= self._next:
+            return 0
+        return newest.rows_before + newest.manifest.rows - self._header(max(epoch, self._first)).rows_before
+
+    def set_consumers(self, names: Iterable[str]) -> None:
+        """Say who reads: a new consumer retains everything that is kept, a removed one nothing. Durable."""
+        with self._writing:
+            self._change_consumers(self._consumers.named(names), durable=True)
+
+    def acknowledge(self, consumer: str, epoch: int) -> None:
+        """This consumer needs nothing up to and with `epoch`; epochs that nobody needs are removed.
+
+        A name that is not a consumer and an epoch that was acknowledged before change nothing. Survives the process;
+        a power loss may forget it, which only retains more until it is said again.
+
+        Raises:
+            ChannelError: the epoch is not published yet.
+        """
+        with self._writing:
+            if epoch >= self._next:
+                raise ChannelError(f"epoch {epoch} of channel {self.id} is not published yet", ids=self._ids(epoch))
+            self._change_consumers(self._consumers.acknowledge(consumer, epoch), durable=False)
+
+    def acknowledged(self, consumer: str) -> int | None:
+        """The newest epoch this consumer does not need, None if it needs all or is not one."""
+        cursor = self._consumers.cursors.get(consumer, 0)
+        return cursor - 1 if cursor else None
+
+    async def wait(self, epoch: int) -> None:
+        """Return once `epoch` is published or the channel has ended.
+
+        Raises:
+            UnknownChannelError: the channel was removed.
+        """
+        await self._waiters.until(lambda: self._removed or self._next > epoch or self._end is not None)
+        self._check_exists()
+
+    def discard(self) -> None:
+        """Forget the channel; who waits for it gets UnknownChannelError. The store removes its files."""
+        with self._writing:
+            self._removed = True
+        self._waiters.wake()
+
+    def _commit(self, epoch: int, parts: list[bytes]) -> int:
+        temporary = self.directory / f"{epoch:012d}.tmp"
+        try:
+            self._files.write(temporary, parts, sync=True)
+            self._files.replace(temporary, epoch_path(self.directory, epoch))
+            self._files.sync_directory(self.directory)
+        except OSError as error:
+            raise self._disk_error(f"epoch {epoch}", error) from error
+        return sum(map(len, parts))
+
+    def _change_consumers(self, consumers: Consumers, *, durable: bool) -> None:
+        if consumers == self._consumers:
+            return
+        self._store_consumers(consumers, durable=durable)
+        for epoch in range(self._first, consumers.first_epoch):
+            self._retained -= self._sizes[epoch]
+        self._first = max(self._first, consumers.first_epoch)
+        self._remove_given_up()
+
+    def _store_consumers(self, consumers: Consumers, *, durable: bool) -> None:
+        self._write_json(CONSUMERS_FILE, consumers.to_json(), durable=durable)
+        self._consumers = consumers
+
+    def _write_json(self, name: str, value: object, *, durable: bool) -> None:
+        self._check_exists()
+        try:
+            write_json(self._files, self.directory / name, value, durable=durable)
+        except OSError as error:
+            raise self._disk_error(name, error) from error
+
+    def _remove_given_up(self) -> None:
+        # The newest file stays whoever acknowledged it: next_epoch and last_manifest are read from it after a restart.
+        limit = min(self._first, self._next - 1)
+        for epoch in list(takewhile(lambda epoch: epoch < limit, self._sizes)):
+            self._files.remove(epoch_path(self.directory, epoch))
+            del self._sizes[epoch]
+
+    def _newest_header(self) -> EpochHeader | None:
+        if self._newest is None and self._sizes:
+            self._newest = read_header(epoch_path(self.directory, self._next - 1))
+        return self._newest
+
+    def _header(self, epoch: int) -> EpochHeader:
+        newest = self._newest_header() if epoch == self._next - 1 else None
+        if newest is not None and newest.manifest.epoch == epoch:
+            return newest
+        self._check_kept(epoch)
+        try:
+            return read_header(epoch_path(self.directory, epoch))
+        except CorruptEpochError:
+            self._check_kept(epoch)
+            raise
+
+    def _check_next(self, epoch: int) -> None:
+        self._check_exists()
+        if self._end is not None:
+            raise ChannelError(f"channel {self.id} has ended: epoch {epoch} cannot be published", ids=self._ids(epoch))
+        if epoch > self._next:
+            message = f"epoch {epoch} of channel {self.id} is out of order"
+            raise ChannelError(message, hint=f"publish epoch {self._next} first", ids=self._ids(epoch))
+
+    def _check_kept(self, epoch: int) -> None:
+        self._check_exists()
+        if epoch < self._first:
+            raise TrimmedEpochError(
+                f"epoch {epoch} of channel {self.id} is no longer kept",
+                hint=f"the oldest one is {self._first}",
+                ids={**self._ids(epoch), "first_epoch": str(self._first)},
+            )
+        if epoch >= self._next:
+            raise ChannelError(f"epoch {epoch} of channel {self.id} is not published yet", ids=self._ids(epoch))
+
+    def _check_exists(self) -> None:
+        if self._removed:
+            raise UnknownChannelError(f"channel {self.id} was removed", ids=self._ids())
+
+    def _disk_error(self, what: str, error: OSError) -> ChannelError:
+        return ChannelError(
+            f"cannot write {what} of channel {self.id}: {error}", hint="look at the disk", ids=self._ids()
+        )
+
+    def _ids(self, epoch: int | None = None) -> dict[str, str]:
+        return {"channel": self.id} if epoch is None else {"channel": self.id, "epoch": str(epoch)}
+
+
+def _counted(manifest: EpochManifest, encoded: EncodedRows | None) -> EpochManifest:
+    if encoded is None:
+        return replace(manifest, rows=0, size_bytes=0, raw_bytes=0, crc32=0)
+    return replace(
+        manifest,
+        rows=encoded.rows,
+        size_bytes=len(encoded.payload),
+        raw_bytes=encoded.raw_bytes,
+        crc32=encoded.crc32,
+    )

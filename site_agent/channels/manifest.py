@@ -1,0 +1,91 @@
+"""What is known about an epoch besides its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from site_agent.connectors import Json
+
+END_OF_TIME_US = 2**63 - 1
+"""Watermark of a channel that ended for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class BinRange:
+    """The rows of one bin; an epoch's rows are grouped by bin."""
+
+    bin: int
+    first_row: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochManifest:
+    """An epoch's description. Two manifests with equal `crc32` and `rows` describe the same payload."""
+
+    epoch: int
+    rows: int
+    size_bytes: int
+    """Of the payload as stored and sent; 0 when there are no rows."""
+    crc32: int
+    """Of the payload; 0 when there are no rows."""
+    watermark_us: int | None
+    """Later epochs hold no row with an earlier event time."""
+    idle: bool
+    """The producer has had no input for a while: do not wait for its watermark."""
+    bins: tuple[BinRange, ...]
+    commit: Mapping[str, Json] = field(default_factory=dict)
+    """The producer's own (input offsets, totals); never sent to other sites."""
+    raw_bytes: int = 0
+    """Length of the payload when decompressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndMark:
+    """The channel has no epoch after `last_epoch`, which is None when it never had one."""
+
+    last_epoch: int | None
+    successor_channel: str = ""
+    """Where its rows go on; empty when it ended for good."""
+    successor_site: str = ""
+
+
+def manifest_to_json(manifest: EpochManifest) -> dict[str, Any]:
+    return {
+        "epoch": manifest.epoch,
+        "rows": manifest.rows,
+        "size_bytes": manifest.size_bytes,
+        "raw_bytes": manifest.raw_bytes,
+        "crc32": manifest.crc32,
+        "watermark_us": manifest.watermark_us,
+        "idle": manifest.idle,
+        "bins": [[b.bin, b.first_row, b.rows] for b in manifest.bins],
+        "commit": dict(manifest.commit),
+    }
+
+
+def manifest_from_json(value: Mapping[str, Any]) -> EpochManifest:
+    """Raises KeyError, TypeError or ValueError when it is not what `manifest_to_json` made."""
+    return EpochManifest(
+        epoch=int(value["epoch"]),
+        rows=int(value["rows"]),
+        size_bytes=int(value["size_bytes"]),
+        crc32=int(value["crc32"]),
+        watermark_us=None if value["watermark_us"] is None else int(value["watermark_us"]),
+        idle=bool(value["idle"]),
+        bins=tuple(BinRange(*map(int, item)) for item in value["bins"]),
+        commit=dict(value["commit"]),
+        raw_bytes=int(value["raw_bytes"]),
+    )
+
+
+def select_bins(ranges: Sequence[BinRange], bins: Sequence[int]) -> tuple[BinRange, ...]:
+    """The ranges of these bins, in order, numbered as if the other rows did not exist."""
+    wanted, chosen, first_row = frozenset(bins), [], 0
+    for item in ranges:
+        if item.bin in wanted:
+            chosen.append(BinRange(item.bin, first_row, item.rows))
+            first_row += item.rows
+    return tuple(chosen)

@@ -1,0 +1,78 @@
+"""What a channel's directory holds when it is opened again, whatever its last process was doing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from site_agent.channels.consumers import Consumers
+from site_agent.channels.files import Files, read_json
+from site_agent.channels.manifest import EndMark
+
+_EPOCH_NAME = re.compile(r"(\d{12,})\.epoch")
+
+_log = logging.getLogger(__name__)
+
+CONSUMERS_FILE = "consumers.json"
+END_FILE = "end.json"
+
+
+def epoch_path(directory: Path, epoch: int) -> Path:
+    return directory / f"{epoch:012d}.epoch"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """State on disk."""
+
+    sizes: dict[int, int]
+    """File size in bytes of each epoch that is there, without gaps."""
+    consumers: Consumers
+    end: EndMark | None
+
+
+def recover(directory: Path, files: Files) -> Recovered:
+    """Look at names and sizes only, and remove what no committed epoch needs."""
+    found: dict[int, int] = {}
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            match = _EPOCH_NAME.fullmatch(entry.name)
+            if match:
+                found[int(match[1])] = entry.stat().st_size
+            elif entry.name.endswith(".tmp"):
+                files.remove(Path(entry.path))
+    sizes = _newest_run(found)
+    for epoch in found.keys() - sizes.keys():
+        files.remove(epoch_path(directory, epoch))
+    # A process that died between rename and sync left an epoch that is about to be seen: from now on it must last.
+    files.sync_directory(directory)
+    return Recovered(sizes, _read_consumers(directory / CONSUMERS_FILE), _read_end(directory / END_FILE))
+
+
+def _newest_run(found: dict[int, int]) -> dict[int, int]:
+    """Only trimming makes gaps (a power loss may forget some removals): all below the last gap was given up."""
+    epoch = max(found, default=-1)
+    run: dict[int, int] = {}
+    while epoch in found:
+        run[epoch] = found[epoch]
+        epoch -= 1
+    return dict(sorted(run.items()))
+
+
+def _read_consumers(path: Path) -> Consumers:
+    value = read_json(path)
+    if value is None:
+        return Consumers()
+    try:
+        return Consumers.from_json(value)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        _log.warning("%s is damaged; everything is kept until the consumers are named again", path)
+        return Consumers()
+
+
+def _read_end(path: Path) -> EndMark | None:
+    value = read_json(path)
+    return None if value is None else EndMark(value["last_epoch"], value["successor_channel"], value["successor_site"])

@@ -1,0 +1,81 @@
+"""All channels on this site's disk, its own and the router's copies: one directory each."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+from site_agent.channels.files import Files
+from site_agent.channels.log import ChannelLog
+from site_agent.errors import ChannelRequestError, UnknownChannelError
+
+_CHANNEL_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_REMOVED_PREFIX = ".removed-"
+
+
+class ChannelStore:
+    """Opens each channel once. Safe to use from several threads, but not from several processes."""
+
+    def __init__(self, root: Path, files: Files | None = None) -> None:
+        self.root = root
+        self.files = files or Files()
+        self._lock = threading.RLock()
+        self._open: dict[str, ChannelLog] = {}
+        self.files.make_directory(root)
+        for leftover in root.glob(f"{_REMOVED_PREFIX}*"):
+            self.files.remove_tree(leftover)
+
+    def open(self, channel_id: str) -> ChannelLog:
+        """The channel, made if there is none; always the same object.
+
+        Raises:
+            ChannelRequestError: the id has characters other than letters, digits, `-`, `_`, `.`, or begins with a dot.
+        """
+        if not _CHANNEL_ID.fullmatch(channel_id):
+            raise ChannelRequestError(
+                f"{channel_id!r} is no channel id",
+                hint="letters, digits, '-', '_' and '.', not beginning with a dot, at most 200",
+            )
+        with self._lock:
+            log = self._open.get(channel_id)
+            if log is None:
+                directory = self.root / channel_id
+                if not directory.is_dir():
+                    self.files.make_directory(directory)
+                    self.files.sync_directory(self.root)
+                log = self._open[channel_id] = ChannelLog(directory, self.files)
+            return log
+
+    def get(self, channel_id: str) -> ChannelLog:
+        """Raises UnknownChannelError when there is none, ChannelRequestError as `open`."""
+        with self._lock:
+            if channel_id not in self._open and not (
+                _CHANNEL_ID.fullmatch(channel_id) and (self.root / channel_id).is_dir()
+            ):
+                raise UnknownChannelError(f"no channel {channel_id} here", ids={"channel": channel_id})
+            return self.open(channel_id)
+
+    def ids(self) -> tuple[str, ...]:
+        """Of all channels, in order."""
+        return tuple(sorted(entry.name for entry in self.root.iterdir() if _CHANNEL_ID.fullmatch(entry.name)))
+
+    def remove(self, channel_id: str) -> None:
+        """Forget a channel and its epochs; nothing happens if there is none. Its readers get UnknownChannelError."""
+        with self._lock:
+            log = self._open.pop(channel_id, None)
+            if log is not None:
+                log.discard()
+            directory = self.root / channel_id
+            if _CHANNEL_ID.fullmatch(channel_id) and directory.is_dir():
+                # Renamed first: a crash in the middle must not leave half a channel that looks whole.
+                doomed = self.root / f"{_REMOVED_PREFIX}{channel_id}"
+                self.files.remove_tree(doomed)
+                self.files.replace(directory, doomed)
+                self.files.remove_tree(doomed)
+
+    @property
+    def retained_bytes(self) -> int:
+        """Disk bytes of all epochs that someone still needs, in the channels opened so far."""
+        with self._lock:
+            return sum(log.retained_bytes for log in self._open.values())

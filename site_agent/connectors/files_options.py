@@ -1,0 +1,157 @@
+"""Options of the `files` connector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+
+from site_agent.connectors.options import (
+    COMMON_OPTIONS,
+    IDLE_TIMEOUT,
+    Checked,
+    Option,
+    one_of,
+    parse_bool,
+    parse_positive_int,
+    parse_timestamp,
+    refuse_unknown,
+    require,
+)
+from site_agent.errors import ConnectorError
+
+CSV, JSON, PARQUET = "csv", "json", "parquet"
+FOLLOW, REPLAY = "follow", "replay"
+AS_FAST_AS_IT_GOES = "max"
+
+_PATH_TEXT = "the absolute path of a directory or file at the site"
+
+
+def _parse_speed(text: str) -> Fraction | None:
+    if text.strip().lower() == AS_FAST_AS_IT_GOES:
+        return None
+    speed = Fraction(text)
+    if speed <= 0:
+        raise ValueError(text)
+    return speed
+
+
+def _parse_optional_timestamp(text: str) -> datetime | None:
+    return parse_timestamp(text)
+
+
+def _parse_optional_int(text: str) -> int | None:
+    return parse_positive_int(text)
+
+
+def _parse_separator(text: str) -> str:
+    separator = text.replace("\\t", "\t")
+    if len(separator) != 1:
+        raise ValueError(text)
+    return separator
+
+
+def _parse_text(text: str) -> str:
+    if not text:
+        raise ValueError(text)
+    return text
+
+
+def _parse_pattern(text: str) -> str:
+    if not text or text.startswith("/"):
+        raise ValueError(text)
+    return text
+
+
+FORMAT = Option("format", one_of(CSV, JSON, PARQUET), "csv, json (one object a line) or parquet", "")
+PATTERN = Option("pattern", _parse_pattern, "a file name pattern as in '*.csv', or '**/*.csv' for all below", "*")
+HEADER = Option("header", parse_bool, "true or false", default=False)
+SEPARATOR = Option("sep", _parse_separator, "one character", ",")
+NULL_VALUE = Option("null_value", str, "the text that stands for NULL", "")
+TIMESTAMP_FORMAT = Option("timestamp_format", _parse_text, "a pattern of Spark SQL as in 'yyyy-MM-dd HH:mm'", "")
+MODE = Option("mode", one_of(FOLLOW, REPLAY), "follow or replay", FOLLOW)
+UNTIL = Option("until", one_of("", "end"), "end", "")
+MAX_FILES = Option("max_files_per_epoch", _parse_optional_int, "a whole number of at least 1", None)
+SPEED: Option[Fraction | None] = Option(
+    "replay_speed", _parse_speed, "event seconds per second as in '3600', or 'max'", Fraction(1)
+)
+REPLAY_START = Option("replay_start", _parse_optional_timestamp, "a time as in 2026-01-31T12:00:00Z", None)
+EXPECTED_RATE = "rows_per_second"
+"""What the planner may expect; nothing is read by it."""
+
+_CSV_ONLY = (HEADER.name, SEPARATOR.name, NULL_VALUE.name)
+_TEXT_ONLY = (TIMESTAMP_FORMAT.name,)
+_FOLLOW_ONLY = (UNTIL.name, MAX_FILES.name)
+_REPLAY_ONLY = (SPEED.name, REPLAY_START.name)
+_STREAM_ONLY = (MODE.name, *_FOLLOW_ONLY, *_REPLAY_ONLY)
+_OPTIONS: tuple[Checked, ...] = (
+    FORMAT,
+    PATTERN,
+    HEADER,
+    SEPARATOR,
+    NULL_VALUE,
+    TIMESTAMP_FORMAT,
+    MODE,
+    UNTIL,
+    MAX_FILES,
+    SPEED,
+    REPLAY_START,
+    IDLE_TIMEOUT,
+)
+_KNOWN = (*COMMON_OPTIONS, "path", EXPECTED_RATE, *(o.name for o in _OPTIONS))
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Raises ConnectorError naming the option that is unknown, missing, wrong, or of no use with the others."""
+    refuse_unknown(options, _KNOWN)
+    path_of(options)
+    require(options, FORMAT.name, allowed=FORMAT.allowed)
+    for option in _OPTIONS:
+        option.of(options)
+    file_format, mode = FORMAT.of(options), MODE.of(options)
+    if file_format != CSV:
+        _refuse(options, _CSV_ONLY, f"'format' is {file_format}; it belongs to csv")
+    if file_format == PARQUET:
+        _refuse(options, _TEXT_ONLY, "'format' is parquet; it belongs to csv and json")
+    if mode == REPLAY:
+        _refuse(options, _FOLLOW_ONLY, "'mode' is replay; it belongs to follow")
+    else:
+        _refuse(options, _REPLAY_ONLY, "it needs 'mode' = 'replay'")
+
+
+def check_table_options(options: Mapping[str, str]) -> None:
+    """Like `check_options`, for a table."""
+    check_options(options)
+    _refuse(options, _STREAM_ONLY, "it belongs to streams, and this is a table")
+
+
+def path_of(options: Mapping[str, str]) -> Path:
+    """Raises ConnectorError when the path is missing or relative."""
+    path = Path(require(options, "path", allowed=_PATH_TEXT))
+    if not path.is_absolute():
+        raise ConnectorError(f"option 'path' is {str(path)!r}", hint=f"'path' takes {_PATH_TEXT}")
+    return path
+
+
+def reader_options(options: Mapping[str, str]) -> dict[str, str]:
+    """What Spark's reader is told. A row that does not fit the columns fails the epoch; it must never become NULLs."""
+    file_format = FORMAT.of(options)
+    if file_format == PARQUET:
+        return {}
+    told = {"mode": "FAILFAST"}
+    pattern = TIMESTAMP_FORMAT.of(options)
+    if pattern:
+        told["timestampFormat"] = pattern
+    if file_format == CSV:
+        header = HEADER.of(options)
+        told |= {"header": str(header).lower(), "sep": SEPARATOR.of(options), "nullValue": NULL_VALUE.of(options)}
+        # Else Spark takes columns by position whatever the header says, and does not notice rows that are too short.
+        told |= {"enforceSchema": str(not header).lower(), "columnPruning": "false"}
+    return told
+
+
+def _refuse(options: Mapping[str, str], unwanted: Sequence[str], reason: str) -> None:
+    for name in unwanted:
+        if name in options:
+            raise ConnectorError(f"option '{name}' is of no use here", hint=reason)

@@ -1,0 +1,206 @@
+"""`generator`: deterministic rows from a seed, at a rate that may change while it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from fractions import Fraction
+
+from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Table
+from site_agent.connectors.generator_columns import (
+    PREFIX,
+    column_specs,
+    null_fractions,
+    refuse_unknown_columns,
+    value_sql,
+)
+from site_agent.connectors.generator_schedule import MAX_ROWS_PER_SECOND, Schedule
+from site_agent.connectors.generator_sql import birth_us
+from site_agent.connectors.options import (
+    COMMON_OPTIONS,
+    IDLE_TIMEOUT,
+    Checked,
+    Option,
+    one_of,
+    parse_positive_int,
+    parse_timestamp,
+    refuse_unknown,
+    require,
+)
+from site_agent.connectors.times import to_us
+from site_agent.engine import RangeScan, Scan
+from site_agent.errors import ConnectorError
+
+logger = logging.getLogger(__name__)
+
+EARLIEST, LATEST = "earliest", "latest"
+_SCHEDULE_TEXT = "a JSON list of [microseconds since 1970, rows per second], in the order of time"
+
+
+def _parse_rate(text: str) -> Fraction:
+    rate = Fraction(text)
+    if not 0 <= rate <= MAX_ROWS_PER_SECOND:
+        raise ValueError(text)
+    return rate
+
+
+def _parse_optional_int(text: str) -> int | None:
+    return parse_positive_int(text)
+
+
+def _parse_optional_timestamp(text: str) -> datetime | None:
+    return parse_timestamp(text)
+
+
+def _parse_optional_schedule(text: str) -> Schedule | None:
+    return Schedule.from_json(text)
+
+
+RATE = Option("rows_per_second", _parse_rate, f"a number from 0 to {MAX_ROWS_PER_SECOND}", Fraction(10))
+ROWS = Option("rows", _parse_optional_int, "a whole number of at least 1", None)
+SEED = Option("seed", int, "a whole number", 0)
+START = Option("start", _parse_optional_timestamp, "a time as in 2026-01-31T12:00:00Z", None)
+STARTUP = Option("startup", one_of(EARLIEST, LATEST), "earliest or latest", EARLIEST)
+SCHEDULE = Option("rate_schedule", _parse_optional_schedule, _SCHEDULE_TEXT, None)
+_OPTIONS: tuple[Checked, ...] = (RATE, ROWS, SEED, START, STARTUP, SCHEDULE, IDLE_TIMEOUT)
+
+
+def schedule_of(options: Mapping[str, str], created_at: datetime) -> Schedule:
+    """When rows are born: by `rate_schedule`, else `rows_per_second` from `start` on.
+
+    Raises:
+        ConnectorError: an option is wrong.
+    """
+    written = SCHEDULE.of(options)
+    if written is not None:
+        return written
+    start = START.of(options) or created_at
+    return Schedule([(to_us(start), RATE.of(options))])
+
+
+class GeneratorSource:
+    """Rows by number. The offset is the number of the next row; none yet: where a `latest` source will start."""
+
+    def __init__(self, context: SourceContext) -> None:
+        self._context = context
+        self._total = ROWS.of(context.options)
+        self._latest = STARTUP.of(context.options) == LATEST
+        self._values = _value_expressions(context)
+        self._schedule = schedule_of(context.options, context.created_at)
+
+    def initial(self) -> Offset:
+        return {"row": None if self._latest else 0}
+
+    def poll(self, start: Offset, *, now: datetime, limit: ReadLimit) -> Poll:
+        """See `Source.poll`."""
+        now_us = to_us(now)
+        due = self._capped(self._schedule.rows_by(now_us))
+        first = start["row"] if isinstance(start["row"], int) else due
+        end = max(first, min(due, first + limit.rows))
+        return Poll(
+            {"row": end},
+            empty=end == first,
+            ended=end == self._total,
+            lag_rows=max(0, due - end),
+            event_time_floor_us=self._floor_us(end, now_us),
+        )
+
+    def scan(self, start: Offset, end: Offset) -> Scan:
+        """See `Source.scan`."""
+        first, last = _row(start), _row(end)
+        event_time = self._context.event_time
+        kind = next(c.type for c in self._context.columns if c.name == event_time)
+        born = f"CAST(timestamp_micros({birth_us(self._schedule, first, last)}) AS {kind})"
+        expressions = tuple((name, born if name == event_time else sql) for name, sql in self._values)
+        return RangeScan(first, last, expressions)
+
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        """Take over the rate schedule; nothing else can change while rows are read."""
+        written = SCHEDULE.of(options)
+        if written is None:
+            logger.warning(
+                "relation=%s site=%s: changed options are for new queries only, except a rate with its schedule",
+                self._context.relation,
+                self._context.site,
+            )
+        else:
+            self._schedule = written
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _capped(self, rows: int) -> int:
+        return rows if self._total is None else min(rows, self._total)
+
+    def _floor_us(self, end: int, now_us: int) -> int:
+        """Rows that are not due yet come after now, also when the rate changes."""
+        born_us = self._schedule.time_us(end)
+        return now_us if born_us is None else min(now_us, born_us)
+
+
+class GeneratorTable:
+    """The first `rows` rows."""
+
+    def __init__(self, context: SourceContext) -> None:
+        require(context.options, ROWS.name, allowed=ROWS.allowed)
+        self._rows = ROWS.of(context.options) or 0
+        self._values = _value_expressions(context)
+
+    def scan(self) -> Scan:
+        return RangeScan(0, self._rows, self._values)
+
+
+class GeneratorConnector:
+    """See docs/connectors.md."""
+
+    name = "generator"
+
+    def check(self, options: Mapping[str, str]) -> None:
+        """See `Connector.check`."""
+        refuse_unknown(options, (*COMMON_OPTIONS, *(o.name for o in _OPTIONS)), prefixes=(PREFIX,))
+        for option in _OPTIONS:
+            option.of(options)
+        column_specs(options)
+        null_fractions(options)
+
+    def open_source(self, context: SourceContext) -> Source:
+        """Raises ConnectorError when an option is wrong for these columns."""
+        self.check(context.options)
+        return GeneratorSource(context)
+
+    def open_table(self, context: SourceContext) -> Table:
+        """Raises ConnectorError when an option is wrong for these columns."""
+        self.check(context.options)
+        return GeneratorTable(context)
+
+
+def _value_expressions(context: SourceContext) -> tuple[tuple[str, str], ...]:
+    """SQL by column for the columns that are read; the event time's own stands for it and is replaced."""
+    refuse_unknown_columns(context.options, context.columns)
+    specs, nulls = column_specs(context.options), null_fractions(context.options)
+    seed = SEED.of(context.options)
+    wanted = set(context.read_columns) | {context.event_time}
+    expressions = []
+    for column in context.columns:
+        if column.name not in wanted:
+            continue
+        key = column.name.lower()
+        if column.name == context.event_time:
+            if key in specs or key in nulls:
+                raise ConnectorError(
+                    f"column {column.name} is the event time and follows the rate",
+                    hint=f"leave out '{PREFIX}{column.name}'",
+                )
+            expressions.append((column.name, "NULL"))
+        else:
+            sql = value_sql(column, specs.get(key), seed=seed, null_fraction=nulls.get(key, 0.0))
+            expressions.append((column.name, sql))
+    return tuple(expressions)
+
+
+def _row(offset: Offset) -> int:
+    row = offset["row"]
+    if not isinstance(row, int):
+        raise ConnectorError("a generator is read from a row that is not known yet")
+    return row

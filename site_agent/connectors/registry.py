@@ -1,0 +1,36 @@
+"""The connectors there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from site_agent.connectors import Connector
+from site_agent.connectors.files import FilesConnector
+from site_agent.connectors.files_prepared import Preparer
+from site_agent.connectors.generator import GeneratorConnector
+from site_agent.errors import ConnectorError
+
+
+def make_connectors(preparer: Preparer) -> Mapping[str, Connector]:
+    """All connectors of one site by name; `preparer` sorts files for replays."""
+    connectors: tuple[Connector, ...] = (FilesConnector(preparer), GeneratorConnector())
+    return {c.name: c for c in connectors}
+
+
+def find_connector(connectors: Mapping[str, Connector], options: Mapping[str, str]) -> Connector:
+    """The connector that option `connector` names.
+
+    Raises:
+        ConnectorError: it names none, or one that does not exist.
+    """
+    name = options.get("connector", "")
+    found = connectors.get(name)
+    if found is not None:
+        return found
+    known = ", ".join(sorted(connectors))
+    if not name:
+        raise ConnectorError("option 'connector' is missing", hint=f"connectors are {known}")
+    close = get_close_matches(name, list(connectors), n=1)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    raise ConnectorError(f"there is no connector '{name}'", hint=f"{hint}connectors are {known}")

@@ -1,0 +1,108 @@
+"""Between protobuf messages and the agent's own values; messages stop here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from selat.v1 import common_pb2, site_pb2
+from site_agent.engine import Field
+from site_agent.tasks.progress import TaskState, TaskStatus
+from site_agent.tasks.spec import Assignment, InputSpec, RelationSpec, ResultSpec, StageKind, TaskSpec, WindowSpec
+
+DEFAULT_EPOCH_INTERVAL = timedelta(seconds=1)
+
+_KINDS = {
+    site_pb2.STAGE_KIND_SOURCE: StageKind.SOURCE,
+    site_pb2.STAGE_KIND_TABLE: StageKind.TABLE,
+    site_pb2.STAGE_KIND_MERGE: StageKind.MERGE,
+}
+_STATES = {
+    TaskState.STARTING: site_pb2.TASK_STATE_STARTING,
+    TaskState.RUNNING: site_pb2.TASK_STATE_RUNNING,
+    TaskState.BACK_PRESSURED: site_pb2.TASK_STATE_BACK_PRESSURED,
+    TaskState.RETRYING: site_pb2.TASK_STATE_RETRYING,
+    TaskState.ENDED: site_pb2.TASK_STATE_ENDED,
+    TaskState.FAILED: site_pb2.TASK_STATE_FAILED,
+}
+
+
+def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
+    """Raises KeyError for a stage kind that this agent does not know."""
+    return Assignment(
+        cluster_id=message.cluster_id,
+        version=message.version,
+        tasks=tuple(_task(t) for t in message.tasks),
+        results=tuple(ResultSpec(r.query_id, _inputs(r.inputs)) for r in message.results),
+        site_addresses=dict(message.site_addresses),
+    )
+
+
+def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
+    return site_pb2.TaskStatus(
+        task_id=status.task_id,
+        query_id=status.query_id,
+        stage_id=status.stage_id,
+        site=site,
+        state=_STATES[status.state],
+        reason=status.reason,
+        next_epoch=status.next_epoch,
+        rows_in=status.totals.rows_in,
+        rows_out=status.totals.rows_out,
+        rows_late=status.totals.rows_late,
+        bytes_out=status.totals.bytes_out,
+        rows_in_per_s=status.rates.rows_in_per_s,
+        rows_out_per_s=status.rates.rows_out_per_s,
+        bytes_out_per_s=status.rates.bytes_out_per_s,
+        busy_ratio=status.rates.busy_ratio,
+        lag_rows=status.lag_rows,
+        state_bytes=status.state_bytes,
+        state_rows=status.state_rows,
+        retained_bytes=status.retained_bytes,
+        watermark_us=status.watermark_us,
+        epochs=status.epochs,
+    )
+
+
+def fields_from_proto(columns: Iterable[common_pb2.Column]) -> tuple[Field, ...]:
+    return tuple(Field(c.name, c.type) for c in columns)
+
+
+def columns_to_proto(fields: Iterable[Field]) -> Sequence[common_pb2.Column]:
+    return [common_pb2.Column(name=f.name, type=f.type) for f in fields]
+
+
+def _task(message: site_pb2.TaskSpec) -> TaskSpec:
+    return TaskSpec(
+        task_id=message.task_id,
+        query_id=message.query_id,
+        stage_id=message.stage_id,
+        kind=_KINDS[message.kind],
+        sql=message.sql,
+        epoch_interval=timedelta(milliseconds=message.epoch_interval_ms) or DEFAULT_EPOCH_INTERVAL,
+        relation=_relation(message.relation) if message.HasField("relation") else None,
+        read_columns=tuple(message.read_columns),
+        inputs=_inputs(message.inputs),
+        window=_window(message.merge) if message.HasField("merge") else None,
+        consumers=tuple(message.consumers),
+    )
+
+
+def _relation(message: common_pb2.Relation) -> RelationSpec:
+    options = dict(message.bindings[0].options) if message.bindings else {}
+    return RelationSpec(
+        name=message.name,
+        columns=fields_from_proto(message.columns),
+        event_time=message.event_time,
+        watermark_delay=timedelta(microseconds=message.watermark_delay_us),
+        options=options,
+        created_at=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=message.created_at_us),
+    )
+
+
+def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
+    return tuple(InputSpec(m.channel, m.site, m.view, fields_from_proto(m.columns)) for m in messages)
+
+
+def _window(message: site_pb2.MergeSpec) -> WindowSpec:
+    return WindowSpec(message.window_column, message.window_us, message.combine_sql)

@@ -1,0 +1,141 @@
+"""The engine port: runs one epoch of one stage. The implementation is `site_agent.engine.spark`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column as Spark names and types it (`type` as in `DECIMAL(10,2)`)."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilesScan:
+    """Whole files, decoded by Spark's own readers."""
+
+    format: str
+    """`csv`, `json` or `parquet`."""
+    paths: tuple[str, ...]
+    columns: tuple[Field, ...]
+    """The relation's full schema, in file order."""
+    read_columns: tuple[str, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of Spark's reader: header, sep, nullValue, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSlice:
+    """Rows [start, end) of a Parquet file that we wrote ourselves, in file order."""
+
+    path: str
+    start_row: int
+    end_row: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlicesScan:
+    """Consecutive slices of Parquet files; small ones go to Spark as Arrow, large ones are read by Spark."""
+
+    slices: tuple[ParquetSlice, ...]
+    columns: tuple[Field, ...]
+    read_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeScan:
+    """Rows computed from consecutive row numbers [start, end), named `id` in the expressions."""
+
+    start: int
+    end: int
+    expressions: tuple[tuple[str, str], ...]
+    """(column, Spark SQL expression over `id`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowScan:
+    """Rows that are in memory already."""
+
+    table: pa.Table
+
+
+Scan = FilesScan | SlicesScan | RangeScan | ArrowScan
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a SOURCE task lets in: rows whose event time is not behind its watermark. Late ones are only counted."""
+
+    event_time: str
+    watermark_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRequest:
+    """One epoch of one stage."""
+
+    task_id: str
+    sql: str
+    scan: Scan
+    site: str
+    """Value of the pseudo-column `site` of the scanned rows."""
+    admission: Admission | None = None
+    tables: tuple[str, ...] = ()
+    """Names (views) of tables put there by `put_table` that the SQL reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochResult:
+    table: pa.Table
+    """Output rows. Timestamps are microseconds in UTC."""
+    rows_read: int
+    rows_late: int
+    """Behind the watermark, or without an event time."""
+    max_event_time_us: int | None
+
+
+class Engine(Protocol):
+    """Blocking; call it from a worker thread. Safe to call from several threads at once."""
+
+    def run(self, request: EpochRequest) -> EpochResult:
+        """Run one epoch.
+
+        Raises:
+            EngineError: Spark refused or failed.
+        """
+        ...
+
+    def put_table(self, task_id: str, view: str, table: pa.Table | Sequence[Field]) -> None:
+        """Make rows (for columns alone: no rows) available as `view` to the epochs of that task, until `drop_task`."""
+        ...
+
+    def drop_task(self, task_id: str) -> None:
+        """Forget everything kept for the task."""
+        ...
+
+    def analyze(self, views: Mapping[str, Sequence[Field]], statement: str) -> tuple[Field, ...]:
+        """Output columns of a statement over empty views, without running it.
+
+        Raises:
+            AnalysisError: Spark refuses it.
+        """
+        ...
+
+
+class AnalysisError(Exception):
+    """Spark's answer to a statement it refuses; the place is in the statement's text, from 1 (0: none)."""
+
+    def __init__(self, message: str, *, condition: str, line: int, column: int, fragment: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.condition = condition
+        self.line = line
+        self.column = column
+        self.fragment = fragment

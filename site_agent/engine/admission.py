@@ -1,0 +1,68 @@
+"""What a source task lets in, counted in the same Spark action that runs the epoch.
+
+`Observation.get` would wait for ever for an action that collects Arrow;
+the metrics are read from the executed query instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from site_agent.engine import Admission
+from site_agent.engine.types import quoted
+
+_METRICS = "selat_input"
+
+
+@dataclass(frozen=True, slots=True)
+class InputMetrics:
+    """Rows before the query's own filters; the event time is of all of them, late ones too."""
+
+    rows: int
+    rows_late: int
+    max_event_time_us: int | None
+
+
+class ObservedInput:
+    """Input rows of one epoch: counted, then without the late ones."""
+
+    def __init__(self, rows: DataFrame, admission: Admission | None) -> None:
+        self._metrics = [sf.expr(text) for text in _metric_expressions(admission)]
+        self._counted = rows
+        observed = rows.observe(_METRICS, *self._metrics)
+        self.admitted: DataFrame = observed if admission is None else observed.where(_on_time(admission))
+
+    def metrics(self, output: DataFrame) -> InputMetrics:
+        """Of an output that was computed from the admitted rows.
+
+        Spark drops the count together with the input when it can prove that the output is empty without it: then the
+        rows are counted by themselves.
+        """
+        found = output._jdf.queryExecution().observedMetrics().get(_METRICS)
+        row = found.get() if found.isDefined() else self._counted.agg(*self._metrics)._jdf.first()
+        values = [row.get(i) for i in range(row.size())]
+        return InputMetrics(int(values[0]), int(values[1] or 0), values[2])
+
+
+def _metric_expressions(admission: Admission | None) -> tuple[str, str, str]:
+    if admission is None:
+        return "count(1) AS rows", "CAST(0 AS BIGINT) AS late", "CAST(NULL AS BIGINT) AS newest"
+    time = _time(admission)
+    return (
+        "count(1) AS rows",
+        f"count_if(NOT coalesce({_on_time(admission)}, false)) AS late",
+        f"max(unix_micros({time})) AS newest",
+    )
+
+
+def _on_time(admission: Admission) -> str:
+    if admission.watermark_us is None:
+        return f"{_time(admission)} IS NOT NULL"
+    return f"{_time(admission)} >= timestamp_micros({admission.watermark_us})"
+
+
+def _time(admission: Admission) -> str:
+    return f"CAST({quoted(admission.event_time)} AS TIMESTAMP)"

@@ -1,0 +1,140 @@
+"""From a scan to a Spark DataFrame, by the cheapest way for its size.
+
+A few rows go into the plan itself and are run in one partition, so that an epoch has no shuffle and no second Spark
+stage. Many rows in the plan would fill the driver's heap; they are read from Parquet by all slots, rows in memory
+through a file in scratch.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from site_agent.engine import ArrowScan, FilesScan, ParquetSlice, RangeScan, Scan, SlicesScan
+from site_agent.engine.slices import read_slices
+from site_agent.engine.types import quoted, schema_of
+
+SMALL_ROWS = 20_000
+SMALL_BYTES = 8 * 1024 * 1024
+SMALL_FILES_BYTES = 2 * 1024 * 1024
+"""Text is dear to parse: beyond this, files are worth more than one slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Rows to read, and over how many partitions it is worth to work on them."""
+
+    rows: DataFrame
+    partitions: int
+
+
+class Frames:
+    """Opens scans. `scratch` takes rows that are too many for a plan; `slots` is the most partitions to use."""
+
+    def __init__(self, scratch: Path, slots: int) -> None:
+        self._scratch = scratch
+        self._slots = slots
+
+    @contextmanager
+    def open(self, session: SparkSession, scan: Scan) -> Iterator[Frame]:
+        """The rows of a scan, until the context ends."""
+        if isinstance(scan, ArrowScan):
+            with self._arrow(session, scan.table) as frame:
+                yield frame
+        elif isinstance(scan, SlicesScan):
+            with self._slices(session, scan) as frame:
+                yield frame
+        elif isinstance(scan, RangeScan):
+            yield self._range(session, scan)
+        else:
+            yield self._files(session, scan)
+
+    def keep(self, session: SparkSession, table: pa.Table, file: Path) -> DataFrame:
+        """Rows that are read again and again; many go to `file`, which the caller removes."""
+        if _is_small(table):
+            return _in_plan(session, table)
+        return _through_file(session, table, file)
+
+    @contextmanager
+    def _arrow(self, session: SparkSession, table: pa.Table) -> Iterator[Frame]:
+        if _is_small(table):
+            yield Frame(_in_plan(session, table), 1)
+            return
+        with tempfile.NamedTemporaryFile(dir=self._scratch, prefix="rows-", suffix=".parquet") as file:
+            yield Frame(_through_file(session, table, Path(file.name)), self._slots)
+
+    @contextmanager
+    def _slices(self, session: SparkSession, scan: SlicesScan) -> Iterator[Frame]:
+        if sum(s.end_row - s.start_row for s in scan.slices) <= SMALL_ROWS:
+            rows = read_slices(scan.slices, scan.read_columns)
+            with self._arrow(session, rows) as frame:
+                yield frame
+        else:
+            yield Frame(_read_by_spark(session, scan), self._slots)
+
+    def _range(self, session: SparkSession, scan: RangeScan) -> Frame:
+        partitions = 1 if scan.end - scan.start <= SMALL_ROWS else self._slots
+        numbers = session.range(scan.start, scan.end, 1, partitions)
+        columns = [f"{expression} AS {quoted(name)}" for name, expression in scan.expressions]
+        return Frame(numbers.selectExpr(*columns), partitions)
+
+    def _files(self, session: SparkSession, scan: FilesScan) -> Frame:
+        reader = session.read.format(scan.format).schema(schema_of(scan.columns))
+        # A file name may hold characters that are a pattern to Spark.
+        rows = reader.options(**scan.options).option("__globPaths__", "false").load(list(scan.paths))
+        small = _total_bytes(scan.paths) <= SMALL_FILES_BYTES
+        picked = _pick(rows, scan.read_columns)
+        return Frame(picked.coalesce(1), 1) if small else Frame(picked, self._slots)
+
+
+def _is_small(table: pa.Table) -> bool:
+    return bool(table.num_rows <= SMALL_ROWS and table.get_total_buffer_size() <= SMALL_BYTES)
+
+
+def _in_plan(session: SparkSession, table: pa.Table) -> DataFrame:
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    return session.createDataFrame(table, schema=schema).coalesce(1)
+
+
+def _through_file(session: SparkSession, table: pa.Table, file: Path) -> DataFrame:
+    pq.write_table(table, file, compression="NONE", use_dictionary=False, write_statistics=False)
+    return session.read.schema(from_arrow_schema(table.schema, prefer_timestamp_ntz=True)).parquet(str(file))
+
+
+def _read_by_spark(session: SparkSession, scan: SlicesScan) -> DataFrame:
+    reader = session.read.schema(schema_of(scan.columns)).option("__globPaths__", "false")
+    rows = reader.parquet(*(s.path for s in scan.slices))
+    return _pick(rows.where(_within(scan.slices)), scan.read_columns)
+
+
+def _within(slices: Sequence[ParquetSlice]) -> str:
+    """Which rows of the files are in the slices."""
+    row = "_metadata.row_index"
+    cases = (f"WHEN {_literal(Path(s.path).name)} THEN {row} >= {s.start_row} AND {row} < {s.end_row}" for s in slices)
+    return f"CASE _metadata.file_name {' '.join(cases)} END"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _pick(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    return rows.select(*(quoted(name) for name in names))
+
+
+def _total_bytes(paths: Sequence[str]) -> int:
+    total = 0
+    for path in paths:
+        try:
+            total += Path(path).stat().st_size
+        except OSError:
+            continue
+    return total

@@ -1,0 +1,180 @@
+"""The engine port on Apache Spark: one epoch is one batch job.
+
+Each task has a Spark session of its own inside the shared JVM (a few milliseconds to make), so that the views of tasks
+that run at the same time never meet.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Lock
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from planner.catalog import SITE_COLUMN
+from planner.plan import INPUT_VIEW
+from site_agent.engine import Admission, ArrowScan, Engine, EpochRequest, EpochResult, Field, FilesScan
+from site_agent.engine.admission import ObservedInput
+from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error
+from site_agent.engine.frames import Frame, Frames
+from site_agent.engine.sorting import write_sorted
+from site_agent.engine.types import fields_of, quoted
+from site_agent.errors import EngineError
+
+_WARM_UP_TASK = "warm-up"
+
+
+class _TaskSession:
+    """Spark session, tables and files of one task; an epoch holds the lock."""
+
+    def __init__(self, session: SparkSession, directory: Path) -> None:
+        self.session = session
+        self.directory = directory
+        self.tables: set[str] = set()
+        self.lock = Lock()
+        self._partitions = 0
+
+    def use_partitions(self, count: int) -> None:
+        if count == self._partitions:
+            return
+        self.session.conf.set("spark.sql.shuffle.partitions", str(count))
+        self.session.conf.set("spark.sql.leafNodeDefaultParallelism", str(count))
+        self._partitions = count
+
+    def forget(self) -> None:
+        for view in (*self.tables, INPUT_VIEW):
+            self.session.catalog.dropTempView(view)
+        self.tables.clear()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class SparkEngine:
+    """Engine of one site.
+
+    Args:
+        session: A session of the process's JVM; only new sessions made from it are used.
+        scratch: Directory for rows on their way to Spark; it may be emptied between runs.
+    """
+
+    def __init__(self, session: SparkSession, *, scratch: Path) -> None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        self._base = session
+        self._scratch = Path(tempfile.mkdtemp(dir=scratch, prefix="engine-"))
+        self._frames = Frames(self._scratch, session.sparkContext.defaultParallelism)
+        self._tasks: dict[str, _TaskSession] = {}
+        self._lock = Lock()
+
+    def run(self, request: EpochRequest) -> EpochResult:
+        """See `Engine.run`."""
+        task = self._task(request.task_id)
+        with task.lock:
+            missing = sorted(set(request.tables) - task.tables)
+            if missing:
+                raise EngineError(f"no rows were put for table view {missing[0]}", ids={"task": request.task_id})
+            try:
+                return self._run(task, request)
+            except SPARK_ERRORS as error:
+                raise engine_error(error, request.task_id) from error
+
+    def put_table(self, task_id: str, view: str, table: pa.Table | Sequence[Field]) -> None:
+        """See `Engine.put_table`."""
+        task = self._task(task_id)
+        with task.lock:
+            try:
+                self._put(task, view, table)
+            except SPARK_ERRORS as error:
+                raise engine_error(error, task_id) from error
+            task.tables.add(view)
+
+    def drop_task(self, task_id: str) -> None:
+        """See `Engine.drop_task`. Waits for the task's epoch when one is running."""
+        with self._lock:
+            task = self._tasks.pop(task_id, None)
+        if task is None:
+            return
+        with task.lock:
+            try:
+                task.forget()
+            except SPARK_ERRORS as error:
+                raise engine_error(error, task_id) from error
+
+    def prepare(self, scan: FilesScan, event_time: str, directory: Path) -> None:
+        """Write all columns as Parquet parts of `directory`: by event time (NULL first), then by all other columns.
+
+        Raises:
+            EngineError: the files cannot be read or written.
+        """
+        try:
+            write_sorted(self._base.newSession(), self._frames, scan, event_time=event_time, directory=directory)
+        except SPARK_ERRORS as error:
+            raise engine_error(error) from error
+
+    def analyze(self, views: Mapping[str, Sequence[Field]], statement: str) -> tuple[Field, ...]:
+        """See `Engine.analyze`."""
+        try:
+            session = self._base.newSession()
+            for name, columns in views.items():
+                _empty_view(session, name, columns)
+            return fields_of(session.sql(statement).schema)
+        except SPARK_ERRORS as error:
+            raise analysis_error(error, statement) from error
+
+    def _task(self, task_id: str) -> _TaskSession:
+        with self._lock:
+            task = self._tasks.get(task_id)
+            if task is None:
+                directory = Path(tempfile.mkdtemp(dir=self._scratch, prefix="task-"))
+                task = self._tasks[task_id] = _TaskSession(self._base.newSession(), directory)
+            return task
+
+    def _put(self, task: _TaskSession, view: str, table: pa.Table | Sequence[Field]) -> None:
+        if isinstance(table, pa.Table):
+            file = Path(tempfile.mkdtemp(dir=task.directory)) / "table.parquet"
+            self._frames.keep(task.session, table, file).createOrReplaceTempView(quoted(view))
+        else:
+            _empty_view(task.session, view, table)
+
+    def _run(self, task: _TaskSession, request: EpochRequest) -> EpochResult:
+        with ExitStack() as stack:
+            frame: Frame = stack.enter_context(self._frames.open(task.session, request.scan))
+            task.use_partitions(frame.partitions)
+            observed = ObservedInput(_with_site(frame.rows, request.site), request.admission)
+            observed.admitted.createOrReplaceTempView(INPUT_VIEW)
+            stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
+            output = task.session.sql(request.sql)
+            table = output.toArrow()
+            metrics = observed.metrics(output)
+        return EpochResult(table, metrics.rows, metrics.rows_late, metrics.max_event_time_us)
+
+
+def _with_site(rows: DataFrame, site: str) -> DataFrame:
+    """Rows in memory may carry where they were born; all others were born here."""
+    if any(name.lower() == SITE_COLUMN for name in rows.columns):
+        return rows
+    return rows.withColumn(SITE_COLUMN, sf.lit(site))
+
+
+def _empty_view(session: SparkSession, name: str, columns: Sequence[Field]) -> None:
+    picked = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
+    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW {quoted(name)} AS SELECT {picked} WHERE false")
+
+
+def warm_up(engine: Engine) -> None:
+    """Run a tiny epoch, so that the JVM has loaded and compiled what every query needs.
+
+    Raises:
+        EngineError: Spark does not work.
+    """
+    columns = {"ts": pa.array([0, 1], pa.timestamp("us", tz="UTC")), "v": [1, 2]}
+    sql = f"SELECT window(ts, '1 second') AS w, count(*) AS n, sum(v) AS s FROM {INPUT_VIEW} GROUP BY 1"
+    request = EpochRequest(_WARM_UP_TASK, sql, ArrowScan(pa.table(columns)), "", Admission("ts", None))
+    try:
+        engine.run(request)
+    finally:
+        engine.drop_task(_WARM_UP_TASK)

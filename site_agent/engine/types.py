@@ -1,0 +1,49 @@
+"""Between Spark's types and the text in which a catalog names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from site_agent.engine import Field
+
+
+def quoted(name: str) -> str:
+    """A name as Spark SQL takes it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def schema_of(columns: Sequence[Field]) -> StructType:
+    """Spark's schema of declared columns."""
+    return _parsed(tuple((c.name, c.type) for c in columns))
+
+
+@lru_cache(maxsize=256)
+def _parsed(columns: tuple[tuple[str, str], ...]) -> StructType:
+    schema = DataType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in columns))
+    assert isinstance(schema, StructType)
+    return schema
+
+
+def fields_of(schema: StructType) -> tuple[Field, ...]:
+    """Columns of a Spark schema, types in capitals."""
+    return tuple(Field(f.name, type_name(f.dataType)) for f in schema.fields)
+
+
+def type_name(kind: DataType) -> str:
+    """A type as a declaration would write it, as in `STRUCT<start: TIMESTAMP, end: TIMESTAMP>`."""
+    if isinstance(kind, StructType):
+        parts = (f"{_plain_or_quoted(f.name)}: {type_name(f.dataType)}" for f in kind.fields)
+        return f"STRUCT<{', '.join(parts)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{type_name(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{type_name(kind.keyType)}, {type_name(kind.valueType)}>"
+    return str(kind.simpleString()).upper()
+
+
+def _plain_or_quoted(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
+    return name if plain else quoted(name)

@@ -1,0 +1,80 @@
+"""Puts epochs together from the messages of one Pull call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from selat.v1 import exchange_pb2 as pb
+from site_agent.channels.codec import EncodedRows, verify
+from site_agent.channels.manifest import EndMark, EpochManifest
+from site_agent.errors import CorruptEpochError
+from site_agent.exchange.convert import end_from_proto, manifest_from_proto
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedEpoch:
+    """A whole epoch that matches its checksum."""
+
+    manifest: EpochManifest
+    encoded: EncodedRows | None
+
+
+class EpochAssembler:
+    """Feed it every message of a call, in order. After an error give the call up and ask again for `next_epoch`."""
+
+    def __init__(self, channel: str, next_epoch: int) -> None:
+        self.next_epoch = next_epoch
+        self._channel = channel
+        self._schema = b""
+        self._pieces: list[bytes] = []
+
+    def feed(self, response: pb.PullResponse) -> ReceivedEpoch | EndMark | None:
+        """What the message completes.
+
+        Raises:
+            CorruptEpochError: a wrong checksum, length or order.
+        """
+        kind = response.WhichOneof("message")
+        if kind == "part":
+            return self._part(response.part)
+        if kind == "schema":
+            self._schema = response.schema
+            return None
+        if kind != "end":
+            raise self._corrupt("an empty message came")
+        end = end_from_proto(response.end)
+        last_epoch = self.next_epoch - 1 if self.next_epoch else None
+        if self._pieces or end.last_epoch != last_epoch:
+            raise self._corrupt(f"it ends after {end.last_epoch}, but {last_epoch} was the last one received")
+        return end
+
+    def _part(self, part: pb.EpochPart) -> ReceivedEpoch | None:
+        if part.epoch != self.next_epoch:
+            raise self._corrupt(f"epoch {part.epoch} came")
+        if part.payload:
+            self._pieces.append(part.payload)
+        if not part.HasField("manifest"):
+            return None
+        manifest = manifest_from_proto(part.manifest)
+        received = ReceivedEpoch(manifest, self._rows(manifest))
+        self._pieces = []
+        self.next_epoch += 1
+        return received
+
+    def _rows(self, manifest: EpochManifest) -> EncodedRows | None:
+        payload = b"".join(self._pieces)
+        if len(payload) != manifest.size_bytes or manifest.epoch != self.next_epoch:
+            raise self._corrupt(f"{len(payload)} bytes came instead of {manifest.size_bytes}")
+        if not manifest.rows:
+            return None
+        if not self._schema:
+            raise self._corrupt("rows came before their schema")
+        encoded = EncodedRows(self._schema, payload, manifest.raw_bytes, manifest.rows, manifest.crc32)
+        verify(encoded)
+        return encoded
+
+    def _corrupt(self, reason: str) -> CorruptEpochError:
+        return CorruptEpochError(
+            f"channel {self._channel} was received wrongly at epoch {self.next_epoch}: {reason}",
+            ids={"channel": self._channel, "epoch": str(self.next_epoch)},
+        )

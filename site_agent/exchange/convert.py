@@ -1,0 +1,46 @@
+"""Manifests and end marks from and to messages."""
+
+from __future__ import annotations
+
+from selat.v1 import exchange_pb2 as pb
+from site_agent.channels.manifest import BinRange, EndMark, EpochManifest
+
+
+def manifest_to_proto(manifest: EpochManifest) -> pb.EpochManifest:
+    """Without the producer's own `commit`."""
+    return pb.EpochManifest(
+        epoch=manifest.epoch,
+        rows=manifest.rows,
+        payload_crc32=manifest.crc32,
+        payload_bytes=manifest.size_bytes,
+        raw_bytes=manifest.raw_bytes,
+        watermark_us=manifest.watermark_us,
+        idle=manifest.idle,
+        bins=[pb.BinRange(bin=b.bin, first_row=b.first_row, rows=b.rows) for b in manifest.bins],
+    )
+
+
+def manifest_from_proto(message: pb.EpochManifest) -> EpochManifest:
+    return EpochManifest(
+        epoch=message.epoch,
+        rows=message.rows,
+        size_bytes=message.payload_bytes,
+        crc32=message.payload_crc32,
+        watermark_us=message.watermark_us if message.HasField("watermark_us") else None,
+        idle=message.idle,
+        bins=tuple(BinRange(b.bin, b.first_row, b.rows) for b in message.bins),
+        raw_bytes=message.raw_bytes,
+    )
+
+
+def end_to_proto(end: EndMark) -> pb.EndOfChannel:
+    return pb.EndOfChannel(
+        last_epoch=end.last_epoch,
+        successor_channel=end.successor_channel,
+        successor_site=end.successor_site,
+    )
+
+
+def end_from_proto(message: pb.EndOfChannel) -> EndMark:
+    last_epoch = message.last_epoch if message.HasField("last_epoch") else None
+    return EndMark(last_epoch, message.successor_channel, message.successor_site)

@@ -1,0 +1,47 @@
+"""How many payload bytes a sender may still send."""
+
+from __future__ import annotations
+
+import asyncio
+
+from site_agent.errors import ChannelRequestError
+
+
+class Credit:
+    """A window of bytes that the reader opens and refills."""
+
+    def __init__(self, window_bytes: int) -> None:
+        if window_bytes <= 0:
+            raise ChannelRequestError("no credit was given", hint="open with credit_bytes above 0")
+        self._window_bytes = window_bytes
+        self._available_bytes = window_bytes
+        self._closed = False
+        self._changed = asyncio.Event()
+
+    @property
+    def available_bytes(self) -> int:
+        """Below zero after an epoch that was larger than the window."""
+        return self._available_bytes
+
+    def grant(self, size_bytes: int) -> None:
+        self._available_bytes += size_bytes
+        self._changed.set()
+
+    def close(self) -> None:
+        """The reader will grant nothing more."""
+        self._closed = True
+        self._changed.set()
+
+    async def take(self, size_bytes: int) -> None:
+        """Wait until an epoch of this size may be sent; one larger than the window waits for a full window.
+
+        Raises:
+            ChannelRequestError: the reader stopped granting.
+        """
+        while self._available_bytes < min(size_bytes, self._window_bytes):
+            if self._closed:
+                hint = "grant what was read, or open with more credit"
+                raise ChannelRequestError("the credit is used up and the reader closed its side", hint=hint)
+            self._changed.clear()
+            await self._changed.wait()
+        self._available_bytes -= size_bytes

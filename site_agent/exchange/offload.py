@@ -1,0 +1,26 @@
+"""Threads for disk and compression, so that neither stops the event loop nor waits behind Spark jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Offload:
+    """A few threads of one component."""
+
+    def __init__(self, name: str, *, threads: int = 4) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call it in a thread. Cancelling the caller does not stop a call that has begun."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: function(*args, **kwargs))
+
+    def close(self) -> None:
+        """Let what runs end, start nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,123 @@
+"""One call of Pull, on the sending side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+from selat.v1 import exchange_pb2 as pb
+from site_agent.channels.codec import EncodedRows
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EpochManifest
+from site_agent.errors import ChannelError, ChannelRequestError
+from site_agent.exchange.convert import end_to_proto, manifest_to_proto
+from site_agent.exchange.credit import Credit
+from site_agent.exchange.offload import Offload
+from site_agent.exchange.selection import Selection, read_selected
+
+CLIENT_CONSUMER = "client"
+"""A reader that retains nothing and acknowledges nothing."""
+PIECE_BYTES = 1024 * 1024
+_INLINE_BYTES = 256 * 1024
+
+
+class Sender:
+    """Sends a channel's epochs from the one asked for, within the credit the reader grants."""
+
+    def __init__(self, log: ChannelLog, request: pb.OpenChannel, offload: Offload) -> None:
+        """Raises ChannelRequestError or ChannelError when the request makes no sense."""
+        if not request.consumer:
+            raise ChannelRequestError("no consumer is named", hint=f"name the reading site, or {CLIENT_CONSUMER!r}")
+        if request.from_epoch > log.next_epoch:
+            raise ChannelError(
+                f"epoch {request.from_epoch} was asked for, but channel {log.id} is only at {log.next_epoch}",
+                hint="the channel was lost at its site, or another one has its name",
+                ids={"channel": log.id},
+            )
+        self._log = log
+        self._request = request
+        self._offload = offload
+        self._credit = Credit(request.credit_bytes)
+        self._selection = Selection(tuple(request.columns), tuple(request.bins))
+        self._position = request.from_epoch
+        self._schema = b""
+        self._reader: asyncio.Task[None] | None = None
+
+    async def responses(self, requests: AsyncIterator[pb.PullRequest]) -> AsyncIterator[pb.PullResponse]:
+        """Everything to be sent; follows the reader's grants and acknowledgements meanwhile.
+
+        Raises:
+            ChannelError: the epoch is not kept, damaged, or the reader broke the rules.
+        """
+        self._reader = reader = asyncio.create_task(self._follow_reader(requests))
+        try:
+            async for response in self._epochs():
+                yield response
+            if self._log.end is not None and self._position == self._log.next_epoch:
+                yield pb.PullResponse(end=end_to_proto(self._log.end))
+                if self._request.follow and self._request.consumer != CLIENT_CONSUMER:
+                    # The reader acknowledges what it has; it closes its side when it has said so for the last epoch.
+                    await reader
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+    async def _epochs(self) -> AsyncIterator[pb.PullResponse]:
+        stop = None if self._request.follow else self._log.next_epoch
+        while stop is None or self._position < stop:
+            await self._unless_reader_fails(self._log.wait(self._position))
+            if self._position >= self._log.next_epoch:
+                return
+            manifest, encoded = await self._read(self._position)
+            await self._unless_reader_fails(self._credit.take(manifest.size_bytes))
+            for response in self._messages(manifest, encoded):
+                yield response
+            self._position += 1
+
+    async def _read(self, epoch: int) -> tuple[EpochManifest, EncodedRows | None]:
+        manifest = self._log.manifest(epoch)
+        small = (
+            manifest.size_bytes <= _INLINE_BYTES if self._selection.everything else manifest.raw_bytes <= _INLINE_BYTES
+        )
+        if small:
+            return read_selected(self._log, epoch, self._selection)
+        return await self._offload.run(read_selected, self._log, epoch, self._selection)
+
+    def _messages(self, manifest: EpochManifest, encoded: EncodedRows | None) -> list[pb.PullResponse]:
+        described = manifest_to_proto(manifest)
+        if encoded is None:
+            return [pb.PullResponse(part=pb.EpochPart(epoch=manifest.epoch, manifest=described))]
+        messages = []
+        if encoded.schema != self._schema:
+            self._schema = encoded.schema
+            messages.append(pb.PullResponse(schema=encoded.schema))
+        pieces = [encoded.payload[at : at + PIECE_BYTES] for at in range(0, len(encoded.payload), PIECE_BYTES)]
+        parts = [pb.EpochPart(epoch=manifest.epoch, payload=piece) for piece in pieces]
+        parts[-1].manifest.CopyFrom(described)
+        return messages + [pb.PullResponse(part=part) for part in parts]
+
+    async def _follow_reader(self, requests: AsyncIterator[pb.PullRequest]) -> None:
+        async for request in requests:
+            kind = request.WhichOneof("message")
+            if kind == "credit":
+                self._credit.grant(request.credit.bytes)
+            elif kind == "acknowledge":
+                if self._request.consumer != CLIENT_CONSUMER:
+                    await self._offload.run(self._log.acknowledge, self._request.consumer, request.acknowledge.epoch)
+            else:
+                raise ChannelRequestError("only the first message of a call opens a channel")
+        self._credit.close()
+
+    async def _unless_reader_fails(self, waiting: Coroutine[Any, Any, None]) -> None:
+        assert self._reader is not None
+        task = asyncio.ensure_future(waiting)
+        try:
+            while not task.done():
+                pending = {task} if self._reader.done() else {task, self._reader}
+                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                if self._reader.done():
+                    self._reader.result()
+            task.result()
+        finally:
+            task.cancel()

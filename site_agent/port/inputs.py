@@ -1,0 +1,102 @@
+"""What a port knows of each of its channels, and the order in which it takes their epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from site_agent.channels.log import ChannelLog
+from site_agent.errors import TrimmedEpochError
+from site_agent.port.watermark import InputWatermark
+
+
+@dataclass(frozen=True, slots=True)
+class PortInput:
+    """One channel, and the site that produces it."""
+
+    channel: str
+    site: str
+
+
+@dataclass(slots=True)
+class InputState:
+    """A channel that feeds the port."""
+
+    source: PortInput
+    log: ChannelLog
+    cursor: int
+    """The next epoch to take."""
+    resumed: bool
+    """True: epochs before the cursor were taken, so none may be missing from there."""
+    says: InputWatermark = field(default_factory=InputWatermark)
+    ended: bool = False
+    """Everything up to the end mark was taken."""
+    last_turn: int = 0
+
+    def settle(self) -> None:
+        """Skip what the channel no longer kept when the port joined.
+
+        Raises:
+            TrimmedEpochError: epochs are missing in the middle.
+        """
+        if self.cursor >= self.log.first_epoch:
+            return
+        if self.resumed:
+            raise TrimmedEpochError(
+                f"channel {self.source.channel} no longer holds epoch {self.cursor}, which was not read yet",
+                hint=f"its oldest epoch is {self.log.first_epoch}",
+                ids={"channel": self.source.channel, "epoch": str(self.cursor)},
+            )
+        self.cursor = self.log.first_epoch
+
+    @property
+    def waiting_epochs(self) -> int:
+        return max(0, self.log.next_epoch - self.cursor)
+
+    @property
+    def news(self) -> bool:
+        """Something can be taken: an epoch or the end."""
+        return not self.ended and (self.waiting_epochs > 0 or self.log.end is not None)
+
+    def heard(self) -> InputWatermark:
+        """An idle channel that has epochs to take is not idle any more."""
+        if self.says.idle and self.waiting_epochs:
+            return InputWatermark(self.says.watermark_us)
+        return self.says
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """An epoch to take."""
+
+    state: InputState
+    epoch: int
+
+
+def pick_epochs(states: Iterable[InputState], *, max_bytes: int) -> list[Pick]:
+    """Which epochs to take next, at least one if there is any, then up to `max_bytes` of rows as they lie in memory.
+
+    The channel that waited longest goes first, so that none starves; after that the one whose watermark is farthest
+    behind, so that channels advance together and few windows stay open.
+    """
+    cursors = {id(state): state.cursor for state in states}
+    waiting = [state for state in states if state.waiting_epochs]
+    said = {id(state): state.says.watermark_us for state in waiting}
+    picks: list[Pick] = []
+    size_bytes = 0
+    while waiting:
+        state = min(waiting, key=lambda s: s.last_turn if not picks else _behind(said[id(s)]))
+        manifest = state.log.manifest(cursors[id(state)])
+        if picks and size_bytes + manifest.raw_bytes > max_bytes:
+            break
+        picks.append(Pick(state, manifest.epoch))
+        size_bytes += manifest.raw_bytes
+        cursors[id(state)] += 1
+        said[id(state)] = manifest.watermark_us
+        if cursors[id(state)] >= state.log.next_epoch:
+            waiting.remove(state)
+    return picks
+
+
+def _behind(watermark_us: int | None) -> int:
+    return -(2**63) if watermark_us is None else watermark_us

@@ -1,0 +1,253 @@
+"""The input of one task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from site_agent.channels.codec import decode
+from site_agent.channels.manifest import EpochManifest
+from site_agent.port.inputs import InputState, Pick, PortInput, pick_epochs
+from site_agent.port.watermark import InputWatermark, port_watermark
+from site_agent.router import Router
+
+
+@dataclass(frozen=True, slots=True)
+class PortBatch:
+    """What is new. Rows with an event time before `watermark_us` come in no later batch, except from idle channels."""
+
+    tables: tuple[pa.Table, ...]
+    cursors: Mapping[str, int]
+    """Per channel, the next epoch to take after this batch."""
+    watermark_us: int | None
+    ended: bool
+    """All channels ended for good; `END_OF_TIME_US` is the watermark."""
+    rows: int
+
+
+class Port:
+    """Takes epochs of several channels, each once and in its channel's order. Belongs to one event loop."""
+
+    def __init__(self, router: Router, *, reader: str, query_id: str) -> None:
+        self._router = router
+        self._reader = reader
+        self._query_id = query_id
+        self._states: dict[str, InputState] = {}
+        self._known_cursors: dict[str, int] = {}
+        self._done: frozenset[str] = frozenset()
+        self._skipped: dict[str, int] = {}
+        self._watermark_us: int | None = None
+        self._returned: tuple[int | None, bool] = (None, False)
+        self._turn = 0
+        self._lock = asyncio.Lock()
+        self._changed = asyncio.Event()
+
+    @property
+    def cursors(self) -> Mapping[str, int]:
+        """Per channel, the next epoch to take."""
+        taken = {channel: state.cursor for channel, state in self._states.items()}
+        return dict(sorted((taken | self._skipped).items()))
+
+    @property
+    def watermark_us(self) -> int | None:
+        return self._watermark_us
+
+    @property
+    def lag_rows(self) -> int:
+        """Rows that are at this site and not taken yet."""
+        return sum(state.log.rows_from(state.cursor) for state in self._states.values() if state.waiting_epochs)
+
+    @property
+    def inputs(self) -> tuple[PortInput, ...]:
+        """The channels that feed the port now, successors included."""
+        return tuple(state.source for _, state in sorted(self._states.items()))
+
+    @property
+    def ended_channels(self) -> tuple[str, ...]:
+        """Those that ended for good and were taken to their end."""
+        ended = {channel for channel, state in self._states.items() if state.says.ended}
+        return tuple(sorted(ended | self._skipped.keys()))
+
+    def restore(
+        self, cursors: Mapping[str, int], ended: Iterable[str] = (), *, watermark_us: int | None = None
+    ) -> None:
+        """Go on from a checkpoint: next epoch per channel, channels that ended for good, the port's watermark.
+
+        Call it before `set_inputs`. What the cursors have passed is acknowledged when its channel is subscribed.
+        """
+        self._known_cursors.update(cursors)
+        self._done = frozenset(ended)
+        self._watermark_us = watermark_us
+        self._returned = (watermark_us, False)
+
+    async def set_inputs(self, inputs: Sequence[PortInput]) -> None:
+        """Read exactly these channels and their successors, from now on; also while `next` waits.
+
+        A channel that joins again goes on where it was left.
+
+        Raises:
+            ChannelError: a channel cannot be subscribed.
+        """
+        async with self._lock:
+            listed = frozenset(item.channel for item in inputs)
+            self._skipped = {channel: self._known_cursors.get(channel, 0) for channel in listed & self._done}
+            for item in inputs:
+                if item.channel not in self._skipped:
+                    await self._join_chain(item)
+            wanted = self._with_successors(listed)
+            for channel in self._states.keys() | self._router.subscriptions(self._reader).keys():
+                if channel not in wanted:
+                    await self._leave(channel)
+        self._changed.set()
+
+    async def next(self, *, max_bytes: int) -> PortBatch:
+        """Wait for epochs, an end, or a change of the watermark or of idleness, and take them.
+
+        At least one epoch is taken if there is any, and more up to `max_bytes` of rows as they lie in memory.
+        Cancelling it loses nothing.
+
+        Raises:
+            TrimmedEpochError: epochs that were not taken yet are gone.
+            CorruptEpochError: an epoch is damaged on disk.
+            UnknownChannelError: a channel of this site was removed.
+        """
+        while True:
+            self._changed.clear()
+            async with self._lock:
+                batch = await self._take(max_bytes)
+            if batch is not None:
+                return batch
+            await self._wait()
+
+    def acknowledge(self, cursors: Mapping[str, int]) -> None:
+        """The epochs before these cursors are not needed any more, even after a crash. May be called from any thread.
+
+        Raises:
+            ChannelError: a cursor is beyond its channel, or the disk refused.
+        """
+        for channel, cursor in cursors.items():
+            if cursor > 0:
+                self._router.acknowledge(channel, self._reader, cursor - 1)
+
+    async def close(self) -> None:
+        """Stop reading. Subscriptions stay, so that a restarted task goes on; `set_inputs([])` first gives them up."""
+        async with self._lock:
+            self._states.clear()
+
+    async def _take(self, max_bytes: int) -> PortBatch | None:
+        states = list(self._states.values())
+        for state in states:
+            state.settle()
+        picks = await self._router.offload.run(pick_epochs, states, max_bytes=max_bytes)
+        read = await self._router.offload.run(_read, picks)
+        ending = [state for state in states if _at_end(state, picks)]
+        for state in ending:
+            await self._join_successor(state)
+        # No await from here on: a cancelled call must not have moved the cursors.
+        self._advance(picks, read)
+        for state in ending:
+            self._end(state)
+        return self._batch(tuple(table for _, table in read if table is not None), bool(picks or ending))
+
+    def _advance(self, picks: Sequence[Pick], read: Sequence[tuple[EpochManifest, pa.Table | None]]) -> None:
+        for pick, (manifest, _) in zip(picks, read, strict=True):
+            self._turn += 1
+            state = pick.state
+            state.cursor, state.resumed, state.last_turn = pick.epoch + 1, True, self._turn
+            watermark_us = state.says.watermark_us if manifest.watermark_us is None else manifest.watermark_us
+            state.says = InputWatermark(watermark_us, manifest.idle)
+
+    def _batch(self, tables: tuple[pa.Table, ...], something: bool) -> PortBatch | None:
+        heard = [state.heard() for state in self._states.values() if not state.ended or state.says.ended]
+        heard += [InputWatermark(ended=True)] * len(self._skipped)
+        self._watermark_us = port_watermark(self._watermark_us, heard)
+        ended = bool(heard) and all(item.ended for item in heard)
+        if not something and (self._watermark_us, ended) == self._returned:
+            return None
+        self._returned = (self._watermark_us, ended)
+        return PortBatch(tables, self.cursors, self._watermark_us, ended, sum(table.num_rows for table in tables))
+
+    def _end(self, state: InputState) -> None:
+        state.ended = True
+        end = state.log.end
+        if end is None or not end.successor_channel:
+            state.says = replace(state.says, ended=True, idle=False)
+            return
+        successor = self._states[end.successor_channel]
+        if successor.says.watermark_us is None and not successor.ended:
+            successor.says = replace(successor.says, watermark_us=state.says.watermark_us, idle=False)
+
+    async def _join_chain(self, item: PortInput) -> None:
+        """Join, and after a restart also the successors that had been joined already."""
+        state: InputState | None = await self._join(item)
+        joined = set()
+        while state is not None and state.source not in joined and _at_end(state, ()):
+            joined.add(state.source)
+            state = await self._join_successor(state)
+
+    async def _join_successor(self, state: InputState) -> InputState | None:
+        end = state.log.end
+        if end is None or not end.successor_channel:
+            return None
+        return await self._join(PortInput(end.successor_channel, end.successor_site or state.source.site))
+
+    async def _join(self, item: PortInput) -> InputState:
+        if item.channel in self._states:
+            return self._states[item.channel]
+        log = await self._router.subscribe(item.channel, item.site, self._reader, query_id=self._query_id)
+        cursor = self._known_cursors.pop(item.channel, None)
+        if cursor:
+            known = min(cursor, log.next_epoch)
+            await self._router.offload.run(self.acknowledge, {item.channel: known})
+        state = self._states[item.channel] = InputState(item, log, cursor or 0, resumed=bool(cursor))
+        return state
+
+    async def _leave(self, channel: str) -> None:
+        state = self._states.pop(channel, None)
+        if state is not None:
+            self._known_cursors[channel] = state.cursor
+        await self._router.unsubscribe(channel, self._reader)
+
+    def _with_successors(self, channels: Iterable[str]) -> set[str]:
+        """Successors stay while the channel they continue is listed, also when its list was made before they came."""
+        wanted: set[str] = set()
+        todo = list(channels)
+        while todo:
+            channel = todo.pop()
+            if channel not in wanted:
+                wanted.add(channel)
+                end = self._states[channel].log.end if channel in self._states else None
+                todo += [end.successor_channel] if end and end.successor_channel else []
+        return wanted
+
+    async def _wait(self) -> None:
+        waiting = [
+            asyncio.create_task(state.log.wait(state.cursor)) for state in self._states.values() if not state.ended
+        ]
+        waiting.append(asyncio.create_task(_until(self._changed)))
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def _read(picks: Sequence[Pick]) -> list[tuple[EpochManifest, pa.Table | None]]:
+    read = [pick.state.log.read_encoded(pick.epoch) for pick in picks]
+    return [(manifest, None if encoded is None else decode(encoded)) for manifest, encoded in read]
+
+
+def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:
+    """The channel has ended, and these picks take its last epoch if it is not taken yet."""
+    cursor = max((pick.epoch + 1 for pick in picks if pick.state is state), default=state.cursor)
+    return not state.ended and state.log.end is not None and cursor >= state.log.next_epoch

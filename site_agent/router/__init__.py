@@ -1,0 +1,12 @@
+"""Router: the site's one receiver of remote channels, and their fan-out to local readers.
+
+    remote site --Pull--> pull --epochs--> copy (a ChannelLog here) --> ports and results of this site
+                <--acknowledge-- what all local readers acknowledged
+
+`router` keeps the books, `pull` is the transfer of one channel, `readers` who reads it here, `links` the connections.
+"""
+
+from site_agent.router.links import LinkUsage
+from site_agent.router.router import ChannelUsage, Router
+
+__all__ = ["ChannelUsage", "LinkUsage", "Router"]

@@ -1,0 +1,210 @@
+"""The transfer of one remote channel into this site's copy of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+
+from selat.v1 import exchange_pb2 as pb
+from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EndMark
+from site_agent.errors import SiteAgentError
+from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
+from site_agent.exchange.offload import Offload
+from site_agent.exchange.status import received_detail
+from site_agent.router.backoff import Backoff
+from site_agent.router.links import Links, LinkUsage
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_WAIT_FOR_UNKNOWN_S = 1.0
+
+Needed = Callable[[int], int]
+"""From the number of epochs stored here to the first one that the producer must keep for this site."""
+Call = grpc.aio.StreamStreamCall[pb.PullRequest, pb.PullResponse]
+
+
+@dataclass(frozen=True, slots=True)
+class PullEnvironment:
+    """What all transfers of a site share."""
+
+    site: str
+    links: Links
+    offload: Offload
+    random: Callable[[], float]
+    window_bytes: int
+
+
+class Pull:
+    """Keeps a copy up to date until the channel has ended and all of it is acknowledged, whatever breaks meanwhile."""
+
+    def __init__(
+        self, log: ChannelLog, from_site: str, environment: PullEnvironment, *, link: LinkUsage, needed: Needed
+    ) -> None:
+        self.from_site = from_site
+        self.usage = LinkUsage()
+        self._log = log
+        self._env = environment
+        self._link = link
+        self._backoff = Backoff(environment.random)
+        self._needed = needed
+        self._granted_bytes = 0
+        self._something_to_say = asyncio.Event()
+        self._retry = asyncio.Event()
+        self._attempt: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(self._run(), name=f"pull {log.id}")
+
+    def acknowledge(self) -> None:
+        """What the readers need has changed. May be called from any thread."""
+        # A loop that is closed has no call left that could tell the producer.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._something_to_say.set)
+
+    def reconnect(self) -> None:
+        """Give up the present connection and any waiting."""
+        self._backoff.reset()
+        self._retry.set()
+        if self._attempt is not None:
+            self._attempt.cancel()
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def _complete(self) -> bool:
+        return self._log.end is not None and self._needed(self._log.next_epoch) >= self._log.next_epoch
+
+    async def _run(self) -> None:
+        while not self._complete:
+            self._retry.clear()
+            # A task of its own: closing a connection cancels whoever reads from it, which must not end the transfer.
+            self._attempt = asyncio.create_task(self._pull_once())
+            try:
+                await asyncio.wait({self._attempt})
+            finally:
+                self._attempt.cancel()
+                await asyncio.gather(self._attempt, return_exceptions=True)
+            delay_s = self._delay_after(self._attempt)
+            if delay_s is None:
+                return
+            await self._pause(delay_s)
+
+    def _delay_after(self, attempt: asyncio.Task[None]) -> float | None:
+        """How long to wait before the next attempt, None when there is nothing left to do."""
+        if attempt.cancelled():
+            return 0.0 if self._retry.is_set() else self._backoff.next_delay_s()
+        error = attempt.exception()
+        if error is None:
+            return None if self._complete else self._backoff.next_delay_s()
+        unknown = isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.NOT_FOUND
+        if unknown and self._log.end is not None:
+            # Everything is here, and the producer has forgotten the channel: nobody is left to acknowledge to.
+            return None
+        if unknown:
+            # Quite usual while a query is being deployed; do not be late for its first result.
+            return self._backoff.next_delay_s(longest_s=_LONGEST_WAIT_FOR_UNKNOWN_S)
+        self._report(error)
+        return self._backoff.next_delay_s()
+
+    def _report(self, error: BaseException) -> None:
+        if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE:
+            _log.info("channel %s: %s cannot be reached: %s", self._log.id, self.from_site, error.details())
+        elif isinstance(error, grpc.aio.AioRpcError | SiteAgentError):
+            _log.warning("channel %s from %s was interrupted: %s", self._log.id, self.from_site, error)
+        else:
+            _log.error("channel %s from %s failed", self._log.id, self.from_site, exc_info=error)
+
+    async def _pause(self, delay_s: float) -> None:
+        try:
+            await asyncio.wait_for(self._retry.wait(), timeout=delay_s)
+        except TimeoutError:
+            return
+
+    async def _pull_once(self) -> None:
+        try:
+            await self._call()
+        except grpc.aio.AioRpcError as error:
+            first_epoch = _first_kept_epoch(error)
+            if first_epoch is None:
+                raise
+            await self._env.offload.run(self._log.begin_at, first_epoch)
+            self._backoff.reset()
+
+    async def _call(self) -> None:
+        stub = ExchangeServiceStub(await self._env.links.connection(self.from_site))
+        call: Call = stub.Pull(None)
+        self._granted_bytes = 0
+        writer = asyncio.create_task(self._talk(call, self._log.next_epoch))
+        try:
+            await self._listen(call)
+        finally:
+            call.cancel()
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def _listen(self, call: Call) -> None:
+        assembler = EpochAssembler(self._log.id, self._log.next_epoch)
+        async for response in call:
+            self._count(response.ByteSize())
+            received = assembler.feed(response)
+            if isinstance(received, ReceivedEpoch):
+                await self._store(received)
+            elif isinstance(received, EndMark):
+                await self._finish(received)
+
+    async def _store(self, received: ReceivedEpoch) -> None:
+        self.usage.epochs += 1
+        self._link.epochs += 1
+        await self._env.offload.run(self._log.append, received.manifest, received.encoded)
+        self._backoff.reset()
+        self._granted_bytes += received.manifest.size_bytes
+        self._something_to_say.set()
+
+    async def _finish(self, end: EndMark) -> None:
+        await self._env.offload.run(
+            self._log.finish, successor_channel=end.successor_channel, successor_site=end.successor_site
+        )
+        self._something_to_say.set()
+
+    async def _talk(self, call: Call, from_epoch: int) -> None:
+        """Open the channel, then say what was acknowledged and grant what was stored."""
+        opening = pb.OpenChannel(
+            channel=self._log.id,
+            consumer=self._env.site,
+            from_epoch=from_epoch,
+            credit_bytes=self._env.window_bytes,
+            follow=True,
+        )
+        await call.write(pb.PullRequest(open=opening))
+        said = 0
+        while True:
+            self._something_to_say.clear()
+            needed = min(self._needed(self._log.next_epoch), self._log.next_epoch)
+            if needed > said:
+                said = needed
+                await call.write(pb.PullRequest(acknowledge=pb.Acknowledge(epoch=said - 1)))
+            if self._granted_bytes:
+                credit, self._granted_bytes = pb.Credit(bytes=self._granted_bytes), 0
+                await call.write(pb.PullRequest(credit=credit))
+            if self._complete and said >= self._log.next_epoch:
+                await call.done_writing()
+                return
+            await self._something_to_say.wait()
+
+    def _count(self, size_bytes: int) -> None:
+        self.usage.bytes += size_bytes
+        self._link.bytes += size_bytes
+
+
+def _first_kept_epoch(error: grpc.aio.AioRpcError) -> int | None:
+    detail = received_detail(error) if error.code() is grpc.StatusCode.OUT_OF_RANGE else None
+    return int(detail.ids["first_epoch"]) if detail and "first_epoch" in detail.ids else None

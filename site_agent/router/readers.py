@@ -1,0 +1,71 @@
+"""Who reads a channel at this site.
+
+The names survive a restart, so that the reader that comes back first cannot trim what another still needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from site_agent.channels.files import Files, read_json, write_json
+
+READERS_FILE = "readers.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    keeps: bool = False
+    """Its copy is never trimmed, but the producer need not keep what is stored here."""
+    cursor: int = 0
+    """The next epoch it has not acknowledged; not stored: a reader acknowledges again after a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The readers of one channel."""
+
+    from_site: str
+    query_id: str
+    by_name: Mapping[str, Reader] = field(default_factory=dict)
+
+    def joined(self, name: str, *, keeps: bool) -> Readers:
+        return replace(self, by_name={**self.by_name, name: Reader(keeps)}) if name not in self.by_name else self
+
+    def left(self, name: str) -> Readers:
+        return replace(self, by_name={other: reader for other, reader in self.by_name.items() if other != name})
+
+    def acknowledged(self, name: str, epoch: int) -> Readers:
+        """Unknown readers and older epochs change nothing."""
+        reader = self.by_name.get(name)
+        if reader is None or epoch < reader.cursor:
+            return self
+        return replace(self, by_name={**self.by_name, name: replace(reader, cursor=epoch + 1)})
+
+    def needed_here(self) -> int:
+        """The first epoch that this site's copy must keep; with no readers, 0."""
+        return min((0 if reader.keeps else reader.cursor for reader in self.by_name.values()), default=0)
+
+    def needed_there(self, stored: int) -> int:
+        """The first epoch that the producer must keep for this site, which has stored those before `stored`."""
+        return min((reader.cursor for reader in self.by_name.values() if not reader.keeps), default=stored)
+
+
+def save_readers(files: Files, directory: Path, readers: Readers) -> None:
+    value = {
+        "from_site": readers.from_site,
+        "query_id": readers.query_id,
+        "readers": {name: reader.keeps for name, reader in readers.by_name.items()},
+    }
+    write_json(files, directory / READERS_FILE, value, durable=True)
+
+
+def load_readers(directory: Path) -> Readers | None:
+    """None: nobody here reads the channel."""
+    value: dict[str, Any] | None = read_json(directory / READERS_FILE)
+    if value is None:
+        return None
+    by_name = {str(name): Reader(bool(keeps)) for name, keeps in value["readers"].items()}
+    return Readers(str(value["from_site"]), str(value["query_id"]), by_name)

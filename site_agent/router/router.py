@@ -1,0 +1,209 @@
+"""The site's one receiver: pulls each remote channel once, however many read it here."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from random import random as system_random
+
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.store import ChannelStore
+from site_agent.errors import ChannelError, UnknownChannelError
+from site_agent.exchange.offload import Offload
+from site_agent.router.links import Connect, Links, LinkUsage
+from site_agent.router.pull import Pull, PullEnvironment
+from site_agent.router.readers import READERS_FILE, Readers, load_readers, save_readers
+
+DEFAULT_WINDOW_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelUsage:
+    """What one remote channel brought here since the agent started."""
+
+    channel: str
+    query_id: str
+    from_site: str
+    bytes: int
+    epochs: int
+    readers: int
+
+
+class Router:
+    """Subscriptions of local readers to channels of any site. Belongs to one event loop; any thread may acknowledge."""
+
+    def __init__(
+        self,
+        site: str,
+        store: ChannelStore,
+        connect: Connect,
+        *,
+        random: Callable[[], float] = system_random,
+        window_bytes: int = DEFAULT_WINDOW_BYTES,
+    ) -> None:
+        self.site = site
+        self.store = store
+        self._links = Links(connect)
+        self.offload = Offload("selat-router")
+        self._env = PullEnvironment(site, self._links, self.offload, random, window_bytes)
+        self._usage: dict[str, LinkUsage] = {}
+        self._pulls: dict[str, Pull] = {}
+        self._readers: dict[str, Readers] = {}
+        self._subscribing = asyncio.Lock()
+        self._changing = threading.Lock()
+        for channel in store.ids():
+            readers = load_readers(store.root / channel)
+            if readers is not None:
+                self._readers[channel] = readers
+
+    def set_addresses(self, addresses: Mapping[str, str]) -> None:
+        """Where each site's exchange is now; transfers from a site that moved continue at its new address."""
+        stale = self._links.set_addresses(addresses)
+        for pull in self._pulls.values():
+            if pull.from_site in stale:
+                pull.reconnect()
+
+    async def subscribe(
+        self, channel: str, from_site: str, reader: str, *, query_id: str = "", keeps: bool = False
+    ) -> ChannelLog:
+        """The channel as it can be read here; everything from its `first_epoch` stays until the reader acknowledges.
+
+        A local channel is the producer's own log. A remote one is a copy that fills while the subscription lasts, with
+        the same epoch numbers, but without the producer's commits and without epochs it no longer kept. A reader that
+        `keeps` never trims the copy, and lets the producer trim what is stored here. Idempotent.
+
+        Raises:
+            ChannelError: the channel is subscribed from another site, or the disk refused.
+        """
+        async with self._subscribing:
+            known = self._readers.get(channel) or Readers(from_site, query_id)
+            if known.from_site != from_site:
+                message = f"channel {channel} comes from {known.from_site}, not from {from_site}"
+                raise ChannelError(message, ids={"channel": channel})
+            log = await self.offload.run(self.store.open, channel)
+            joined = known.joined(reader, keeps=keeps)
+            if joined is not known:
+                await self.offload.run(save_readers, self.store.files, log.directory, joined)
+            with self._changing:
+                # Another reader may have acknowledged meanwhile.
+                joined = self._readers.get(channel, known).joined(reader, keeps=keeps)
+                self._readers[channel] = joined
+            if from_site != self.site and channel not in self._pulls:
+                await self._start_pull(log, joined)
+            return log
+
+    def acknowledge(self, channel: str, reader: str, epoch: int) -> None:
+        """This reader needs nothing up to and with `epoch`. Unknown readers and older epochs change nothing.
+
+        Raises:
+            ChannelError: the epoch is not published yet, or the disk refused.
+        """
+        log = self._existing(channel) if channel in self._readers else None
+        if log is None:
+            return
+        if epoch >= log.next_epoch:
+            raise ChannelError(f"epoch {epoch} of channel {channel} is not published yet", ids={"channel": channel})
+        with self._changing:
+            before = self._readers.get(channel)
+            if before is None:
+                return
+            after = self._readers[channel] = before.acknowledged(reader, epoch)
+        if after is not before:
+            self._pass_on(log, after)
+
+    async def unsubscribe(self, channel: str, reader: str) -> None:
+        """The reader needs nothing more. The last one ends the transfer and removes the copy. Idempotent."""
+        async with self._subscribing:
+            readers = self._readers.get(channel)
+            if readers is None or reader not in readers.by_name:
+                return
+            with self._changing:
+                left = self._readers[channel] = self._readers[channel].left(reader)
+            if left.by_name:
+                log = self._existing(channel)
+                if log is not None:
+                    await self.offload.run(save_readers, self.store.files, log.directory, left)
+                    self._pass_on(log, left)
+            else:
+                del self._readers[channel]
+                await self._forget(channel, readers)
+
+    async def keep_only(self, readers: Collection[str]) -> None:
+        """Unsubscribe all readers but these: what a restarted agent calls once it knows what it has to run."""
+        for channel, known in list(self._readers.items()):
+            for reader in known.by_name:
+                if reader not in readers:
+                    await self.unsubscribe(channel, reader)
+
+    def subscriptions(self, reader: str) -> Mapping[str, str]:
+        """Channels that the reader is subscribed to, with the sites they come from; also from before a restart."""
+        return {channel: r.from_site for channel, r in sorted(self._readers.items()) if reader in r.by_name}
+
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """All channels that somebody here reads, successors that ports found by themselves included."""
+        return frozenset(self._readers)
+
+    def usage(self) -> tuple[ChannelUsage, ...]:
+        """Of every remote channel that is subscribed now and was used since the agent started."""
+        return tuple(self._usage_of(channel, pull) for channel, pull in sorted(self._pulls.items()))
+
+    def link_bytes(self) -> Mapping[str, LinkUsage]:
+        """What came from each site since the agent started, over all channels."""
+        return {site: replace(usage) for site, usage in sorted(self._usage.items())}
+
+    async def close(self) -> None:
+        """End all transfers; subscriptions and copies stay on disk."""
+        await asyncio.gather(*(pull.close() for pull in self._pulls.values()))
+        self._pulls.clear()
+        await self._links.close()
+        self.offload.close()
+
+    async def _start_pull(self, log: ChannelLog, readers: Readers) -> None:
+        await self.offload.run(log.set_consumers, [self.site])
+        usage = self._usage.setdefault(readers.from_site, LinkUsage())
+        self._pulls[log.id] = Pull(
+            log,
+            readers.from_site,
+            self._env,
+            link=usage,
+            needed=lambda stored: self._readers[log.id].needed_there(stored) if log.id in self._readers else 0,
+        )
+        self._pass_on(log, readers)
+
+    def _pass_on(self, log: ChannelLog, readers: Readers) -> None:
+        """Tell the log, and the producer of a copy, what no reader here needs."""
+        needed = readers.needed_here()
+        if needed:
+            log.acknowledge(self.site, needed - 1)
+        if log.id in self._pulls:
+            self._pulls[log.id].acknowledge()
+
+    def _existing(self, channel: str) -> ChannelLog | None:
+        """None: the channel was removed from the store by its producer."""
+        try:
+            return self.store.get(channel)
+        except UnknownChannelError:
+            return None
+
+    async def _forget(self, channel: str, readers: Readers) -> None:
+        pull = self._pulls.pop(channel, None)
+        if pull is not None:
+            await pull.close()
+        if readers.from_site != self.site:
+            await self.offload.run(self.store.remove, channel)
+        else:
+            await self.offload.run(self.store.files.remove, self.store.root / channel / READERS_FILE)
+
+    def _usage_of(self, channel: str, pull: Pull) -> ChannelUsage:
+        readers = self._readers[channel]
+        return ChannelUsage(
+            channel=channel,
+            query_id=readers.query_id,
+            from_site=pull.from_site,
+            bytes=pull.usage.bytes,
+            epochs=pull.usage.epochs,
+            readers=len(readers.by_name),
+        )

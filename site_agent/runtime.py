@@ -1,0 +1,164 @@
+"""A site's work: makes what runs here equal to the assignment, whole, again after every change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from site_agent.channels.store import ChannelStore
+from site_agent.clock import Clock
+from site_agent.connectors import Connector, SourceContext
+from site_agent.connectors.files_prepared import SHARED_NAME
+from site_agent.connectors.registry import find_connector
+from site_agent.engine import Engine
+from site_agent.errors import SiteAgentError
+from site_agent.results import ResultKeeper
+from site_agent.router import Router
+from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.merge import MergeTask
+from site_agent.tasks.progress import Progress
+from site_agent.tasks.runner import RunnableTask, TaskRunner
+from site_agent.tasks.source import SourceTask
+from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
+from site_agent.tasks.table import TableTask
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteServices:
+    """The site's parts that tasks are built on."""
+
+    site: str
+    directory: Path
+    engine: Engine
+    store: ChannelStore
+    router: Router
+    executor: Executor
+    clock: Clock
+    connectors: Mapping[str, Connector]
+    limits: TaskLimits = field(default_factory=TaskLimits)
+
+
+class SiteRuntime:
+    """Starts, changes and stops tasks; `apply` is idempotent and may be called at any time, one call at a time."""
+
+    def __init__(self, services: SiteServices) -> None:
+        self._services = services
+        self._runners: dict[str, TaskRunner] = {}
+        self._results = ResultKeeper(services.router)
+        self.version = 0
+
+    @property
+    def runners(self) -> Mapping[str, TaskRunner]:
+        return self._runners
+
+    @property
+    def results(self) -> ResultKeeper:
+        return self._results
+
+    async def apply(self, assignment: Assignment) -> None:
+        """Make it so: end what is not in it, start what is new, change what differs, then forget what nobody names."""
+        self._services.router.set_addresses(assignment.site_addresses)
+        wanted = {spec.task_id: spec for spec in assignment.tasks}
+        for task_id in sorted(self._runners.keys() - wanted.keys()):
+            await self._end(task_id)
+        for _, spec in sorted(wanted.items()):
+            await self._ensure(spec)
+        await self._results.apply(assignment.results)
+        await self._services.router.keep_only(wanted.keys() | self._results.readers)
+        self._forget(wanted)
+        self.version = assignment.version
+
+    async def close(self) -> None:
+        """Stop all tasks where they are; they go on from there when the agent starts again."""
+        for runner in self._runners.values():
+            await runner.stop()
+
+    async def _ensure(self, spec: TaskSpec) -> None:
+        log = self._services.store.open(spec.task_id)
+        log.set_consumers(spec.consumers)
+        runner = self._runners.get(spec.task_id)
+        if runner is None:
+            runner = TaskRunner(spec, self._build, log=log, clock=self._services.clock)
+            self._runners[spec.task_id] = runner
+            runner.start()
+            logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
+        elif runner.spec != spec:
+            await runner.update(spec)
+
+    async def _end(self, task_id: str) -> None:
+        runner = self._runners.pop(task_id)
+        await runner.stop()
+        await asyncio.to_thread(self._services.engine.drop_task, task_id)
+        logger.info("task ended task=%s", task_id)
+
+    def _forget(self, wanted: Mapping[str, TaskSpec]) -> None:
+        """Remove the channels and directories of tasks that are neither wanted nor kept for clients."""
+        store = self._services.store
+        # What a task reads is more than its spec names: a channel that ended may have a successor.
+        keep = wanted.keys() | self._results.channels | self._services.router.subscribed
+        for channel in sorted(set(store.ids()) - keep):
+            store.remove(channel)
+        for directory in (self._task_root(), self._source_root()):
+            for path in directory.iterdir() if directory.exists() else ():
+                if path.name not in wanted and path.name != SHARED_NAME:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def _task_root(self) -> Path:
+        return self._services.directory / "tasks"
+
+    def _source_root(self) -> Path:
+        return self._services.directory / "sources"
+
+    def _build(self, spec: TaskSpec, progress: Progress) -> RunnableTask:
+        services = self._services
+        directory = self._task_root() / spec.task_id
+        directory.mkdir(parents=True, exist_ok=True)
+        context = TaskContext(
+            site=services.site,
+            spec=spec,
+            engine=services.engine,
+            log=services.store.open(spec.task_id),
+            router=services.router,
+            directory=directory,
+            executor=services.executor,
+            clock=services.clock,
+            limits=services.limits,
+            progress=progress,
+        )
+        if spec.kind is StageKind.MERGE:
+            if spec.window is None:
+                raise SiteAgentError(f"task {spec.task_id} is a merge without a window", ids={"task": spec.task_id})
+            return MergeTask(context, spec.window)
+        return self._build_reader(context)
+
+    def _build_reader(self, context: TaskContext) -> RunnableTask:
+        spec = context.spec
+        relation = spec.relation
+        if relation is None:
+            raise SiteAgentError(f"task {spec.task_id} reads nothing", ids={"task": spec.task_id})
+        connector = find_connector(self._services.connectors, relation.options)
+        source_context = self._source_context(spec, relation)
+        if spec.kind is StageKind.TABLE:
+            return TableTask(context, connector.open_table(source_context))
+        return SourceTask(context, relation, connector.open_source(source_context))
+
+    def _source_context(self, spec: TaskSpec, relation: RelationSpec) -> SourceContext:
+        directory = self._source_root() / spec.task_id
+        directory.mkdir(parents=True, exist_ok=True)
+        return SourceContext(
+            relation=relation.name,
+            site=self._services.site,
+            columns=relation.columns,
+            read_columns=spec.read_columns,
+            event_time=relation.event_time,
+            options=relation.options,
+            directory=directory,
+            created_at=relation.created_at,
+        )

@@ -1,0 +1,9 @@
+"""Tasks: a stage at this site, run as a loop of epochs.
+
+    SourceTask  poll source -> Spark: filter, join, partial aggregate -> publish epoch with the source's offset
+    TableTask   scan once   -> Spark: filter, project                 -> publish one epoch, end the channel
+    MergeTask   port        -> open windows; when some close, Spark: merge, HAVING, top-k -> publish epoch
+
+Output and progress of an epoch are one manifest, published by one rename: after a crash the task goes on from its
+channel's last manifest, and what was computed but not published is computed again.
+"""

@@ -1,0 +1,90 @@
+"""A merge's progress on disk: how far each channel is read, and the rows of the windows that were open then.
+
+Two files in the task's directory: `state-<n>.arrow` first, then `checkpoint.json`, whose rename makes both count.
+Channels are acknowledged only up to a checkpoint, so everything after it can be read again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from site_agent.durable import write_atomically
+from site_agent.errors import SiteAgentError
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    number: int = 0
+    cursors: Mapping[str, int] = field(default_factory=dict)
+    """Next epoch to read, by channel."""
+    ended: tuple[str, ...] = ()
+    """Channels that ended for good and are read to their end; they may be gone by now."""
+    closed_us: int | None = None
+    """Windows up to here are not in the state."""
+    watermark_us: int | None = None
+
+
+class CheckpointStore:
+    """Checkpoints of one task in its own directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def load(self) -> tuple[Checkpoint, pa.Table | None]:
+        """The last checkpoint and its rows; the empty one when there is none.
+
+        Raises:
+            SiteAgentError: a file is damaged.
+        """
+        path = self._directory / "checkpoint.json"
+        if not path.exists():
+            return Checkpoint(), None
+        try:
+            value = json.loads(path.read_bytes())
+            checkpoint = Checkpoint(
+                value["number"], value["cursors"], tuple(value["ended"]), value["closed_us"], value["watermark_us"]
+            )
+            return checkpoint, self._load_state(value["state"])
+        except (ValueError, KeyError, OSError, pa.ArrowInvalid) as error:
+            raise SiteAgentError(f"the checkpoint {path} cannot be read: {error}") from error
+
+    def save(self, checkpoint: Checkpoint, rows: pa.Table | None) -> None:
+        state = f"state-{checkpoint.number}.arrow" if rows is not None and rows.num_rows else ""
+        if state:
+            self._save_state(state, rows)
+        content = {
+            "number": checkpoint.number,
+            "cursors": dict(checkpoint.cursors),
+            "ended": list(checkpoint.ended),
+            "closed_us": checkpoint.closed_us,
+            "watermark_us": checkpoint.watermark_us,
+            "state": state,
+        }
+        write_atomically(self._directory / "checkpoint.json", json.dumps(content).encode())
+        self._remove_states_but(state)
+
+    def _load_state(self, name: str) -> pa.Table | None:
+        if not name:
+            return None
+        with pa.OSFile(str(self._directory / name)) as file:
+            return pa.ipc.open_file(file).read_all()
+
+    def _save_state(self, name: str, rows: pa.Table) -> None:
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with (self._directory / name).open("wb") as file:
+            with pa.ipc.new_file(file, rows.schema, options=options) as writer:
+                writer.write_table(rows)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _remove_states_but(self, name: str) -> None:
+        for path in self._directory.glob("state-*.arrow"):
+            if path.name != name:
+                path.unlink()

@@ -1,0 +1,92 @@
+"""What every task is given, and the steps all of them share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from site_agent.channels.log import ChannelLog
+from site_agent.clock import Clock
+from site_agent.engine import Engine
+from site_agent.router import Router
+from site_agent.tasks.progress import Progress, TaskState
+from site_agent.tasks.spec import TaskSpec
+
+T = TypeVar("T")
+
+BACK_PRESSURE_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLimits:
+    """Settings of an agent that bound its tasks."""
+
+    retained_bytes_per_channel: int = 1024 * 1024 * 1024
+    """A task admits no input while its channel keeps more than this for its readers."""
+    port_batch_bytes: int = 64 * 1024 * 1024
+    """Most that a merge takes from its port at once."""
+    table_copy_bytes: int = 64 * 1024 * 1024
+    """Largest table that is copied to other sites for a join."""
+    checkpoint_bytes: int = 1024 * 1024
+    checkpoint_interval: timedelta = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    site: str
+    spec: TaskSpec
+    engine: Engine
+    log: ChannelLog
+    router: Router
+    directory: Path
+    """The task's own, for what outlives a restart."""
+    executor: Executor
+    """As many threads as the site has slots: each runs one epoch at a time."""
+    clock: Clock
+    limits: TaskLimits
+    progress: Progress
+
+    async def in_slot(self, work: Callable[[], T]) -> T:
+        """Run an epoch's work on a slot. A cancelled task waits for the work and drops its result."""
+        return await _finish(asyncio.get_running_loop().run_in_executor(self.executor, work))
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Like `in_slot`, for file work that needs no slot."""
+        return await _finish(asyncio.get_running_loop().run_in_executor(None, work))
+
+    async def wait_for_room(self) -> bool:
+        """Back-pressure: wait until the channel keeps less than its budget.
+
+        Returns:
+            Whether there was anything to wait for.
+        """
+        budget = self.limits.retained_bytes_per_channel
+        if self.log.retained_bytes <= budget:
+            return False
+        self.progress.enter(
+            TaskState.BACK_PRESSURED, f"{self.log.retained_bytes} bytes wait for readers of {self.log.id}"
+        )
+        while self.log.retained_bytes > budget:
+            await self.clock.sleep(BACK_PRESSURE_POLL_S)
+        self.progress.enter(TaskState.RUNNING)
+        return True
+
+    async def pace(self, started_s: float) -> None:
+        """Sleep what is left of the epoch interval since `started_s`."""
+        left_s = started_s + self.spec.epoch_interval.total_seconds() - self.clock.monotonic()
+        if left_s > 0:
+            await self.clock.sleep(left_s)
+
+
+async def _finish(future: asyncio.Future[T]) -> T:
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        if not future.done():
+            await asyncio.wait([future])
+        raise

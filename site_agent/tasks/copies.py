@@ -1,0 +1,46 @@
+"""Table copies: bounded channels that a SOURCE task reads whole before its first epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from site_agent.channels.log import ChannelLog
+from site_agent.errors import SiteAgentError
+from site_agent.tasks.context import TaskContext
+from site_agent.tasks.spec import InputSpec
+
+
+async def put_table_copies(context: TaskContext) -> None:
+    """Wait for every copy the task joins with and give it to the engine, one view per table.
+
+    The copies are not acknowledged: a restarted task reads them again.
+    """
+    by_view: dict[str, list[InputSpec]] = {}
+    for item in context.spec.inputs:
+        by_view.setdefault(item.view, []).append(item)
+    for view, shards in sorted(by_view.items()):
+        tables = [table for shard in shards for table in await _read_copy(context, shard)]
+        rows = pa.concat_tables(tables, promote_options="permissive") if tables else shards[0].columns
+        await context.in_slot(partial(context.engine.put_table, context.spec.task_id, view, rows))
+
+
+async def _read_copy(context: TaskContext, shard: InputSpec) -> Sequence[pa.Table]:
+    spec = context.spec
+    log = await context.router.subscribe(shard.channel, shard.site, reader=spec.task_id, query_id=spec.query_id)
+    await _until_ended(log)
+    return await context.in_thread(lambda: _epochs(log))
+
+
+async def _until_ended(log: ChannelLog) -> None:
+    while log.end is None:
+        await log.wait(log.next_epoch)
+
+
+def _epochs(log: ChannelLog) -> list[pa.Table]:
+    if log.first_epoch:
+        raise SiteAgentError(f"table copy {log.id} is no longer whole", ids={"channel": log.id})
+    tables = (log.read(epoch) for epoch in range(log.next_epoch))
+    return [table for table in tables if table is not None]

@@ -1,0 +1,183 @@
+"""MERGE: partial aggregates of all sites in, one row per window and key out, when the window closes.
+
+Exactly once rests on three facts. The port's watermark never runs ahead of rows not handed over, so a window that
+closes is whole. The epoch that emits a window and the watermark that closed it are one manifest, so after a crash
+the rows of emitted windows, read again, are known and dropped. A channel is acknowledged only up to a checkpoint, so
+all rows of open windows can be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from site_agent.channels.manifest import EpochManifest
+from site_agent.connectors import Json
+from site_agent.engine import ArrowScan, EpochRequest
+from site_agent.port import Port, PortBatch, PortInput
+from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
+from site_agent.tasks.context import TaskContext
+from site_agent.tasks.progress import Sample, TaskState, Totals
+from site_agent.tasks.spec import InputSpec, WindowSpec
+from site_agent.tasks.windows import OpenWindows
+
+COMPACT_ROWS = 20_000
+"""Open windows with fewer rows are not worth a compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What the last published epoch says: windows up to `closed_us` are out, from input before `cursors`."""
+
+    closed_us: int | None = None
+    cursors: Mapping[str, int] | None = None
+    totals: Totals = field(default_factory=Totals)
+
+    @classmethod
+    def from_manifest(cls, manifest: EpochManifest | None) -> Emitted:
+        if manifest is None:
+            return cls()
+        cursors = manifest.commit.get("cursors")
+        return cls(
+            manifest.watermark_us,
+            {k: v for k, v in cursors.items() if isinstance(v, int)} if isinstance(cursors, Mapping) else None,
+            Totals.from_json(manifest.commit.get("totals")),
+        )
+
+
+class MergeTask:
+    """The loop of a MERGE stage. After a failed epoch it is of no more use: a new one goes on from the checkpoint."""
+
+    def __init__(self, context: TaskContext, window: WindowSpec) -> None:
+        self._context = context
+        self._window = window
+        self._port = Port(context.router, reader=context.spec.task_id, query_id=context.spec.query_id)
+        self._checkpoints = CheckpointStore(context.directory)
+        self._checkpoint = Checkpoint()
+        self._checkpoint_s = context.clock.monotonic()
+        self._since_checkpoint_bytes = 0
+        self._saved_bytes = 0
+        self._compacted_rows = 0
+        self._open = OpenWindows(window.column, window.length_us)
+        self._emitted = Emitted()
+        self._totals = Totals()
+
+    async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
+        """Channels join and leave while the task runs."""
+        await self._port.set_inputs([PortInput(i.channel, i.site) for i in inputs])
+
+    async def run(self) -> None:
+        """Until every channel of the port has ended."""
+        context = self._context
+        await self._restore()
+        if context.log.end is None:
+            await self.set_inputs(context.spec.inputs)
+        context.progress.enter(TaskState.RUNNING)
+        while context.log.end is None:
+            await context.wait_for_room()
+            batch = await self._port.next(max_bytes=context.limits.port_batch_bytes)
+            started_s = context.clock.monotonic()
+            await self._epoch(batch, started_s)
+            if not batch.ended:
+                await context.pace(started_s)
+        context.progress.enter(TaskState.ENDED)
+
+    async def close(self) -> None:
+        await self._port.close()
+
+    async def _restore(self) -> None:
+        context = self._context
+        self._checkpoint, rows = await context.in_thread(self._checkpoints.load)
+        self._emitted = Emitted.from_manifest(context.log.last_manifest)
+        closed = [c for c in (self._checkpoint.closed_us, self._emitted.closed_us) if c is not None]
+        self._open = OpenWindows(self._window.column, self._window.length_us, max(closed, default=None))
+        if rows is not None:
+            self._open.add([rows])
+        self._totals = self._emitted.totals
+        context.progress.restore(self._totals, self._emitted.closed_us)
+        restored = self._checkpoint
+        self._port.restore(restored.cursors, restored.ended, watermark_us=restored.watermark_us)
+
+    async def _epoch(self, batch: PortBatch, started_s: float) -> None:
+        dropped = self._open.add(batch.tables)
+        late = dropped if self._is_new(batch) else 0
+        self._since_checkpoint_bytes += sum(t.get_total_buffer_size() for t in batch.tables)
+        self._totals = self._totals.plus(rows_in=batch.rows if self._is_new(batch) else 0, rows_late=late)
+        rows_out = 0
+        if self._open.crosses_boundary(batch.watermark_us) or batch.ended:
+            rows_out = await self._emit(batch)
+        if batch.ended:
+            self._context.log.finish()
+        await self._maybe_checkpoint(batch)
+        self._record(batch, started_s, rows_out)
+
+    def _is_new(self, batch: PortBatch) -> bool:
+        """Whether the batch goes beyond what the last published epoch had read; else it is read again after a crash."""
+        seen = self._emitted.cursors
+        return seen is None or any(epoch > seen.get(channel, 0) for channel, epoch in batch.cursors.items())
+
+    async def _emit(self, batch: PortBatch) -> int:
+        context = self._context
+        closed = self._open.close(batch.watermark_us)
+        merged = await self._run(context.spec.sql, closed) if closed is not None else None
+        rows_out = merged.num_rows if merged is not None else 0
+        self._totals = self._totals.plus(rows_out=rows_out)
+        commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
+        epoch = context.log.next_epoch
+        manifest = await context.in_thread(
+            lambda: context.log.publish(epoch, merged, watermark_us=batch.watermark_us, commit=commit)
+        )
+        self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
+        self._emitted = Emitted(batch.watermark_us, dict(batch.cursors), self._totals)
+        return rows_out
+
+    async def _run(self, sql: str, rows: pa.Table) -> pa.Table:
+        context = self._context
+        request = EpochRequest(context.spec.task_id, sql, ArrowScan(rows), context.site)
+        return (await context.in_slot(lambda: context.engine.run(request))).table
+
+    async def _maybe_checkpoint(self, batch: PortBatch) -> None:
+        limits, clock = self._context.limits, self._context.clock
+        waited_s = clock.monotonic() - self._checkpoint_s
+        # Waiting for as much input as the last state took keeps the cost of writing states in proportion.
+        due_bytes = max(limits.checkpoint_bytes, self._saved_bytes)
+        due = self._since_checkpoint_bytes >= due_bytes or waited_s >= limits.checkpoint_interval.total_seconds()
+        moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
+        if moved and (due or batch.ended):
+            await self._compact()
+            await self._save_checkpoint(batch)
+
+    async def _compact(self) -> None:
+        rows = self._open.table()
+        if rows is None or rows.num_rows < max(COMPACT_ROWS, 2 * self._compacted_rows):
+            return
+        combined = await self._run(self._window.combine_sql, rows)
+        self._open.replace(combined)
+        self._compacted_rows = combined.num_rows
+
+    async def _save_checkpoint(self, batch: PortBatch) -> None:
+        checkpoint = Checkpoint(
+            self._checkpoint.number + 1,
+            dict(batch.cursors),
+            self._port.ended_channels,
+            closed_us=self._open.closed_us,
+            watermark_us=batch.watermark_us,
+        )
+        rows = self._open.table()
+        await self._context.in_thread(lambda: self._checkpoints.save(checkpoint, rows))
+        self._checkpoint = checkpoint
+        self._checkpoint_s = self._context.clock.monotonic()
+        self._since_checkpoint_bytes = 0
+        self._saved_bytes = self._open.size_bytes
+        await self._context.in_thread(lambda: self._port.acknowledge(checkpoint.cursors))
+
+    def _record(self, batch: PortBatch, started_s: float, rows_out: int) -> None:
+        progress, clock = self._context.progress, self._context.clock
+        progress.totals = self._totals
+        progress.watermark_us = batch.watermark_us
+        progress.lag_rows = self._port.lag_rows
+        progress.state_rows, progress.state_bytes = self._open.rows, self._open.size_bytes
+        finished_s = clock.monotonic()
+        progress.epoch_done(Sample(finished_s, finished_s - started_s, batch.rows, rows_out, 0))

@@ -1,0 +1,129 @@
+"""What a task has done: totals that survive restarts, and rates over the last minute."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+
+from site_agent.connectors import Json
+
+RATE_WINDOW_S = 60.0
+
+
+class TaskState(Enum):
+    STARTING = "starting"
+    RUNNING = "running"
+    BACK_PRESSURED = "back_pressured"
+    RETRYING = "retrying"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Counts since the query began; stored with each epoch."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_late: int = 0
+    bytes_out: int = 0
+
+    def plus(self, *, rows_in: int = 0, rows_out: int = 0, rows_late: int = 0, bytes_out: int = 0) -> Totals:
+        return Totals(
+            self.rows_in + rows_in, self.rows_out + rows_out, self.rows_late + rows_late, self.bytes_out + bytes_out
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        return dict(asdict(self))
+
+    @classmethod
+    def from_json(cls, value: Json) -> Totals:
+        """Missing or foreign values count as 0, so that an older manifest still loads."""
+        known = value if isinstance(value, Mapping) else {}
+        counts = {f.name: known.get(f.name, 0) for f in fields(cls)}
+        return cls(**{name: count if isinstance(count, int) else 0 for name, count in counts.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One finished epoch."""
+
+    at_s: float
+    busy_s: float
+    rows_in: int
+    rows_out: int
+    bytes_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    rows_in_per_s: float = 0.0
+    rows_out_per_s: float = 0.0
+    bytes_out_per_s: float = 0.0
+    busy_ratio: float = 0.0
+
+
+class Progress:
+    """Mutable record of one task; read by the reporter, written by the task, both on the event loop."""
+
+    def __init__(self, started_s: float) -> None:
+        self.state = TaskState.STARTING
+        self.reason = ""
+        self.totals = Totals()
+        self.watermark_us: int | None = None
+        self.lag_rows = 0
+        self.state_rows = 0
+        self.state_bytes = 0
+        self.epochs = 0
+        self._started_s = started_s
+        self._samples: deque[Sample] = deque()
+
+    def enter(self, state: TaskState, reason: str = "") -> None:
+        self.state, self.reason = state, reason
+
+    def restore(self, totals: Totals, watermark_us: int | None) -> None:
+        self.totals, self.watermark_us = totals, watermark_us
+
+    def epoch_done(self, sample: Sample) -> None:
+        self.epochs += 1
+        self._samples.append(sample)
+        self._forget(sample.at_s)
+
+    def rates(self, now_s: float) -> Rates:
+        """Over the last minute, or since the task started if that is less; 0 before the first epoch."""
+        self._forget(now_s)
+        span_s = min(RATE_WINDOW_S, now_s - self._started_s)
+        if not self._samples or span_s <= 0:
+            return Rates()
+        return Rates(
+            rows_in_per_s=sum(s.rows_in for s in self._samples) / span_s,
+            rows_out_per_s=sum(s.rows_out for s in self._samples) / span_s,
+            bytes_out_per_s=sum(s.bytes_out for s in self._samples) / span_s,
+            busy_ratio=min(1.0, sum(s.busy_s for s in self._samples) / span_s),
+        )
+
+    def _forget(self, now_s: float) -> None:
+        while self._samples and self._samples[0].at_s < now_s - RATE_WINDOW_S:
+            self._samples.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """A snapshot of one task for the master."""
+
+    task_id: str
+    query_id: str
+    stage_id: str
+    state: TaskState
+    reason: str
+    totals: Totals
+    rates: Rates
+    next_epoch: int
+    epochs: int
+    lag_rows: int
+    state_rows: int
+    state_bytes: int
+    retained_bytes: int
+    watermark_us: int | None

@@ -1,0 +1,119 @@
+"""One task's life: built, run, built again after a failure, until it ends, fails for good, or is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from site_agent.channels.log import ChannelLog
+from site_agent.clock import Clock
+from site_agent.errors import SiteAgentError
+from site_agent.tasks.merge import MergeTask
+from site_agent.tasks.progress import Progress, TaskState, TaskStatus
+from site_agent.tasks.source import SourceTask
+from site_agent.tasks.spec import TaskSpec
+
+logger = logging.getLogger(__name__)
+
+RETRY_DELAYS_S: Sequence[float] = (0.5, 1.0, 2.0, 4.0)
+"""A task that fails this many times in a row, without publishing an epoch in between, fails for good."""
+
+
+class RunnableTask(Protocol):
+    async def run(self) -> None: ...
+
+
+class TaskRunner:
+    """Runs a task; `build` makes it anew from the spec that is in force."""
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        build: Callable[[TaskSpec, Progress], RunnableTask],
+        *,
+        log: ChannelLog,
+        clock: Clock,
+    ) -> None:
+        self.spec = spec
+        self._build = build
+        self._log = log
+        self._clock = clock
+        self._progress = Progress(clock.monotonic())
+        self._task: RunnableTask | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._running = asyncio.create_task(self._run(), name=self.spec.task_id)
+
+    async def stop(self) -> None:
+        """Return when nothing of the task runs any more."""
+        if self._running is not None:
+            self._running.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._running
+
+    async def update(self, spec: TaskSpec) -> None:
+        """Take over a changed spec; only a merge's inputs and a source's connector options can change while it runs."""
+        before, self.spec = self.spec, spec
+        if isinstance(self._task, MergeTask) and before.inputs != spec.inputs:
+            await self._task.set_inputs(spec.inputs)
+        if isinstance(self._task, SourceTask) and _options(before) != _options(spec):
+            self._task.reconfigure(_options(spec))
+
+    def status(self) -> TaskStatus:
+        progress = self._progress
+        return TaskStatus(
+            task_id=self.spec.task_id,
+            query_id=self.spec.query_id,
+            stage_id=self.spec.stage_id,
+            state=progress.state,
+            reason=progress.reason,
+            totals=progress.totals,
+            rates=progress.rates(self._clock.monotonic()),
+            next_epoch=self._log.next_epoch,
+            epochs=progress.epochs,
+            lag_rows=progress.lag_rows,
+            state_rows=progress.state_rows,
+            state_bytes=progress.state_bytes,
+            retained_bytes=self._log.retained_bytes,
+            watermark_us=progress.watermark_us,
+        )
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            epoch_before = self._log.next_epoch
+            reason = await self._attempt()
+            if reason is None:
+                return
+            failures = 1 if self._log.next_epoch > epoch_before else failures + 1
+            if failures > len(RETRY_DELAYS_S):
+                self._progress.enter(TaskState.FAILED, reason)
+                logger.error("task failed task=%s reason=%s", self.spec.task_id, reason)
+                return
+            self._progress.enter(TaskState.RETRYING, reason)
+            logger.warning("epoch failed task=%s attempt=%d reason=%s", self.spec.task_id, failures, reason)
+            await self._clock.sleep(RETRY_DELAYS_S[failures - 1])
+
+    async def _attempt(self) -> str | None:
+        """Run the task once; None when it ended, else why it failed."""
+        try:
+            self._task = self._build(self.spec, self._progress)
+            await self._task.run()
+        except SiteAgentError as error:
+            return f"{error.message} ({error.hint})" if error.hint else error.message
+        except Exception as error:
+            # The top of the task's loop: whatever it was must reach the user.
+            logger.exception("unexpected error task=%s", self.spec.task_id)
+            return f"internal error: {type(error).__name__}: {error}"
+        finally:
+            if isinstance(self._task, MergeTask):
+                await self._task.close()
+        return None
+
+
+def _options(spec: TaskSpec) -> Mapping[str, str]:
+    return spec.relation.options if spec.relation else {}

@@ -1,0 +1,165 @@
+"""SOURCE: a stream's rows at this site, epoch by epoch, filtered, joined and partially aggregated, without state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from site_agent.channels.manifest import EpochManifest
+from site_agent.connectors import Json, Offset, Poll, ReadLimit, Source
+from site_agent.connectors.options import idle_timeout_of
+from site_agent.engine import Admission, EpochRequest, EpochResult
+from site_agent.tasks.context import TaskContext
+from site_agent.tasks.copies import put_table_copies
+from site_agent.tasks.progress import Sample, TaskState, Totals
+from site_agent.tasks.spec import RelationSpec
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a source task stands between two epochs; all of it is in the last manifest."""
+
+    offset: Offset
+    watermark_us: int | None
+    totals: Totals
+    ended: bool = False
+
+    def to_commit(self) -> dict[str, Json]:
+        return {"offset": dict(self.offset), "totals": self.totals.to_json(), "ended": self.ended}
+
+
+def position_after(manifest: EpochManifest | None, initial: Offset) -> Position:
+    """Where the task goes on, given its channel's last manifest (None: it never published)."""
+    if manifest is None:
+        return Position(initial, None, Totals())
+    offset = manifest.commit.get("offset")
+    return Position(
+        offset if isinstance(offset, Mapping) else initial,
+        manifest.watermark_us,
+        Totals.from_json(manifest.commit.get("totals")),
+        bool(manifest.commit.get("ended", False)),
+    )
+
+
+def advance_watermark(
+    before_us: int | None, *, max_event_time_us: int | None, delay_us: int, floor_us: int | None
+) -> int | None:
+    """The watermark after an epoch: the newest event time less the delay, or what the source promises; never back."""
+    candidates = [w for w in (before_us, floor_us) if w is not None]
+    if max_event_time_us is not None:
+        candidates.append(max_event_time_us - delay_us)
+    return max(candidates, default=None)
+
+
+class SourceTask:
+    """The epoch loop of a SOURCE stage at one site."""
+
+    def __init__(self, context: TaskContext, relation: RelationSpec, source: Source) -> None:
+        self._context = context
+        self._relation = relation
+        self._source = source
+        self._limit = ReadLimit()
+        self._idle = False
+        self._silent_since_s = context.clock.monotonic()
+
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        """Take over changed connector options while running."""
+        self._source.reconfigure(options)
+
+    async def run(self) -> None:
+        """Until the source ends. A failed epoch raises; run again, the task goes on after the last published one."""
+        context = self._context
+        initial = await context.in_thread(self._source.initial)
+        position = position_after(context.log.last_manifest, initial)
+        context.progress.restore(position.totals, position.watermark_us)
+        await put_table_copies(context)
+        context.progress.enter(TaskState.RUNNING)
+        while not position.ended:
+            if await context.wait_for_room():
+                self._silent_since_s = context.clock.monotonic()
+            started_s = context.clock.monotonic()
+            position = await self._epoch(position, started_s)
+            if not position.ended:
+                await context.pace(started_s)
+        context.log.finish()
+        context.progress.enter(TaskState.ENDED)
+
+    async def _epoch(self, position: Position, started_s: float) -> Position:
+        context = self._context
+        now = context.clock.now()
+        poll = await context.in_thread(lambda: self._source.poll(position.offset, now=now, limit=self._limit))
+        context.progress.lag_rows = poll.lag_rows
+        if poll.empty:
+            return await self._without_rows(position, poll)
+        self._idle, self._silent_since_s = False, started_s
+        result = await context.in_slot(lambda: context.engine.run(self._request(position, poll)))
+        return await self._publish(position, poll, result, started_s)
+
+    def _request(self, position: Position, poll: Poll) -> EpochRequest:
+        spec = self._context.spec
+        return EpochRequest(
+            task_id=spec.task_id,
+            sql=spec.sql,
+            scan=self._source.scan(position.offset, poll.end),
+            site=self._context.site,
+            admission=Admission(self._relation.event_time, position.watermark_us),
+            tables=tuple(sorted({i.view for i in spec.inputs})),
+        )
+
+    async def _publish(self, position: Position, poll: Poll, result: EpochResult, started_s: float) -> Position:
+        context = self._context
+        watermark_us = advance_watermark(
+            position.watermark_us,
+            max_event_time_us=result.max_event_time_us,
+            delay_us=_delay_us(self._relation),
+            floor_us=poll.event_time_floor_us,
+        )
+        totals = position.totals.plus(
+            rows_in=result.rows_read, rows_out=result.table.num_rows, rows_late=result.rows_late
+        )
+        after = Position(poll.end, watermark_us, totals, poll.ended)
+        manifest = await context.in_thread(
+            lambda: context.log.publish(
+                context.log.next_epoch, result.table, watermark_us=watermark_us, commit=after.to_commit()
+            )
+        )
+        after = replace(after, totals=totals.plus(bytes_out=manifest.size_bytes))
+        self._record(after, result, manifest, started_s)
+        return after
+
+    def _record(self, after: Position, result: EpochResult, manifest: EpochManifest, started_s: float) -> None:
+        progress, clock = self._context.progress, self._context.clock
+        progress.totals = after.totals
+        progress.watermark_us = after.watermark_us
+        finished_s = clock.monotonic()
+        progress.epoch_done(
+            Sample(finished_s, finished_s - started_s, result.rows_read, manifest.rows, manifest.size_bytes)
+        )
+
+    async def _without_rows(self, position: Position, poll: Poll) -> Position:
+        """Nothing to read: tell readers of a watermark that moved, an end, or that this source has fallen silent."""
+        context = self._context
+        watermark_us = advance_watermark(
+            position.watermark_us, max_event_time_us=None, delay_us=0, floor_us=poll.event_time_floor_us
+        )
+        silent_s = context.clock.monotonic() - self._silent_since_s
+        timeout = idle_timeout_of(self._relation.options)
+        falls_idle = not self._idle and poll.event_time_floor_us is None and silent_s >= timeout.total_seconds()
+        after = Position(poll.end, watermark_us, position.totals, poll.ended)
+        if falls_idle or watermark_us != position.watermark_us or (poll.ended and not position.ended):
+            self._idle = self._idle or falls_idle
+            epoch = context.log.next_epoch
+            await context.in_thread(
+                lambda: context.log.publish(
+                    epoch, None, watermark_us=watermark_us, idle=self._idle, commit=after.to_commit()
+                )
+            )
+            context.progress.watermark_us = watermark_us
+        return after
+
+
+def _delay_us(relation: RelationSpec) -> int:
+    return relation.watermark_delay // _MICROSECOND

@@ -1,0 +1,81 @@
+"""What a task is told to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+
+from site_agent.engine import Field
+
+
+class StageKind(Enum):
+    SOURCE = "source"
+    TABLE = "table"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True)
+class RelationSpec:
+    """The stream or table a task reads, as bound at this site."""
+
+    name: str
+    columns: tuple[Field, ...]
+    event_time: str
+    watermark_delay: timedelta
+    options: Mapping[str, str]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """A channel the task reads, where it is produced, and the view it appears as."""
+
+    channel: str
+    site: str
+    view: str
+    columns: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSpec:
+    """How a merge closes windows and compacts open ones."""
+
+    column: str
+    length_us: int
+    combine_sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    task_id: str
+    query_id: str
+    stage_id: str
+    kind: StageKind
+    sql: str
+    epoch_interval: timedelta
+    relation: RelationSpec | None = None
+    read_columns: tuple[str, ...] = ()
+    inputs: tuple[InputSpec, ...] = ()
+    window: WindowSpec | None = None
+    consumers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSpec:
+    """Channels whose copies this site keeps for clients."""
+
+    query_id: str
+    inputs: tuple[InputSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Everything the site has to do."""
+
+    cluster_id: str = ""
+    version: int = 0
+    tasks: tuple[TaskSpec, ...] = ()
+    results: tuple[ResultSpec, ...] = ()
+    site_addresses: Mapping[str, str] = field(default_factory=dict)

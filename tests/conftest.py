@@ -1,0 +1,20 @@
+"""Fixtures that several suites share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from site_agent.engine.session import start_spark
+from site_agent.engine.spark import SparkEngine
+
+
+@pytest.fixture(scope="session")
+def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
+    """One Spark JVM for the whole test run."""
+    scratch: Path = tmp_path_factory.mktemp("spark")
+    session = start_spark(slots=2, scratch=scratch)
+    yield SparkEngine(session, scratch=scratch / "engine")
+    session.stop()

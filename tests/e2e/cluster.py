@@ -1,0 +1,60 @@
+"""Clusters of real processes for the tests: a master, and an agent with its own JVM per site or one for all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import selat
+from selat.dev.cluster import ClusterOptions, DevCluster
+from tests.e2e.dataset import Dataset
+from tests.e2e.oracle import assert_same, connect, expected, rows_of
+from tests.e2e.queries import Case
+
+TOPOLOGY = """
+gateway: us
+sites: {us: {slots: 1}, eu: {slots: 1}, asia: {slots: 1}}
+default_link: {bandwidth: 50Mbit/s, latency: 40ms}
+"""
+
+
+@contextmanager
+def running_cluster(directory: Path, *, isolated: bool = False, heartbeat_timeout_s: int = 10) -> Iterator[DevCluster]:
+    """Three sites; stopped at the end, whatever happens."""
+    directory.mkdir(parents=True, exist_ok=True)
+    topology = directory / "topology.yaml"
+    topology.write_text(TOPOLOGY)
+    options = ClusterOptions(isolated=isolated, master_arguments=("--heartbeat-timeout", str(heartbeat_timeout_s)))
+    with DevCluster(topology, directory / "data", options) as cluster:
+        yield cluster
+
+
+def submit(client: selat.Client, cases: tuple[Case, ...]) -> Mapping[str, selat.Query]:
+    queries = {}
+    for case in cases:
+        outcome = client.sql(case.sql)
+        assert isinstance(outcome, selat.Query), case.name
+        queries[case.name] = outcome
+    return queries
+
+
+def check_against_oracle(dataset: Dataset, cases: tuple[Case, ...], queries: Mapping[str, selat.Query]) -> None:
+    """Follow every query to its end; its results must be the oracle's."""
+    db = connect(dataset)
+    for case in cases:
+        table = queries[case.name].results().arrow()
+        info = queries[case.name].info()
+        assert info.state is selat.QueryState.FINISHED, f"{case.name}: {info.state.value} {info.reason}"
+        assert info.rows_late == 0, case.name
+        assert_same(rows_of(table), expected(db, case.oracle), case.name)
+
+
+def wait_until(condition: object, timeout_s: float = 60.0) -> None:
+    """Poll a condition of the outside world."""
+    assert callable(condition)
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)

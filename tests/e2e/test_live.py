@@ -1,0 +1,121 @@
+"""What a user does with a running cluster: change a rate, lose a site for a while, cancel, look."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import selat
+from selat.dev.cluster import DevCluster
+from tests.e2e.cluster import running_cluster, wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+
+CLICKS = """
+CREATE STREAM clicks (user_id BIGINT, page STRING, ts TIMESTAMP, WATERMARK FOR ts)
+  WITH ('connector' = 'generator', 'rows_per_second' = '50', 'column.page' = 'choice(home, cart)')
+  AT us, AT eu, AT asia;
+"""
+PER_PAGE = "SELECT page, window.start AS s, count(*) AS n FROM clicks GROUP BY page, window(ts, '1 second')"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    root: Path = tmp_path_factory.mktemp("live")
+    with running_cluster(root / "cluster", isolated=True, heartbeat_timeout_s=3) as running:
+        with selat.connect(running.address) as client:
+            list(client.script(CLICKS))
+        yield running
+
+
+@pytest.fixture
+def client(cluster: DevCluster) -> Iterator[selat.Client]:
+    with selat.connect(cluster.address) as connected:
+        yield connected
+
+
+@pytest.fixture
+def query(client: selat.Client) -> Iterator[selat.Query]:
+    submitted = client.sql(PER_PAGE)
+    assert isinstance(submitted, selat.Query)
+    yield submitted
+    submitted.cancel()
+    submitted.wait()
+    assert submitted.state() is selat.QueryState.CANCELLED
+
+
+def run(cluster: DevCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The `selat` command as a user runs it, its output piped."""
+    return subprocess.run(
+        [sys.executable, "-m", "selat", "--master", cluster.address, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_rate_changes_while_the_query_runs(client: selat.Client, query: selat.Query) -> None:
+    wait_until(lambda: query.info().rows_out > 0)
+    client.sql("ALTER STREAM clicks AT eu SET ('rows_per_second' = '2000')")
+
+    def rate_of(site: str) -> float:
+        return max(t.rows_in_per_s for t in query.info().tasks if t.site == site and t.stage_id == "s1")
+
+    wait_until(lambda: rate_of("eu") > 4 * rate_of("asia"))
+    windows = [row for row, _ in zip(query.results().rows(), range(40), strict=False)]
+    assert len({(row["page"], row["s"]) for row in windows}) == 40, "a window came twice"
+
+
+def test_a_silent_site_is_unreachable_and_nothing_else(
+    cluster: DevCluster, client: selat.Client, query: selat.Query
+) -> None:
+    wait_until(lambda: query.info().rows_out > 0)
+    pid = cluster.pids["agent-asia"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: client.site("asia").state is selat.SiteState.UNREACHABLE)
+        assert query.state() is selat.QueryState.RUNNING
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: client.site("asia").state is selat.SiteState.ALIVE)
+    rows_out = query.info().rows_out
+
+    wait_until(lambda: query.info().rows_out > rows_out)
+    assert cluster.pids["agent-asia"] == pid
+
+
+def test_bytes_are_told_per_link(query: selat.Query) -> None:
+    def links() -> set[tuple[str, str]]:
+        return {(link.from_site, link.to_site) for link in query.info().links if link.bytes}
+
+    wait_until(lambda: links() == {("eu", "us"), ("asia", "us")})
+
+
+def test_explain_names_stages_sites_and_links(cluster: DevCluster) -> None:
+    plan = json.loads(run(cluster, "-o", "json", "sql", f"EXPLAIN {PER_PAGE}").stdout)
+
+    sites = {stage["id"]: stage["sites"] for stage in plan["stages"]}
+    assert sites == {"s1": ["asia", "eu", "us"], "m1": ["us"]}
+    assert all(link["bytes_per_s"] > 0 and link["rows_per_s"] > 0 for link in plan["links"])
+
+
+def test_the_command_line_tells_its_errors_by_exit_code(cluster: DevCluster) -> None:
+    refused = run(cluster, "sql", "SELECT paeg FROM clicks")
+    assert refused.returncode == 3
+    assert "paeg" in refused.stderr
+    assert run(cluster, "sql", "SELECT nope(page) AS x FROM clicks").returncode == 3
+    assert run(cluster, "query", "show", "q-9999").returncode == 4
+    assert run(cluster, "query", "list").returncode == 0
+
+
+def test_what_a_running_query_reads_cannot_be_dropped(client: selat.Client, query: selat.Query) -> None:
+    with pytest.raises(selat.SelatError, match=query.id):
+        client.sql("DROP STREAM clicks")

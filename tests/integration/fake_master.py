@@ -1,0 +1,428 @@
+"""A master that answers from memory, on a real gRPC server; tests decide what its queries deliver and when."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import grpc
+import pyarrow as pa
+
+from selat._statements import split_statements
+from selat.v1 import (
+    catalog_pb2,
+    catalog_pb2_grpc,
+    common_pb2,
+    query_pb2,
+    query_pb2_grpc,
+    site_pb2,
+    site_pb2_grpc,
+)
+
+T0_US = 1_356_998_400_000_000
+"""2013-01-01 00:00:00 UTC"""
+
+PLAN = """\
+stages
+  s1 source at us, eu
+  s2 merge at us"""
+
+
+def arrow_stream(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def clicks(*users: int) -> pa.RecordBatch:
+    """A result batch: a page visit of each user."""
+    return pa.RecordBatch.from_pydict(
+        {
+            "user_id": pa.array(users, pa.int64()),
+            "page": pa.array([f"/p{user}" for user in users], pa.string()),
+            "ts": pa.array([T0_US + user * 1_000_000 for user in users], pa.timestamp("us", tz="UTC")),
+        }
+    )
+
+
+@dataclass
+class FakeQuery:
+    message: query_pb2.Query
+    epochs: list[query_pb2.FetchResultsResponse] = field(default_factory=list)
+
+
+class FakeMaster(
+    query_pb2_grpc.QueryServiceServicer, catalog_pb2_grpc.CatalogServiceServicer, site_pb2_grpc.SiteServiceServicer
+):
+    """Start it, stop it, start it again: it keeps its address and its queries."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.queries: dict[str, FakeQuery] = {}
+        self.relations: dict[str, common_pb2.Relation] = {}
+        self.sites = _sites()
+        self.executed: list[str] = []
+        self.cursors: list[dict[str, int]] = []
+        """The cursor of every FetchResults call."""
+        self.fetch_failures: list[grpc.StatusCode] = []
+        """Taken from the front: the status with which the next FetchResults calls break off after one epoch."""
+        self.on_submit: list[pa.RecordBatch] | None = [clicks(1, 2), clicks(3)]
+        """What a submitted query delivers before it finishes at once; None: it stays running."""
+        self.fail_with = ""
+        """Reason with which submitted queries fail after delivering; empty: they finish."""
+        self.silent = False
+        """Whether ListQueries never answers."""
+        self._server: grpc.Server | None = None
+        self._stopping = threading.Event()
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._stopping.clear()
+        self._server = grpc.server(futures.ThreadPoolExecutor(max_workers=16))
+        query_pb2_grpc.add_QueryServiceServicer_to_server(self, self._server)
+        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(self, self._server)
+        site_pb2_grpc.add_SiteServiceServicer_to_server(self, self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        self._server.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        with self.changed:
+            self.changed.notify_all()
+        if self._server is not None:
+            self._server.stop(grace=None).wait()
+
+    # What tests do to it.
+
+    def add_query(self, sql: str = "SELECT * FROM clicks", *, name: str = "") -> str:
+        query_id = f"q-{len(self.queries) + 1:04d}-abcdef"
+        message = query_pb2.Query(
+            id=query_id,
+            name=name,
+            sql=sql,
+            state=query_pb2.QUERY_STATE_RUNNING,
+            submitted_at_us=T0_US,
+            started_at_us=T0_US + 500_000,
+            gateway="us",
+            rows_in=10,
+            columns=[
+                common_pb2.Column(name="user_id", type="BIGINT"),
+                common_pb2.Column(name="page", type="STRING"),
+                common_pb2.Column(name="ts", type="TIMESTAMP"),
+            ],
+            tasks=[_task(query_id)],
+            links=[common_pb2.LinkUse(from_site="eu", to_site="us", bytes=1_500_000, epochs=3, bytes_per_s=2000.0)],
+            watermark_us=T0_US + 5_000_000,
+        )
+        with self.changed:
+            self.queries[query_id] = FakeQuery(message)
+            self.changed.notify_all()
+        return query_id
+
+    def publish(self, query_id: str, batch: pa.RecordBatch, *, site: str = "us") -> None:
+        with self.changed:
+            query = self.queries[query_id]
+            channel = f"{query_id}.s1.{site}"
+            epoch = sum(e.channel == channel for e in query.epochs)
+            query.epochs.append(
+                query_pb2.FetchResultsResponse(
+                    channel=channel,
+                    epoch=epoch,
+                    arrow_stream=arrow_stream(batch),
+                    rows=batch.num_rows,
+                    watermark_us=T0_US + epoch * 1_000_000,
+                )
+            )
+            query.message.rows_out += batch.num_rows
+            self.changed.notify_all()
+
+    def end(self, query_id: str, state: int = query_pb2.QUERY_STATE_FINISHED, reason: str = "") -> None:
+        with self.changed:
+            message = self.queries[query_id].message
+            message.state = state  # type: ignore[assignment]
+            message.reason = reason
+            message.ended_at_us = T0_US + 65_000_000
+            self.changed.notify_all()
+
+    # QueryService
+
+    def Execute(self, request: query_pb2.ExecuteRequest, context: Any) -> Iterator[query_pb2.ExecuteResponse]:
+        for statement in split_statements(request.text).statements:
+            self.executed.append(statement)
+            yield self._execute(statement, request, context)
+
+    def _execute(self, statement: str, request: query_pb2.ExecuteRequest, context: Any) -> query_pb2.ExecuteResponse:
+        words = [w for line in statement.splitlines() if not line.startswith("--") for w in line.upper().split()]
+        if "nope" in statement:
+            self._refuse_nope(request.text, context)
+        if words[0] == "SELECT":
+            return query_pb2.ExecuteResponse(query=self._submit(statement, request.query_name))
+        if words[0] == "SHOW":
+            return query_pb2.ExecuteResponse(rows=self._shown(words[1]))
+        if words[0] == "EXPLAIN":
+            return query_pb2.ExecuteResponse(explanation=self._plan())
+        if words[0] in ("CREATE", "DROP", "ALTER", "CANCEL"):
+            return query_pb2.ExecuteResponse(done=f"{words[0].lower()} done")
+        return self._abort(
+            context, grpc.StatusCode.INVALID_ARGUMENT, code="SYNTAX_ERROR", message="this is no statement"
+        )
+
+    def _shown(self, what: str) -> query_pb2.RowSet:
+        kind = common_pb2.RELATION_KIND_STREAM if what == "STREAMS" else common_pb2.RELATION_KIND_TABLE
+        shown = query_pb2.RowSet(columns=["name", "sites", "columns"])
+        for relation in self.relations.values():
+            if relation.kind == kind:
+                sites = ", ".join(b.site for b in relation.bindings)
+                shown.rows.add(values=[relation.name, sites, ", ".join(c.name for c in relation.columns)])
+        return shown
+
+    def _refuse_nope(self, text: str, context: Any) -> NoReturn:
+        before = text[: text.index("nope")]
+        self._abort(
+            context,
+            grpc.StatusCode.INVALID_ARGUMENT,
+            code="UNKNOWN_COLUMN",
+            message="no column is named nope",
+            line=before.count("\n") + 1,
+            column=len(before) - (before.rfind("\n") + 1) + 1,
+            found="nope",
+            hint="columns of clicks: user_id, page, ts",
+        )
+
+    def _submit(self, sql: str, name: str) -> query_pb2.Query:
+        query_id = self.add_query(sql, name=name)
+        for batch in self.on_submit or ():
+            self.publish(query_id, batch)
+        if self.fail_with:
+            self.end(query_id, query_pb2.QUERY_STATE_FAILED, self.fail_with)
+        elif self.on_submit is not None:
+            self.end(query_id)
+        return self.queries[query_id].message
+
+    def ListQueries(self, request: query_pb2.ListQueriesRequest, context: Any) -> query_pb2.ListQueriesResponse:
+        if self.silent:
+            self._stopping.wait()
+        messages = [q.message for q in self.queries.values() if request.all or not _over(q.message)]
+        return query_pb2.ListQueriesResponse(queries=messages)
+
+    def GetQuery(self, request: query_pb2.GetQueryRequest, context: Any) -> query_pb2.GetQueryResponse:
+        return query_pb2.GetQueryResponse(query=self._find(request.query, context).message)
+
+    def ExplainQuery(self, request: query_pb2.ExplainQueryRequest, context: Any) -> query_pb2.ExplainQueryResponse:
+        self._find(request.query, context)
+        return query_pb2.ExplainQueryResponse(explanation=self._plan())
+
+    def CancelQuery(self, request: query_pb2.CancelQueryRequest, context: Any) -> query_pb2.CancelQueryResponse:
+        found = self._find(request.query, context)
+        self.end(found.message.id, query_pb2.QUERY_STATE_CANCELLED)
+        return query_pb2.CancelQueryResponse(query=found.message)
+
+    def WatchQuery(self, request: query_pb2.WatchQueryRequest, context: Any) -> Iterator[query_pb2.WatchQueryResponse]:
+        found = self._find(request.query, context)
+        while not self._stopping.is_set():
+            with self.changed:
+                answer = query_pb2.WatchQueryResponse()
+                answer.query.CopyFrom(found.message)
+            yield answer
+            if _over(answer.query) or not context.is_active():
+                return
+            with self.changed:
+                self.changed.wait(timeout=min(0.1, request.interval_ms / 1000))
+
+    def FetchResults(
+        self, request: query_pb2.FetchResultsRequest, context: Any
+    ) -> Iterator[query_pb2.FetchResultsResponse]:
+        found = self._find(request.query, context)
+        cursor = {c.channel: c.epoch for c in request.cursor}
+        self.cursors.append(cursor)
+        broken = self.fetch_failures.pop(0) if self.fetch_failures else None
+        sent = 0
+        while not self._stopping.is_set() and context.is_active():
+            with self.changed:
+                over = _over(found.message)
+                due = [e for e in found.epochs[sent:] if e.epoch >= cursor.get(e.channel, 0)]
+                sent = len(found.epochs)
+            for epoch in due:
+                yield epoch
+                if broken is not None:
+                    context.abort(broken, "broken off by the test")
+            if over or not request.follow:
+                yield query_pb2.FetchResultsResponse(query=found.message)
+                return
+            with self.changed:
+                if len(found.epochs) == sent:
+                    self.changed.wait(timeout=0.1)
+
+    # CatalogService
+
+    def ListRelations(
+        self, request: catalog_pb2.ListRelationsRequest, context: Any
+    ) -> catalog_pb2.ListRelationsResponse:
+        wanted = [r for r in self.relations.values() if request.kind in (0, r.kind)]
+        return catalog_pb2.ListRelationsResponse(relations=wanted)
+
+    def GetRelation(self, request: catalog_pb2.GetRelationRequest, context: Any) -> catalog_pb2.GetRelationResponse:
+        return catalog_pb2.GetRelationResponse(relation=self._relation(request.name, context))
+
+    def CreateRelation(
+        self, request: catalog_pb2.CreateRelationRequest, context: Any
+    ) -> catalog_pb2.CreateRelationResponse:
+        exists = request.relation.name in self.relations
+        if exists and not request.if_not_exists:
+            message = f"{request.relation.name} exists"
+            self._abort(context, grpc.StatusCode.ALREADY_EXISTS, code="RELATION_EXISTS", message=message)
+        if not exists:
+            self.relations[request.relation.name] = request.relation
+        return catalog_pb2.CreateRelationResponse(relation=request.relation, created=not exists)
+
+    def DropRelation(self, request: catalog_pb2.DropRelationRequest, context: Any) -> catalog_pb2.DropRelationResponse:
+        if request.if_exists and request.name not in self.relations:
+            return catalog_pb2.DropRelationResponse(dropped=False)
+        del self.relations[self._relation(request.name, context).name]
+        return catalog_pb2.DropRelationResponse(dropped=True)
+
+    def AlterBinding(self, request: catalog_pb2.AlterBindingRequest, context: Any) -> catalog_pb2.AlterBindingResponse:
+        relation = self._relation(request.name, context)
+        for binding in relation.bindings:
+            if request.site in ("", binding.site):
+                binding.options.update(request.options)
+        return catalog_pb2.AlterBindingResponse(relation=relation)
+
+    # SiteService
+
+    def ListSites(self, request: site_pb2.ListSitesRequest, context: Any) -> site_pb2.ListSitesResponse:
+        return site_pb2.ListSitesResponse(sites=self.sites)
+
+    def GetSite(self, request: site_pb2.GetSiteRequest, context: Any) -> site_pb2.GetSiteResponse:
+        found = next((s for s in self.sites if s.name == request.name), None)
+        if found is None:
+            self._abort(context, grpc.StatusCode.NOT_FOUND, code="UNKNOWN_SITE", message=f"no site {request.name}")
+        return site_pb2.GetSiteResponse(site=found)
+
+    # The part of SiteService that agents use.
+
+    def Register(self, request: site_pb2.RegisterRequest, context: Any) -> site_pb2.RegisterResponse:
+        return self._abort(context, grpc.StatusCode.UNIMPLEMENTED, message="this master has no agents")
+
+    def Report(self, request: site_pb2.ReportRequest, context: Any) -> site_pb2.ReportResponse:
+        return self._abort(context, grpc.StatusCode.UNIMPLEMENTED, message="this master has no agents")
+
+    def WatchAssignment(
+        self, request: site_pb2.WatchAssignmentRequest, context: Any
+    ) -> Iterator[site_pb2.WatchAssignmentResponse]:
+        return self._abort(context, grpc.StatusCode.UNIMPLEMENTED, message="this master has no agents")
+
+    def _find(self, name: str, context: Any) -> FakeQuery:
+        for query in self.queries.values():
+            if query.message.id.startswith(name) or query.message.name == name:
+                return query
+        return self._abort(
+            context,
+            grpc.StatusCode.NOT_FOUND,
+            code="UNKNOWN_QUERY",
+            message=f"no query is named {name}",
+            ids={"query": name},
+        )
+
+    def _relation(self, name: str, context: Any) -> common_pb2.Relation:
+        if name not in self.relations:
+            self._abort(context, grpc.StatusCode.NOT_FOUND, code="UNKNOWN_RELATION", message=f"no relation {name}")
+        return self.relations[name]
+
+    def _plan(self) -> query_pb2.Explanation:
+        return query_pb2.Explanation(text=PLAN, json='{\n  "stages": [\n    "s1"\n  ]\n}')
+
+    def _abort(self, context: Any, status: grpc.StatusCode, **detail: Any) -> NoReturn:
+        message = common_pb2.ErrorDetail(**detail)
+        context.set_trailing_metadata((("selat-error-bin", message.SerializeToString()),))
+        context.abort(status, message.message)
+        raise AssertionError("abort raises")
+
+
+def wait_until(condition: Any, *, within_s: float = 10.0) -> None:
+    """Returns as soon as the condition holds; fails the test when it does not hold in time."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def clicks_relation() -> common_pb2.Relation:
+    return common_pb2.Relation(
+        name="clicks",
+        kind=common_pb2.RELATION_KIND_STREAM,
+        columns=[
+            common_pb2.Column(name="user_id", type="BIGINT"),
+            common_pb2.Column(name="page", type="STRING"),
+            common_pb2.Column(name="ts", type="TIMESTAMP"),
+        ],
+        event_time="ts",
+        watermark_delay_us=5_000_000,
+        bindings=[
+            common_pb2.Binding(site="us", options={"connector": "generator", "rows_per_second": "100"}),
+            common_pb2.Binding(site="eu", options={"connector": "files", "path": "/data/eu"}),
+        ],
+        comment="page visits",
+        created_at_us=T0_US,
+    )
+
+
+def pages_relation() -> common_pb2.Relation:
+    return common_pb2.Relation(
+        name="pages",
+        kind=common_pb2.RELATION_KIND_TABLE,
+        columns=[common_pb2.Column(name="page", type="STRING"), common_pb2.Column(name="topic", type="STRING")],
+        bindings=[common_pb2.Binding(site="us", options={"connector": "files", "path": "/data/pages.csv"})],
+        created_at_us=T0_US,
+    )
+
+
+def _task(query_id: str) -> site_pb2.TaskStatus:
+    return site_pb2.TaskStatus(
+        task_id=f"{query_id}.s1.us",
+        query_id=query_id,
+        stage_id="s1",
+        site="us",
+        state=site_pb2.TASK_STATE_RUNNING,
+        epochs=3,
+        rows_in=10,
+        rows_out=3,
+        rows_in_per_s=12.5,
+        busy_ratio=0.25,
+        lag_rows=1200,
+        state_bytes=2048,
+        watermark_us=T0_US + 5_000_000,
+    )
+
+
+def _sites() -> list[site_pb2.Site]:
+    us = site_pb2.Site(
+        name="us",
+        state=site_pb2.SITE_STATE_ALIVE,
+        address="127.0.0.1:7501",
+        slots=2,
+        version="0.1.0",
+        last_report_us=T0_US + 1,
+        memory_bytes=812_000_000,
+        gateway=True,
+        links=[common_pb2.LinkUse(from_site="eu", to_site="us", bytes=1_500_000, epochs=3, bytes_per_s=2000.0)],
+        outgoing=[site_pb2.Link(from_site="us", to_site="eu", bandwidth_bytes_per_s=1_250_000.0, latency_s=0.045)],
+    )
+    return [us, site_pb2.Site(name="eu", state=site_pb2.SITE_STATE_EXPECTED)]
+
+
+def _over(message: query_pb2.Query) -> bool:
+    return message.state in (
+        query_pb2.QUERY_STATE_CANCELLED,
+        query_pb2.QUERY_STATE_FINISHED,
+        query_pb2.QUERY_STATE_FAILED,
+    )

@@ -1,0 +1,412 @@
+"""The command against a master on a real gRPC server: output, exit codes, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+from selat.cli import cli
+from selat.v1 import query_pb2
+from tests.integration.fake_master import PLAN, FakeMaster, clicks, clicks_relation, pages_relation, wait_until
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def master(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMaster]:
+    fake = FakeMaster()
+    fake.relations = {"clicks": clicks_relation(), "pages": pages_relation()}
+    fake.start()
+    monkeypatch.setenv("SELAT_MASTER", fake.address)
+    yield fake
+    fake.stop()
+
+
+@pytest.fixture
+def run(master: FakeMaster) -> Run:
+    """Runs the command with its output into a pipe."""
+
+    def invoke(*arguments: str, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(cli, arguments, input=stdin, prog_name="selat")
+
+    return invoke
+
+
+def lines(result: Result) -> list[Any]:
+    """Standard output as JSON lines."""
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+ROWS = [
+    {"user_id": 1, "page": "/p1", "ts": "2013-01-01T00:00:01Z"},
+    {"user_id": 2, "page": "/p2", "ts": "2013-01-01T00:00:02Z"},
+    {"user_id": 3, "page": "/p3", "ts": "2013-01-01T00:00:03Z"},
+]
+
+TABLE = """\
+user_id  page  ts
+-------  ----  -------------------
+      1  /p1   2013-01-01 00:00:01
+      2  /p2   2013-01-01 00:00:02
+      3  /p3   2013-01-01 00:00:03
+(3 rows)
+"""
+
+
+class TestSql:
+    def test_a_select_is_followed_as_json_lines_into_a_pipe(self, run: Run) -> None:
+        assert lines(run("sql", "SELECT * FROM clicks")) == ROWS
+
+    def test_as_a_table(self, run: Run) -> None:
+        assert run("sql", "-o", "table", "SELECT * FROM clicks").stdout == TABLE
+
+    def test_as_csv(self, run: Run) -> None:
+        text = run("-o", "csv", "sql", "SELECT * FROM clicks").stdout
+        assert text.splitlines()[:2] == ["user_id,page,ts", "1,/p1,2013-01-01T00:00:01Z"]
+
+    def test_as_an_arrow_stream(self, run: Run) -> None:
+        table = pa.ipc.open_stream(run("sql", "-o", "arrow", "SELECT * FROM clicks").stdout_bytes).read_all()
+        assert table.column("user_id").to_pylist() == [1, 2, 3]
+
+    def test_detach_prints_the_bare_id(self, run: Run, master: FakeMaster) -> None:
+        master.on_submit = None
+        assert run("sql", "--detach", "--name", "visits", "SELECT * FROM clicks").stdout == "q-0001-abcdef\n"
+        assert master.queries["q-0001-abcdef"].message.name == "visits"
+
+    def test_detach_as_json(self, run: Run) -> None:
+        answer = lines(run("sql", "--detach", "-o", "json", "SELECT * FROM clicks"))
+        assert answer == [{"query": "q-0001-abcdef", "name": None}]
+
+    def test_no_follow_leaves_it_running(self, run: Run, master: FakeMaster) -> None:
+        master.on_submit = None
+        assert lines(run("sql", "--no-follow", "SELECT 1")) == [{"query": "q-0001-abcdef", "name": None}]
+
+    def test_only_the_last_select_of_a_script_is_followed(self, run: Run, tmp_path: Path) -> None:
+        script = tmp_path / "a.sql"
+        script.write_text("CREATE STREAM a (x INT); SELECT 1 FROM a;\nSHOW STREAMS; SELECT * FROM clicks;")
+        assert lines(run("sql", "-f", str(script))) == [
+            {"done": "create done"},
+            {"query": "q-0001-abcdef", "name": None},
+            {"name": "clicks", "sites": "us, eu", "columns": "user_id, page, ts"},
+            *ROWS,
+        ]
+
+    def test_a_select_that_is_not_last_is_not_followed(self, run: Run, master: FakeMaster) -> None:
+        master.on_submit = None
+        assert lines(run("sql", "SELECT 1; SHOW STREAMS"))[0] == {"query": "q-0001-abcdef", "name": None}
+
+    @pytest.mark.parametrize("arguments", [("-",), ()])
+    def test_standard_input(self, run: Run, arguments: tuple[str, ...]) -> None:
+        assert lines(run("sql", *arguments, stdin="DROP STREAM a;")) == [{"done": "drop done"}]
+
+    def test_what_is_no_row_stays_out_of_csv(self, run: Run) -> None:
+        result = run("sql", "-o", "csv", "DROP STREAM a; SHOW STREAMS")
+        assert result.stdout.splitlines() == ["name,sites,columns", 'clicks,"us, eu","user_id, page, ts"']
+        assert result.stderr == "drop done\n"
+
+    def test_explain(self, run: Run) -> None:
+        assert run("sql", "-o", "table", "EXPLAIN SELECT 1").stdout == PLAN + "\n"
+        assert run("sql", "-o", "json", "EXPLAIN SELECT 1").stdout == '{"stages": ["s1"]}\n'
+        assert run("sql", "-o", "csv", "EXPLAIN SELECT 1").stdout.splitlines()[0] == "plan"
+
+    def test_a_refused_statement_is_quoted(self, run: Run) -> None:
+        result = run("sql", "SELECT user_id,\n  nope\nFROM clicks")
+        assert result.exit_code == 3
+        assert result.stdout == ""
+        assert result.stderr.splitlines() == [
+            "error[UNKNOWN_COLUMN]: no column is named nope",
+            "   2 |   nope",
+            "     |   ^^^^",
+            "hint: columns of clicks: user_id, page, ts",
+        ]
+
+    def test_a_refused_statement_as_json(self, run: Run) -> None:
+        result = run("sql", "-o", "json", "SELECT nope")
+        assert result.exit_code == 3
+        error = json.loads(result.stderr)["error"]
+        assert (error["code"], error["line"], error["column"], error["found"]) == ("UNKNOWN_COLUMN", 1, 8, "nope")
+
+    def test_what_was_done_before_the_refusal_is_told(self, run: Run, master: FakeMaster) -> None:
+        master.on_submit = None
+        result = run("sql", "DROP STREAM a; SELECT 1; SELECT nope")
+        assert result.exit_code == 3
+        assert [json.loads(line) for line in result.stdout.splitlines()] == [
+            {"done": "drop done"},
+            {"query": "q-0001-abcdef", "name": None},
+        ]
+
+    def test_a_failed_query(self, run: Run, master: FakeMaster) -> None:
+        master.fail_with = "disk full"
+        result = run("sql", "SELECT * FROM clicks")
+        assert result.exit_code == 1
+        assert len(result.stdout.splitlines()) == 3
+        assert result.stderr == "error[QUERY_FAILED]: query q-0001-abcdef failed: disk full\n"
+
+    def test_a_query_that_somebody_else_cancels(self, run: Run, master: FakeMaster) -> None:
+        master.on_submit = None
+
+        def cancel() -> None:
+            wait_until(lambda: master.cursors)
+            master.end("q-0001-abcdef", query_pb2.QUERY_STATE_CANCELLED)
+
+        threading.Thread(target=cancel).start()
+        result = run("sql", "SELECT * FROM clicks")
+        assert (result.exit_code, result.stderr) == (0, "query q-0001-abcdef was cancelled\n")
+
+    def test_without_rows_csv_has_a_header(self, run: Run, master: FakeMaster) -> None:
+        master.on_submit = []
+        assert run("sql", "-o", "csv", "SELECT 1").stdout == "user_id,page,ts\n"
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("nothing",),
+            ("sql", "-f", "/no/such/file"),
+            ("sql", "SELECT 1", "-f", "-"),
+            ("sql", "-o", "xml", "SELECT 1"),
+            ("query", "show"),
+            ("--master", "http://x", "site", "list"),
+        ],
+    )
+    def test_exit_code_2(self, run: Run, arguments: tuple[str, ...]) -> None:
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert "Traceback" not in result.output
+
+    def test_version(self, run: Run) -> None:
+        assert run("--version").stdout == "selat 0.1.0\n"
+
+    def test_help_lists_every_command_and_the_exit_codes(self, run: Run) -> None:
+        text = run("--help").stdout
+        for name in ("sql", "query", "stream", "table", "site", "dev", "demo", "master", "agent"):
+            assert f"\n  {name} " in text
+        assert "5 master unreachable" in text
+
+    @pytest.mark.parametrize(
+        "command",
+        ["sql", "query list", "query show", "query explain", "query results", "query cancel", "stream list",
+         "stream show", "table list", "table show", "site list", "site show"],
+    )  # fmt: skip
+    def test_every_command_has_help_with_an_example(self, run: Run, command: str) -> None:
+        result = run(*command.split(), "--help")
+        assert result.exit_code == 0
+        assert f"  selat {command}" in result.stdout
+
+    def test_an_unreachable_master(self, run: Run, master: FakeMaster) -> None:
+        master.stop()
+        result = run("query", "list", "--master", master.address)
+        assert result.exit_code == 5
+        assert result.stderr.startswith(f"error[UNAVAILABLE]: no master answers at {master.address}")
+        assert "selat dev" in result.stderr
+
+    def test_options_before_and_after_the_command(self, run: Run, master: FakeMaster) -> None:
+        before = run("--master", master.address, "-o", "csv", "site", "list")
+        after = run("--master", "127.0.0.1:1", "site", "list", "--master", master.address, "-o", "csv")
+        assert before.stdout == after.stdout
+        assert before.stdout.startswith("name,state,")
+
+
+class TestQuery:
+    def test_list(self, run: Run, master: FakeMaster) -> None:
+        running, ended = master.add_query(name="visits"), master.add_query()
+        master.end(ended)
+        assert [q["id"] for q in lines(run("query", "list"))] == [running]
+        both = lines(run("query", "list", "--all"))
+        assert [q["state"] for q in both] == ["running", "finished"]
+        assert both[0]["links"][0]["bytes"] == 1_500_000
+
+    def test_list_for_people(self, run: Run, master: FakeMaster) -> None:
+        master.add_query(name="visits")
+        header, row = run("query", "list", "-o", "table").stdout.splitlines()
+        assert header.split() == "ID NAME STATE ROWS IN ROWS OUT LINK WATERMARK SUBMITTED AT SQL".split()  # noqa: SIM905
+        assert "1.5 MB" in row
+        assert "2013-01-01 00:00:05" in row
+
+    def test_list_as_csv_is_raw(self, run: Run, master: FakeMaster) -> None:
+        master.add_query(name="visits")
+        assert run("query", "list", "-o", "csv").stdout.splitlines() == [
+            "id,name,state,rows_in,rows_out,link_bytes,watermark,submitted_at,sql",
+            "q-0001-abcdef,visits,running,10,0,1500000,2013-01-01T00:00:05Z,2013-01-01T00:00:00Z,SELECT * FROM clicks",
+        ]
+
+    def test_show(self, run: Run, master: FakeMaster) -> None:
+        query_id = master.add_query(name="visits")
+        master.end(query_id, query_pb2.QUERY_STATE_FAILED, "disk full")
+        (shown,) = lines(run("query", "show", "visits"))
+        assert (shown["state"], shown["tasks"][0]["lag_rows"]) == ("failed", 1200)
+        text = run("query", "show", "visits", "-o", "table").stdout
+        assert "failed (disk full)" in text
+        assert "2013-01-01 00:00:00, 1 min 5 s in all" in text
+        assert "2.0 kB" in text
+
+    def test_show_watch_goes_on_until_it_is_over(self, run: Run, master: FakeMaster) -> None:
+        query_id = master.add_query()
+        threading.Timer(0.2, master.end, [query_id]).start()
+        states = [info["state"] for info in lines(run("query", "show", "--watch", query_id))]
+        assert states[0] == "running"
+        assert states[-1] == "finished"
+
+    def test_explain(self, run: Run, master: FakeMaster) -> None:
+        query_id = master.add_query()
+        assert run("query", "explain", query_id, "-o", "table").stdout == PLAN + "\n"
+        assert lines(run("query", "explain", query_id)) == [{"stages": ["s1"]}]
+
+    def test_results_that_are_there(self, run: Run, master: FakeMaster) -> None:
+        query_id = master.add_query()
+        master.publish(query_id, clicks(1, 2, 3))
+        assert lines(run("query", "results", query_id, "--no-follow")) == ROWS
+
+    def test_results_go_on_where_the_cursor_file_says(self, run: Run, master: FakeMaster, tmp_path: Path) -> None:
+        query_id, place = master.add_query(), str(tmp_path / "place")
+        master.publish(query_id, clicks(1, 2))
+        first = lines(run("query", "results", query_id, "--no-follow", "--cursor-file", place))
+        assert lines(run("query", "results", query_id, "--no-follow", "--cursor-file", place)) == []
+        master.publish(query_id, clicks(3))
+        master.end(query_id)
+        assert first + lines(run("query", "results", query_id, "--cursor-file", place)) == ROWS
+        assert os.listdir(tmp_path) == ["place"]
+
+    def test_a_cursor_file_of_another_query_is_refused(self, run: Run, master: FakeMaster, tmp_path: Path) -> None:
+        one, other, place = master.add_query(), master.add_query(), tmp_path / "place"
+        place.write_text(json.dumps({"query": one, "cursor": {}}))
+        result = run("query", "results", other, "--no-follow", "--cursor-file", str(place))
+        assert result.exit_code == 2
+        assert f"belongs to query {one}" in result.stderr
+        place.write_text("rubbish")
+        assert run("query", "results", other, "--no-follow", "--cursor-file", str(place)).exit_code == 2
+
+    def test_cancel(self, run: Run, master: FakeMaster) -> None:
+        query_id = master.add_query()
+        assert run("query", "cancel", query_id, "-o", "table").stdout == f"query {query_id} cancelled\n"
+        assert lines(run("query", "cancel", query_id))[0]["state"] == "cancelled"
+
+    @pytest.mark.parametrize("command", ["show", "explain", "results", "cancel"])
+    def test_not_found(self, run: Run, command: str) -> None:
+        result = run("query", command, "other")
+        assert result.exit_code == 4
+        assert result.stderr == "error[UNKNOWN_QUERY]: no query is named other\n"
+
+    def test_a_call_that_takes_too_long(self, run: Run, master: FakeMaster) -> None:
+        master.silent = True
+        result = run("--timeout", "0.1", "query", "list")
+        assert result.exit_code == 6
+        assert result.stderr == f"error[TIMED_OUT]: the master at {master.address} did not answer in time\n"
+
+
+class TestCatalogAndSites:
+    def test_streams(self, run: Run) -> None:
+        assert [s["name"] for s in lines(run("stream", "list"))] == ["clicks"]
+        (shown,) = lines(run("stream", "show", "clicks"))
+        assert shown["watermark_delay_s"] == 5.0
+        assert shown["bindings"][1] == {"site": "eu", "options": {"connector": "files", "path": "/data/eu"}}
+        text = run("stream", "show", "clicks", "-o", "table").stdout
+        assert "ts - 5 s" in text
+        assert "rows_per_second = 100" in text
+
+    def test_tables(self, run: Run) -> None:
+        header, row = run("table", "list", "-o", "table").stdout.splitlines()
+        assert (header.split(), row.split()) == (
+            ["NAME", "COLUMNS", "SITES", "COMMENT"],
+            ["pages", "page,", "topic", "us"],
+        )
+        assert run("table", "show", "clicks").exit_code == 4
+
+    def test_sites(self, run: Run) -> None:
+        us, eu = lines(run("site", "list"))
+        assert (us["memory_bytes"], eu["state"]) == (812_000_000, "expected")
+        text = run("site", "show", "us", "-o", "table").stdout
+        assert "812.0 MB" in text
+        assert "45 ms" in text
+        assert run("site", "show", "mars").exit_code == 4
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """The command as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "selat", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+class TestSignals:
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_an_interrupted_select_cancels_its_query(self, master: FakeMaster, number: int, code: int) -> None:
+        master.on_submit = None
+        process = start("sql", "SELECT * FROM clicks")
+        wait_until(lambda: master.cursors)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=10)
+        assert (process.returncode, out, err) == (code, "", "query q-0001-abcdef cancelled\n")
+        assert master.queries["q-0001-abcdef"].message.state == query_pb2.QUERY_STATE_CANCELLED
+
+    def test_interrupted_results_leave_the_query_running(self, master: FakeMaster) -> None:
+        query_id = master.add_query()
+        process = start("query", "results", query_id)
+        wait_until(lambda: master.cursors)
+        process.send_signal(signal.SIGINT)
+        assert (process.communicate(timeout=10), process.returncode) == (("", ""), 130)
+        assert master.queries[query_id].message.state == query_pb2.QUERY_STATE_RUNNING
+
+    def test_a_closed_pipe_ends_quietly_and_cancels_the_query(self, master: FakeMaster) -> None:
+        master.on_submit = None
+        process = start("sql", "SELECT * FROM clicks")
+        wait_until(lambda: master.cursors)
+        assert process.stdout is not None
+        process.stdout.close()
+        master.publish("q-0001-abcdef", clicks(1))
+        assert process.wait(timeout=10) == 141
+        assert process.stderr is not None
+        assert process.stderr.read() == "query q-0001-abcdef cancelled\n"
+
+    def test_a_restart_of_the_master_is_told_and_loses_nothing(self, master: FakeMaster) -> None:
+        query_id = master.add_query()
+        master.publish(query_id, clicks(1))
+        process = start("query", "results", query_id)
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        master.stop()
+        master.publish(query_id, clicks(2, 3))
+        master.end(query_id)
+        master.start()
+        out, err = process.communicate(timeout=20)
+        assert [json.loads(line) for line in (first + out).splitlines()] == ROWS
+        assert process.returncode == 0
+        assert "trying again for 120 s" in err
+
+
+class TestLazyCommands:
+    def test_help_loads_no_server(self) -> None:
+        code = (
+            "import sys\nfrom selat.cli import cli\ncli(['--help'], standalone_mode=False)\n"
+            "print([m for m in ('pyspark', 'networkx', 'sqlglot', 'prompt_toolkit') if m in sys.modules])"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "[]"
+
+    def test_missing_extras_are_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "selat.dev.cli", None)
+        result = run("dev")
+        assert result.exit_code == 2
+        assert "pip install 'selat[master,agent]'" in result.stderr
+
+    @pytest.mark.parametrize(("command", "extra"), [("master", "selat[master]"), ("agent", "selat[agent]")])
+    def test_servers_name_what_they_lack(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch, command: str, extra: str
+    ) -> None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        result = run(command, "--listen", "127.0.0.1:0")
+        assert result.exit_code == 2
+        assert f"pip install '{extra}'" in result.stderr

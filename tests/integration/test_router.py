@@ -1,0 +1,296 @@
+"""Routers that pull over real gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from selat.v1 import exchange_pb2 as pb
+from site_agent.channels.store import ChannelStore
+from site_agent.errors import ChannelError
+from site_agent.exchange.options import CLIENT_OPTIONS, KEEPALIVE_MS, SERVER_OPTIONS, keepalive
+from site_agent.router import Router
+from tests.integration.exchange_sites import CHANNEL, eventually, noise, numbers, pulled, rows_of, sites
+
+pytestmark = pytest.mark.timeout(60)
+
+
+async def test_two_readers_one_transfer(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        for epoch in range(5):
+            log.publish(epoch, numbers(epoch * 10, 10), watermark_us=epoch, commit={"secret": epoch})
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "q1.merge", query_id="q1")
+        await copy.wait(4)
+        again = await jfk.router.subscribe(CHANNEL, "ewr", "q2.merge", query_id="q2")
+        assert again is copy
+        assert rows_of(copy, range(5)) == list(range(50))
+        manifest = copy.manifest(4)
+        assert (manifest.watermark_us, manifest.rows, manifest.commit) == (4, 10, {})
+        assert manifest.crc32 == log.manifest(4).crc32
+        (usage,) = jfk.router.usage()
+        expected = sum(r.ByteSize() for r in await pulled(ewr))
+        assert (usage.bytes, usage.epochs, usage.readers, usage.query_id) == (expected, 5, 2, "q1")
+        link = jfk.router.link_bytes()["ewr"]
+        assert (link.bytes, link.epochs) == (expected, 5)
+        assert ewr.pulls == 2
+
+        jfk.router.acknowledge(CHANNEL, "q1.merge", 4)
+        jfk.router.acknowledge(CHANNEL, "q2.merge", 1)
+        await eventually(lambda: log.first_epoch == 2)
+        assert copy.first_epoch == 2
+        await jfk.router.unsubscribe(CHANNEL, "q2.merge")
+        await eventually(lambda: log.first_epoch == 5)
+        await jfk.router.unsubscribe(CHANNEL, "q1.merge")
+        assert jfk.store.ids() == ()
+        assert jfk.router.usage() == ()
+        assert jfk.router.link_bytes()["ewr"].epochs == 5
+
+
+async def test_a_reader_that_comes_late_begins_at_the_first_epoch_still_kept(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        for epoch in range(4):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=None)
+        log.acknowledge("jfk", 2)
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "late")
+        await copy.wait(3)
+        assert (copy.first_epoch, copy.next_epoch) == (3, 4)
+        assert rows_of(copy, range(3, 4)) == [3]
+
+
+async def test_a_reader_that_keeps_lets_the_producer_trim(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "results", keeps=True)
+        for epoch in range(4):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=None)
+        log.finish()
+        await eventually(lambda: log.first_epoch == 4)
+        await eventually(lambda: copy.end is not None)
+        assert rows_of(copy, range(4)) == [0, 1, 2, 3]
+
+
+async def test_local_readers_count_as_their_site(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr") as (ewr,):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["ewr", "jfk"])
+        for epoch in range(3):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=None)
+        assert await ewr.router.subscribe(CHANNEL, "ewr", "a") is log
+        await ewr.router.subscribe(CHANNEL, "ewr", "b")
+        ewr.router.acknowledge(CHANNEL, "a", 2)
+        assert log.acknowledged("ewr") is None
+        ewr.router.acknowledge(CHANNEL, "b", 1)
+        assert (log.acknowledged("ewr"), log.first_epoch) == (1, 0)
+        with pytest.raises(ChannelError, match="not published yet"):
+            ewr.router.acknowledge(CHANNEL, "b", 3)
+        await ewr.router.unsubscribe(CHANNEL, "a")
+        await ewr.router.unsubscribe(CHANNEL, "b")
+        assert ewr.store.ids() == (CHANNEL,)
+        assert ewr.router.subscriptions("a") == {}
+
+
+async def test_readers_of_before_a_restart_still_hold_their_epochs(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr") as (ewr,):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["ewr"])
+        for epoch in range(3):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=None)
+        await ewr.router.subscribe(CHANNEL, "ewr", "a")
+        await ewr.router.subscribe(CHANNEL, "ewr", "b")
+        await ewr.restart()
+        log = await ewr.router.subscribe(CHANNEL, "ewr", "a")
+        ewr.router.acknowledge(CHANNEL, "a", 2)
+        assert log.first_epoch == 0
+        await ewr.router.keep_only({"a"})
+        assert log.first_epoch == 3
+
+
+async def test_nothing_is_lost_or_doubled_when_the_producer_restarts_in_mid_stream(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk", window_bytes=20_000) as (ewr, jfk):
+        ewr.store.open(CHANNEL).set_consumers(["jfk"])
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
+        expected = []
+        for epoch in range(30):
+            table = noise(epoch, 4_000)
+            expected += table.column("n").to_pylist()
+            ewr.store.open(CHANNEL).publish(epoch, table, watermark_us=epoch)
+            if epoch % 10 == 5:
+                await eventually(lambda: copy.next_epoch > 0)
+                await ewr.restart()
+                ewr.router.set_addresses({"jfk": jfk.address})
+        ewr.store.open(CHANNEL).finish()
+        await eventually(lambda: copy.end is not None, within_s=20)
+        assert copy.next_epoch == 30
+        assert rows_of(copy, range(30)) == expected
+
+
+async def test_the_reading_site_goes_on_where_it_was_after_a_restart(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        for epoch in range(4):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=None)
+        await (await jfk.router.subscribe(CHANNEL, "ewr", "r")).wait(3)
+        await jfk.restart()
+        assert jfk.router.subscriptions("r") == {CHANNEL: "ewr"}
+        jfk.router.set_addresses({"ewr": ewr.address})
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
+        assert copy.next_epoch == 4
+        log.publish(4, numbers(4, 1), watermark_us=None)
+        await copy.wait(4)
+        assert rows_of(copy, range(5)) == [0, 1, 2, 3, 4]
+        assert jfk.router.usage()[0].epochs == 1
+
+
+async def test_a_site_that_moves_is_followed(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        log.publish(0, numbers(0, 1), watermark_us=None)
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
+        await copy.wait(0)
+        old = ewr.server
+        ewr.port, ewr.server = 0, None
+        await ewr.serve()
+        jfk.router.set_addresses({"ewr": ewr.address})
+        await old.stop(None)  # type: ignore[union-attr]
+        log.publish(1, numbers(1, 1), watermark_us=None)
+        async with asyncio.timeout(5):
+            await copy.wait(1)
+        assert rows_of(copy, range(2)) == [0, 1]
+
+
+class Wire:
+    """A TCP connection in the middle that can fall silent without being closed, as a severed link does."""
+
+    def __init__(self, to_port: int) -> None:
+        self._to_port = to_port
+        self._connections: list[asyncio.Event] = []
+
+    async def start(self) -> str:
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def sever(self) -> None:
+        """Swallow everything on the connections that are there now."""
+        for silent in self._connections:
+            silent.set()
+
+    async def stop(self) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        silent = asyncio.Event()
+        self._connections.append(silent)
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._to_port)
+        await asyncio.gather(_pump(reader, far_writer, silent), _pump(far_reader, writer, silent))
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silent: asyncio.Event) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            if not silent.is_set():
+                writer.write(data)
+                await writer.drain()
+    writer.close()
+
+
+async def test_a_link_that_falls_silent_is_given_up_and_tried_again(tmp_path: Path) -> None:
+    """Nothing is closed and nothing refused: only the pings can tell."""
+    assert set(keepalive(KEEPALIVE_MS)) <= set(CLIENT_OPTIONS) & set(SERVER_OPTIONS)
+
+    def impatient(address: str) -> grpc.aio.Channel:
+        return grpc.aio.insecure_channel(address, options=tuple((dict(CLIENT_OPTIONS) | dict(keepalive(500))).items()))
+
+    async with sites(tmp_path, "ewr") as (ewr,):
+        wire = Wire(ewr.port)
+        router = Router("jfk", ChannelStore(tmp_path / "jfk"), impatient, random=lambda: 1.0)
+        router.set_addresses({"ewr": await wire.start()})
+        log = ewr.store.open(CHANNEL)
+        log.publish(0, numbers(0, 1), watermark_us=None)
+        copy = await router.subscribe(CHANNEL, "ewr", "r")
+        await copy.wait(0)
+        wire.sever()
+        log.publish(1, numbers(1, 1), watermark_us=None)
+        async with asyncio.timeout(10):
+            await copy.wait(1)
+        assert rows_of(copy, range(2)) == [0, 1]
+        await router.close()
+        await wire.stop()
+
+
+async def test_a_channel_may_be_subscribed_before_it_exists_and_before_its_site_is_known(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        jfk.router.set_addresses({})
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
+        await asyncio.sleep(0.05)
+        jfk.router.set_addresses({"ewr": ewr.address})
+        await eventually(lambda: ewr.pulls >= 2)
+        ewr.store.open(CHANNEL).publish(0, numbers(7, 1), watermark_us=None)
+        async with asyncio.timeout(5):
+            await copy.wait(0)
+        assert rows_of(copy, range(1)) == [7]
+
+
+async def test_a_corrupt_payload_is_fetched_again(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        for epoch in range(3):
+            log.publish(epoch, numbers(epoch, 100), watermark_us=None)
+        spoiled: list[pb.PullResponse] = []
+
+        def spoil_once(response: pb.PullResponse) -> pb.PullResponse:
+            if response.part.epoch == 1 and not spoiled:
+                spoiled.append(response)
+                damaged = bytearray(response.part.payload)
+                damaged[len(damaged) // 2] ^= 0x10
+                response.part.payload = bytes(damaged)
+            return response
+
+        ewr.mangle = spoil_once
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
+        async with asyncio.timeout(5):
+            await copy.wait(2)
+        assert rows_of(copy, range(3)) == [*range(100), *range(1, 101), *range(2, 102)]
+        assert (len(spoiled), ewr.pulls) == (1, 2)
+
+
+async def test_a_slow_router_slows_the_sender_and_both_hold_little(tmp_path: Path) -> None:
+    window_bytes = 300_000
+    async with sites(tmp_path, "ewr", "jfk", window_bytes=window_bytes) as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        sizes = [log.publish(epoch, noise(epoch, 100_000), watermark_us=None).size_bytes for epoch in range(12)]
+        sent, gate, entered = [0], threading.Event(), threading.Event()
+
+        def count(response: pb.PullResponse) -> pb.PullResponse:
+            sent[0] += len(response.part.payload)
+            return response
+
+        ewr.mangle = count
+        copy = jfk.store.open(CHANNEL)
+        append = copy.append
+
+        def slow_append(*args: object) -> object:
+            entered.set()
+            gate.wait(10)
+            return append(*args)  # type: ignore[arg-type]
+
+        copy.append = slow_append  # type: ignore[method-assign,assignment]
+        await jfk.router.subscribe(CHANNEL, "ewr", "r")
+        await eventually(entered.is_set)
+        await asyncio.sleep(0.3)
+        assert sizes[0] <= sent[0] <= window_bytes
+        gate.set()
+        await copy.wait(11)
+        assert sent[0] == sum(sizes)

@@ -1,0 +1,98 @@
+"""Small values that the master's tests are built from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from master.model import QueryRecord, QueryState, SiteRecord, SiteReport, TaskState, TaskStatus
+from master.progress import initial_progress
+from planner.catalog import Binding, Catalog, Column, Relation, RelationKind
+from planner.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
+from planner.topology import Link, Site, Topology
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+TOPOLOGY = Topology(
+    sites={name: Site(name, slots=2) for name in ("hub", "us", "eu")},
+    links={("us", "hub"): Link("us", "hub", 2_500_000.0, timedelta(milliseconds=40))},
+    gateway="hub",
+)
+
+CLICKS = Relation(
+    name="clicks",
+    kind=RelationKind.STREAM,
+    columns=(Column("user_id", "BIGINT"), Column("page", "STRING"), Column("ts", "TIMESTAMP")),
+    bindings=tuple(Binding(site, {"connector": "generator", "rows_per_second": "100"}) for site in ("us", "eu")),
+    event_time="ts",
+    watermark_delay=timedelta(seconds=5),
+)
+
+PAGES = Relation(
+    name="pages",
+    kind=RelationKind.TABLE,
+    columns=(Column("page", "STRING"), Column("topic", "STRING")),
+    bindings=(Binding("us", {"connector": "files", "path": "/data/pages"}),),
+)
+
+CATALOG = Catalog({"clicks": CLICKS, "pages": PAGES})
+
+PLAN = PhysicalPlan(
+    stages=(
+        Stage("pages", StageKind.TABLE, "SELECT page, topic FROM input", ("us",), relation="pages"),
+        Stage(
+            "clicks",
+            StageKind.SOURCE,
+            "SELECT window, topic, count(*) n FROM input JOIN t0 USING (page) GROUP BY 1, 2",
+            ("us", "eu"),
+            relation="clicks",
+            read_columns=("page", "ts"),
+            inputs=(StageInput("pages", "t0"),),
+        ),
+        Stage(
+            "merge",
+            StageKind.MERGE,
+            "SELECT topic, sum(n) n FROM input GROUP BY 1",
+            ("eu",),
+            inputs=(StageInput("clicks", "input"),),
+            merge=Merge("window_start", timedelta(seconds=10), "SELECT * FROM input"),
+        ),
+    ),
+    result_stage="merge",
+    gateway="hub",
+    columns=(Column("topic", "STRING"), Column("n", "BIGINT")),
+)
+"""pages@us joins into clicks@us and clicks@eu, merged at eu, kept at hub."""
+
+QUERY_ID = "q-0001-00000a"
+PAGES_US = f"{QUERY_ID}.pages.us"
+CLICKS_US = f"{QUERY_ID}.clicks.us"
+CLICKS_EU = f"{QUERY_ID}.clicks.eu"
+MERGE_EU = f"{QUERY_ID}.merge.eu"
+
+
+def query(identifier: str = QUERY_ID, *, state: QueryState = QueryState.DEPLOYING, name: str = "") -> QueryRecord:
+    """A query over PLAN of which nothing is known yet."""
+    return QueryRecord(
+        id=identifier,
+        name=name,
+        sql="SELECT ...",
+        plan=PLAN,
+        state=state,
+        submitted_at=START,
+        ended_at=START if state.over else None,
+        progress=initial_progress(identifier, PLAN),
+    )
+
+
+def status(task_id: str, state: TaskState = TaskState.RUNNING, **values: object) -> TaskStatus:
+    query_id, stage_id, site = task_id.rsplit(".", 2)
+    return replace(TaskStatus(task_id, query_id, stage_id, site, state), **values)  # type: ignore[arg-type]
+
+
+def report(site: str, *tasks: TaskStatus, incarnation: str = "a", **values: object) -> SiteReport:
+    return replace(SiteReport(site, f"{site}-{incarnation}", tasks=tasks), **values)  # type: ignore[arg-type]
+
+
+def site_record(site: str, incarnation: str = "a") -> SiteRecord:
+    return SiteRecord(site, f"{site}.example:1", f"{site}-{incarnation}", slots=2, version="0.1.0")

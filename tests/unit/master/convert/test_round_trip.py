@@ -1,0 +1,124 @@
+"""What goes to a message and back is what it was."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from master.assignments import Assignment, ChannelInput, ResultSpec, TaskSpec
+from master.board import VersionedAssignment
+from master.convert.assignments import assignment_from_proto, assignment_to_proto
+from master.convert.relations import relation_from_proto, relation_to_proto
+from master.convert.reports import registration_from_proto, report_from_proto, report_to_proto
+from master.errors import InvalidRequestError
+from master.model import ChannelUse, LinkUse, ResultStatus, SiteRecord, SiteReport, TaskState, TaskStatus
+from master.times import from_us
+from planner.catalog import Binding, Column, Relation, RelationKind
+from planner.plan import Merge, StageKind
+from selat.v1 import common_pb2, site_pb2
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+NAMED = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+COUNT = st.integers(0, 2**63 - 1)
+RATE = st.floats(0, 1e15)
+WATERMARK = st.none() | st.integers(-(2**63), 2**63 - 1)
+LENGTH = st.timedeltas(timedelta(0), timedelta(days=100_000))
+INSTANT = st.integers(1, 10**17).map(from_us)
+OPTIONS = st.dictionaries(TEXT, TEXT, max_size=3)
+
+
+def tuples(values: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.lists(values, max_size=3).map(tuple)
+
+
+RELATIONS = st.builds(
+    Relation,
+    name=NAMED,
+    kind=st.sampled_from(RelationKind),
+    columns=tuples(st.builds(Column, NAMED, NAMED)),
+    bindings=tuples(st.builds(Binding, NAMED, OPTIONS)),
+    event_time=st.none() | NAMED,
+    watermark_delay=LENGTH,
+    comment=TEXT,
+    created_at=st.none() | INSTANT,
+)
+STATUSES = st.builds(
+    TaskStatus,
+    **dict.fromkeys(("task_id", "query_id", "stage_id", "site", "reason"), TEXT),
+    **dict.fromkeys(("next_epoch", "rows_in", "rows_out", "rows_late", "bytes_out", "lag_rows", "epochs"), COUNT),
+    **dict.fromkeys(("state_bytes", "state_rows", "retained_bytes"), COUNT),
+    **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio"), RATE),
+    state=st.sampled_from(TaskState),
+    watermark_us=WATERMARK,
+)
+REPORTS = st.builds(
+    SiteReport,
+    site=TEXT,
+    incarnation=TEXT,
+    assignment_version=COUNT,
+    tasks=tuples(STATUSES),
+    channels=tuples(st.builds(ChannelUse, TEXT, TEXT, TEXT, COUNT, COUNT, st.integers(0, 2**31))),
+    results=tuples(st.builds(ResultStatus, TEXT, COUNT, COUNT, st.booleans(), WATERMARK)),
+    links=tuples(st.builds(LinkUse, TEXT, TEXT, COUNT, COUNT, RATE)),
+    memory_bytes=COUNT,
+)
+INPUTS = tuples(st.builds(ChannelInput, TEXT, TEXT, TEXT))
+TASKS = st.builds(
+    TaskSpec,
+    task_id=TEXT,
+    query_id=TEXT,
+    stage_id=TEXT,
+    kind=st.sampled_from(StageKind),
+    sql=TEXT,
+    relation=st.none() | RELATIONS,
+    read_columns=tuples(TEXT),
+    inputs=INPUTS,
+    merge=st.none() | st.builds(Merge, TEXT, LENGTH, TEXT),
+    consumers=tuples(TEXT),
+    epoch_interval=st.integers(0, 2**31).map(lambda ms: timedelta(milliseconds=ms)),
+)
+ASSIGNMENTS = st.builds(
+    VersionedAssignment,
+    COUNT,
+    st.builds(Assignment, tuples(TASKS), tuples(st.builds(ResultSpec, TEXT, INPUTS)), OPTIONS),
+)
+
+
+@given(RELATIONS)
+def test_relations(relation: Relation) -> None:
+    wire = relation_to_proto(relation).SerializeToString()
+    assert relation_from_proto(common_pb2.Relation.FromString(wire)) == relation
+
+
+@given(REPORTS)
+def test_reports(report: SiteReport) -> None:
+    wire = report_to_proto(report).SerializeToString()
+    assert report_from_proto(site_pb2.ReportRequest.FromString(wire)) == report
+
+
+@given(ASSIGNMENTS)
+def test_assignments(current: VersionedAssignment) -> None:
+    message = site_pb2.Assignment.FromString(assignment_to_proto(current, cluster_id="c").SerializeToString())
+    assert message.cluster_id == "c"
+    assert assignment_from_proto(message) == current
+
+
+def test_a_relation_without_kind_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="neither stream nor table"):
+        relation_from_proto(common_pb2.Relation(name="x"))
+
+
+def test_a_registration_needs_site_address_and_incarnation() -> None:
+    message = site_pb2.RegisterRequest(site="us", address="a:1", incarnation="i", slots=2, version="0.1.0")
+    assert registration_from_proto(message) == SiteRecord("us", "a:1", "i", 2, "0.1.0")
+    message.ClearField("address")
+    with pytest.raises(InvalidRequestError, match="needs address"):
+        registration_from_proto(message)
+
+
+def test_an_unknown_task_state_counts_as_starting() -> None:
+    message = site_pb2.ReportRequest(site="us", tasks=[site_pb2.TaskStatus(task_id="t")])
+    assert report_from_proto(message).tasks[0].state is TaskState.STARTING

@@ -1,0 +1,98 @@
+"""What every store has to do. A test class for an implementation derives from StoreContract and gives `store`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from master.model import (
+    AssignmentMark,
+    ChannelCounter,
+    Progress,
+    QueryState,
+    ResultStatus,
+    StateChange,
+    TaskState,
+)
+from master.store import Store
+from tests.unit.master.build import CLICKS, CLICKS_US, PAGES, QUERY_ID, START, query, site_record, status
+
+ACCEPTED = StateChange(QUERY_ID, None, QueryState.DEPLOYING, "", START)
+
+
+class StoreContract:
+    """Every test gets an empty store."""
+
+    def test_a_new_store_takes_the_proposed_cluster_id_and_keeps_it(self, store: Store) -> None:
+        assert store.cluster("c-one").id == "c-one"
+        assert store.cluster("c-two").id == "c-one"
+        assert store.cluster("c-two").version == 0
+
+    def test_query_numbers_are_consecutive_from_one(self, store: Store) -> None:
+        store.cluster("c")
+        assert [store.next_query_number() for _ in range(3)] == [1, 2, 3]
+
+    def test_relations_come_back_equal_and_ordered_by_name(self, store: Store) -> None:
+        store.put_relation(PAGES)
+        store.put_relation(replace(CLICKS, created_at=START, comment='it\'s a "stream"'))
+        clicks, pages = store.relations()
+        assert clicks == replace(CLICKS, created_at=START, comment='it\'s a "stream"')
+        assert pages == PAGES
+
+    def test_a_relation_is_replaced_and_deleted_without_regard_to_case(self, store: Store) -> None:
+        store.put_relation(CLICKS)
+        store.put_relation(replace(CLICKS, name="Clicks", comment="new"))
+        assert [(r.name, r.comment) for r in store.relations()] == [("Clicks", "new")]
+        store.delete_relation("CLICKS")
+        assert store.relations() == ()
+
+    def test_a_query_comes_back_equal_with_its_plan(self, store: Store) -> None:
+        record = replace(query(name="top"), started_at=START + timedelta(seconds=1), reason="because")
+        store.put_query(record, ACCEPTED)
+        assert store.queries() == (record,)
+
+    def test_queries_are_ordered_by_submission(self, store: Store) -> None:
+        late = replace(query("q-0002-000000"), submitted_at=START + timedelta(seconds=1))
+        store.put_query(late, replace(ACCEPTED, query_id=late.id))
+        store.put_query(query(), ACCEPTED)
+        assert [q.id for q in store.queries()] == [QUERY_ID, late.id]
+
+    def test_progress_is_stored_by_itself_and_unknown_queries_are_ignored(self, store: Store) -> None:
+        store.put_query(query(), ACCEPTED)
+        progress = Progress(
+            tasks={CLICKS_US: status(CLICKS_US, TaskState.RETRYING, rows_in=7, busy_ratio=0.5, watermark_us=3)},
+            counters=(ChannelCounter("c", "us", "eu", "eu-a", current_bytes=10, earlier_bytes=5),),
+            result=ResultStatus(QUERY_ID, rows=2, complete=True, watermark_us=9),
+            complete_since=START,
+        )
+        store.put_progress({QUERY_ID: progress, "q-0099-000000": progress})
+        assert [q.progress for q in store.queries()] == [progress]
+
+    def test_changes_are_a_log_in_order(self, store: Store) -> None:
+        running = StateChange(QUERY_ID, QueryState.DEPLOYING, QueryState.RUNNING, "", START + timedelta(seconds=2))
+        store.put_query(query(), ACCEPTED)
+        store.put_query(query(state=QueryState.RUNNING), running)
+        other = query("q-0002-000000")
+        store.put_query(other, replace(ACCEPTED, query_id=other.id))
+        assert store.changes(QUERY_ID) == (ACCEPTED, running)
+        assert store.changes("q-0099-000000") == ()
+
+    def test_sites_remember_every_incarnation(self, store: Store) -> None:
+        store.put_site(site_record("us", "a"))
+        store.put_site(replace(site_record("us", "b"), last_report_at=START))
+        assert store.sites() == (replace(site_record("us", "b"), last_report_at=START),)
+        assert store.incarnation_seen("us", "us-a")
+        assert store.incarnation_seen("us", "us-b")
+        assert not store.incarnation_seen("eu", "us-a")
+
+    def test_last_reports_are_stored_by_themselves(self, store: Store) -> None:
+        store.put_site(site_record("us"))
+        store.put_last_reports({"us": START, "nowhere": START})
+        assert [(s.name, s.last_report_at) for s in store.sites()] == [("us", START)]
+
+    def test_assignment_marks_move_the_cluster_version_forward_only(self, store: Store) -> None:
+        store.cluster("c")
+        store.put_assignment_marks([AssignmentMark("us", 5, "x"), AssignmentMark("eu", 5, "y")])
+        store.put_assignment_marks([AssignmentMark("eu", 4, "z")])
+        assert store.assignment_marks() == (AssignmentMark("eu", 4, "z"), AssignmentMark("us", 5, "x"))
+        assert store.cluster("c").version == 5

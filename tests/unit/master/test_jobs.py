@@ -1,0 +1,292 @@
+"""Queries, sites and assignments in step, over a store that outlives the master; all on a virtual clock."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from master.board import AssignmentBoard
+from master.catalog import CatalogManager
+from master.config import MasterConfig
+from master.errors import QueryNameTakenError, QueryOverError, RelationInUseError
+from master.jobs import JobManager, JobParts
+from master.model import ChannelUse, QueryState, ResultStatus, SiteState, TaskState
+from master.queries import QueryRegistry
+from master.sites import SiteRegistry
+from master.statistics import MeasuredRates
+from master.store.sqlite import SqliteStore
+from master.testing import CountingHex, VirtualClock
+from master.views import QueryViews
+from planner.plan import RelationStats
+from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, report, site_record, status
+
+CONFIG = MasterConfig()
+
+
+class World:
+    def __init__(self) -> None:
+        self.store = SqliteStore.in_memory()
+        self.clock = VirtualClock(START)
+        self.random_hex = CountingHex()
+        self.restart()
+        for relation in (CLICKS, PAGES):
+            self.catalog.create(relation)
+        for site in ("us", "eu", "hub"):
+            self.jobs.register(site_record(site))
+
+    def restart(self) -> None:
+        """A new master over the same store."""
+        version = self.store.cluster("c").version
+        self.queries = QueryRegistry(self.store, clock=self.clock, random_hex=self.random_hex)
+        self.sites = SiteRegistry(self.store, TOPOLOGY, clock=self.clock, heartbeat_timeout=CONFIG.heartbeat_timeout)
+        self.catalog = CatalogManager(self.store, TOPOLOGY, clock=self.clock, live_readers=self.queries.live_readers)
+        self.board = AssignmentBoard(self.store, version=version)
+        self.rates = MeasuredRates()
+        parts = JobParts(self.queries, self.sites, self.catalog, self.board, self.rates)
+        self.jobs = JobManager(parts, clock=self.clock, config=CONFIG)
+        self.views = QueryViews(self.queries, self.sites)
+
+    def submit(self, name: str = "") -> str:
+        return self.jobs.submit(PLAN, sql="SELECT ...", name=name).id
+
+    def state(self, query: str) -> QueryState:
+        return self.queries.get(query).state
+
+    def report(self, site: str, *tasks: tuple[str, TaskState], **values: Any) -> None:
+        """A heartbeat with the site's assignment in force and these tasks of the newest query."""
+        query = self.queries.all()[-1].id if self.queries.all() else ""
+        statuses = [status(f"{query}.{stage}.{site}", state) for stage, state in tasks]
+        values.setdefault("assignment_version", self.board.version(site))
+        self.jobs.report(report(site, *statuses, **values))
+
+    def run(self) -> str:
+        """A query that runs."""
+        query = self.submit()
+        self.report("us", ("pages", TaskState.ENDED), ("clicks", TaskState.RUNNING))
+        self.report("eu", ("clicks", TaskState.RUNNING), ("merge", TaskState.RUNNING))
+        return query
+
+    def tasks_at(self, site: str) -> list[str]:
+        return [t.stage_id for t in self.board.current(site).assignment.tasks]
+
+    def wait(self, duration: timedelta, *silent: str) -> None:
+        """Time goes by; all sites but the silent ones keep reporting."""
+        self.clock.advance(duration)
+        for site in sorted({"us", "eu", "hub"} - set(silent)):
+            self.report(site)
+        self.jobs.tick()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_ids_count_up_and_end_in_random_digits(world: World) -> None:
+    assert [world.submit(), world.submit()] == ["q-0001-000001", "q-0002-000002"]
+
+
+def test_a_submitted_query_is_stored_and_given_out_at_once(world: World) -> None:
+    query = world.submit()
+    assert [q.id for q in world.store.queries()] == [query]
+    assert world.tasks_at("us") == ["pages", "clicks"]
+    assert world.tasks_at("eu") == ["clicks", "merge"]
+    assert world.board.current("hub").assignment.results[0].query_id == query
+
+
+def test_from_deploying_to_finished(world: World) -> None:
+    query = world.submit()
+    assert world.state(query) is QueryState.DEPLOYING
+    world.report("us", ("pages", TaskState.ENDED), ("clicks", TaskState.RUNNING))
+    assert world.state(query) is QueryState.DEPLOYING
+    world.clock.advance(timedelta(seconds=1))
+    world.report("eu", ("clicks", TaskState.RUNNING), ("merge", TaskState.RUNNING))
+    assert world.state(query) is QueryState.RUNNING
+    world.report("us", ("pages", TaskState.ENDED), ("clicks", TaskState.ENDED))
+    world.report("hub", results=(ResultStatus(query, rows=3, complete=True),))
+    assert world.state(query) is QueryState.RUNNING
+    world.clock.advance(timedelta(seconds=1))
+    world.report("eu", ("clicks", TaskState.ENDED), ("merge", TaskState.ENDED))
+    record = world.queries.get(query)
+    assert record.state is QueryState.FINISHED
+    assert (record.started_at, record.ended_at) == (START + timedelta(seconds=1), START + timedelta(seconds=2))
+    assert world.tasks_at("us") == world.tasks_at("eu") == []
+    assert [c.target for c in world.queries.history(query)] == [
+        QueryState.DEPLOYING,
+        QueryState.RUNNING,
+        QueryState.FINISHED,
+    ]
+
+
+def test_a_missing_last_report_only_delays_the_end(world: World) -> None:
+    query = world.run()
+    world.report("hub", results=(ResultStatus(query, rows=3, complete=True),))
+    world.jobs.tick()
+    assert world.state(query) is QueryState.RUNNING
+    world.clock.advance(CONFIG.final_report_wait)
+    world.jobs.tick()
+    assert world.state(query) is QueryState.FINISHED
+
+
+def test_a_failed_task_fails_the_query_and_takes_its_tasks_away(world: World) -> None:
+    query = world.run()
+    world.jobs.report(report("us", status(f"{query}.clicks.us", TaskState.FAILED, reason="no such directory")))
+    assert world.state(query) is QueryState.FAILED
+    assert world.queries.get(query).reason == f"task {query}.clicks.us failed: no such directory"
+    assert world.tasks_at("us") == world.tasks_at("eu") == []
+
+
+def test_cancel_waits_for_the_sites_that_are_reached(world: World) -> None:
+    query = world.run()
+    before = {site: world.board.version(site) for site in ("us", "eu", "hub")}
+    assert world.jobs.cancel(query).state is QueryState.CANCELLING
+    assert world.tasks_at("us") == world.tasks_at("eu") == []
+    world.report("us", assignment_version=before["us"])
+    world.report("eu")
+    world.report("hub")
+    assert world.state(query) is QueryState.CANCELLING
+    world.report("us")
+    assert world.state(query) is QueryState.CANCELLED
+
+
+def test_cancel_does_not_wait_for_an_unreachable_site(world: World) -> None:
+    query = world.run()
+    world.wait(CONFIG.heartbeat_timeout, "eu")
+    assert world.sites.get("eu").state is SiteState.UNREACHABLE
+    assert world.state(query) is QueryState.RUNNING
+    world.jobs.cancel(query)
+    for site in ("us", "hub"):
+        world.report(site)
+    assert world.state(query) is QueryState.CANCELLED
+
+
+def test_a_site_that_falls_silent_while_cancelling_lets_go_in_the_end(world: World) -> None:
+    query = world.run()
+    world.jobs.cancel(query)
+    world.wait(CONFIG.heartbeat_timeout / 2, "eu")
+    assert world.state(query) is QueryState.CANCELLING
+    world.wait(CONFIG.heartbeat_timeout / 2, "eu")
+    assert world.state(query) is QueryState.CANCELLED
+
+
+def test_cancelling_twice_is_once_and_what_is_over_cannot_be_cancelled(world: World) -> None:
+    query = world.run()
+    world.jobs.cancel(query)
+    assert world.jobs.cancel(query).state is QueryState.CANCELLING
+    assert len(world.queries.history(query)) == 3
+    other = world.run()
+    world.jobs.report(report("us", status(f"{other}.clicks.us", TaskState.FAILED)))
+    with pytest.raises(QueryOverError):
+        world.jobs.cancel(other)
+
+
+def test_a_restart_in_mid_cancel_completes_it(world: World) -> None:
+    query = world.run()
+    world.jobs.cancel(query)
+    world.restart()
+    for site in ("us", "eu"):
+        world.report(site)
+    assert world.state(query) is QueryState.CANCELLING
+    world.report("hub")
+    assert world.state(query) is QueryState.CANCELLED
+
+
+def test_a_restart_gives_the_same_assignments_and_versions(world: World) -> None:
+    query = world.run()
+    before = {site: world.board.current(site) for site in ("us", "eu", "hub")}
+    world.restart()
+    assert {site: world.board.current(site) for site in before} == before
+    assert world.state(query) is QueryState.RUNNING
+
+
+def test_a_restart_counts_nothing_twice(world: World) -> None:
+    query = world.run()
+    channel = f"{query}.clicks.us"
+
+    def beat(incarnation: str, rows: int, size: int) -> None:
+        world.jobs.report(report("us", status(channel, rows_in=rows)))
+        use = ChannelUse(channel, query, "us", size)
+        world.jobs.report(report("eu", incarnation=incarnation, channels=(use,)))
+
+    beat("a", 10, 100)
+    world.jobs.flush()
+    world.restart()
+    beat("a", 30, 250)
+    world.jobs.register(site_record("eu", "b"))
+    beat("b", 35, 40)
+    view = world.views.of(world.queries.get(query))
+    assert view.totals.rows_in == 35
+    assert [(link.from_site, link.to_site, link.bytes) for link in view.links] == [("us", "eu", 290)]
+
+
+def test_totals_are_stored_now_and_then(world: World) -> None:
+    query = world.run()
+    world.jobs.report(report("us", status(f"{query}.clicks.us", rows_in=5)))
+    world.clock.advance(CONFIG.progress_interval)
+    world.jobs.tick()
+    assert world.store.queries()[0].progress.tasks[f"{query}.clicks.us"].rows_in == 5
+
+
+def test_a_lost_heartbeat_moves_and_ends_nothing(world: World) -> None:
+    query = world.run()
+    before = {site: world.board.current(site) for site in ("us", "eu", "hub")}
+    world.wait(CONFIG.heartbeat_timeout, "eu")
+    view = world.views.of(world.queries.get(query))
+    assert view.record.state is QueryState.RUNNING
+    assert view.reason == "site eu is unreachable"
+    assert {site: world.board.current(site) for site in before} == before
+    world.report("eu")
+    assert world.views.of(world.queries.get(query)).reason == ""
+
+
+def test_results_leave_the_gateway_when_their_retention_is_over(world: World) -> None:
+    query = world.run()
+    world.jobs.cancel(query)
+    for site in ("us", "eu", "hub"):
+        world.report(site)
+    world.clock.advance(CONFIG.results_retention - timedelta(seconds=1))
+    world.jobs.tick()
+    assert world.board.current("hub").assignment.results != ()
+    world.clock.advance(timedelta(seconds=1))
+    world.jobs.tick()
+    assert world.board.current("hub").assignment.results == ()
+
+
+def test_names_are_unique_among_live_queries_only(world: World) -> None:
+    query = world.submit("top")
+    with pytest.raises(QueryNameTakenError):
+        world.submit("top")
+    world.jobs.report(report("us", status(f"{query}.clicks.us", TaskState.FAILED)))
+    assert world.submit("top") != query
+
+
+def test_what_a_live_query_reads_cannot_be_dropped(world: World) -> None:
+    query = world.run()
+    with pytest.raises(RelationInUseError) as caught:
+        world.catalog.drop("PAGES")
+    assert caught.value.ids == {"relation": "pages", "query": query}
+    world.jobs.cancel(query)
+    for site in ("us", "eu", "hub"):
+        world.report(site)
+    assert world.catalog.drop("PAGES")
+
+
+def test_an_altered_binding_reaches_the_tasks_that_run(world: World) -> None:
+    world.run()
+    versions = {site: world.board.version(site) for site in ("us", "eu")}
+    world.jobs.alter_binding("clicks", {"rows_per_second": "500"}, site="us")
+    assert world.board.version("us") > versions["us"]
+    assert world.board.version("eu") == versions["eu"]
+    source = world.board.current("us").assignment.tasks[1]
+    assert source.relation is not None
+    assert source.relation.bindings[0].options["rows_per_second"] == "500"
+
+
+def test_rates_are_measured_where_tasks_read(world: World) -> None:
+    query = world.run()
+    world.jobs.report(report("us", status(f"{query}.clicks.us", rows_in_per_s=120.0)))
+    world.jobs.report(report("us", status(f"{query}.clicks.us", rows_in_per_s=0.0)))
+    world.jobs.report(report("eu", status(f"{query}.merge.eu", rows_in_per_s=7.0)))
+    assert world.rates.snapshot().rates == {("clicks", "us"): RelationStats(120.0, measured=True)}

@@ -1,0 +1,143 @@
+"""From SELECT to a plan, with a stand-in for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from master.analysis import RefusedStatementError
+from master.catalog import CatalogManager
+from master.errors import CatalogChangedError
+from master.sites import SiteRegistry
+from master.statistics import MeasuredRates
+from master.store.sqlite import SqliteStore
+from master.submission import PlanningParts, QueryPlanner
+from master.testing import VirtualClock
+from planner.catalog import Column
+from planner.errors import InvalidExpressionError, PlacementError
+from planner.plan import PhysicalPlan
+from planner.sql.script import parse_script
+from planner.sql.statements import SelectQuery
+from tests.unit.master.build import CLICKS, PAGES, START, TOPOLOGY, site_record
+
+FILTER = "SELECT user_id, page FROM clicks WHERE user_id > 5"
+SUM = "SELECT window(ts, '10 seconds') AS w, sum(user_id) AS total FROM clicks GROUP BY window(ts, '10 seconds')"
+
+
+class FakeSpark:
+    """Answers by the statement's text; a callback runs at each question."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[Column, ...] | RefusedStatementError] = {}
+        self.at_each: Callable[[], None] = lambda: None
+        self.asked: list[str] = []
+
+    async def analyze(self, views: Mapping[str, Sequence[Column]], statement: str) -> tuple[Column, ...]:
+        self.asked.append(statement)
+        self.at_each()
+        for part, answer in self.answers.items():
+            if part in statement:
+                if isinstance(answer, RefusedStatementError):
+                    raise answer
+                return answer
+        return (Column("user_id", "BIGINT"), Column("page", "STRING"))
+
+
+class World:
+    def __init__(self) -> None:
+        store, clock = SqliteStore.in_memory(), VirtualClock(START)
+        self.sites = SiteRegistry(store, TOPOLOGY, clock=clock, heartbeat_timeout=CLICKS.watermark_delay)
+        self.catalog = CatalogManager(store, TOPOLOGY, clock=clock, live_readers=lambda name: ())
+        self.spark = FakeSpark()
+        self.planner = QueryPlanner(PlanningParts(self.catalog, self.sites, MeasuredRates(), self.spark, TOPOLOGY))
+        for relation in (CLICKS, PAGES):
+            self.catalog.create(relation)
+        for site in ("us", "eu", "hub"):
+            self.sites.register(site_record(site))
+
+    async def plan(self, text: str) -> PhysicalPlan:
+        (statement,) = parse_script(text)
+        assert isinstance(statement, SelectQuery)
+        return await self.planner.plan(statement)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_the_users_text_is_checked_first_then_each_stage(world: World) -> None:
+    plan = await world.plan(FILTER)
+    assert world.spark.asked[0] == FILTER
+    assert world.spark.asked[1:] == [plan.stage(plan.result_stage).sql]
+    assert plan.columns == (Column("user_id", "BIGINT"), Column("page", "STRING"))
+    assert plan.stage(plan.result_stage).sites == ("eu", "us")
+
+
+async def test_a_catalog_that_changed_meanwhile_has_the_query_planned_anew(world: World) -> None:
+    def change_once() -> None:
+        world.spark.at_each = lambda: None
+        world.catalog.alter("clicks", {"seed": "7"})
+
+    world.spark.at_each = change_once
+    await world.plan(FILTER)
+    assert world.spark.asked.count(FILTER) == 2
+
+
+async def test_other_relations_may_change_meanwhile(world: World) -> None:
+    world.spark.at_each = lambda: void(world.catalog.alter("pages", {"seed": str(len(world.spark.asked))}))
+    await world.plan(FILTER)
+    assert world.spark.asked.count(FILTER) == 1
+
+
+async def test_a_catalog_that_never_rests_is_given_up(world: World) -> None:
+    world.spark.at_each = lambda: void(world.catalog.alter("clicks", {"seed": str(len(world.spark.asked))}))
+    with pytest.raises(CatalogChangedError):
+        await world.plan(FILTER)
+    assert world.spark.asked.count(FILTER) == 3
+
+
+def void(value: object) -> None:
+    """For callbacks whose answer is of no use."""
+
+
+async def test_a_refusal_of_the_text_has_its_place(world: World) -> None:
+    world.spark.answers[FILTER] = RefusedStatementError("no such function", line=1, column=17, fragment="page")
+    with pytest.raises(InvalidExpressionError) as caught:
+        await world.plan(FILTER)
+    assert caught.value.position is not None
+    assert (caught.value.position.line, caught.value.position.column) == (1, 17)
+
+
+async def test_a_refusal_of_a_stage_names_the_stage(world: World) -> None:
+    world.spark.answers["FROM input"] = RefusedStatementError("types differ", line=1, column=1, fragment="")
+    with pytest.raises(InvalidExpressionError, match="Spark refuses stage s1 of the plan: types differ") as caught:
+        await world.plan(FILTER)
+    assert caught.value.ids == {"stage": "s1"}
+
+
+PARTIALS = (Column("_window_start", "TIMESTAMP"), Column("_p0", "BIGINT"), Column("_bin", "BIGINT"))
+RESULT = (Column("w", "STRUCT<start:TIMESTAMP,end:TIMESTAMP>"), Column("total", "BIGINT"))
+
+
+async def test_combining_partials_must_keep_their_types(world: World) -> None:
+    world.spark.answers = {SUM: RESULT, "AS total": RESULT, "AS kept": PARTIALS, "AS _p0": PARTIALS}
+    plan = await world.plan(SUM)
+    assert plan.columns == RESULT
+    assert plan.stage("s1").columns == PARTIALS[:2]
+    world.spark.answers["AS _p0"] = (PARTIALS[0], replace(PARTIALS[1], type="DECIMAL(38,0)"))
+    with pytest.raises(InvalidExpressionError, match="partials of _p0 are BIGINT, but DECIMAL"):
+        await world.plan(SUM)
+
+
+async def test_a_site_that_is_needed_must_be_alive(world: World) -> None:
+    fresh = World()
+    fresh.sites = SiteRegistry(
+        SqliteStore.in_memory(), TOPOLOGY, clock=VirtualClock(START), heartbeat_timeout=CLICKS.watermark_delay
+    )
+    parts = PlanningParts(fresh.catalog, fresh.sites, MeasuredRates(), fresh.spark, TOPOLOGY)
+    fresh.planner = QueryPlanner(parts)
+    with pytest.raises(PlacementError):
+        await fresh.plan(FILTER)

@@ -1,0 +1,56 @@
+"""Catalogs, queries and topologies for the planner's tests."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from planner.catalog import Catalog, Column
+from planner.plan import DraftPlan
+from planner.planning import draft_query
+from planner.sql import CreateRelation, SelectQuery, parse_script
+from planner.topology import Link, Site, Topology
+
+DECLARATIONS = """
+CREATE STREAM clicks (
+  user_id BIGINT, page STRING, amount DECIMAL(10,2), ms INT, tags ARRAY<STRING>,
+  geo STRUCT<city:STRING,lat:DOUBLE>, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds'
+) WITH ('connector' = 'files') AT us AT eu AT ap;
+CREATE STREAM visits (ts TIMESTAMP, page STRING, WATERMARK FOR ts) AT us WITH ('connector' = 'files');
+CREATE TABLE pages (page STRING, topic STRING, weight INT) AT us WITH ('connector' = 'files');
+CREATE TABLE users (user_id BIGINT, name STRING) WITH ('connector' = 'files') AT us AT eu;
+"""
+
+
+def catalog_of(script: str = DECLARATIONS) -> Catalog:
+    created = [s.relation for s in parse_script(script) if isinstance(s, CreateRelation)]
+    return Catalog({relation.name.lower(): relation for relation in created})
+
+
+CATALOG = catalog_of()
+
+
+def select_of(sql: str) -> SelectQuery:
+    (statement,) = parse_script(sql)
+    assert isinstance(statement, SelectQuery)
+    return statement
+
+
+def draft_of(sql: str, catalog: Catalog = CATALOG) -> DraftPlan:
+    return draft_query(select_of(sql), catalog)
+
+
+def columns(text: str) -> tuple[Column, ...]:
+    """Columns from `name TYPE, name TYPE`."""
+    return tuple(Column(*part.split(maxsplit=1)) for part in text.split(", "))
+
+
+def topology_of(
+    *names: str, gateway: str | None = None, links: dict[tuple[str, str], tuple[float, int]] | None = None
+) -> Topology:
+    """All links 1 MB/s and 10 ms, but for those given as (bytes/s, ms)."""
+    figures = {(a, b): (1e6, 10) for a in names for b in names if a != b} | (links or {})
+    return Topology(
+        sites={name: Site(name) for name in names},
+        links={(a, b): Link(a, b, rate, timedelta(milliseconds=ms)) for (a, b), (rate, ms) in figures.items()},
+        gateway=gateway or names[0],
+    )

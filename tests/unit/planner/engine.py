@@ -1,0 +1,106 @@
+"""Runs the stages of a draft plan in DuckDB, as agents would: per site and epoch, with partials combined and merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+
+from planner.plan import BIN_COLUMN, DraftPlan, Stage, StageKind
+
+Rows = list[dict[str, Any]]
+Data = Mapping[str, Mapping[str, Sequence[Rows]]]
+"""Epochs of rows by relation and site."""
+
+DUCK_TYPES = {"INT": "INTEGER", "STRING": "VARCHAR"}
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    db = duckdb.connect()
+    db.execute("SET TimeZone = 'UTC'; SET threads = 1")
+    db.execute("CREATE MACRO try_divide(a, b) AS CASE WHEN b = 0 THEN NULL ELSE a / b END")
+    db.execute("CREATE MACRO w(ts, n) AS time_bucket(to_seconds(n), ts, TIMESTAMP '1970-01-01')")
+    return db
+
+
+def to_duckdb(sql: str) -> str:
+    """Spark SQL of a stage in DuckDB's words."""
+    return sqlglot.parse_one(sql, dialect="spark").transform(_in_duckdb).sql(dialect="duckdb")
+
+
+def _in_duckdb(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Dot) and isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "window":
+        column, length = node.this.expressions
+        amount, unit = length.name.split()
+        seconds = int(amount) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[unit.rstrip("s")]
+        return exp.Anonymous(this="w", expressions=[column, exp.Literal.number(seconds)])
+    if isinstance(node, exp.Alias) and node.alias == BIN_COLUMN:
+        return exp.alias_(exp.Literal.number(0), BIN_COLUMN)
+    return node
+
+
+def load(db: duckdb.DuckDBPyConnection, view: str, declared: Sequence[tuple[str, str]], rows: Rows) -> None:
+    fields = ", ".join(f'"{name}" {DUCK_TYPES.get(type_, type_)}' for name, type_ in declared)
+    db.execute(f"CREATE OR REPLACE TABLE {view} ({fields})")
+    if rows:
+        marks = ", ".join("?" for _ in declared)
+        db.executemany(f"INSERT INTO {view} VALUES ({marks})", [[row[name] for name, _ in declared] for row in rows])
+
+
+def run_draft(
+    db: duckdb.DuckDBPyConnection, draft: DraftPlan, data: Data, combined: Callable[[int], int] = lambda rows: 0
+) -> list[tuple[Any, ...]]:
+    """Result rows, sorted. `combined` says how many of the gathered partials are combined before the merge."""
+    outputs = {s.id: _table_outputs(db, s, draft, data) for s in draft.stages if s.kind is StageKind.TABLE}
+    (source,) = (s for s in draft.stages if s.kind is StageKind.SOURCE)
+    db.execute("DROP TABLE IF EXISTS gathered")
+    for site in source.sites:
+        for used in source.inputs:
+            sites = [site] if used.same_site else draft.stage(used.stage).sites
+            parts = " UNION ALL ".join(f"SELECT * FROM {outputs[used.stage][s]}" for s in sites)
+            db.execute(f"CREATE OR REPLACE VIEW {used.view} AS {parts}")
+        for rows in data[source.relation or ""].get(site, ()):
+            _load_input(db, source, draft, (site, rows))
+            gathered = db.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'gathered'").fetchall()
+            db.execute(f"{'INSERT INTO gathered' if gathered else 'CREATE TABLE gathered AS'} {to_duckdb(source.sql)}")
+    merge = next((s for s in draft.stages if s.kind is StageKind.MERGE), None)
+    if merge is None:
+        return fetch(db, "SELECT * FROM gathered")
+    _port(db, merge, combined)
+    return fetch(db, to_duckdb(merge.sql))
+
+
+def fetch(db: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
+    return sorted(db.execute(sql).fetchall(), key=repr)
+
+
+def _table_outputs(db: duckdb.DuckDBPyConnection, stage: Stage, draft: DraftPlan, data: Data) -> dict[str, str]:
+    names = {}
+    for site in stage.sites:
+        rows = [row for epoch in data[stage.relation or ""].get(site, ()) for row in epoch]
+        _load_input(db, stage, draft, (site, rows))
+        names[site] = f"{stage.id}_at_{site}"
+        db.execute(f"CREATE OR REPLACE TABLE {names[site]} AS {to_duckdb(stage.sql)}")
+    return names
+
+
+def _load_input(db: duckdb.DuckDBPyConnection, stage: Stage, draft: DraftPlan, born: tuple[str, Rows]) -> None:
+    declared = [(c.name, c.type) for c in draft.relations[stage.relation or ""] if c.name in stage.read_columns]
+    load(db, "input", [*declared, ("site", "STRING")], [{**row, "site": born[0]} for row in born[1]])
+
+
+def _port(db: duckdb.DuckDBPyConnection, merge: Stage, combined: Callable[[int], int]) -> None:
+    """`input` of the merge: some of the partials combined, the others as they came."""
+    assert merge.merge is not None
+    (count,) = db.execute("SELECT count(*) FROM gathered").fetchone() or (0,)
+    taken = combined(count)
+    columns = [row[0] for row in db.execute("DESCRIBE gathered").fetchall() if row[0] != BIN_COLUMN]
+    names = ", ".join(columns)
+    db.execute(f"CREATE OR REPLACE TABLE numbered AS SELECT {names}, row_number() OVER () AS nr FROM gathered")
+    db.execute(f"CREATE OR REPLACE TABLE input AS SELECT {names} FROM numbered WHERE nr <= {taken}")
+    db.execute(f"CREATE OR REPLACE TABLE held AS {to_duckdb(merge.merge.combine_sql)}")
+    db.execute(f"INSERT INTO held SELECT {names} FROM numbered WHERE nr > {taken}")
+    db.execute("CREATE OR REPLACE TABLE input AS SELECT * FROM held")

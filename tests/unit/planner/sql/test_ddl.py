@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from planner.catalog import Binding, Column, RelationKind
+from planner.errors import InvalidDefinitionError, PlannerError, Position
+from planner.sql import (
+    AlterBinding,
+    CancelQuery,
+    CreateRelation,
+    Describe,
+    DropRelation,
+    Show,
+    ShowTarget,
+    Statement,
+    parse_script,
+)
+
+START = Position(1, 1)
+
+
+def test_create_stream_with_everything() -> None:
+    (statement,) = parse_script(
+        """CREATE STREAM IF NOT EXISTS clicks (
+          user_id BIGINT, `odd name` map<string, array<int>>, ts TIMESTAMP, -- a comment
+          WATERMARK FOR ts AS ts - INTERVAL '5 seconds')
+        COMMENT 'all clicks' WITH ('connector' = 'files', 'format' = 'csv')
+        AT us WITH ('path' = '/data/us'), AT `eu-1` WITH ('path' = '/data/eu', 'format' = 'json')"""
+    )
+    assert isinstance(statement, CreateRelation)
+    relation = statement.relation
+    assert statement.if_not_exists
+    assert (relation.name, relation.kind, relation.comment) == ("clicks", RelationKind.STREAM, "all clicks")
+    assert (relation.event_time, relation.watermark_delay) == ("ts", timedelta(seconds=5))
+    assert relation.columns == (
+        Column("user_id", "BIGINT"),
+        Column("odd name", "MAP<STRING,ARRAY<INT>>"),
+        Column("ts", "TIMESTAMP"),
+    )
+    assert relation.bindings == (
+        Binding("us", {"connector": "files", "format": "csv", "path": "/data/us"}),
+        Binding("eu-1", {"connector": "files", "format": "json", "path": "/data/eu"}),
+    )
+
+
+def test_create_table_has_no_event_time_and_needs_no_comma_between_bindings() -> None:
+    (statement,) = parse_script("create table t (a int) with ('connector' = 'files') at us at eu;")
+    assert isinstance(statement, CreateRelation)
+    assert (statement.relation.kind, statement.relation.event_time) == (RelationKind.TABLE, None)
+    assert statement.relation.sites == ("us", "eu")
+
+
+@pytest.mark.parametrize(
+    ("watermark", "delay"),
+    [
+        ("WATERMARK FOR ts", timedelta(0)),
+        ("WATERMARK FOR TS AS ts", timedelta(0)),
+        ("WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS", timedelta(seconds=5)),
+        ("WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE", timedelta(minutes=1)),
+        ("WATERMARK FOR ts AS ts - INTERVAL '1 hour 30 minutes'", timedelta(minutes=90)),
+    ],
+)
+def test_watermarks(watermark: str, delay: timedelta) -> None:
+    (statement,) = parse_script(f"CREATE STREAM s (ts TIMESTAMP, {watermark}) AT us WITH ('connector' = 'files')")
+    assert isinstance(statement, CreateRelation)
+    assert (statement.relation.event_time, statement.relation.watermark_delay) == ("ts", delay)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DROP STREAM clicks", DropRelation("clicks", RelationKind.STREAM, False, START)),
+        ("drop table if exists `a b`", DropRelation("a b", RelationKind.TABLE, True, START)),
+        ("ALTER STREAM s SET ('a' = '1', 'b' = '2')", AlterBinding("s", None, {"a": "1", "b": "2"}, START)),
+        ("ALTER STREAM s AT us SET ('a' = '1')", AlterBinding("s", "us", {"a": "1"}, START)),
+        ("SHOW QUERIES", Show(ShowTarget.QUERIES, START)),
+        ("show sites", Show(ShowTarget.SITES, START)),
+        ("DESCRIBE clicks", Describe("clicks", None, START)),
+        ("DESC STREAM clicks", Describe("clicks", RelationKind.STREAM, START)),
+        ("DESCRIBE table", Describe("table", None, START)),
+        ("CANCEL QUERY q-0001-a1b2c3", CancelQuery("q-0001-a1b2c3", START)),
+        ("CANCEL QUERY 'my query'", CancelQuery("my query", START)),
+    ],
+)
+def test_small_statements(text: str, expected: Statement) -> None:
+    assert parse_script(text) == (expected,)
+
+
+AT = "AT us WITH ('connector' = 'files')"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "column", "found"),
+    [
+        (f"CREATE VIEW v AS SELECT 1 {AT}", "SYNTAX_ERROR", 1, 8, "VIEW"),
+        (f"CREATE TABLE t (a VARCHAR) {AT}", "INVALID_DEFINITION", 1, 19, "VARCHAR"),
+        (f"CREATE TABLE t (a INT,\n A INT) {AT}", "INVALID_DEFINITION", 2, 2, "A"),
+        (f"CREATE TABLE t (site STRING) {AT}", "INVALID_DEFINITION", 1, 17, "site"),
+        (f"CREATE TABLE t (_a INT) {AT}", "INVALID_DEFINITION", 1, 17, "_a"),
+        (f"CREATE TABLE t (a INT NOT NULL) {AT}", "SYNTAX_ERROR", 1, 23, "NOT"),
+        (f"CREATE TABLE t (a DECIMAL(39,2)) {AT}", "INVALID_DEFINITION", 1, 27, "39"),
+        (f"CREATE TABLE t (a MAP<INT>) {AT}", "SYNTAX_ERROR", 1, 26, ">"),
+        (f"CREATE TABLE t (a INT, ts TIMESTAMP, WATERMARK FOR ts) {AT}", "INVALID_DEFINITION", 1, 52, "ts"),
+        (f"CREATE STREAM s (a INT) {AT}", "INVALID_DEFINITION", 1, 17, "("),
+        (f"CREATE STREAM s (a INT, WATERMARK FOR a) {AT}", "INVALID_DEFINITION", 1, 39, "a"),
+        (f"CREATE STREAM s (a INT, WATERMARK FOR b) {AT}", "INVALID_DEFINITION", 1, 39, "b"),
+        (f"CREATE STREAM s (t TIMESTAMP, WATERMARK FOR t AS u) {AT}", "SYNTAX_ERROR", 1, 50, "u"),
+        (
+            f"CREATE STREAM s (t TIMESTAMP, WATERMARK FOR t AS t - INTERVAL '1 month') {AT}",
+            "INVALID_DEFINITION",
+            1,
+            63,
+            "'1 month'",
+        ),
+        ("CREATE TABLE t (a INT)", "SYNTAX_ERROR", 1, 23, "end of statement"),
+        ("CREATE TABLE t (a INT) AT us", "INVALID_DEFINITION", 1, 27, "us"),
+        (f"CREATE TABLE t (a INT) {AT}, {AT}", "INVALID_DEFINITION", 1, 63, "us"),
+        ("CREATE TABLE t (a INT) AT us WITH ('a' = '1', 'a' = '2')", "INVALID_DEFINITION", 1, 47, "'a'"),
+        ("CREATE TABLE t (a INT) AT us WITH (a = '1')", "SYNTAX_ERROR", 1, 36, "a"),
+        (f"CREATE TABLE t (a INT) {AT} junk", "SYNTAX_ERROR", 1, 59, "junk"),
+        ("DROP clicks", "SYNTAX_ERROR", 1, 6, "clicks"),
+        ("ALTER STREAM s ADD COLUMN x INT", "SYNTAX_ERROR", 1, 16, "ADD"),
+        ("SHOW DATABASES", "SYNTAX_ERROR", 1, 6, "DATABASES"),
+        ("CANCEL q-1", "SYNTAX_ERROR", 1, 8, "q"),
+        ("CANCEL QUERY a b", "SYNTAX_ERROR", 1, 16, "b"),
+    ],
+)
+def test_refused_declarations(text: str, code: str, line: int, column: int, found: str) -> None:
+    with pytest.raises(PlannerError) as caught:
+        parse_script(text)
+    error = caught.value
+    assert (error.code, error.position, error.found) == (code, Position(line, column), found)
+    assert error.hint
+
+
+def test_an_unknown_type_says_which_are_possible() -> None:
+    with pytest.raises(InvalidDefinitionError) as caught:
+        parse_script(f"CREATE TABLE t (a VARCHAR) {AT}")
+    assert "STRING" in caught.value.hint
+    assert "DECIMAL(p,s)" in caught.value.hint

@@ -1,0 +1,85 @@
+"""What is refused without a catalog: code, place and what was found; always with a hint."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.errors import Position, UnsupportedSqlError
+from planner.sql import parse_script
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "found"),
+    [
+        ("SELECT a FROM s\nORDER BY a", 2, 1, "ORDER BY"),
+        ("SELECT a FROM s LIMIT 5", 1, 17, "LIMIT"),
+        ("SELECT a FROM s FETCH FIRST 3 ROWS ONLY", 1, 17, "FETCH"),
+        ("SELECT a FROM s OFFSET 5", 1, 17, "OFFSET"),
+        ("SELECT a FROM s SORT BY a", 1, 17, "SORT BY"),
+        ("SELECT a FROM s CLUSTER BY a", 1, 17, "CLUSTER BY"),
+        ("SELECT a FROM s DISTRIBUTE BY a", 1, 17, "DISTRIBUTE BY"),
+        ("SELECT DISTINCT a FROM s", 1, 8, "DISTINCT"),
+        ("SELECT /*+ BROADCAST(t) */ a FROM s", 1, 8, "/*+ BROADCAST(t) */"),
+        ("SELECT a FROM s LATERAL VIEW explode(x) y AS z", 1, 17, "LATERAL"),
+        ("SELECT a FROM s WINDOW w AS (PARTITION BY a)", 1, 17, "WINDOW"),
+        ("SELECT a FROM s TABLESAMPLE (5 ROWS)", 1, 15, "s TABLESAMPLE (5"),
+        ("WITH x AS (SELECT 1) SELECT a FROM x", 1, 1, "WITH"),
+        ("SELECT a FROM s UNION ALL SELECT b FROM s", 1, 17, "UNION"),
+        ("SELECT a FROM s EXCEPT SELECT b FROM s", 1, 17, "EXCEPT"),
+        ("(SELECT a FROM s)", 1, 1, "("),
+        ("SELECT a FROM (SELECT 1)", 1, 16, "SELECT"),
+        ("SELECT a FROM s\nWHERE b IN (SELECT c FROM t)", 2, 13, "SELECT"),
+        ("SELECT a FROM s WHERE EXISTS (SELECT c FROM t)", 1, 31, "SELECT"),
+        ("SELECT (SELECT 1) FROM s", 1, 9, "SELECT"),
+        ("SELECT 1", 1, 9, "end of statement"),
+        ("SELECT a FROM db.s", 1, 15, "db.s"),
+        ("SELECT a FROM s AS q(x)", 1, 15, "s AS q(x"),
+        ("SELECT a FROM s, t", 1, 16, ","),
+        ("SELECT a FROM s RIGHT JOIN t ON x = y", 1, 17, "RIGHT JOIN"),
+        ("SELECT a FROM s FULL OUTER JOIN t ON x = y", 1, 17, "FULL OUTER JOIN"),
+        ("SELECT a FROM s\n  CROSS JOIN t", 2, 3, "CROSS JOIN"),
+        ("SELECT a FROM s LEFT SEMI JOIN t ON x = y", 1, 17, "LEFT SEMI JOIN"),
+        ("SELECT a FROM s NATURAL JOIN t", 1, 17, "NATURAL JOIN"),
+        ("SELECT a FROM s GROUP BY a WITH ROLLUP", 1, 33, "ROLLUP"),
+        ("SELECT a FROM s GROUP BY CUBE(a, b)", 1, 26, "CUBE"),
+        ("SELECT a FROM s GROUP BY ALL", 1, 26, "ALL"),
+        ("SELECT count(DISTINCT a) FROM s", 1, 14, "DISTINCT a"),
+        ("SELECT a,\n stddev(b) FROM s", 2, 2, "stddev"),
+        ("SELECT collect_list(a) FROM s", 1, 8, "collect_list"),
+        ("SELECT rand() FROM s", 1, 8, "rand"),
+        ("SELECT a FROM s WHERE ts > now()", 1, 28, "now"),
+        ("SELECT unix_timestamp() FROM s", 1, 8, "unix_timestamp"),
+        ("SELECT uuid() FROM s", 1, 8, "uuid"),
+        ("SELECT row_number() OVER (ORDER BY a) FROM s", 1, 8, "row_number() OVER (ORDER BY a"),
+        ("SELECT session_window(ts, '1 s') FROM s", 1, 8, "session_window"),
+        ("SELECT ${x} FROM s", 1, 8, "$"),
+        ("SELECT a:b FROM s", 1, 9, ":"),
+    ],
+)
+def test_refused_queries(text: str, line: int, column: int, found: str) -> None:
+    with pytest.raises(UnsupportedSqlError) as caught:
+        parse_script(text)
+    assert (caught.value.position, caught.value.found) == (Position(line, column), found)
+    assert caught.value.hint
+
+
+def test_order_by_and_limit_show_the_top_k_form() -> None:
+    for text in ("SELECT a FROM s ORDER BY a", "SELECT a FROM s LIMIT 3"):
+        with pytest.raises(UnsupportedSqlError) as caught:
+            parse_script(text)
+        assert "QUALIFY row_number() OVER (PARTITION BY window ORDER BY n DESC) <= k" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a FROM s WHERE b LIKE ANY ('x', 'y')",
+        "SELECT unix_timestamp(ts) FROM s",
+        "SELECT a IS DISTINCT FROM b FROM s",
+        "SELECT s.limit, `order` FROM s",
+        "SELECT a FROM s LEFT OUTER JOIN t ON s.a = t.a",
+        "SELECT a FROM s INNER JOIN t USING (a)",
+    ],
+)
+def test_what_only_looks_alike_is_possible(text: str) -> None:
+    assert len(parse_script(text)) == 1

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from planner.estimate import estimate_flows, rows_per_s, type_bytes
+from planner.plan import RelationStats, Statistics
+from planner.planning import with_columns
+from tests.unit.planner.build import catalog_of, columns, draft_of
+
+NOTHING = Statistics()
+RATED = catalog_of(
+    """CREATE STREAM s (k INT, v DOUBLE, ts TIMESTAMP, WATERMARK FOR ts) WITH ('connector' = 'files')
+    AT us WITH ('rows_per_second' = '500'), AT eu WITH ('rows_per_second' = 'many')"""
+)
+
+
+def test_rates_are_measured_declared_or_assumed() -> None:
+    shape = draft_of("SELECT k FROM s", RATED).shape
+    measured = Statistics({("s", "us"): RelationStats(70.0, measured=True)})
+    assert rows_per_s(shape, "us", measured) == 70.0
+    assert rows_per_s(shape, "us", NOTHING) == 500.0
+    assert rows_per_s(shape, "eu", NOTHING) == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("where", "share"),
+    [("", 1.0), ("WHERE v > 1", 1 / 3), ("WHERE k = 1", 0.1), ("WHERE k = 1 AND v > 1 AND site = 'us'", 1 / 30)],
+)
+def test_filters_take_their_share(where: str, share: float) -> None:
+    draft = with_columns(
+        draft_of(f"SELECT k, v FROM s {where}", RATED), {"s1": columns("k INT, v DOUBLE")}, columns("k INT, v DOUBLE")
+    )
+    estimate = estimate_flows(draft, NOTHING)
+    assert estimate.results is None
+    assert estimate.sources["us"].rows_per_s == pytest.approx(500 * share)
+    assert estimate.sources["us"].bytes_per_s == pytest.approx(500 * share * 12)
+
+
+@pytest.mark.parametrize(
+    ("keys", "groups"), [("", 1.0), (", k", 100.0), (", k, v", 500.0)], ids=["none", "one", "two, capped by the rows"]
+)
+def test_partials_are_the_groups_of_an_epoch(keys: str, groups: float) -> None:
+    draft = draft_of(f"SELECT count(*) AS n FROM s GROUP BY window(ts, '10 seconds'){keys}", RATED)
+    assert estimate_flows(draft, NOTHING).sources["us"].rows_per_s == groups
+
+
+@pytest.mark.parametrize(
+    ("rest", "rows"),
+    [
+        ("", 100.0),
+        ("HAVING count(*) > 5", 100 / 3),
+        ("QUALIFY rank() OVER (PARTITION BY window ORDER BY count(*)) <= 5", 5.0),
+        ("QUALIFY rank() OVER (PARTITION BY window, k ORDER BY count(*)) <= 5", 100.0),
+    ],
+)
+def test_results_are_the_rows_of_a_window(rest: str, rows: float) -> None:
+    draft = draft_of(f"SELECT k, count(*) AS n FROM s GROUP BY window(ts, '20 seconds'), k {rest}", RATED)
+    results = estimate_flows(draft, NOTHING).results
+    assert results is not None
+    assert results.rows_per_s == pytest.approx(rows / 20)
+    assert results.bytes_per_s == pytest.approx(rows / 20 * 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        *(
+            ("BOOLEAN", 1),
+            ("SMALLINT", 2),
+            ("INT", 4),
+            ("DATE", 4),
+            ("BIGINT", 8),
+            ("TIMESTAMP", 8),
+            ("DECIMAL(10,2)", 16),
+        ),
+        *(("STRING", 20), ("ARRAY<INT>", 40), ("STRUCT<start: TIMESTAMP, end: TIMESTAMP>", 16), ("", 8)),
+    ],
+)
+def test_bytes_of_types(name: str, size: int) -> None:
+    assert type_bytes(name) == size

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+
+from planner.explain import explain_json, explain_text
+from planner.placement import place
+from planner.plan import PhysicalPlan, Statistics
+from tests.unit.planner.build import draft_of, topology_of
+
+SITES = ("hub", "us", "eu", "ap")
+
+
+def plan_of(sql: str) -> PhysicalPlan:
+    return place(draft_of(sql), topology_of(*SITES), Statistics(), alive=frozenset(SITES))
+
+
+TOP = plan_of(
+    "SELECT p.topic, count(*) AS n FROM clicks c JOIN pages p USING (page) WHERE ms > 5 AND c.site <> 'ap' "
+    "GROUP BY window(ts, '10 seconds'), p.topic HAVING n > 1 "
+    "QUALIFY row_number() OVER (PARTITION BY window ORDER BY n DESC) <= 3"
+)
+
+
+def test_text_shows_operators_stages_traffic_and_sites() -> None:
+    lines = explain_text(TOP).splitlines()
+    assert lines[:9] == [
+        "Logical plan",
+        "  Output[topic, n]",
+        "    TopK[3 per window by row_number over count(*) DESC]",
+        "      Having[count(*) > 1]",
+        "        MergeAggregate[window, p.topic]",
+        "          PartialAggregate[window of 10 seconds, p.topic]",
+        "            Filter[c.ms > 5]",
+        "              Join[INNER pages ON page]",
+        "                Source[clicks at eu, us; not ap]",
+    ]
+    assert "  s1: source of clicks at eu, us" in lines
+    assert "    reads t1 as t1" in lines
+    assert "  m1: merge at eu, results at hub" in lines
+    assert "    emits each window of 10 seconds once, when it closes" in lines
+    assert "  us -> eu: 100 rows/s, 2.4 kB/s, 0.24 % of 1 MB/s" in lines
+    assert "  * eu: 2.4 kB/s over the WAN, cost 2.4e-07: fewest bytes over the WAN" in lines
+
+
+def test_json_says_the_same() -> None:
+    data = json.loads(json.dumps(explain_json(TOP)))
+    assert data["gateway"] == "hub"
+    assert [(s["id"], s["kind"], s["sites"]) for s in data["stages"]] == [
+        ("t1", "table", ["us"]),
+        ("s1", "source", ["eu", "us"]),
+        ("m1", "merge", ["eu"]),
+    ]
+    assert data["logical"] == list(TOP.logical)
+    assert data["stages"][2]["merge"]["window_s"] == 10
+    assert [(x["from"], x["to"]) for x in data["links"]] == [("us", "eu"), ("eu", "hub")]
+    assert [c["site"] for c in data["candidates"] if c["chosen"]] == ["eu"]
+    assert [s["result"] for s in data["stages"]] == [False, False, True]
+
+
+def test_a_query_of_one_stage_sends_its_rows_to_the_gateway() -> None:
+    text = explain_text(plan_of("SELECT page FROM clicks WHERE site = 'us'"))
+    assert "  s1: source of clicks at us, results at hub" in text
+    assert "  us -> hub: 1 k rows/s, 8 kB/s, 0.8 % of 1 MB/s" in text
+    assert "Sites for the merge" not in text

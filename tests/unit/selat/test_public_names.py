@@ -1,0 +1,37 @@
+"""What users import is pinned: a name that goes away breaks programs."""
+
+from __future__ import annotations
+
+import selat
+
+NAMES = """
+Binding Client Column ConnectionLost Cursor Done Explanation InvalidArgument Link LinkUse NotFound Outcome Query
+QueryFailed QueryInfo QueryState Relation RelationKind ResultBatch Results Rows SelatError ServerFault Site SiteState
+StatementError TaskState TaskStatus TimedOut Unavailable Watch connect
+"""
+
+
+def test_the_public_names() -> None:
+    assert selat.__all__ == NAMES.split()
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(hasattr(selat, name) for name in selat.__all__)
+
+
+def test_every_public_class_and_function_is_documented() -> None:
+    undocumented = [n for n in selat.__all__ if n not in ("Cursor", "Outcome") and not getattr(selat, n).__doc__]
+    assert undocumented == []
+
+
+def test_the_public_methods() -> None:
+    assert {n for n in vars(selat.Client) if not n.startswith("_")} == {
+        "address", "alter", "close", "create_relation", "drop", "queries", "query", "script", "site", "sites", "sql",
+        "stream", "streams", "table", "tables",
+    }  # fmt: skip
+    assert {n for n in vars(selat.Query) if not n.startswith("_")} == {
+        "cancel", "explain", "id", "info", "last", "results", "state", "wait", "watch",
+    }  # fmt: skip
+    assert {n for n in vars(selat.Results) if not n.startswith("_")} == {
+        "arrow", "close", "cursor", "info", "pandas", "rows",
+    }  # fmt: skip

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from site_agent.channels.files import Files
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import BinRange, EndMark
+from site_agent.channels.store import ChannelStore
+from site_agent.errors import ChannelError, ChannelRequestError, CorruptEpochError, UnknownChannelError
+
+pytestmark = pytest.mark.timeout(20)
+
+TABLE = pa.table({"k": ["b", "a", "c"], "n": [1, 2, 3], "_bin": pa.array([1, 0, 1], pa.int32())})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ChannelStore:
+    return ChannelStore(tmp_path)
+
+
+@pytest.fixture
+def log(store: ChannelStore) -> ChannelLog:
+    return store.open("q.s.ewr")
+
+
+def test_an_epoch_is_read_as_it_was_published(log: ChannelLog) -> None:
+    manifest = log.publish(0, TABLE, watermark_us=5, idle=True, commit={"offset": 3})
+    assert (manifest.rows, manifest.watermark_us, manifest.idle, manifest.commit) == (3, 5, True, {"offset": 3})
+    assert manifest.bins == (BinRange(0, 0, 1), BinRange(1, 1, 2))
+    assert log.manifest(0) == log.last_manifest == manifest
+    rows = log.read(0)
+    assert rows is not None
+    assert rows.to_pydict() == {"k": ["a", "b", "c"], "n": [2, 1, 3]}
+    part = log.read(0, columns=["n"], bins=[1])
+    assert part is not None
+    assert part.to_pydict() == {"n": [1, 3]}
+    assert log.read(0, bins=[7]) is None
+    with pytest.raises(ChannelRequestError):
+        log.read(0, columns=["x"])
+
+
+@pytest.mark.parametrize("table", [None, TABLE.slice(0, 0)])
+def test_an_epoch_without_rows_is_only_a_manifest(log: ChannelLog, table: pa.Table | None) -> None:
+    manifest = log.publish(0, table, watermark_us=9)
+    assert (manifest.rows, manifest.size_bytes, manifest.crc32, manifest.raw_bytes) == (0, 0, 0, 0)
+    assert log.read(0) is None
+
+
+def test_a_published_epoch_stays_what_it_is(log: ChannelLog) -> None:
+    first = log.publish(0, TABLE, watermark_us=1)
+    assert log.publish(0, None, watermark_us=2) == first
+    log.finish()
+    assert log.publish(0, None, watermark_us=2) == first
+
+
+def test_epochs_are_published_in_order(log: ChannelLog) -> None:
+    with pytest.raises(ChannelError, match="out of order") as caught:
+        log.publish(1, TABLE, watermark_us=None)
+    assert caught.value.hint == "publish epoch 0 first"
+
+
+def test_nothing_follows_the_end_and_the_first_end_counts(store: ChannelStore, log: ChannelLog) -> None:
+    log.publish(0, TABLE, watermark_us=None)
+    log.finish(successor_channel="q.s.jfk", successor_site="jfk")
+    log.finish()
+    assert log.end == EndMark(0, "q.s.jfk", "jfk")
+    with pytest.raises(ChannelError, match="has ended"):
+        log.publish(1, None, watermark_us=None)
+    assert ChannelStore(store.root).open("q.s.ewr").end == log.end
+    empty = store.open("empty")
+    empty.finish()
+    assert empty.end == EndMark(None)
+
+
+def test_the_last_manifest_outlives_its_rows(store: ChannelStore, log: ChannelLog) -> None:
+    log.set_consumers(["jfk"])
+    for epoch in range(3):
+        log.publish(epoch, TABLE, watermark_us=epoch, commit={"offset": epoch})
+    log.acknowledge("jfk", 2)
+    for seen in (log, ChannelStore(store.root).open("q.s.ewr")):
+        assert (seen.first_epoch, seen.next_epoch, seen.retained_bytes) == (3, 3, 0)
+        assert seen.last_manifest is not None
+        assert seen.last_manifest.commit == {"offset": 2}
+
+
+def test_what_is_not_published_cannot_be_acknowledged(log: ChannelLog) -> None:
+    log.set_consumers(["jfk"])
+    with pytest.raises(ChannelError, match="not published yet"):
+        log.acknowledge("jfk", 0)
+
+
+def test_a_log_that_holds_epochs_begins_where_it_begins(log: ChannelLog) -> None:
+    log.begin_at(4)
+    log.begin_at(4)
+    log.publish(4, TABLE, watermark_us=None)
+    with pytest.raises(ChannelError, match="cannot begin at epoch 9"):
+        log.begin_at(9)
+
+
+def test_reading_one_epoch_touches_no_other(log: ChannelLog) -> None:
+    for epoch in range(3):
+        log.publish(epoch, TABLE, watermark_us=None)
+    for epoch in (0, 2):
+        (log.directory / f"{epoch:012d}.epoch").write_bytes(b"rubbish")
+    assert log.read(1) is not None
+    with pytest.raises(CorruptEpochError):
+        log.read(0)
+
+
+def test_opening_reads_no_epoch(store: ChannelStore, log: ChannelLog) -> None:
+    for epoch in range(3):
+        log.publish(epoch, TABLE, watermark_us=None)
+        (log.directory / f"{epoch:012d}.epoch").write_bytes(b"rubbish")
+    again = ChannelStore(store.root).open("q.s.ewr")
+    assert (again.first_epoch, again.next_epoch) == (0, 3)
+    with pytest.raises(CorruptEpochError):
+        _ = again.last_manifest
+
+
+def test_what_lies_below_a_gap_was_given_up(store: ChannelStore, log: ChannelLog) -> None:
+    for epoch in range(5):
+        log.publish(epoch, TABLE, watermark_us=None)
+    (log.directory / "000000000002.epoch").unlink()
+    again = ChannelStore(store.root).open("q.s.ewr")
+    assert (again.first_epoch, again.next_epoch) == (3, 5)
+    assert sorted(path.name for path in log.directory.glob("*.epoch")) == ["000000000003.epoch", "000000000004.epoch"]
+
+
+def test_damaged_consumers_keep_everything(store: ChannelStore, log: ChannelLog) -> None:
+    log.set_consumers(["jfk"])
+    for epoch in range(3):
+        log.publish(epoch, TABLE, watermark_us=None)
+    log.acknowledge("jfk", 0)
+    (log.directory / "consumers.json").write_text('{"cursors": 5}')
+    again = ChannelStore(store.root).open("q.s.ewr")
+    assert (again.first_epoch, again.consumers) == (1, ())
+
+
+class FullDisk(Files):
+    def replace(self, source: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_reported_and_can_be_retried(tmp_path: Path) -> None:
+    files = Files()
+    log = ChannelStore(tmp_path, files).open("c")
+    full = FullDisk()
+    files.replace = full.replace  # type: ignore[method-assign]
+    with pytest.raises(ChannelError, match=r"cannot write epoch 0 of channel c.*No space left"):
+        log.publish(0, TABLE, watermark_us=None)
+    assert log.next_epoch == 0
+    del files.replace
+    assert log.publish(0, TABLE, watermark_us=None).rows == 3
+
+
+async def test_waiting_ends_with_the_epoch_or_the_end(log: ChannelLog) -> None:
+    first, second = asyncio.create_task(log.wait(0)), asyncio.create_task(log.wait(1))
+    thread = threading.Thread(target=log.publish, args=(0, TABLE), kwargs={"watermark_us": None})
+    thread.start()
+    await first
+    await log.wait(0)
+    assert not second.done()
+    log.finish()
+    await second
+    thread.join()
+
+
+async def test_a_removed_channel_is_not_waited_for(store: ChannelStore, log: ChannelLog) -> None:
+    waiting = asyncio.create_task(log.wait(0))
+    await asyncio.sleep(0)
+    store.remove("q.s.ewr")
+    with pytest.raises(UnknownChannelError):
+        await waiting
+    for use in (lambda: log.publish(0, None, watermark_us=None), lambda: log.set_consumers(["x"]), log.finish):
+        with pytest.raises(UnknownChannelError):
+            use()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from site_agent.connectors.files_follow import FollowSource
+from site_agent.connectors.files_replay import ReplaySource
+from site_agent.connectors.registry import find_connector, make_connectors
+from site_agent.engine import FilesScan
+from site_agent.errors import ConnectorError
+from tests.unit.site_agent.connectors.contexts import source_context
+from tests.unit.site_agent.connectors.preparers import LinesPreparer
+
+CONNECTORS = make_connectors(LinesPreparer())
+
+
+def test_connectors_have_their_names() -> None:
+    assert {name: c.name for name, c in CONNECTORS.items()} == {"files": "files", "generator": "generator"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({}, "option 'connector' is missing", "connectors are files, generator"),
+        (
+            {"connector": "file"},
+            "there is no connector 'file'",
+            "did you mean 'files'? connectors are files, generator",
+        ),
+        ({"connector": "kafka"}, "there is no connector 'kafka'", "connectors are files, generator"),
+    ],
+)
+def test_an_unknown_connector_lists_the_known(options: dict[str, str], message: str, hint: str) -> None:
+    with pytest.raises(ConnectorError) as caught:
+        find_connector(CONNECTORS, options)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_the_mode_decides_how_files_are_read(tmp_path: Path) -> None:
+    options = {"connector": "files", "path": str(tmp_path), "format": "csv"}
+    files = find_connector(CONNECTORS, options)
+    assert isinstance(files.open_source(source_context(tmp_path, options)), FollowSource)
+    assert isinstance(files.open_source(source_context(tmp_path, {**options, "mode": "replay"})), ReplaySource)
+
+
+def test_a_files_table_is_all_files_now(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    options = {"connector": "files", "path": str(data), "format": "json"}
+    table = find_connector(CONNECTORS, options).open_table(source_context(tmp_path / "own", options))
+    with pytest.raises(ConnectorError, match=r"table clicks: .* has no file"):
+        table.scan()
+    for name in ("b", "a"):
+        (data / name).write_text("{}")
+    scan = table.scan()
+    assert isinstance(scan, FilesScan)
+    assert (scan.paths, scan.read_columns) == ((str(data / "a"), str(data / "b")), ("ts", "v"))

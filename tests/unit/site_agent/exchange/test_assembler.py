@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from selat.v1 import exchange_pb2 as pb
+from site_agent.channels.codec import decode, encode
+from site_agent.channels.manifest import EndMark, EpochManifest
+from site_agent.errors import CorruptEpochError
+from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
+from site_agent.exchange.convert import manifest_to_proto
+
+ENCODED = encode(pa.table({"n": range(50)}))
+SCHEMA = pb.PullResponse(schema=ENCODED.schema)
+
+
+def manifest(epoch: int, *, rows: int = ENCODED.rows, crc32: int = ENCODED.crc32) -> EpochManifest:
+    size_bytes, raw_bytes = (len(ENCODED.payload), ENCODED.raw_bytes) if rows else (0, 0)
+    return EpochManifest(epoch, rows, size_bytes, crc32 if rows else 0, 5, False, (), raw_bytes=raw_bytes)
+
+
+def part(epoch: int, payload: bytes, described: EpochManifest | None = None) -> pb.PullResponse:
+    message = pb.EpochPart(epoch=epoch, payload=payload)
+    if described is not None:
+        message.manifest.CopyFrom(manifest_to_proto(described))
+    return pb.PullResponse(part=message)
+
+
+def end(last_epoch: int | None) -> pb.PullResponse:
+    return pb.PullResponse(end=pb.EndOfChannel(last_epoch=last_epoch))
+
+
+def test_pieces_become_epochs() -> None:
+    assembler = EpochAssembler("c", 3)
+    assert assembler.feed(SCHEMA) is None
+    assert assembler.feed(part(3, ENCODED.payload[:20])) is None
+    received = assembler.feed(part(3, ENCODED.payload[20:], manifest(3)))
+    assert isinstance(received, ReceivedEpoch)
+    assert received.manifest == manifest(3)
+    assert received.encoded is not None
+    assert decode(received.encoded).to_pydict() == {"n": list(range(50))}
+    assert assembler.feed(part(4, b"", manifest(4, rows=0))) == ReceivedEpoch(manifest(4, rows=0), None)
+    assert assembler.next_epoch == 5
+    assert assembler.feed(end(4)) == EndMark(4)
+
+
+def test_an_empty_channel_may_end() -> None:
+    assert EpochAssembler("c", 0).feed(end(None)) == EndMark(None)
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        ([part(3, ENCODED.payload, manifest(3))], "before their schema"),
+        ([SCHEMA, part(4, ENCODED.payload, manifest(4))], "epoch 4 came"),
+        ([SCHEMA, part(3, ENCODED.payload, manifest(4))], "bytes came instead"),
+        ([SCHEMA, part(3, ENCODED.payload[:-1], manifest(3))], "bytes came instead"),
+        ([SCHEMA, part(3, ENCODED.payload, manifest(3, crc32=1))], "checksum"),
+        ([SCHEMA, part(3, ENCODED.payload, manifest(3, rows=0))], "bytes came instead"),
+        ([SCHEMA, part(3, ENCODED.payload[:5]), end(2)], "ends after 2"),
+        ([end(7)], "ends after 7, but 2"),
+        ([pb.PullResponse()], "an empty message"),
+    ],
+)
+def test_what_does_not_fit_is_refused(messages: list[pb.PullResponse], reason: str) -> None:
+    assembler = EpochAssembler("c", 3)
+    for message in messages[:-1]:
+        assert assembler.feed(message) is None
+    with pytest.raises(CorruptEpochError, match=reason):
+        assembler.feed(messages[-1])
+    assert assembler.next_epoch == 3

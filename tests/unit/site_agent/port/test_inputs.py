@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.store import ChannelStore
+from site_agent.errors import TrimmedEpochError
+from site_agent.port.inputs import InputState, PortInput, pick_epochs
+from site_agent.port.watermark import InputWatermark
+
+TABLE = pa.table({"n": range(100)})
+
+
+def state(log: ChannelLog, *, cursor: int = 0, resumed: bool = False) -> InputState:
+    return InputState(PortInput(log.id, "ewr"), log, cursor, resumed)
+
+
+def filled(store: ChannelStore, name: str, *watermarks_us: int | None) -> InputState:
+    log = store.open(name)
+    for epoch, watermark_us in enumerate(watermarks_us):
+        log.publish(epoch, TABLE, watermark_us=watermark_us)
+    return state(log)
+
+
+def picked(states: list[InputState], *, max_bytes: int) -> list[tuple[str, int]]:
+    return [(pick.state.log.id, pick.epoch) for pick in pick_epochs(states, max_bytes=max_bytes)]
+
+
+def test_the_channel_that_is_farthest_behind_goes_first(tmp_path: Path) -> None:
+    store = ChannelStore(tmp_path)
+    states = [filled(store, "a", 10, 50, 60), filled(store, "b", 20, 30, 70)]
+    assert picked(states, max_bytes=1 << 20) == [
+        ("a", 0),
+        ("b", 0),
+        ("a", 1),
+        ("b", 1),
+        ("b", 2),
+        ("a", 2),
+    ]
+
+
+def test_the_limit_is_kept_but_one_epoch_always_fits(tmp_path: Path) -> None:
+    source = filled(ChannelStore(tmp_path), "a", 1, 2, 3)
+    size_bytes = source.log.manifest(0).raw_bytes
+    assert picked([source], max_bytes=1) == [("a", 0)]
+    assert picked([source], max_bytes=2 * size_bytes) == [("a", 0), ("a", 1)]
+    assert picked([source], max_bytes=2 * size_bytes - 1) == [("a", 0)]
+    assert source.cursor == 0
+
+
+def test_no_channel_starves(tmp_path: Path) -> None:
+    store = ChannelStore(tmp_path)
+    states = [filled(store, "silent", *[None] * 5), filled(store, "dated", *range(5))]
+    first = []
+    for turn in range(1, 5):
+        (pick,) = pick_epochs(states, max_bytes=1)
+        pick.state.cursor, pick.state.last_turn = pick.epoch + 1, turn
+        first.append(pick.state.log.id)
+    assert first == ["silent", "dated", "silent", "dated"]
+
+
+def test_a_new_channel_skips_what_was_never_kept_for_it(tmp_path: Path) -> None:
+    log = ChannelStore(tmp_path).open("a")
+    log.begin_at(4)
+    fresh = state(log)
+    fresh.settle()
+    assert (fresh.cursor, fresh.news) == (4, False)
+    with pytest.raises(TrimmedEpochError) as caught:
+        state(log, cursor=2, resumed=True).settle()
+    assert caught.value.ids == {"channel": "a", "epoch": "2"}
+
+
+def test_an_idle_channel_with_something_to_take_is_not_idle(tmp_path: Path) -> None:
+    source = filled(ChannelStore(tmp_path), "a", 5)
+    source.says = InputWatermark(5, idle=True)
+    assert source.heard() == InputWatermark(5)
+    source.cursor = 1
+    assert source.heard() == InputWatermark(5, idle=True)

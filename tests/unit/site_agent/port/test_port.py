@@ -1,0 +1,233 @@
+"""A port over channels of its own site; tests/integration/test_exchange.py has remote ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc.aio
+import pyarrow as pa
+import pytest
+
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import END_OF_TIME_US
+from site_agent.channels.store import ChannelStore
+from site_agent.errors import UnknownChannelError
+from site_agent.port import Port, PortBatch, PortInput
+from site_agent.router import Router
+
+pytestmark = pytest.mark.timeout(20)
+
+A, B, C = (PortInput(name, "jfk") for name in "abc")
+
+
+def no_network(address: str) -> grpc.aio.Channel:
+    raise AssertionError(f"nothing connects to {address} here")
+
+
+@dataclass
+class World:
+    store: ChannelStore
+    router: Router
+    port: Port
+
+    def log(self, name: str) -> ChannelLog:
+        return self.store.open(name)
+
+    def publish(self, name: str, *numbers: int, watermark_us: int | None, idle: bool = False) -> None:
+        log = self.log(name)
+        log.publish(log.next_epoch, pa.table({"n": list(numbers)}), watermark_us=watermark_us, idle=idle)
+
+    async def next(self, *, max_bytes: int = 1 << 20) -> PortBatch:
+        async with asyncio.timeout(5):
+            return await self.port.next(max_bytes=max_bytes)
+
+    async def nothing_new(self) -> bool:
+        task = asyncio.create_task(self.port.next(max_bytes=1 << 20))
+        done, _ = await asyncio.wait({task}, timeout=0.05)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        return not done
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    store = ChannelStore(tmp_path)
+    router = Router("jfk", store, no_network)
+    yield World(store, router, Port(router, reader="r", query_id="q"))
+    await router.close()
+
+
+def numbers(batch: PortBatch) -> list[int]:
+    return sorted(n for table in batch.tables for n in table.column("n").to_pylist())
+
+
+async def test_epochs_are_taken_once_with_their_cursors(world: World) -> None:
+    await world.port.set_inputs([A, B])
+    world.publish("a", 1, 2, watermark_us=10)
+    world.publish("b", 3, watermark_us=20)
+    assert world.port.lag_rows == 3
+    batch = await world.next()
+    assert (numbers(batch), batch.rows, batch.cursors) == ([1, 2, 3], 3, {"a": 1, "b": 1})
+    assert (batch.watermark_us, batch.ended, world.port.lag_rows) == (10, False, 0)
+    assert await world.nothing_new()
+
+
+async def test_a_watermark_never_runs_ahead_of_rows_that_are_not_taken(world: World) -> None:
+    await world.port.set_inputs([A])
+    for watermark_us in (10, 20, 30):
+        world.publish("a", watermark_us, watermark_us=watermark_us)
+    seen = [await world.next(max_bytes=1) for _ in range(3)]
+    assert [(numbers(batch), batch.watermark_us) for batch in seen] == [([10], 10), ([20], 20), ([30], 30)]
+
+
+async def test_an_epoch_without_rows_moves_cursor_watermark_and_idleness(world: World) -> None:
+    await world.port.set_inputs([A, B])
+    world.publish("a", 1, watermark_us=100)
+    world.publish("b", 2, watermark_us=40)
+    assert (await world.next()).watermark_us == 40
+    world.log("b").publish(1, None, watermark_us=40, idle=True)
+    batch = await world.next()
+    assert (batch.tables, batch.watermark_us, batch.cursors) == ((), 100, {"a": 1, "b": 2})
+    world.publish("b", 3, watermark_us=50)
+    assert (await world.next()).watermark_us == 100
+
+
+async def test_a_channel_that_joins_holds_the_watermark_until_it_says_one(world: World) -> None:
+    world.publish("a", 1, watermark_us=10)
+    await world.port.set_inputs([A])
+    assert (await world.next()).watermark_us == 10
+    await world.port.set_inputs([A, B])
+    world.publish("a", 2, watermark_us=90)
+    assert (await world.next()).watermark_us == 10
+    world.publish("b", 3, watermark_us=70)
+    assert (await world.next()).watermark_us == 70
+
+
+async def test_the_end_of_all_channels_is_the_end_of_time(world: World) -> None:
+    await world.port.set_inputs([A, B])
+    world.publish("a", 1, watermark_us=10)
+    world.log("a").finish()
+    batch = await world.next()
+    assert (numbers(batch), batch.watermark_us, world.port.ended_channels) == ([1], None, ("a",))
+    world.publish("b", 2, watermark_us=30)
+    assert ((await world.next()).watermark_us, world.port.cursors) == (30, {"a": 1, "b": 1})
+    world.log("b").finish()
+    batch = await world.next()
+    assert (batch.watermark_us, batch.ended, batch.rows) == (END_OF_TIME_US, True, 0)
+    assert await world.nothing_new()
+
+
+async def test_rows_and_end_can_come_in_one_batch(world: World) -> None:
+    world.publish("a", 1, watermark_us=10)
+    world.log("a").finish()
+    await world.port.set_inputs([A])
+    batch = await world.next()
+    assert (numbers(batch), batch.watermark_us, batch.ended) == ([1], END_OF_TIME_US, True)
+
+
+async def test_an_end_is_not_seen_before_all_its_epochs(world: World) -> None:
+    for number in range(3):
+        world.publish("a", number, watermark_us=number)
+    world.log("a").finish()
+    await world.port.set_inputs([A])
+    seen = [await world.next(max_bytes=1) for _ in range(3)]
+    assert [batch.ended for batch in seen] == [False, False, True]
+
+
+async def test_a_chain_of_successors(world: World) -> None:
+    world.publish("a", 1, watermark_us=10)
+    world.log("a").finish(successor_channel="b", successor_site="jfk")
+    world.log("b").finish(successor_channel="c", successor_site="jfk")
+    await world.port.set_inputs([A])
+    taken = []
+    while world.port.inputs != (A, B, C):
+        batch = await world.next()
+        taken += numbers(batch)
+        assert (batch.watermark_us, batch.ended) == (10, False)
+    world.publish("c", 2, watermark_us=25)
+    batch = await world.next()
+    assert (taken, numbers(batch), batch.watermark_us) == ([1], [2], 25)
+    await world.port.set_inputs([A])
+    assert world.port.inputs == (A, B, C)
+    await world.port.set_inputs([C])
+    assert list(world.port.inputs) == [C]
+    world.log("c").finish()
+    assert (await world.next()).ended
+
+
+async def test_a_channel_that_leaves_and_joins_again_goes_on(world: World) -> None:
+    await world.port.set_inputs([A, B])
+    world.publish("a", 1, watermark_us=10)
+    world.publish("b", 2, watermark_us=5)
+    assert (await world.next()).watermark_us == 5
+    await world.port.set_inputs([A])
+    assert ((await world.next()).watermark_us, world.router.subscriptions("r")) == (10, {"a": "jfk"})
+    world.publish("b", 3, watermark_us=20)
+    await world.port.set_inputs([A, B])
+    batch = await world.next()
+    assert (numbers(batch), batch.cursors) == ([3], {"a": 1, "b": 2})
+
+
+async def test_a_cancelled_wait_loses_nothing(world: World) -> None:
+    await world.port.set_inputs([A])
+    for number in range(20):
+        task = asyncio.create_task(world.port.next(max_bytes=1 << 20))
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        world.publish("a", number, watermark_us=number)
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            assert numbers(task.result()) == [number]
+        elif world.port.cursors["a"] <= number:
+            assert numbers(await world.next()) == [number]
+        else:
+            pytest.fail("rows were taken by a call that was cancelled")
+
+
+async def test_acknowledged_epochs_are_trimmed(world: World) -> None:
+    world.log("a").set_consumers(["jfk"])
+    await world.port.set_inputs([A])
+    for number in range(3):
+        world.publish("a", number, watermark_us=number)
+    batch = await world.next()
+    assert world.log("a").first_epoch == 0
+    world.port.acknowledge(batch.cursors)
+    assert world.log("a").first_epoch == 3
+    world.port.acknowledge({"a": 0})
+
+
+async def test_a_restored_port_goes_on_and_acknowledges_what_it_has(world: World) -> None:
+    world.log("a").set_consumers(["jfk"])
+    for number in range(4):
+        world.publish("a", number, watermark_us=number)
+    world.log("b").finish()
+    port = world.port
+    port.restore({"a": 2, "b": 0}, ended=["b"], watermark_us=1)
+    await port.set_inputs([A, B])
+    assert (world.log("a").first_epoch, port.cursors, port.ended_channels) == (2, {"a": 2, "b": 0}, ("b",))
+    batch = await world.next()
+    assert (numbers(batch), batch.watermark_us, batch.ended) == ([2, 3], 3, False)
+    world.log("a").finish()
+    assert (await world.next()).ended
+
+
+async def test_a_restored_port_of_ended_channels_says_so_at_once(world: World) -> None:
+    world.port.restore({"a": 7}, ended=["a"], watermark_us=50)
+    await world.port.set_inputs([A])
+    batch = await world.next()
+    assert (batch.ended, batch.watermark_us, batch.cursors) == (True, END_OF_TIME_US, {"a": 7})
+
+
+async def test_a_channel_removed_at_its_own_site_is_an_error(world: World) -> None:
+    await world.port.set_inputs([A])
+    waiting = asyncio.create_task(world.next())
+    await asyncio.sleep(0.01)
+    world.store.remove("a")
+    with pytest.raises(UnknownChannelError):
+        await waiting

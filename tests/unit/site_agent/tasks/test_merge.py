@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import grpc.aio
+import pyarrow as pa
+import pytest
+
+from site_agent.channels.manifest import END_OF_TIME_US
+from site_agent.channels.store import ChannelStore
+from site_agent.errors import EngineError
+from site_agent.router import Router
+from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.merge import COMPACT_ROWS, MergeTask
+from site_agent.tasks.progress import Progress, TaskState
+from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, WindowSpec
+from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine, VirtualClock
+
+WINDOW = WindowSpec("_window_start", 10, "combine")
+INPUTS = (InputSpec("q.s1.us", "hub", "input"), InputSpec("q.s1.eu", "hub", "input"))
+SPEC = TaskSpec("q.m1.hub", "q", "m1", StageKind.MERGE, "merge", timedelta(0), inputs=INPUTS, window=WINDOW)
+
+
+def partials(*rows: tuple[int, str, int]) -> pa.Table:
+    """Rows of (window start, key, count)."""
+    return pa.table(
+        {
+            "_window_start": pa.array([r[0] for r in rows], TIMESTAMP),
+            "k": [r[1] for r in rows],
+            "n": pa.array([r[2] for r in rows], pa.int64()),
+        }
+    )
+
+
+def summed(rows: pa.Table) -> pa.Table:
+    grouped = rows.group_by(["_window_start", "k"]).aggregate([("n", "sum")])
+    return grouped.rename_columns(["_window_start", "k", "n"])
+
+
+class Site:
+    """One site's channels and a merge over two of them; made again over the same directory it is a restart."""
+
+    def __init__(self, directory: Path, engine: TableEngine, limits: TaskLimits) -> None:
+        self.store = ChannelStore(directory / "channels")
+        self.router = Router("hub", self.store, grpc.aio.insecure_channel)
+        self.log = self.store.open(SPEC.task_id)
+        self.inputs = [self.store.open(i.channel) for i in INPUTS]
+        for log in (self.log, *self.inputs):
+            log.set_consumers(["hub"])
+        self.context = TaskContext(
+            site="hub",
+            spec=SPEC,
+            engine=engine,
+            log=self.log,
+            router=self.router,
+            directory=directory / "task",
+            executor=ThreadPoolExecutor(1),
+            clock=VirtualClock(),
+            limits=limits,
+            progress=Progress(0.0),
+        )
+
+    def results(self) -> list[tuple[int, str, int]]:
+        tables = [self.log.read(e) for e in range(self.log.next_epoch)]
+        rows = [row for t in tables if t is not None for row in t.to_pylist()]
+        return sorted((int(r["_window_start"].timestamp() * 1e6), r["k"], r["n"]) for r in rows)
+
+
+@asynccontextmanager
+async def site(directory: Path, engine: TableEngine, *, checkpoint_bytes: int = 0) -> AsyncIterator[Site]:
+    made = Site(directory, engine, TaskLimits(checkpoint_bytes=checkpoint_bytes))
+    try:
+        yield made
+    finally:
+        await made.router.close()
+
+
+def engine() -> TableEngine:
+    return TableEngine({"merge": summed, "combine": summed})
+
+
+async def test_a_window_is_emitted_once_when_every_channel_has_passed_its_end(tmp_path: Path) -> None:
+    async with site(tmp_path, engine()) as hub:
+        us, eu = hub.inputs
+        us.publish(0, partials((0, "a", 1), (10, "a", 5)), watermark_us=12)
+        task = asyncio.create_task(MergeTask(hub.context, WINDOW).run())
+        eu.publish(0, partials((0, "a", 2)), watermark_us=9)
+        await asyncio.sleep(0.05)
+        assert hub.results() == []
+
+        eu.publish(1, partials((10, "b", 7)), watermark_us=11)
+        await hub.log.wait(hub.log.next_epoch)
+        assert hub.results() == [(0, "a", 3)]
+        us.finish()
+        eu.finish()
+        await asyncio.wait_for(task, 10)
+
+        assert hub.results() == [(0, "a", 3), (10, "a", 5), (10, "b", 7)]
+        assert hub.log.end is not None
+        assert hub.log.manifest(hub.log.next_epoch - 1).watermark_us == END_OF_TIME_US
+        assert hub.context.progress.state is TaskState.ENDED
+        assert (hub.context.progress.totals.rows_in, hub.context.progress.totals.rows_out) == (4, 3)
+
+
+@pytest.mark.parametrize("checkpoint_bytes", [0, 10**9])
+@pytest.mark.parametrize("kill_at", range(1, 7))
+async def test_killed_at_any_epoch_it_emits_every_window_once(
+    tmp_path: Path, kill_at: int, checkpoint_bytes: int
+) -> None:
+    epochs = [partials((w * 10, "a", 1), (w * 10, "b", w), (w * 10 + 10, "a", 1)) for w in range(6)]
+    failing = engine()
+    async with site(tmp_path, failing, checkpoint_bytes=checkpoint_bytes) as hub:
+        for number, rows in enumerate(epochs[:kill_at]):
+            for log in hub.inputs:
+                log.publish(number, rows, watermark_us=number * 10)
+        task = asyncio.create_task(MergeTask(hub.context, WINDOW).run())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+        task = asyncio.create_task(MergeTask(hub.context, WINDOW).run())
+        for number, rows in list(enumerate(epochs))[kill_at:]:
+            for log in hub.inputs:
+                log.publish(number, rows, watermark_us=number * 10)
+        for log in hub.inputs:
+            log.finish()
+        await asyncio.wait_for(task, 10)
+
+        wanted = [(w * 10, k, n) for w in range(6) for k, n in (("a", 4 if w else 2), ("b", 2 * w))]
+        assert hub.results() == sorted([*wanted, (60, "a", 2)])
+
+
+async def test_a_failed_merge_loses_nothing(tmp_path: Path) -> None:
+    failing = engine()
+    failing.failures = [EngineError("no memory")]
+    async with site(tmp_path, failing) as hub:
+        for log in hub.inputs:
+            log.publish(0, partials((0, "a", 1)), watermark_us=20)
+            log.finish()
+        with pytest.raises(EngineError):
+            await MergeTask(hub.context, WINDOW).run()
+
+        await asyncio.wait_for(MergeTask(hub.context, WINDOW).run(), 10)
+
+        assert hub.results() == [(0, "a", 2)]
+
+
+async def test_large_open_windows_are_compacted(tmp_path: Path) -> None:
+    async with site(tmp_path, engine()) as hub:
+        us, eu = hub.inputs
+        many = pa.concat_tables([partials((0, "a", 1))] * (COMPACT_ROWS + 1)).combine_chunks()
+        us.publish(0, many, watermark_us=5)
+        eu.publish(0, partials((0, "a", 1)), watermark_us=5)
+        task = asyncio.create_task(MergeTask(hub.context, WINDOW).run())
+        while hub.context.progress.epochs == 0:
+            await asyncio.sleep(0.01)
+        assert hub.context.progress.state_rows < COMPACT_ROWS
+        us.finish()
+        eu.finish()
+        await asyncio.wait_for(task, 10)
+
+        assert hub.results() == [(0, "a", COMPACT_ROWS + 2)]
+
+
+async def test_channels_join_and_leave_while_it_runs(tmp_path: Path) -> None:
+    async with site(tmp_path, engine()) as hub:
+        us, eu = hub.inputs
+        late = hub.store.open("q.s1.asia")
+        late.set_consumers(["hub"])
+        merge = MergeTask(hub.context, WINDOW)
+        task = asyncio.create_task(merge.run())
+        us.publish(0, partials((0, "a", 1)), watermark_us=5)
+        eu.publish(0, partials((0, "a", 1)), watermark_us=5)
+        await asyncio.sleep(0.05)
+        await merge.set_inputs([*INPUTS, InputSpec("q.s1.asia", "hub", "input")])
+        late.publish(0, partials((0, "z", 9)), watermark_us=20)
+        us.publish(1, partials((10, "a", 1)), watermark_us=20)
+        eu.publish(1, partials((10, "a", 1)), watermark_us=20)
+        while not hub.results():
+            await asyncio.sleep(0.01)
+        await merge.set_inputs(INPUTS)
+        for log in (us, eu):
+            log.finish()
+        await asyncio.wait_for(task, 10)
+
+        assert hub.results() == [(0, "a", 2), (0, "z", 9), (10, "a", 2)]

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.store import ChannelStore
+from site_agent.errors import ConnectorError, EngineError
+from site_agent.tasks.progress import Progress, TaskState
+from site_agent.tasks.runner import RETRY_DELAYS_S, TaskRunner
+from site_agent.tasks.spec import StageKind, TaskSpec
+from tests.unit.site_agent.fakes import VirtualClock
+
+SPEC = TaskSpec("q.s1.us", "q", "s1", StageKind.SOURCE, "", timedelta(seconds=1))
+
+
+class ScriptedTask:
+    """Does what the next step of its script says, each time it is run."""
+
+    def __init__(self, step: Callable[[], None], progress: Progress) -> None:
+        self._step = step
+        self._progress = progress
+
+    async def run(self) -> None:
+        self._step()
+        self._progress.enter(TaskState.ENDED)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ChannelLog:
+    return ChannelStore(tmp_path).open(SPEC.task_id)
+
+
+def runner(log: ChannelLog, clock: VirtualClock, *steps: Exception | Callable[[], None]) -> TaskRunner:
+    left = list(steps)
+
+    def step() -> None:
+        now = left.pop(0) if left else None
+        if isinstance(now, Exception):
+            raise now
+        if now is not None:
+            now()
+
+    return TaskRunner(SPEC, lambda spec, progress: ScriptedTask(step, progress), log=log, clock=clock)
+
+
+async def finished(made: TaskRunner) -> TaskState:
+    made.start()
+    while made.status().state not in (TaskState.ENDED, TaskState.FAILED):
+        await asyncio.sleep(0)
+    await made.stop()
+    return made.status().state
+
+
+async def test_a_failed_epoch_is_tried_again_after_a_while(log: ChannelLog) -> None:
+    clock = VirtualClock()
+
+    assert await finished(runner(log, clock, EngineError("a"), EngineError("b"))) is TaskState.ENDED
+    assert clock.elapsed_s == sum(RETRY_DELAYS_S[:2])
+
+
+async def test_it_fails_for_good_with_the_last_reason_and_its_hint(log: ChannelLog) -> None:
+    errors = [ConnectorError("no such directory", hint="make it")] * (len(RETRY_DELAYS_S) + 1)
+    made = runner(log, VirtualClock(), *errors)
+
+    assert await finished(made) is TaskState.FAILED
+    assert made.status().reason == "no such directory (make it)"
+
+
+async def test_progress_in_between_counts(log: ChannelLog) -> None:
+    def progresses() -> None:
+        log.publish(log.next_epoch, None, watermark_us=None)
+        raise EngineError("after an epoch")
+
+    steps = [EngineError("x")] * len(RETRY_DELAYS_S) + [progresses] + [EngineError("x")] * (len(RETRY_DELAYS_S) - 1)
+
+    assert await finished(runner(log, VirtualClock(), *steps)) is TaskState.ENDED
+
+
+async def test_a_surprise_does_not_escape(log: ChannelLog) -> None:
+    made = runner(log, VirtualClock(), *[ZeroDivisionError("1/0")] * (len(RETRY_DELAYS_S) + 1))
+
+    assert await finished(made) is TaskState.FAILED
+    assert made.status().reason == "internal error: ZeroDivisionError: 1/0"

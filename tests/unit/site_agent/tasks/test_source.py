@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import grpc.aio
+import pyarrow as pa
+import pytest
+
+from site_agent.channels.store import ChannelStore
+from site_agent.engine import Field
+from site_agent.errors import EngineError
+from site_agent.router import Router
+from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.progress import Progress, TaskState
+from site_agent.tasks.source import SourceTask, advance_watermark
+from site_agent.tasks.spec import RelationSpec, StageKind, TaskSpec
+from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine, VirtualClock
+
+RELATION = RelationSpec(
+    name="events",
+    columns=(Field("ts", "TIMESTAMP"), Field("v", "BIGINT")),
+    event_time="ts",
+    watermark_delay=timedelta(microseconds=3),
+    options={"connector": "list", "idle_timeout": "5 seconds"},
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+)
+SPEC = TaskSpec("q.s1.us", "q", "s1", StageKind.SOURCE, "all", timedelta(seconds=1), RELATION)
+
+
+def events(*times: int) -> pa.Table:
+    return pa.table({"ts": pa.array(times, TIMESTAMP), "v": list(times)})
+
+
+def context(tmp_path: Path, engine: TableEngine, *, retained_bytes: int = 10**9) -> TaskContext:
+    store = ChannelStore(tmp_path / "channels")
+    log = store.open(SPEC.task_id)
+    log.set_consumers(["hub"])
+    return TaskContext(
+        site="us",
+        spec=SPEC,
+        engine=engine,
+        log=log,
+        router=Router("us", store, grpc.aio.insecure_channel),
+        directory=tmp_path,
+        executor=ThreadPoolExecutor(1),
+        clock=VirtualClock(),
+        limits=TaskLimits(retained_bytes_per_channel=retained_bytes),
+        progress=Progress(0.0),
+    )
+
+
+def published(ctx: TaskContext) -> list[list[int]]:
+    tables = [ctx.log.read(epoch) for epoch in range(ctx.log.next_epoch)]
+    return [t.column("v").to_pylist() if t is not None else [] for t in tables]
+
+
+def everything(table: pa.Table) -> pa.Table:
+    return table
+
+
+async def test_each_poll_becomes_one_epoch_and_the_end_ends_the_channel(tmp_path: Path) -> None:
+    ctx = context(tmp_path, TableEngine({"all": everything}))
+
+    await SourceTask(ctx, RELATION, ListSource([events(1, 2), events(10), events(12)])).run()
+
+    assert published(ctx) == [[1, 2], [10], [12]]
+    assert [ctx.log.manifest(e).watermark_us for e in range(3)] == [-1, 7, 9]
+    assert ctx.log.end is not None
+    assert ctx.progress.state is TaskState.ENDED
+    assert (ctx.progress.totals.rows_in, ctx.progress.totals.rows_out) == (4, 4)
+
+
+async def test_rows_behind_the_watermark_are_counted_and_dropped(tmp_path: Path) -> None:
+    ctx = context(tmp_path, TableEngine({"all": everything}))
+
+    await SourceTask(ctx, RELATION, ListSource([events(10), events(6, 7, 11)])).run()
+
+    assert published(ctx) == [[10], [7, 11]]
+    assert ctx.progress.totals.rows_late == 1
+
+
+async def test_after_a_failed_epoch_a_new_run_goes_on_where_the_channel_ends(tmp_path: Path) -> None:
+    engine = TableEngine({"all": everything})
+    ctx = context(tmp_path, engine)
+    source = ListSource([events(1), events(2), events(3)], ends=False)
+    engine.failures = []
+    task = SourceTask(ctx, RELATION, ListSource([events(1), events(2)]))
+    engine.failures = [EngineError("no memory")]
+    with pytest.raises(EngineError):
+        await task.run()
+    assert published(ctx) == []
+
+    await SourceTask(ctx, RELATION, ListSource([events(1), events(2)])).run()
+
+    assert published(ctx) == [[1], [2]]
+    assert source.initial() == {"group": 0}
+
+
+async def test_a_restart_neither_repeats_nor_skips(tmp_path: Path) -> None:
+    engine = TableEngine({"all": everything})
+    first = context(tmp_path, engine)
+    groups = [events(1), events(2), events(3)]
+    engine.failures = []
+
+    class Stops(ListSource):
+        def scan(self, start, end):  # type: ignore[no-untyped-def]
+            if start["group"] == 2:
+                raise EngineError("killed")
+            return super().scan(start, end)
+
+    with pytest.raises(EngineError):
+        await SourceTask(first, RELATION, Stops(groups)).run()
+    second = context(tmp_path, engine)
+
+    await SourceTask(second, RELATION, ListSource(groups)).run()
+
+    assert published(second) == [[1], [2], [3]]
+    assert second.progress.totals.rows_in == 3
+
+
+async def test_a_silent_source_says_so_once_after_its_idle_timeout(tmp_path: Path) -> None:
+    ctx = context(tmp_path, TableEngine({"all": everything}))
+    quiet: list[pa.Table | None] = [None] * 12
+
+    await SourceTask(ctx, RELATION, ListSource([events(10), *quiet, events(20)])).run()
+
+    assert published(ctx) == [[10], [], [20]]
+    assert [ctx.log.manifest(e).idle for e in range(3)] == [False, True, False]
+
+
+async def test_a_full_channel_stops_the_intake_until_it_is_read(tmp_path: Path) -> None:
+    ctx = context(tmp_path, TableEngine({"all": everything}), retained_bytes=1)
+    seen: list[TaskState] = []
+
+    class Reader(VirtualClock):
+        async def sleep(self, seconds: float) -> None:
+            await super().sleep(seconds)
+            seen.append(ctx.progress.state)
+            if ctx.progress.state is TaskState.BACK_PRESSURED:
+                ctx.log.acknowledge("hub", ctx.log.next_epoch - 1)
+
+    object.__setattr__(ctx, "clock", Reader())
+
+    await SourceTask(ctx, RELATION, ListSource([events(10), events(11)])).run()
+
+    assert TaskState.BACK_PRESSURED in seen
+    assert ctx.log.next_epoch == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "newest", "floor", "after"),
+    [
+        (None, None, None, None),
+        (None, 10, None, 7),
+        (9, 10, None, 9),
+        (9, 20, None, 17),
+        (9, None, 15, 15),
+        (9, 10, 8, 9),
+    ],
+)
+def test_the_watermark_never_goes_back(
+    before: int | None, newest: int | None, floor: int | None, after: int | None
+) -> None:
+    assert advance_watermark(before, max_event_time_us=newest, delay_us=3, floor_us=floor) == after

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from site_agent.config import HostedSite, parse_arguments
+from site_agent.errors import SiteAgentError
+
+
+def test_defaults() -> None:
+    config = parse_arguments(["--site", "eu", "--data", "/tmp/x"])
+
+    assert config.sites == (HostedSite("eu", 1),)
+    assert (config.master, config.listen, config.data) == ("127.0.0.1:7410", "127.0.0.1:0", Path("/tmp/x"))
+
+
+def test_several_sites_with_slots() -> None:
+    config = parse_arguments(["--site", "eu:4", "--site", "us", "--data", "x"])
+
+    assert config.sites == (HostedSite("eu", 4), HostedSite("us", 1))
+
+
+@pytest.mark.parametrize("text", ["eu:0", "eu:two", ":1", "eu:-1"])
+def test_a_site_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(SiteAgentError, match="--site"):
+        parse_arguments(["--site", text, "--data", "x"])
+
+
+def test_a_site_named_twice_is_refused() -> None:
+    with pytest.raises(SiteAgentError, match="twice"):
+        parse_arguments(["--site", "eu", "--site", "eu:2", "--data", "x"])

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import grpc.aio
+import pyarrow as pa
+import pytest
+
+from site_agent.channels.store import ChannelStore
+from site_agent.connectors import Source, SourceContext, Table
+from site_agent.engine import ArrowScan, Field
+from site_agent.results import reader_of
+from site_agent.router import Router
+from site_agent.runtime import SiteRuntime, SiteServices
+from site_agent.tasks.progress import TaskState
+from site_agent.tasks.spec import Assignment, InputSpec, RelationSpec, ResultSpec, StageKind, TaskSpec, WindowSpec
+from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine, VirtualClock
+
+EVENTS = pa.table({"ts": pa.array([1, 12], TIMESTAMP), "v": [1, 2]})
+PAGES = pa.table({"page": ["home"]})
+
+
+class ListConnector:
+    name = "list"
+
+    def __init__(self) -> None:
+        self.opened: list[ListSource] = []
+
+    def check(self, options: Mapping[str, str]) -> None:
+        return None
+
+    def open_source(self, context: SourceContext) -> Source:
+        source = ListSource([EVENTS], ends=context.options.get("ends") != "never")
+        self.opened.append(source)
+        return source
+
+    def open_table(self, context: SourceContext) -> Table:
+        return ListTable()
+
+
+class ListTable:
+    def scan(self) -> ArrowScan:
+        return ArrowScan(PAGES)
+
+
+def relation(**options: str) -> RelationSpec:
+    return RelationSpec(
+        name="events",
+        columns=(Field("ts", "TIMESTAMP"),),
+        event_time="ts",
+        watermark_delay=timedelta(0),
+        options={"connector": "list", **options},
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+def windowed(table: pa.Table) -> pa.Table:
+    starts = pa.array([(t // 10) * 10 for t in table.column("ts").cast(pa.int64()).to_pylist()], TIMESTAMP)
+    return pa.table({"_window_start": starts, "n": [1] * table.num_rows})
+
+
+TABLE = TaskSpec("q.t1.us", "q", "t1", StageKind.TABLE, "all", timedelta(0), relation(), consumers=("us",))
+SOURCE = TaskSpec(
+    "q.s1.us",
+    "q",
+    "s1",
+    StageKind.SOURCE,
+    "partial",
+    timedelta(0),
+    relation(),
+    inputs=(InputSpec(TABLE.task_id, "us", "t1", (Field("page", "STRING"),)),),
+    consumers=("us",),
+)
+MERGE = TaskSpec(
+    "q.m1.us",
+    "q",
+    "m1",
+    StageKind.MERGE,
+    "all",
+    timedelta(0),
+    inputs=(InputSpec(SOURCE.task_id, "us", "input"),),
+    window=WindowSpec("_window_start", 10, "all"),
+    consumers=("us",),
+)
+RESULT = ResultSpec("q", (InputSpec(MERGE.task_id, "us", "input"),))
+WHOLE = Assignment("c", 1, (TABLE, SOURCE, MERGE), (RESULT,))
+
+
+class Site:
+    def __init__(self, directory: Path) -> None:
+        self.connector = ListConnector()
+        self.engine = TableEngine({"all": lambda t: t, "partial": windowed})
+        self.store = ChannelStore(directory / "channels")
+        self.router = Router("us", self.store, grpc.aio.insecure_channel)
+        self.directory = directory
+        self.runtime = SiteRuntime(
+            SiteServices(
+                site="us",
+                directory=directory,
+                engine=self.engine,
+                store=self.store,
+                router=self.router,
+                executor=ThreadPoolExecutor(1),
+                clock=VirtualClock(),
+                connectors={"list": self.connector},
+            )
+        )
+
+    def state(self, task_id: str) -> TaskState:
+        return self.runtime.runners[task_id].status().state
+
+    async def until_complete(self) -> None:
+        while not self.runtime.results.statuses()[0].complete:
+            await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        await self.runtime.close()
+        await self.router.close()
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    await made.close()
+
+
+async def test_a_whole_query_runs_to_its_results(site: Site) -> None:
+    await site.runtime.apply(WHOLE)
+    await asyncio.wait_for(site.until_complete(), 20)
+
+    (status,) = site.runtime.results.statuses()
+    assert (status.query_id, status.rows, status.complete) == ("q", 2, True)
+    assert [site.state(t.task_id) for t in WHOLE.tasks] == [TaskState.ENDED] * 3
+    copy = site.engine.tables[SOURCE.task_id, "t1"]
+    assert isinstance(copy, pa.Table)
+    assert copy.equals(PAGES)
+    assert site.runtime.version == 1
+
+
+async def test_results_outlive_the_tasks_and_go_with_their_spec(site: Site) -> None:
+    await site.runtime.apply(WHOLE)
+    await asyncio.wait_for(site.until_complete(), 20)
+
+    await site.runtime.apply(Assignment("c", 2, (), (RESULT,)))
+    assert site.store.ids() == (MERGE.task_id,)
+    assert site.runtime.results.statuses()[0].rows == 2
+    assert not list((site.directory / "tasks").iterdir())
+
+    await site.runtime.apply(Assignment("c", 3))
+    assert site.store.ids() == ()
+    assert site.router.subscriptions(reader_of("q")) == {}
+    assert site.engine.tables == {}
+
+
+async def test_applying_the_same_again_changes_nothing(site: Site) -> None:
+    await site.runtime.apply(WHOLE)
+    await site.runtime.apply(replace(WHOLE, version=2))
+    await asyncio.wait_for(site.until_complete(), 20)
+
+    assert len(site.connector.opened) == 1
+
+
+async def test_changed_options_reach_a_running_source(site: Site) -> None:
+    running = replace(SOURCE, inputs=(), relation=relation(ends="never"))
+    await site.runtime.apply(Assignment("c", 1, (running,)))
+    while site.state(SOURCE.task_id) is not TaskState.RUNNING:
+        await asyncio.sleep(0.01)
+
+    changed = replace(running, relation=relation(ends="never", rows_per_second="9"))
+    await site.runtime.apply(Assignment("c", 2, (changed,)))
+
+    assert site.connector.opened[0].options["rows_per_second"] == "9"
+
+
+async def test_a_restarted_site_goes_on_from_its_disk(tmp_path: Path) -> None:
+    first = Site(tmp_path)
+    await first.runtime.apply(WHOLE)
+    await asyncio.wait_for(first.until_complete(), 20)
+    await first.close()
+
+    second = Site(tmp_path)
+    await second.runtime.apply(WHOLE)
+    await asyncio.wait_for(second.until_complete(), 20)
+
+    assert second.runtime.results.statuses()[0].rows == 2
+    await second.close()
+
+
+async def test_an_unknown_connector_is_said_with_those_there_are(site: Site) -> None:
+    lost = replace(SOURCE, inputs=(), relation=replace(relation(), options={"connector": "kafka"}))
+    await site.runtime.apply(Assignment("c", 1, (lost,)))
+    while site.state(SOURCE.task_id) is not TaskState.FAILED:
+        await asyncio.sleep(0.01)
+
+    reason = site.runtime.runners[SOURCE.task_id].status().reason
+    assert "kafka" in reason
+    assert "list" in reason
