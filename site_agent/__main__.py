@@ -16,7 +16,7 @@ from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.config import AgentConfig, HostedSite, parse_arguments
 from site_agent.connectors.registry import make_connectors
-from site_agent.durable import write_atomically
+from site_agent.durable import sole_owner, write_atomically
 from site_agent.engine.session import start_spark
 from site_agent.engine.spark import SparkEngine, warm_up
 from site_agent.errors import SiteAgentError
@@ -32,6 +32,7 @@ logger = logging.getLogger("site_agent")
 def main() -> int:
     """Exit code: 0 after SIGTERM or SIGINT, 1 when something is wrong, said in one line."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     failed: list[SiteAgentError] = []
     try:
         asyncio.run(_serve(parse_arguments()))
@@ -79,7 +80,7 @@ async def _start_site(
     config: AgentConfig, site: HostedSite, engine: SparkEngine, stack: AsyncExitStack
 ) -> tuple[SiteAgent, str]:
     directory = config.data / site.name
-    directory.mkdir(parents=True, exist_ok=True)
+    stack.enter_context(sole_owner(directory))
     store = ChannelStore(directory / "channels")
     router = Router(site.name, store, connect)
     stack.push_async_callback(router.close)

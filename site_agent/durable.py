@@ -1,9 +1,14 @@
-"""Small files that survive a crash: written beside, flushed, renamed over."""
+"""Small files that survive a crash: written beside, flushed, renamed over; and a directory's one owner."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from site_agent.errors import SiteAgentError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -24,3 +29,21 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def sole_owner(directory: Path) -> Iterator[None]:
+    """Hold the directory, made if need be, against other processes; the lock goes with the process, however it ends.
+
+    Raises:
+        SiteAgentError: another process holds it.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SiteAgentError(
+                f"another agent works in {directory}", hint="stop it, or give this one another --data directory"
+            ) from None
+        yield

@@ -96,7 +96,7 @@ class Frames:
 
 
 def _is_small(table: pa.Table) -> bool:
-    return bool(table.num_rows <= SMALL_ROWS and table.get_total_buffer_size() <= SMALL_BYTES)
+    return bool(table.num_rows <= SMALL_ROWS and table.nbytes <= SMALL_BYTES)
 
 
 def _in_plan(session: SparkSession, table: pa.Table) -> DataFrame:

@@ -25,6 +25,10 @@ RETRY_DELAYS_S: Sequence[float] = (0.5, 1.0, 2.0, 4.0)
 class RunnableTask(Protocol):
     async def run(self) -> None: ...
 
+    async def close(self) -> None:
+        """Let go of what the task holds open; it is not run again."""
+        ...
+
 
 class TaskRunner:
     """Runs a task; `build` makes it anew from the spec that is in force."""
@@ -101,17 +105,17 @@ class TaskRunner:
     async def _attempt(self) -> str | None:
         """Run the task once; None when it ended, else why it failed."""
         try:
-            self._task = self._build(self.spec, self._progress)
-            await self._task.run()
+            self._task = task = self._build(self.spec, self._progress)
+            try:
+                await task.run()
+            finally:
+                await task.close()
         except SiteAgentError as error:
             return f"{error.message} ({error.hint})" if error.hint else error.message
         except Exception as error:
             # The top of the task's loop: whatever it was must reach the user.
             logger.exception("unexpected error task=%s", self.spec.task_id)
             return f"internal error: {type(error).__name__}: {error}"
-        finally:
-            if isinstance(self._task, MergeTask):
-                await self._task.close()
         return None
 
 

@@ -87,6 +87,9 @@ class SourceTask:
         context.log.finish()
         context.progress.enter(TaskState.ENDED)
 
+    async def close(self) -> None:
+        await self._context.in_thread(self._source.close)
+
     async def _epoch(self, position: Position, started_s: float) -> Position:
         context = self._context
         now = context.clock.now()

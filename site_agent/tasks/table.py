@@ -40,6 +40,9 @@ class TableTask:
         context.log.finish()
         context.progress.enter(TaskState.ENDED)
 
+    async def close(self) -> None:
+        """Nothing is held open."""
+
     def _request(self) -> EpochRequest:
         spec = self._context.spec
         return EpochRequest(spec.task_id, spec.sql, self._table.scan(), self._context.site)

@@ -29,9 +29,10 @@ SELECT product, w(ts, 30) AS s, count(*) AS n, count(price) AS c, sum(quantity) 
 max(price) AS hi, avg(price) AS mean, avg(quantity) AS meanq FROM orders GROUP BY 1, 2
 
 -- name: decimals
-SELECT window.end AS e, sum(fee) AS fees, max(fee) AS top FROM orders GROUP BY window(ts, '1 minute')
+SELECT window.end AS e, sum(fee) AS fees, max(fee) AS top, round(CAST(avg(fee) AS DOUBLE), 4) AS mean FROM orders
+GROUP BY window(ts, '1 minute')
 -- oracle
-SELECT w(ts, 60) + INTERVAL 60 SECOND AS e, sum(fee) AS fees, max(fee) AS top FROM orders GROUP BY 1
+SELECT w(ts, 60) + INTERVAL 60 SECOND AS e, sum(fee) AS fees, max(fee) AS top, round(avg(fee), 4) AS mean FROM orders GROUP BY 1
 
 -- name: having
 SELECT window.start AS s, product, sum(quantity) AS q FROM orders WHERE price > 10 GROUP BY window(ts, '10

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -95,6 +97,14 @@ class TestScans:
     def test_csv(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
         path = tmp_path / "a b [1]{x}.csv"
         path.write_text("2026-01-01 00:00:00,1,7\n2026-01-01T00:00:01Z,2,8\n")
+        assert self.totals(spark_engine, files(path, "csv")) == (2, 15, START, "us")
+
+    @pytest.mark.parametrize(("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress)])
+    def test_compressed_text(
+        self, spark_engine: SparkEngine, tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]
+    ) -> None:
+        path = tmp_path / f"a.csv.{suffix}"
+        path.write_bytes(compress(b"2026-01-01 00:00:00,1,7\n2026-01-01T00:00:01Z,2,8\n"))
         assert self.totals(spark_engine, files(path, "csv")) == (2, 15, START, "us")
 
     def test_json(self, spark_engine: SparkEngine, tmp_path: Path) -> None:

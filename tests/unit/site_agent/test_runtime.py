@@ -115,7 +115,10 @@ class Site:
         return self.runtime.runners[task_id].status().state
 
     async def until_complete(self) -> None:
-        while not self.runtime.results.statuses()[0].complete:
+        """Also until the tasks have noticed, which takes a moment longer than their last epoch."""
+        while not self.runtime.results.statuses()[0].complete or any(
+            self.state(task_id) is not TaskState.ENDED for task_id in self.runtime.runners
+        ):
             await asyncio.sleep(0.01)
 
     async def close(self) -> None:

@@ -24,6 +24,10 @@ class ScriptedTask:
     def __init__(self, step: Callable[[], None], progress: Progress) -> None:
         self._step = step
         self._progress = progress
+        self.closed = 0
+
+    async def close(self) -> None:
+        self.closed += 1
 
     async def run(self) -> None:
         self._step()

@@ -1,0 +1,30 @@
+"""The demo as a user runs it, on the real departures of 2013."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+
+
+def test_the_demo_proves_itself() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "selat", "demo", "--json"], capture_output=True, text=True, timeout=240, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout)
+    assert {q["name"]: q["matches_oracle"] for q in outcome["queries"]} == {
+        "alerts": True,
+        "delays": True,
+        "seats": True,
+        "wind": True,
+        "worst_destinations": True,
+    }
+    assert all(q["rows"] > 100 for q in outcome["queries"])
+    assert outcome["wan_bytes"] == sum(link["bytes"] for link in outcome["links"])
+    assert 0 < outcome["wan_bytes"] <= outcome["raw_bytes"] / 5
