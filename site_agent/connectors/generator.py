@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
+from zlib import crc32
 
 from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Table
 from site_agent.connectors.generator_columns import (
@@ -49,6 +50,10 @@ def _parse_optional_int(text: str) -> int | None:
     return parse_positive_int(text)
 
 
+def _parse_optional_seed(text: str) -> int | None:
+    return int(text)
+
+
 def _parse_optional_timestamp(text: str) -> datetime | None:
     return parse_timestamp(text)
 
@@ -59,7 +64,7 @@ def _parse_optional_schedule(text: str) -> Schedule | None:
 
 RATE = Option("rows_per_second", _parse_rate, f"a number from 0 to {MAX_ROWS_PER_SECOND}", Fraction(10))
 ROWS = Option("rows", _parse_optional_int, "a whole number of at least 1", None)
-SEED = Option("seed", int, "a whole number", 0)
+SEED = Option("seed", _parse_optional_seed, "a whole number", None)
 START = Option("start", _parse_optional_timestamp, "a time as in 2026-01-31T12:00:00Z", None)
 STARTUP = Option("startup", one_of(EARLIEST, LATEST), "earliest or latest", EARLIEST)
 SCHEDULE = Option("rate_schedule", _parse_optional_schedule, _SCHEDULE_TEXT, None)
@@ -175,11 +180,17 @@ class GeneratorConnector:
         return GeneratorTable(context)
 
 
+def _seed_of(context: SourceContext) -> int:
+    """The seed as given; else one made from the site's name, so that no two sites make the same rows."""
+    given = SEED.of(context.options)
+    return crc32(context.site.encode()) if given is None else given
+
+
 def _value_expressions(context: SourceContext) -> tuple[tuple[str, str], ...]:
     """SQL by column for the columns that are read; the event time's own stands for it and is replaced."""
     refuse_unknown_columns(context.options, context.columns)
     specs, nulls = column_specs(context.options), null_fractions(context.options)
-    seed = SEED.of(context.options)
+    seed = _seed_of(context)
     wanted = set(context.read_columns) | {context.event_time}
     expressions = []
     for column in context.columns:

@@ -109,7 +109,7 @@ def _start_context(conf: SparkConf, descriptor: int, output: Path) -> SparkConte
         gateway = launch_gateway(conf, {"stdout": descriptor, "stderr": descriptor})
         return SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
-        raise EngineError(f"Spark did not start: {_last_line(output) or error}", hint=f"see {output}") from error
+        raise EngineError(f"Spark did not start: {_said(output) or error}", hint=f"see {output}") from error
 
 
 def _configuration(scratch: Path, driver_memory: str, java_options: str) -> SparkConf:
@@ -124,7 +124,7 @@ def _configuration(scratch: Path, driver_memory: str, java_options: str) -> Spar
     # Spark logs and analyses plans by recursion: the default thread stack overflows on long ones.
     conf.set(
         "spark.driver.extraJavaOptions",
-        f"-Xss8m -Duser.timezone=UTC -Djava.io.tmpdir={scratch} "
+        f'-Xss8m -Duser.timezone=UTC "-Djava.io.tmpdir={scratch}" '
         f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}",
     )
     return conf
@@ -168,6 +168,7 @@ def _silence_python_logging() -> None:
         logger.propagate = False
 
 
-def _last_line(output: Path) -> str:
-    lines = [line for line in output.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""
+def _said(output: Path) -> str:
+    """The first two lines that the JVM printed and that are no warning."""
+    lines = (line.strip() for line in output.read_text(errors="replace").splitlines())
+    return ": ".join([line for line in lines if line and not line.startswith(("WARNING", "at "))][:2])

@@ -397,7 +397,7 @@ class TestLazyCommands:
         assert done.stdout.splitlines()[-1] == "[]"
 
     def test_missing_extras_are_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "selat.dev.cli", None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         result = run("dev")
         assert result.exit_code == 2
         assert "pip install 'selat[master,agent]'" in result.stderr

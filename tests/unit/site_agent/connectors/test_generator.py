@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -140,3 +141,15 @@ def test_wrong_options_are_named(tmp_path: Path, options: Mapping[str, str], mes
         source(tmp_path, **options)
     assert caught.value.message == message
     assert caught.value.hint
+
+
+def test_sites_make_rows_of_their_own_unless_told_otherwise(tmp_path: Path) -> None:
+    def expressions(site: str, **options: str) -> object:
+        context = replace(source_context(tmp_path, {"connector": "generator", **options}), site=site)
+        scan = GeneratorConnector().open_source(context).scan({"row": 0}, {"row": 10})
+        assert isinstance(scan, RangeScan)
+        return scan.expressions
+
+    assert expressions("us") == expressions("us")
+    assert expressions("us") != expressions("eu")
+    assert expressions("us", seed="7") == expressions("eu", seed="7")
