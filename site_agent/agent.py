@@ -180,8 +180,19 @@ class SiteAgent:
                 common_pb2.LinkUse(from_site=source, to_site=site, bytes=use.bytes, epochs=use.epochs)
                 for source, use in sorted(self._router.link_bytes().items())
             ],
-            memory_bytes=psutil.Process().memory_info().rss,
+            memory_bytes=_memory_bytes(),
         )
+
+
+def _memory_bytes() -> int:
+    """Resident memory of this process and its JVM."""
+    process = psutil.Process()
+    total = 0
+    for member in (process, *process.children(recursive=True)):
+        # A child may end between being listed and being asked.
+        with suppress(psutil.NoSuchProcess):
+            total += member.memory_info().rss
+    return total
 
 
 @asynccontextmanager

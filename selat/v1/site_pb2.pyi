@@ -329,6 +329,7 @@ class ReportRequest(_message.Message):
     assignment_version: _builtins.int
     """Version of the assignment that is in force at the agent."""
     memory_bytes: _builtins.int
+    """Resident memory of the agent's process and its JVM; the same for all sites of one process."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskStatus]: ...
     @_builtins.property

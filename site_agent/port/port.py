@@ -26,6 +26,8 @@ class PortBatch:
     ended: bool
     """All channels ended for good; `END_OF_TIME_US` is the watermark."""
     rows: int
+    origins: tuple[tuple[str, int], ...] = ()
+    """Channel and epoch of each of the tables."""
 
 
 class Port:
@@ -150,7 +152,12 @@ class Port:
         self._advance(picks, read)
         for state in ending:
             self._end(state)
-        return self._batch(tuple(table for _, table in read if table is not None), bool(picks or ending))
+        taken = {
+            (pick.state.source.channel, pick.epoch): table
+            for pick, (_, table) in zip(picks, read, strict=True)
+            if table is not None
+        }
+        return self._batch(taken, bool(picks or ending))
 
     def _advance(self, picks: Sequence[Pick], read: Sequence[tuple[EpochManifest, pa.Table | None]]) -> None:
         for pick, (manifest, _) in zip(picks, read, strict=True):
@@ -160,7 +167,7 @@ class Port:
             watermark_us = state.says.watermark_us if manifest.watermark_us is None else manifest.watermark_us
             state.says = InputWatermark(watermark_us, manifest.idle)
 
-    def _batch(self, tables: tuple[pa.Table, ...], something: bool) -> PortBatch | None:
+    def _batch(self, taken: Mapping[tuple[str, int], pa.Table], something: bool) -> PortBatch | None:
         heard = [state.heard() for state in self._states.values() if not state.ended or state.says.ended]
         heard += [InputWatermark(ended=True)] * len(self._skipped)
         self._watermark_us = port_watermark(self._watermark_us, heard)
@@ -168,7 +175,9 @@ class Port:
         if not something and (self._watermark_us, ended) == self._returned:
             return None
         self._returned = (self._watermark_us, ended)
-        return PortBatch(tables, self.cursors, self._watermark_us, ended, sum(table.num_rows for table in tables))
+        tables = tuple(taken.values())
+        rows = sum(table.num_rows for table in tables)
+        return PortBatch(tables, self.cursors, self._watermark_us, ended, rows, tuple(taken))
 
     def _end(self, state: InputState) -> None:
         state.ended = True

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError
+from site_agent.tasks.progress import Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Checkpoint:
     closed_us: int | None = None
     """Windows up to here are not in the state."""
     watermark_us: int | None = None
+    totals: Totals = field(default_factory=Totals)
 
 
 class CheckpointStore:
@@ -49,7 +51,12 @@ class CheckpointStore:
         try:
             value = json.loads(path.read_bytes())
             checkpoint = Checkpoint(
-                value["number"], value["cursors"], tuple(value["ended"]), value["closed_us"], value["watermark_us"]
+                value["number"],
+                value["cursors"],
+                tuple(value["ended"]),
+                value["closed_us"],
+                value["watermark_us"],
+                Totals.from_json(value["totals"]),
             )
             return checkpoint, self._load_state(value["state"])
         except (ValueError, KeyError, OSError, pa.ArrowInvalid) as error:
@@ -65,6 +72,7 @@ class CheckpointStore:
             "ended": list(checkpoint.ended),
             "closed_us": checkpoint.closed_us,
             "watermark_us": checkpoint.watermark_us,
+            "totals": checkpoint.totals.to_json(),
             "state": state,
         }
         write_atomically(self._directory / "checkpoint.json", json.dumps(content).encode())

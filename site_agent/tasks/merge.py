@@ -32,7 +32,7 @@ class Emitted:
     """What the last published epoch says: windows up to `closed_us` are out, from input before `cursors`."""
 
     closed_us: int | None = None
-    cursors: Mapping[str, int] | None = None
+    cursors: Mapping[str, int] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
 
     @classmethod
@@ -42,7 +42,7 @@ class Emitted:
         cursors = manifest.commit.get("cursors")
         return cls(
             manifest.watermark_us,
-            {k: v for k, v in cursors.items() if isinstance(v, int)} if isinstance(cursors, Mapping) else None,
+            {k: v for k, v in cursors.items() if isinstance(v, int)} if isinstance(cursors, Mapping) else {},
             Totals.from_json(manifest.commit.get("totals")),
         )
 
@@ -61,8 +61,8 @@ class MergeTask:
         self._saved_bytes = 0
         self._compacted_rows = 0
         self._open = OpenWindows(window.column, window.length_us)
-        self._emitted = Emitted()
         self._totals = Totals()
+        self._counted: Mapping[str, int] = {}
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs."""
@@ -90,21 +90,21 @@ class MergeTask:
     async def _restore(self) -> None:
         context = self._context
         self._checkpoint, rows = await context.in_thread(self._checkpoints.load)
-        self._emitted = Emitted.from_manifest(context.log.last_manifest)
-        closed = [c for c in (self._checkpoint.closed_us, self._emitted.closed_us) if c is not None]
+        emitted = Emitted.from_manifest(context.log.last_manifest)
+        closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
         self._open = OpenWindows(self._window.column, self._window.length_us, max(closed, default=None))
         if rows is not None:
             self._open.add([rows])
-        self._totals = self._emitted.totals
-        context.progress.restore(self._totals, self._emitted.closed_us)
         restored = self._checkpoint
+        # Of the two records of what was read, the newer one holds.
+        newer = restored if restored.totals.rows_in >= emitted.totals.rows_in else emitted
+        self._counted, self._totals = newer.cursors, newer.totals
+        context.progress.restore(self._totals, emitted.closed_us)
         self._port.restore(restored.cursors, restored.ended, watermark_us=restored.watermark_us)
 
     async def _epoch(self, batch: PortBatch, started_s: float) -> None:
-        dropped = self._open.add(batch.tables)
-        late = dropped if self._is_new(batch) else 0
-        self._since_checkpoint_bytes += sum(t.get_total_buffer_size() for t in batch.tables)
-        self._totals = self._totals.plus(rows_in=batch.rows if self._is_new(batch) else 0, rows_late=late)
+        for origin, table in zip(batch.origins, batch.tables, strict=True):
+            self._take(origin, table)
         rows_out = 0
         if self._open.crosses_boundary(batch.watermark_us) or batch.ended:
             rows_out = await self._emit(batch)
@@ -113,10 +113,13 @@ class MergeTask:
         await self._maybe_checkpoint(batch)
         self._record(batch, started_s, rows_out)
 
-    def _is_new(self, batch: PortBatch) -> bool:
-        """Whether the batch goes beyond what the last published epoch had read; else it is read again after a crash."""
-        seen = self._emitted.cursors
-        return seen is None or any(epoch > seen.get(channel, 0) for channel, epoch in batch.cursors.items())
+    def _take(self, origin: tuple[str, int], table: pa.Table) -> None:
+        """Rows that were counted before a crash come again after it."""
+        dropped = self._open.add([table])
+        self._since_checkpoint_bytes += table.get_total_buffer_size()
+        channel, epoch = origin
+        if epoch >= self._counted.get(channel, 0):
+            self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
 
     async def _emit(self, batch: PortBatch) -> int:
         context = self._context
@@ -130,7 +133,6 @@ class MergeTask:
             lambda: context.log.publish(epoch, merged, watermark_us=batch.watermark_us, commit=commit)
         )
         self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
-        self._emitted = Emitted(batch.watermark_us, dict(batch.cursors), self._totals)
         return rows_out
 
     async def _run(self, sql: str, rows: pa.Table) -> pa.Table:
@@ -164,6 +166,7 @@ class MergeTask:
             self._port.ended_channels,
             closed_us=self._open.closed_us,
             watermark_us=batch.watermark_us,
+            totals=self._totals,
         )
         rows = self._open.table()
         await self._context.in_thread(lambda: self._checkpoints.save(checkpoint, rows))
