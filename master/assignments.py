@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from master.errors import MasterError
 from master.model import QueryRecord, task_id
-from planner.catalog import Catalog, Relation
+from planner.catalog import Catalog, Column, Relation
 from planner.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
 
 
@@ -18,6 +18,8 @@ class ChannelInput:
     site: str
     """The site that produces it."""
     view: str = ""
+    columns: tuple[Column, ...] = ()
+    """What it carries, so that a channel without rows has a schema all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,12 @@ def _bound_at(stage: Stage, catalog: Catalog, *, site: str, query_id: str) -> Re
 
 def _inputs(query: QueryRecord, stage: Stage, *, site: str) -> tuple[ChannelInput, ...]:
     return tuple(
-        ChannelInput(channel=task_id(query.id, item.stage, producer), site=producer, view=item.view)
+        ChannelInput(
+            channel=task_id(query.id, item.stage, producer),
+            site=producer,
+            view=item.view,
+            columns=query.plan.stage(item.stage).columns,
+        )
         for item in stage.inputs
         for producer in _producers(query.plan, item, site=site)
     )

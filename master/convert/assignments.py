@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from master.assignments import Assignment, ChannelInput, ResultSpec, TaskSpec
 from master.board import VersionedAssignment
-from master.convert.relations import relation_from_proto, relation_to_proto
+from master.convert.relations import column_to_proto, relation_from_proto, relation_to_proto
 from master.times import duration_us
+from planner.catalog import Column
 from planner.plan import Merge, StageKind
 from selat.v1 import site_pb2
 
@@ -80,11 +81,13 @@ def _task_from_proto(message: site_pb2.TaskSpec) -> TaskSpec:
 
 
 def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
-    return site_pb2.ChannelInput(channel=item.channel, site=item.site, view=item.view)
+    columns = [column_to_proto(c) for c in item.columns]
+    return site_pb2.ChannelInput(channel=item.channel, site=item.site, view=item.view, columns=columns)
 
 
 def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
-    return ChannelInput(channel=message.channel, site=message.site, view=message.view)
+    columns = tuple(Column(c.name, c.type) for c in message.columns)
+    return ChannelInput(channel=message.channel, site=message.site, view=message.view, columns=columns)
 
 
 def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:

@@ -53,6 +53,9 @@ class Dataset:
         CREATE TABLE products (product STRING, name STRING, category STRING)
           WITH ('connector' = 'files', 'format' = 'csv', 'header' = 'true')
           AT us WITH ('path' = '{self.root}/us/products.csv');
+        CREATE TABLE recalls (product STRING, reason STRING)
+          WITH ('connector' = 'files', 'format' = 'csv', 'header' = 'true')
+          AT eu WITH ('path' = '{self.root}/eu/recalls.csv');
         CREATE TABLE stock (product STRING, amount INT)
           WITH ('connector' = 'files', 'format' = 'parquet')
           AT us WITH ('path' = '{self.root}/us/stock.parquet'),
@@ -77,6 +80,7 @@ def write_dataset(root: Path, *, rows_per_site: int = 3000, seed: int = 7) -> Da
             pa.Table.from_pylist(stock, pa.schema([("product", pa.string()), ("amount", pa.int32())])),
             root / site / "stock.parquet",
         )
+    (root / "eu" / "recalls.csv").write_text("product,reason\n")
     products = [{"product": f"p{p}", "name": f"Product {p}", "category": "ABC"[p % 3]} for p in range(8)]
     pa.csv.write_csv(pa.Table.from_pylist(products), root / "us" / "products.csv")
     return Dataset(root)

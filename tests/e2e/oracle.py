@@ -33,6 +33,7 @@ def connect(dataset: Dataset) -> duckdb.DuckDBPyConnection:
         UNION ALL SELECT *, 'asia' AS site FROM read_parquet('{root}/asia/orders/*.parquet')"""
     )
     db.execute(f"CREATE VIEW products AS SELECT * FROM read_csv('{root}/us/products.csv', header = true)")
+    db.execute("CREATE TABLE recalls (product VARCHAR, reason VARCHAR)")
     shards = " UNION ALL ".join(
         f"SELECT *, '{site}' AS site FROM read_parquet('{root}/{site}/stock.parquet')" for site in ("us", "eu", "asia")
     )

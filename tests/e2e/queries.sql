@@ -93,3 +93,8 @@ WHERE quantity IS NOT NULL GROUP BY 1, window(ts, '1 minute')
 -- oracle
 SELECT length(product) + quantity % 2 AS k, w(ts, 60) AS s, sum(price) / count(*) + 1 AS x FROM orders WHERE
 quantity IS NOT NULL GROUP BY 1, 2
+
+-- name: join_with_an_empty_table
+SELECT o.id, r.reason FROM orders o LEFT JOIN recalls r ON o.product = r.product WHERE o.quantity = 1
+-- oracle
+SELECT o.id, r.reason FROM orders o LEFT JOIN recalls r ON o.product = r.product WHERE o.quantity = 1
