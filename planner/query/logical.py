@@ -99,8 +99,8 @@ def _group_window(tree: exp.Select, scope: Scope) -> Window | None:
     calls = [node for node in tree.find_all(exp.Anonymous, bfs=False) if function_name(node) == WINDOW]
     windows = [(call, window_of(call, scope)) for call in calls]
     for call, window in windows:
-        if window.length != windows[0][1].length:
-            raise refuse(call, scope.source, "a query has one window", "Submit one query for each length.")
+        if window.node != windows[0][1].node:
+            raise refuse(call, scope.source, "a query has one window", "Submit one query for each window.")
     group = tree.args.get("group")
     if windows and group is None:
         raise refuse(calls[0], scope.source, "window(...) is possible only with GROUP BY", WINDOW_HINT)

@@ -93,3 +93,10 @@ WHERE quantity IS NOT NULL GROUP BY 1, window(ts, '1 minute')
 -- oracle
 SELECT length(product) + quantity % 2 AS k, w(ts, 60) AS s, sum(price) / count(*) + 1 AS x FROM orders WHERE
 quantity IS NOT NULL GROUP BY 1, 2
+
+-- name: sliding_windows
+SELECT window.start AS s, window.end AS e, product, count(*) AS n, sum(price) AS total FROM orders GROUP BY
+window(ts, '20 seconds', '5 seconds'), product
+-- oracle
+SELECT s, s + INTERVAL 20 SECOND AS e, product, count(*) AS n, sum(price) AS total FROM (SELECT *, w(ts, 5) -
+to_seconds(5 * unnest(range(4))) AS s FROM orders) GROUP BY 1, 2, 3

@@ -74,7 +74,7 @@ def load_whole(db: duckdb.DuckDBPyConnection, stream: dict[str, Any], table: dic
     where=st.lists(st.sampled_from(FILTERS), max_size=2, unique=True),
     having=st.none() | st.sampled_from(HAVINGS),
     top=st.none() | st.tuples(st.sampled_from(["rank", "dense_rank"]), st.integers(1, 3), st.booleans()),
-    seconds=st.sampled_from([7, 10, 60]),
+    window=st.sampled_from([(7, 7), (10, 10), (60, 60), (10, 5), (21, 3)]),
     share=st.floats(0, 1),
 )
 def test_partials_and_merge_equal_the_query(
@@ -85,14 +85,16 @@ def test_partials_and_merge_equal_the_query(
     where: list[str],
     having: str | None,
     top: tuple[str, int, bool] | None,
-    seconds: int,
+    window: tuple[int, int],
     share: float,
 ) -> None:
+    seconds, slide = window
+    call = f"window(ts, '{seconds} seconds'" + (f", '{slide} seconds')" if slide != seconds else ")")
     names = [f"a{index}" for index in range(len(aggregates))]
     items = [*(f"{key} AS k{i}" for i, key in enumerate(keys)), *map("{} AS {}".format, aggregates, names)]
     filters = f" WHERE {' AND '.join(f'({part})' for part in where)}" if where else ""
     kept = f" HAVING {having}" if having else ""
-    groups = [*keys[:1], f"window(ts, '{seconds} seconds')", *keys[1:]]
+    groups = [*keys[:1], call, *keys[1:]]
     partition = f", {keys[0]}" if top and top[2] and keys else ""
     qualify = f" QUALIFY {top[0]}() OVER (PARTITION BY window{partition} ORDER BY a0 DESC) <= {top[1]}" if top else ""
     head = f"SELECT window.start AS ws, window.end AS we, {', '.join(items)} FROM s{filters}"
@@ -100,8 +102,9 @@ def test_partials_and_merge_equal_the_query(
 
     load_whole(db, stream)
     parts = ", ".join(["ws", *(f"k{i}" for i in range(len(keys)))])
-    inner = f"SELECT w(ts, {seconds}) AS ws, w(ts, {seconds}) + to_seconds({seconds}) AS we, {', '.join(items)}"
-    whole = f"{inner} FROM s{filters} GROUP BY {parts}, we{kept}"
+    inner = f"SELECT ws, ws + to_seconds({seconds}) AS we, {', '.join(items)}"
+    source = f"(SELECT *, unnest(starts(ts, {seconds}, {slide})) AS ws FROM s) AS s"
+    whole = f"{inner} FROM {source}{filters} GROUP BY {parts}, we{kept}"
     if top:
         ranked = "ws, k0" if partition else "ws"
         # Spark sorts NULLs last in DESC order, DuckDB too when told.

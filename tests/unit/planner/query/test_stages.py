@@ -63,6 +63,23 @@ def test_the_window_is_rebuilt_from_its_start() -> None:
     )
 
 
+def test_a_sliding_window_keeps_its_slide() -> None:
+    draft = draft_of("SELECT window.end AS e FROM clicks GROUP BY window(ts, '1 minute', '10 seconds')")
+    merge = draft.stage("m1").merge
+    assert merge is not None
+    assert (merge.window, merge.slide) == (timedelta(minutes=1), timedelta(seconds=10))
+    assert "window(input.ts, '1 minute', '10 seconds').start AS _window_start" in draft.stage("s1").sql
+    assert draft.stage("m1").sql.startswith("SELECT (_window_start + INTERVAL '60' SECOND) AS e")
+
+
+def test_a_slide_as_long_as_the_window_is_no_slide() -> None:
+    tumbling = draft_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '1 minute')")
+    assert (
+        tumbling.stages
+        == draft_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '60 seconds', '1 minute')").stages
+    )
+
+
 def test_top_k_ranks_per_window_and_row_number_breaks_ties_by_the_keys() -> None:
     draft = draft_of(
         "SELECT page, site AS at, count(*) AS n FROM clicks GROUP BY window(ts, '1 day'), page, site "
