@@ -10,7 +10,18 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-MERGEABLE = ("avg", "count", "max", "mean", "min", "sum")
+VARIANCES = {
+    "stddev": "stddev_samp",
+    "stddev_pop": "stddev_pop",
+    "stddev_samp": "stddev_samp",
+    "std": "stddev_samp",
+    "var_pop": "var_pop",
+    "var_samp": "var_samp",
+    "variance": "var_samp",
+}
+"""Names and what they mean."""
+
+MERGEABLE = ("avg", "count", "max", "mean", "min", *VARIANCES, "sum")
 """Aggregates that are split in partials and a merge."""
 
 RANKS = ("row_number", "rank", "dense_rank")

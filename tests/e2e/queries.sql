@@ -100,3 +100,10 @@ window(ts, '20 seconds', '5 seconds'), product
 -- oracle
 SELECT s, s + INTERVAL 20 SECOND AS e, product, count(*) AS n, sum(price) AS total FROM (SELECT *, w(ts, 5) -
 to_seconds(5 * unnest(range(4))) AS s FROM orders) GROUP BY 1, 2, 3
+
+-- name: spreads
+SELECT product, window.start AS s, stddev(price) AS sd, stddev_pop(quantity) AS sp, variance(price + 1000000) AS v,
+var_pop(fee) FILTER (WHERE express) AS vp FROM orders GROUP BY product, window(ts, '30 seconds')
+-- oracle
+SELECT product, w(ts, 30) AS s, stddev_samp(price) AS sd, stddev_pop(quantity) AS sp, var_samp(price) AS v,
+var_pop(CAST(fee AS DOUBLE)) FILTER (WHERE express) AS vp FROM orders GROUP BY 1, 2

@@ -7,7 +7,7 @@ from planner.merge import Merged, MergeRecipe, Partial
 RECIPE = MergeRecipe(
     keys=("_k0",),
     partials=(Partial("_p0", "sum"), Partial("_p1", "sum"), Partial("_p2", "max")),
-    aggregates=(Merged("_a0", ("_p0", "_p1")), Merged("_a1", ("_p2",))),
+    aggregates=(Merged("_a0", ("_p0", "_p1"), "avg"), Merged("_a1", ("_p2",))),
     head="SELECT _a0",
     tail=" WHERE _a1",
 )
@@ -41,4 +41,28 @@ def test_decimals_keep_the_type_of_their_partials(total: str, average: str) -> N
     assert RECIPE.combine_sql(types) == (
         f"SELECT _window_start, _k0, CAST(sum(_p0) AS {total}) AS _p0, sum(_p1) AS _p1, max(_p2) AS _p2 "
         "FROM input GROUP BY _window_start, _k0"
+    )
+
+
+def test_variances_are_merged_around_the_mean_of_all() -> None:
+    recipe = MergeRecipe(
+        keys=("_k0",),
+        partials=(Partial("_p0", "sum"), Partial("_p1", "mean", ("_p0",)), Partial("_p2", "m2", ("_p0", "_p1"))),
+        aggregates=(
+            Merged("_a0", ("_p0", "_p1", "_p2"), "stddev_samp"),
+            Merged("_a1", ("_p0", "_p1", "_p2"), "var_pop"),
+        ),
+        head="SELECT _a0",
+        tail="",
+    )
+    over = "OVER (PARTITION BY _window_start, _k0)"
+    source = f"(SELECT *, try_divide(sum(_p0 * _p1) {over}, sum(_p0) {over}) AS _p1_of_all FROM input) AS input"
+    m2 = "sum(_p2 + _p0 * (_p1 - _p1_of_all) * (_p1 - _p1_of_all))"
+    assert recipe.combine_sql({}) == (
+        f"SELECT _window_start, _k0, sum(_p0) AS _p0, max(_p1_of_all) AS _p1, {m2} AS _p2 FROM {source} "
+        "GROUP BY _window_start, _k0"
+    )
+    assert recipe.sql({}) == (
+        f"SELECT _a0 FROM (SELECT _window_start, _k0, sqrt(try_divide({m2}, sum(_p0) - 1)) AS _a0, "
+        f"try_divide({m2}, sum(_p0)) AS _a1 FROM {source} GROUP BY _window_start, _k0) AS merged"
     )

@@ -113,6 +113,46 @@ def test_partials_and_merge_equal_the_query(
     assert run_draft(db, draft, {"s": stream}, lambda count: int(count * share)) == fetch(db, whole)
 
 
+def assert_close(found: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]]) -> None:
+    """Equal, floats but for their last digits; rows must be told apart by what stands before their floats."""
+    for row, right in zip(found, wanted, strict=True):
+        for a, b in zip(row, right, strict=True):
+            assert a == (pytest.approx(b, rel=1e-9, abs=1e-9) if isinstance(b, float) else b), (row, right)
+
+
+SPREADS = (
+    *("stddev(v)", "stddev_samp(d)", "stddev_pop(v)", "variance(d)", "var_samp(v)", "var_pop(v + 1000000)"),
+    *("stddev(v) FILTER (WHERE w = 'a')", "var_pop(d) FILTER (WHERE k > 2)", "coalesce(stddev(d), -1) + count(*)"),
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    stream=streams,
+    keys=st.lists(st.sampled_from(KEYS), max_size=2, unique=True),
+    aggregates=st.lists(st.sampled_from((*SPREADS, "avg(v)", "count(d)")), min_size=1, max_size=4, unique=True),
+    share=st.floats(0, 1),
+)
+def test_spreads_equal_the_query(
+    db: duckdb.DuckDBPyConnection, stream: dict[str, Any], keys: list[str], aggregates: list[str], share: float
+) -> None:
+    items = [*(f"{key} AS k{i}" for i, key in enumerate(keys)), *(f"{a} AS a{i}" for i, a in enumerate(aggregates))]
+    groups = ", ".join(f"k{i}" for i in range(len(keys)))
+    by = ", ".join(["window(ts, '10 seconds')", *keys])
+    draft = draft_of(f"SELECT window.start AS ws, {', '.join(items)} FROM s GROUP BY {by}", CATALOG)
+    load_whole(db, stream)
+    found = run_draft(db, draft, {"s": stream}, lambda count: int(count * share))
+    whole = f"SELECT w(ts, 10) AS ws, {', '.join(items)} FROM s GROUP BY ws{', ' if groups else ''}{groups}"
+    assert_close(found, fetch(db, whole))
+
+
+def test_a_large_mean_takes_no_digits_from_a_small_variance(db: duckdb.DuckDBPyConnection) -> None:
+    rows = [{"ts": START, "k": 1, "w": "a", "v": 1, "d": 1e9 + i % 2} for i in range(8)]
+    stream = {"us": [rows[:3], rows[3:4]], "eu": [rows[4:]], "ap": []}
+    draft = draft_of("SELECT var_pop(d) AS v FROM s GROUP BY window(ts, '10 seconds')", CATALOG)
+    assert run_draft(db, draft, {"s": stream}, lambda count: 2) == [(pytest.approx(0.25, rel=1e-6),)]
+
+
 JOINS = (
     "SELECT s.k AS a, t.name AS b, t.x AS c FROM s JOIN t ON s.k = t.k",
     "SELECT s.k AS a, t.name AS b, s.site AS c FROM s JOIN t ON s.k = t.k AND t.x > 3 WHERE v > 2 AND t.name = 'x'",

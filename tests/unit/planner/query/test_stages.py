@@ -179,6 +179,26 @@ def test_equal_aggregates_are_computed_once() -> None:
     assert "sum(_c0) AS _p0, count(_c0) AS _p1" in draft.stage("s1").sql
 
 
+def test_variances_share_their_partials() -> None:
+    draft = draft_of(
+        "SELECT stddev(ms) AS s, var_pop(ms) AS v, avg(ms) AS a, variance(ms) FILTER (WHERE ms > 1) AS f FROM clicks "
+        "GROUP BY window(ts, '1 day')"
+    )
+    assert draft.recipe is not None
+    assert [(p.name, p.function, p.of) for p in draft.recipe.partials] == [
+        ("_p0", "sum", ()),
+        ("_p1", "mean", ("_p0",)),
+        ("_p2", "m2", ("_p0", "_p1")),
+        ("_p3", "sum", ()),
+        ("_p4", "sum", ()),
+        ("_p5", "mean", ("_p4",)),
+        ("_p6", "m2", ("_p4", "_p5")),
+    ]
+    assert [a.function for a in draft.recipe.aggregates] == ["stddev_samp", "var_pop", "avg", "var_samp"]
+    assert "var_pop(CAST(_c0 AS DOUBLE)) * count(_c0) AS _p2" in draft.stage("s1").sql
+    assert "avg(CAST(_c0 AS DOUBLE)) FILTER(WHERE _c0 > 1) AS _p5" in draft.stage("s1").sql
+
+
 def test_braces_in_text_stay_as_they_are() -> None:
     sql = source_sql("SELECT page || '{rows}' AS p, count(*) AS n FROM clicks GROUP BY 1, window(ts, '1 day')")
     assert "input.page || '{rows}' AS _k0" in sql

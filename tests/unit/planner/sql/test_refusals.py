@@ -44,7 +44,7 @@ from planner.sql import parse_script
         ("SELECT a FROM s GROUP BY CUBE(a, b)", 1, 26, "CUBE"),
         ("SELECT a FROM s GROUP BY ALL", 1, 26, "ALL"),
         ("SELECT count(DISTINCT a) FROM s", 1, 14, "DISTINCT a"),
-        ("SELECT a,\n stddev(b) FROM s", 2, 2, "stddev"),
+        ("SELECT a,\n skewness(b) FROM s", 2, 2, "skewness"),
         ("SELECT collect_list(a) FROM s", 1, 8, "collect_list"),
         ("SELECT rand() FROM s", 1, 8, "rand"),
         ("SELECT a FROM s WHERE ts > now()", 1, 28, "now"),

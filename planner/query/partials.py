@@ -1,0 +1,59 @@
+"""What is computed at the sources for each aggregate; `planner.merge` says how it is merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.functions import VARIANCES
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An aggregate of a query, its arguments as SQL over the kept rows."""
+
+    name: str
+    arguments: tuple[str, ...]
+    condition: str = ""
+    """Of FILTER; empty: none."""
+
+    def over(self, function: str, argument: str) -> str:
+        """Another aggregate over the same rows."""
+        return f"{function}({argument}){f' FILTER(WHERE {self.condition})' if self.condition else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One partial aggregate: its SQL at the source and how it is combined."""
+
+    sql: str
+    function: str
+    of: tuple[int, ...] = ()
+    """Places of the pieces that it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The partials of an aggregate and what they are made into."""
+
+    partials: tuple[Piece, ...]
+    function: str = "value"
+
+
+def pieces_of(call: Call) -> Pieces:
+    """How an aggregate is split."""
+    argument = ", ".join(call.arguments)
+    count = Piece(call.over("count", argument), "sum")
+    if call.name in ("avg", "mean"):
+        return Pieces((Piece(call.over("sum", argument), "sum"), count), "avg")
+    if call.name in VARIANCES:
+        return _moments(call, count)
+    if call.name == "count":
+        return Pieces((count,))
+    return Pieces((Piece(call.over(call.name, argument), call.name),))
+
+
+def _moments(call: Call, count: Piece) -> Pieces:
+    value = f"CAST({call.arguments[0]} AS DOUBLE)"
+    mean = Piece(call.over("avg", value), "mean", of=(0,))
+    m2 = Piece(f"{call.over('var_pop', value)} * {count.sql}", "m2", of=(0, 1))
+    return Pieces((count, mean, m2), VARIANCES[call.name])
