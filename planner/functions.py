@@ -24,6 +24,9 @@ VARIANCES = {
 MERGEABLE = ("avg", "count", "max", "mean", "min", *VARIANCES, "sum")
 """Aggregates that are split in partials and a merge."""
 
+DISTINCT_AGGREGATES = ("avg", "count", "max", "mean", "min", "sum")
+"""Those that can be over DISTINCT values."""
+
 RANKS = ("row_number", "rank", "dense_rank")
 
 WINDOW = "window"

@@ -6,6 +6,8 @@
     min, max        min(x), max(x)                            min, max
     avg(x)          sum(x), n                                 sum of the sums / sum of the counts; NULL for none
     variances       n, mean, m2 = sum of (x - mean)^2         m2 / n or m2 / (n - 1); stddev is the root; NULL for / 0
+    count(DISTINCT) the set of x                              size of the union of the sets
+    sum, avg (...)  the set of x                              sum of the union, sum / size; NULL for the empty set
 
 Means and m2 are merged by Chan's formula: with the mean of all, mu = sum(n * mean) / sum(n), the m2 of all is
 sum(m2 + n * (mean - mu)^2). Sums of squares would lose all digits where the mean is large and the variance small.
@@ -23,6 +25,7 @@ from dataclasses import dataclass
 WINDOW_START = "_window_start"
 MAX_PRECISION = 38
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)", re.IGNORECASE)
+_ARRAY = re.compile(r"ARRAY<(.*)>", re.IGNORECASE)
 _SUM_WIDER_BY = 10
 _AVG_WIDER_BY = 4
 
@@ -33,7 +36,7 @@ class Partial:
 
     name: str
     function: str
-    """How partials are made one: `sum`, `min`, `max`, `mean` or `m2`."""
+    """How partials are made one: `sum`, `min`, `max`, `mean`, `m2` or `set`."""
     of: tuple[str, ...] = ()
     """Partials that this takes: for `mean` its count, for `m2` its count and its mean."""
 
@@ -95,6 +98,8 @@ class MergeRecipe:
             count, mean = partial.of
             away = f"({mean} - {_mean_of_all(mean)})"
             return f"sum({name} + {count} * {away} * {away})"
+        if partial.function == "set":
+            return f"array_distinct(flatten(collect_list({name})))"
         call = f"{partial.function}({name})"
         decimal = partial.function == "sum" and _DECIMAL.fullmatch(types.get(name, ""))
         return f"CAST({call} AS {types[name]})" if decimal else call
@@ -105,6 +110,8 @@ class MergeRecipe:
             return _average(combined[0], combined[1], types.get(aggregate.partials[0], ""))
         if aggregate.function in _VARIANCES:
             return _VARIANCES[aggregate.function].format(m2=combined[-1], n=combined[0])
+        if aggregate.function in ("count_distinct", "sum_distinct", "avg_distinct"):
+            return _of_set(aggregate.function, combined[0], types.get(aggregate.partials[0], ""))
         return combined[0]
 
 
@@ -118,6 +125,25 @@ _VARIANCES = {
 
 def _mean_of_all(mean: str) -> str:
     return f"{mean}_of_all"
+
+
+def _of_set(function: str, values: str, type_: str) -> str:
+    if function == "count_distinct":
+        return f"CAST(size({values}) AS BIGINT)"
+    array = _ARRAY.fullmatch(type_)
+    kind = _sum_type(array.group(1) if array else "")
+    total = f"aggregate({values}, CAST(0 AS {kind}), (x, y) -> CAST(x + y AS {kind}))"
+    if function == "avg_distinct":
+        return _average(total, f"size({values})", kind)
+    return f"CASE WHEN size({values}) > 0 THEN {total} END"
+
+
+def _sum_type(value: str) -> str:
+    """Spark's type of a sum."""
+    decimal = _DECIMAL.fullmatch(value)
+    if decimal is not None:
+        return f"DECIMAL({min(int(decimal.group(1)) + _SUM_WIDER_BY, MAX_PRECISION)},{decimal.group(2)})"
+    return "BIGINT" if value.upper() in ("TINYINT", "SMALLINT", "INT", "BIGINT") else "DOUBLE"
 
 
 def _average(total: str, count: str, total_type: str) -> str:

@@ -9,7 +9,7 @@ from planner.catalog import SITE_COLUMN, Catalog
 from planner.errors import InvalidExpressionError, UnknownColumnError
 from planner.functions import WINDOW
 from planner.query.binder import Binder, Window, window_of
-from planner.query.expressions import conjuncts, first_aggregate, is_aggregate
+from planner.query.expressions import arguments_of, conjuncts, first_aggregate, is_aggregate
 from planner.query.joins import Join, bind_joins
 from planner.query.outputs import Output, bind_outputs
 from planner.query.scope import Scope, build_scope
@@ -174,7 +174,7 @@ def _refuse_ungrouped(tree: exp.Select, query: LogicalQuery) -> None:
 
 
 def _check_aggregate(call: exp.Expr, query: LogicalQuery) -> None:
-    source, name, arguments = query.scope.source, function_name(call), call.expressions
+    source, name, arguments = query.scope.source, function_name(call), arguments_of(call)
     nested = next((part for argument in arguments if (part := first_aggregate(argument)) is not None), None)
     if nested is not None:
         raise refuse(nested, source, "an aggregate inside an aggregate is not possible", "Use one of them.")

@@ -15,10 +15,20 @@ class Call:
     arguments: tuple[str, ...]
     condition: str = ""
     """Of FILTER; empty: none."""
+    distinct: bool = False
 
     def over(self, function: str, argument: str) -> str:
         """Another aggregate over the same rows."""
         return f"{function}({argument}){f' FILTER(WHERE {self.condition})' if self.condition else ''}"
+
+    @property
+    def values(self) -> str:
+        """The argument, NULL in rows that do not count; several arguments as one, NULL when one of them is."""
+        value, conditions = self.arguments[0], [f"({self.condition})"] if self.condition else []
+        if len(self.arguments) > 1:
+            conditions += [f"({argument}) IS NOT NULL" for argument in self.arguments]
+            value = f"struct({', '.join(self.arguments)})"
+        return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,9 @@ class Pieces:
 
 def pieces_of(call: Call) -> Pieces:
     """How an aggregate is split."""
+    if call.distinct and call.name not in ("min", "max"):
+        name = "avg" if call.name == "mean" else call.name
+        return Pieces((Piece(f"collect_set({call.values})", "set"),), f"{name}_distinct")
     argument = ", ".join(call.arguments)
     count = Piece(call.over("count", argument), "sum")
     if call.name in ("avg", "mean"):

@@ -9,7 +9,7 @@ from planner.functions import RANKS
 from planner.merge import WINDOW_START, Merged, MergeRecipe, Partial
 from planner.plan import BIN_COLUMN, BINS
 from planner.query.binder import Window
-from planner.query.expressions import enclosed, is_aggregate, replace_columns
+from planner.query.expressions import arguments_of, enclosed, is_aggregate, is_distinct, replace_columns
 from planner.query.logical import LogicalQuery
 from planner.query.outputs import RANK_COLUMN
 from planner.query.partials import Call, Piece, pieces_of
@@ -66,7 +66,8 @@ class _Splitter:
         read = replace_columns(node, self._read)
         call = read.this if isinstance(read, exp.Filter) else read
         condition = render(read.expression.this) if isinstance(read, exp.Filter) else ""
-        return Call(function_name(call), tuple(render(argument) for argument in call.expressions), condition)
+        arguments = tuple(render(argument) for argument in arguments_of(call))
+        return Call(function_name(call), arguments, condition, is_distinct(call))
 
     def _partial(self, piece: Piece, before: list[str]) -> Partial:
         of = tuple(before[place] for place in piece.of)

@@ -107,3 +107,12 @@ var_pop(fee) FILTER (WHERE express) AS vp FROM orders GROUP BY product, window(t
 -- oracle
 SELECT product, w(ts, 30) AS s, stddev_samp(price) AS sd, stddev_pop(quantity) AS sp, var_samp(price) AS v,
 var_pop(CAST(fee AS DOUBLE)) FILTER (WHERE express) AS vp FROM orders GROUP BY 1, 2
+
+-- name: distinct_values
+SELECT window.start AS s, express, count(DISTINCT product) AS p, count(DISTINCT product, quantity) AS pq,
+sum(DISTINCT quantity) AS q, avg(DISTINCT fee) AS fee, count(DISTINCT fee) FILTER (WHERE quantity > 4) AS f,
+count(*) AS n FROM orders GROUP BY window(ts, '10 seconds'), express
+-- oracle
+SELECT w(ts, 10) AS s, express, count(DISTINCT product) AS p, count(DISTINCT (product, quantity)) FILTER (quantity
+IS NOT NULL) AS pq, sum(DISTINCT quantity) AS q, CAST(sum(DISTINCT fee) / count(DISTINCT fee) AS DECIMAL(14,6)) AS
+fee, count(DISTINCT fee) FILTER (WHERE quantity > 4) AS f, count(*) AS n FROM orders GROUP BY 1, 2

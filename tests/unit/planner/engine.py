@@ -25,6 +25,9 @@ def connect() -> duckdb.DuckDBPyConnection:
     db.execute("CREATE MACRO w(ts, n) AS time_bucket(to_seconds(n), ts, TIMESTAMP '1970-01-01')")
     # Starts of all windows of n seconds, one beginning every s seconds, that a time is in.
     db.execute("CREATE MACRO starts(ts, n, s) AS list_transform(range(n // s), lambda i: w(ts, s) - to_seconds(s * i))")
+    # An empty set of an epoch is [], as in Spark.
+    db.execute("CREATE MACRO set_of(x) AS coalesce(list(DISTINCT x) FILTER (x IS NOT NULL), [])")
+    db.execute("CREATE MACRO union_of(x) AS list_distinct(flatten(list(x)))")
     return db
 
 
@@ -38,6 +41,16 @@ def _in_duckdb(node: exp.Expr) -> exp.Expr:
         column, *lengths = node.this.expressions
         arguments = [column, *(exp.Literal.number(_seconds(length.name)) for length in (lengths[0], lengths[-1]))]
         return exp.Anonymous(this="unnest", expressions=[exp.Anonymous(this="starts", expressions=arguments)])
+    if isinstance(node, exp.ArrayUniqueAgg):
+        return exp.Anonymous(this="set_of", expressions=[node.this])
+    if isinstance(node, exp.ArrayDistinct):
+        return exp.Anonymous(this="union_of", expressions=list(node.find_all(exp.Column)))
+    if isinstance(node, exp.ArraySize):
+        return exp.Anonymous(this="len", expressions=[node.this])
+    if isinstance(node, exp.Reduce):
+        return exp.Anonymous(this="list_sum", expressions=[node.this])
+    if isinstance(node, exp.Struct):
+        return exp.Anonymous(this="row", expressions=node.expressions)
     if isinstance(node, exp.Alias) and node.alias == BIN_COLUMN:
         return exp.alias_(exp.Literal.number(0), BIN_COLUMN)
     return node

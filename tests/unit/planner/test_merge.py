@@ -66,3 +66,34 @@ def test_variances_are_merged_around_the_mean_of_all() -> None:
         f"SELECT _a0 FROM (SELECT _window_start, _k0, sqrt(try_divide({m2}, sum(_p0) - 1)) AS _a0, "
         f"try_divide({m2}, sum(_p0)) AS _a1 FROM {source} GROUP BY _window_start, _k0) AS merged"
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "total", "average"),
+    [
+        ("ARRAY<INT>", "BIGINT", "{}"),
+        ("ARRAY<DOUBLE>", "DOUBLE", "{}"),
+        ("ARRAY<DECIMAL(10,2)>", "DECIMAL(20,2)", "CAST({} AS DECIMAL(14,6))"),
+    ],
+)
+def test_sums_of_distinct_values_have_the_types_of_sums(values: str, total: str, average: str) -> None:
+    recipe = MergeRecipe(
+        keys=(),
+        partials=(Partial("_p0", "set"),),
+        aggregates=(
+            Merged("_a0", ("_p0",), "count_distinct"),
+            Merged("_a1", ("_p0",), "sum_distinct"),
+            Merged("_a2", ("_p0",), "avg_distinct"),
+        ),
+        head="SELECT _a0",
+        tail="",
+    )
+    union = "array_distinct(flatten(collect_list(_p0)))"
+    added = f"aggregate({union}, CAST(0 AS {total}), (x, y) -> CAST(x + y AS {total}))"
+    mean = average.format(f"try_divide({added}, size({union}))")
+    assert recipe.sql({"_p0": values}) == (
+        f"SELECT _a0 FROM (SELECT _window_start, CAST(size({union}) AS BIGINT) AS _a0, "
+        f"CASE WHEN size({union}) > 0 THEN {added} END AS _a1, {mean} AS _a2 FROM input "
+        "GROUP BY _window_start) AS merged"
+    )
+    assert recipe.combine_sql({}) == f"SELECT _window_start, {union} AS _p0 FROM input GROUP BY _window_start"

@@ -120,6 +120,11 @@ def assert_close(found: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]]) ->
             assert a == (pytest.approx(b, rel=1e-9, abs=1e-9) if isinstance(b, float) else b), (row, right)
 
 
+DISTINCT = (
+    *("count(DISTINCT v)", "count(DISTINCT w)", "sum(DISTINCT v)", "sum(DISTINCT d)", "max(DISTINCT v)"),
+    *("count(DISTINCT v) FILTER (WHERE d > 0)", "sum(DISTINCT v + k) FILTER (WHERE w = 'a')", "avg(DISTINCT v)"),
+    *("count(DISTINCT v) + count(*)", "coalesce(avg(DISTINCT d), -1)"),
+)
 SPREADS = (
     *("stddev(v)", "stddev_samp(d)", "stddev_pop(v)", "variance(d)", "var_samp(v)", "var_pop(v + 1000000)"),
     *("stddev(v) FILTER (WHERE w = 'a')", "var_pop(d) FILTER (WHERE k > 2)", "coalesce(stddev(d), -1) + count(*)"),
@@ -130,10 +135,12 @@ SPREADS = (
 @given(
     stream=streams,
     keys=st.lists(st.sampled_from(KEYS), max_size=2, unique=True),
-    aggregates=st.lists(st.sampled_from((*SPREADS, "avg(v)", "count(d)")), min_size=1, max_size=4, unique=True),
+    aggregates=st.lists(
+        st.sampled_from((*SPREADS, *DISTINCT, "avg(v)", "count(d)")), min_size=1, max_size=4, unique=True
+    ),
     share=st.floats(0, 1),
 )
-def test_spreads_equal_the_query(
+def test_spreads_and_distinct_values_equal_the_query(
     db: duckdb.DuckDBPyConnection, stream: dict[str, Any], keys: list[str], aggregates: list[str], share: float
 ) -> None:
     items = [*(f"{key} AS k{i}" for i, key in enumerate(keys)), *(f"{a} AS a{i}" for i, a in enumerate(aggregates))]

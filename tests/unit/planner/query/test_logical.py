@@ -49,6 +49,8 @@ REFUSED = [
     ("SELECT page FROM clicks HAVING page > 'a'", "UNSUPPORTED_SQL", 1, 32, "page > 'a'"),
     ("SELECT page FROM clicks WHERE count(*) > 1", "UNSUPPORTED_SQL", 1, 31, "count"),
     (f"SELECT sum(count(*)) FROM clicks GROUP BY {W}", "UNSUPPORTED_SQL", 1, 12, "count"),
+    (f"SELECT sum(DISTINCT ms, ms) FROM clicks GROUP BY {W}", "INVALID_EXPRESSION", 1, 8, "sum"),
+    (f"SELECT count(DISTINCT *) FROM clicks GROUP BY {W}", "UNSUPPORTED_SQL", 1, 23, "*"),
     (f"SELECT sum(ms, ms) FROM clicks GROUP BY {W}", "INVALID_EXPRESSION", 1, 8, "sum"),
     (f"SELECT count(*) AS n FROM clicks GROUP BY {W}, n", "UNSUPPORTED_SQL", 1, 67, "n"),
     (f"SELECT count(*) FROM clicks GROUP BY {W}, 5", "UNSUPPORTED_SQL", 1, 62, "5"),

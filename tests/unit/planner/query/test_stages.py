@@ -199,6 +199,22 @@ def test_variances_share_their_partials() -> None:
     assert "avg(CAST(_c0 AS DOUBLE)) FILTER(WHERE _c0 > 1) AS _p5" in draft.stage("s1").sql
 
 
+def test_distinct_values_are_sent_as_sets() -> None:
+    draft = draft_of(
+        "SELECT count(DISTINCT ms) AS c, sum(DISTINCT ms) AS s, max(DISTINCT ms) AS m, count(DISTINCT ms, page) "
+        "FILTER (WHERE ms > 1) AS f, count(ms) AS n FROM clicks GROUP BY window(ts, '1 day')"
+    )
+    assert draft.recipe is not None
+    assert [p.function for p in draft.recipe.partials] == ["set", "max", "set", "sum"]
+    assert [a.function for a in draft.recipe.aggregates] == [
+        *("count_distinct", "sum_distinct", "value", "count_distinct", "value")
+    ]
+    one = "CASE WHEN (_c0 > 1) AND (_c0) IS NOT NULL AND (_c1) IS NOT NULL THEN struct(_c0, _c1) END"
+    assert f"collect_set(_c0) AS _p0, max(_c0) AS _p1, collect_set({one}) AS _p2, count(_c0) AS _p3" in (
+        draft.stage("s1").sql
+    )
+
+
 def test_braces_in_text_stay_as_they_are() -> None:
     sql = source_sql("SELECT page || '{rows}' AS p, count(*) AS n FROM clicks GROUP BY 1, window(ts, '1 day')")
     assert "input.page || '{rows}' AS _k0" in sql
