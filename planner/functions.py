@@ -21,7 +21,9 @@ VARIANCES = {
 }
 """Names and what they mean."""
 
-MERGEABLE = ("avg", "count", "max", "mean", "min", *VARIANCES, "sum")
+PERCENTILES = ("approx_percentile", "percentile_approx")
+
+MERGEABLE = ("approx_count_distinct", "avg", "count", "max", "mean", "min", *PERCENTILES, *VARIANCES, "sum")
 """Aggregates that are split in partials and a merge."""
 
 DISTINCT_AGGREGATES = ("avg", "count", "max", "mean", "min", "sum")

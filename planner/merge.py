@@ -8,6 +8,8 @@
     variances       n, mean, m2 = sum of (x - mean)^2         m2 / n or m2 / (n - 1); stddev is the root; NULL for / 0
     count(DISTINCT) the set of x                              size of the union of the sets
     sum, avg (...)  the set of x                              sum of the union, sum / size; NULL for the empty set
+    approx_count_..  HyperLogLog sketch of the hashes of x    estimate of the united sketch
+    percentile_ap..  KLL sketch of x, max(x) for its type     quantile of the merged sketch; NULL for an empty one
 
 Means and m2 are merged by Chan's formula: with the mean of all, mu = sum(n * mean) / sum(n), the m2 of all is
 sum(m2 + n * (mean - mu)^2). Sums of squares would lose all digits where the mean is large and the variance small.
@@ -36,7 +38,7 @@ class Partial:
 
     name: str
     function: str
-    """How partials are made one: `sum`, `min`, `max`, `mean`, `m2` or `set`."""
+    """How partials are made one: `sum`, `min`, `max`, `mean`, `m2`, `set` or an aggregate of Spark's."""
     of: tuple[str, ...] = ()
     """Partials that this takes: for `mean` its count, for `m2` its count and its mean."""
 
@@ -49,6 +51,8 @@ class Merged:
     partials: tuple[str, ...]
     function: str = "value"
     """How it is made of its merged partials; `value`: it is the one partial."""
+    argument: str = ""
+    """For `quantile` the rank or the array of ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,10 @@ class MergeRecipe:
             return _average(combined[0], combined[1], types.get(aggregate.partials[0], ""))
         if aggregate.function in _VARIANCES:
             return _VARIANCES[aggregate.function].format(m2=combined[-1], n=combined[0])
+        if aggregate.function == "sketched_count":
+            return f"hll_sketch_estimate({combined[0]})"
+        if aggregate.function in ("quantile", "quantiles"):
+            return _quantile(aggregate, combined[0], types.get(aggregate.partials[1], "DOUBLE"))
         if aggregate.function in ("count_distinct", "sum_distinct", "avg_distinct"):
             return _of_set(aggregate.function, combined[0], types.get(aggregate.partials[0], ""))
         return combined[0]
@@ -125,6 +133,13 @@ _VARIANCES = {
 
 def _mean_of_all(mean: str) -> str:
     return f"{mean}_of_all"
+
+
+def _quantile(aggregate: Merged, sketch: str, type_: str) -> str:
+    """The value at a rank, in the type of the values; an empty sketch has none."""
+    kind = f"ARRAY<{type_}>" if aggregate.function == "quantiles" else type_
+    found = f"kll_sketch_get_quantile_double({sketch}, {aggregate.argument})"
+    return f"CASE WHEN kll_sketch_get_n_double({sketch}) > 0 THEN CAST({found} AS {kind}) END"
 
 
 def _of_set(function: str, values: str, type_: str) -> str:

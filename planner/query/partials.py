@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.functions import VARIANCES
+from planner.functions import PERCENTILES, VARIANCES
+from planner.query.sketches import hll_lg_k, kll_k
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Pieces:
 
     partials: tuple[Piece, ...]
     function: str = "value"
+    argument: str = ""
 
 
 def pieces_of(call: Call) -> Pieces:
@@ -60,6 +62,10 @@ def pieces_of(call: Call) -> Pieces:
         return Pieces((Piece(call.over("sum", argument), "sum"), count), "avg")
     if call.name in VARIANCES:
         return _moments(call, count)
+    if call.name == "approx_count_distinct":
+        return _hll(call)
+    if call.name in PERCENTILES:
+        return _kll(call)
     if call.name == "count":
         return Pieces((count,))
     return Pieces((Piece(call.over(call.name, argument), call.name),))
@@ -70,3 +76,18 @@ def _moments(call: Call, count: Piece) -> Pieces:
     mean = Piece(call.over("avg", value), "mean", of=(0,))
     m2 = Piece(f"{call.over('var_pop', value)} * {count.sql}", "m2", of=(0, 1))
     return Pieces((count, mean, m2), VARIANCES[call.name])
+
+
+def _hll(call: Call) -> Pieces:
+    """The sketch takes few types, so it gets hashes of 64 bits, whose collisions are far below its error."""
+    value, *deviation = call.arguments
+    counted = f"({value}) IS NOT NULL" + (f" AND ({call.condition})" if call.condition else "")
+    hashes = f"CASE WHEN {counted} THEN xxhash64({value}) END"
+    return Pieces((Piece(f"hll_sketch_agg({hashes}, {hll_lg_k(*deviation)})", "hll_union_agg"),), "sketched_count")
+
+
+def _kll(call: Call) -> Pieces:
+    value, ranks, *accuracy = call.arguments
+    sketch = call.over("kll_sketch_agg_double", f"CAST({value} AS DOUBLE), {kll_k(*accuracy)}")
+    pieces = (Piece(sketch, "kll_merge_agg_double"), Piece(call.over("max", value), "max"))
+    return Pieces(pieces, "quantiles" if ranks.startswith("array") else "quantile", ranks)

@@ -58,7 +58,7 @@ class _Splitter:
             names: list[str] = []
             for piece in pieces.partials:
                 names.append(self._partial(piece, names).name)
-            found = Merged(f"_a{len(self.aggregates)}", tuple(names), pieces.function)
+            found = Merged(f"_a{len(self.aggregates)}", tuple(names), pieces.function, pieces.argument)
             self.aggregates[node.copy()] = found
         return found
 

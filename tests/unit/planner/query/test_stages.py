@@ -215,6 +215,30 @@ def test_distinct_values_are_sent_as_sets() -> None:
     )
 
 
+def test_approximate_aggregates_send_sketches() -> None:
+    draft = draft_of(
+        "SELECT approx_count_distinct(page) AS u, approx_count_distinct(page, 0.05) FILTER (WHERE ms > 1) AS v, "
+        "percentile_approx(ms, 0.5) AS m, approx_percentile(ms, array(0.5, 0.9)) AS p FROM clicks "
+        "GROUP BY window(ts, '1 day')"
+    )
+    source, merge = draft.stages
+    assert (
+        "hll_sketch_agg(CASE WHEN (_c0) IS NOT NULL THEN xxhash64(_c0) END, 12) AS _p0, "
+        "hll_sketch_agg(CASE WHEN (_c0) IS NOT NULL AND (_c1 > 1) THEN xxhash64(_c0) END, 9) AS _p1, "
+        "kll_sketch_agg_double(CAST(_c1 AS DOUBLE), 547) AS _p2, max(_c1) AS _p3"
+    ) in source.sql
+    assert merge.merge is not None
+    assert "hll_union_agg(_p0) AS _p0" in merge.merge.combine_sql
+    assert "kll_merge_agg_double(_p2) AS _p2, max(_p3) AS _p3" in merge.merge.combine_sql
+    assert draft.recipe is not None
+    sql = draft.recipe.sql({"_p3": "INT"})
+    assert "hll_sketch_estimate(hll_union_agg(_p0)) AS _a0" in sql
+    merged = "kll_merge_agg_double(_p2)"
+    one = f"CAST(kll_sketch_get_quantile_double({merged}, 0.5) AS INT)"
+    assert f"CASE WHEN kll_sketch_get_n_double({merged}) > 0 THEN {one} END AS _a2" in sql
+    assert f"CAST(kll_sketch_get_quantile_double({merged}, array(0.5, 0.9)) AS ARRAY<INT>)" in sql
+
+
 def test_braces_in_text_stay_as_they_are() -> None:
     sql = source_sql("SELECT page || '{rows}' AS p, count(*) AS n FROM clicks GROUP BY 1, window(ts, '1 day')")
     assert "input.page || '{rows}' AS _k0" in sql
