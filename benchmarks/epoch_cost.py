@@ -85,7 +85,7 @@ def epoch_loop(session: SparkSession, directory: Path, rows: int) -> Epochs:
     """Open windows in Arrow; a batch job merges the ones that close."""
     engine = SparkEngine(session, scratch=directory)
     warm_up(engine)
-    windows = OpenWindows("window_start", WINDOW_US)
+    windows = OpenWindows("window_start", WINDOW_US, WINDOW_US)
     epoch = 0
     while True:
         windows.add(deliveries(epoch, rows))

@@ -4,7 +4,8 @@
     a filter keeps               1/10 of the rows when it is an equality, else 1/3; conjuncts multiply
     a join                       as many rows as its left side
     groups of a window           100 for each key (1 without keys), at most the rows
-    partials                     per source site and epoch of 1 s: the groups met in one epoch
+    partials                     per source site and epoch of 1 s: the groups met in one epoch, once for each window
+                                 that a row is in
     results                      per window: its groups, a third of them for each condition of HAVING, or at most k for
                                  each partition of a top-k
     bytes of a row               the sum over its columns: 1 BOOLEAN, TINYINT; 2 SMALLINT; 4 INT, FLOAT, DATE;
@@ -105,7 +106,12 @@ def _leaving(shape: QueryShape, rate: float) -> float:
     if shape.window is None:
         return rate
     epoch_s = EPOCH.total_seconds()
-    return min(rate * epoch_s, _groups(shape.keys)) / epoch_s
+    return min(rate * epoch_s, _groups(shape.keys)) * _windows_of_a_row(shape) / epoch_s
+
+
+def _windows_of_a_row(shape: QueryShape) -> int:
+    assert shape.window is not None
+    return shape.window // (shape.slide or shape.window)
 
 
 def _results_per_s(shape: QueryShape, rate: float) -> float:
@@ -114,7 +120,7 @@ def _results_per_s(shape: QueryShape, rate: float) -> float:
     rows = min(rate * window_s, _groups(shape.keys)) * FILTER_SELECTIVITY**shape.having
     if shape.top_k is not None:
         rows = min(rows, shape.top_k * _groups(shape.top_k_keys))
-    return rows / window_s
+    return rows * _windows_of_a_row(shape) / window_s
 
 
 def _flow(rate: float, width: int) -> Flow:

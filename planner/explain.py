@@ -40,8 +40,13 @@ def _stage_lines(stage: Stage, plan: PhysicalPlan) -> Iterator[str]:
         same = " of the same site" if source.same_site else ""
         yield f"    reads {source.stage}{same} as {source.view}"
     if stage.merge is not None:
-        yield f"    emits each window of {format_interval(stage.merge.window)} once, when it closes"
+        yield f"    emits each window of {_window(stage.merge)} once, when it closes"
     yield f"    {stage.sql}"
+
+
+def _window(merge: Merge) -> str:
+    every = f" every {format_interval(merge.period)}" if merge.period != merge.window else ""
+    return f"{format_interval(merge.window)}{every}"
 
 
 def _link_line(link: LinkEstimate) -> str:
@@ -117,5 +122,6 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
     return {
         "window_column": merge.window_column,
         "window_s": merge.window.total_seconds(),
+        "slide_s": merge.period.total_seconds(),
         "combine_sql": merge.combine_sql,
     }

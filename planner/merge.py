@@ -1,10 +1,18 @@
 """Partial aggregates and how they are merged.
 
-    aggregate   partials at the source          merged
-    count(x)    count(x)                        sum of the counts
-    sum(x)      sum(x)                          sum of the sums
-    min, max    min(x), max(x)                  min, max
-    avg(x)      sum(x), count(x)                sum of the sums / sum of the counts; NULL when nothing was counted
+    aggregate       partials at the source                    merged
+    count(x)        n = count(x)                              sum of the counts
+    sum(x)          sum(x)                                    sum of the sums
+    min, max        min(x), max(x)                            min, max
+    avg(x)          sum(x), n                                 sum of the sums / sum of the counts; NULL for none
+    variances       n, mean, m2 = sum of (x - mean)^2         m2 / n or m2 / (n - 1); stddev is the root; NULL for / 0
+    count(DISTINCT) the set of x                              size of the union of the sets
+    sum, avg (...)  the set of x                              sum of the union, sum / size; NULL for the empty set
+    approx_count_..  HyperLogLog sketch of the hashes of x    estimate of the united sketch
+    percentile_ap..  KLL sketch of x, max(x) for its type     quantile of the merged sketch; NULL for an empty one
+
+Means and m2 are merged by Chan's formula: with the mean of all, mu = sum(n * mean) / sum(n), the m2 of all is
+sum(m2 + n * (mean - mu)^2). Sums of squares would lose all digits where the mean is large and the variance small.
 
 A merged column has the type of its partial: a sum of integers is a BIGINT, however often it is merged. Only sums of
 decimals need a cast for that, since Spark makes each sum ten digits wider than its input.
@@ -16,10 +24,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-MERGE_FUNCTIONS = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
 WINDOW_START = "_window_start"
 MAX_PRECISION = 38
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)", re.IGNORECASE)
+_ARRAY = re.compile(r"ARRAY<(.*)>", re.IGNORECASE)
 _SUM_WIDER_BY = 10
 _AVG_WIDER_BY = 4
 
@@ -30,7 +38,9 @@ class Partial:
 
     name: str
     function: str
-    """How partials are made one: `sum`, `min` or `max`."""
+    """How partials are made one: `sum`, `min`, `max`, `mean`, `m2`, `set` or an aggregate of Spark's."""
+    of: tuple[str, ...] = ()
+    """Partials that this takes: for `mean` its count, for `m2` its count and its mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,10 @@ class Merged:
 
     name: str
     partials: tuple[str, ...]
-    """One partial; for an average its sum and its count."""
+    function: str = "value"
+    """How it is made of its merged partials; `value`: it is the one partial."""
+    argument: str = ""
+    """For `quantile` the rank or the array of ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +82,89 @@ class MergeRecipe:
         return (WINDOW_START, *self.keys)
 
     def _grouped(self, columns: list[str]) -> str:
-        return f"SELECT {', '.join(columns)} FROM input GROUP BY {', '.join(self._groups())}"
+        return f"SELECT {', '.join(columns)} FROM {self._input()} GROUP BY {', '.join(self._groups())}"
+
+    def _input(self) -> str:
+        """The partials, beside each mean the mean of its whole group."""
+        over = f"OVER (PARTITION BY {', '.join(self._groups())})"
+        means = [
+            f"try_divide(sum({p.of[0]} * {p.name}) {over}, sum({p.of[0]}) {over}) AS {_mean_of_all(p.name)}"
+            for p in self.partials
+            if p.function == "mean"
+        ]
+        return f"(SELECT *, {', '.join(means)} FROM input) AS input" if means else "input"
 
     def _combined(self, name: str, types: Mapping[str, str]) -> str:
-        function = next(p.function for p in self.partials if p.name == name)
-        call = f"{function}({name})"
-        decimal = function == "sum" and _DECIMAL.fullmatch(types.get(name, ""))
+        partial = next(p for p in self.partials if p.name == name)
+        if partial.function == "mean":
+            return f"max({_mean_of_all(name)})"
+        if partial.function == "m2":
+            count, mean = partial.of
+            away = f"({mean} - {_mean_of_all(mean)})"
+            return f"sum({name} + {count} * {away} * {away})"
+        if partial.function == "set":
+            return f"array_distinct(flatten(collect_list({name})))"
+        call = f"{partial.function}({name})"
+        decimal = partial.function == "sum" and _DECIMAL.fullmatch(types.get(name, ""))
         return f"CAST({call} AS {types[name]})" if decimal else call
 
     def _aggregate(self, aggregate: Merged, types: Mapping[str, str]) -> str:
         combined = [self._combined(name, types) for name in aggregate.partials]
-        if len(combined) == 1:
-            return combined[0]
-        average = f"try_divide({combined[0]}, {combined[1]})"
-        decimal = _DECIMAL.fullmatch(types.get(aggregate.partials[0], ""))
-        return f"CAST({average} AS {_average_type(decimal)})" if decimal else average
+        if aggregate.function == "avg":
+            return _average(combined[0], combined[1], types.get(aggregate.partials[0], ""))
+        if aggregate.function in _VARIANCES:
+            return _VARIANCES[aggregate.function].format(m2=combined[-1], n=combined[0])
+        if aggregate.function == "sketched_count":
+            return f"hll_sketch_estimate({combined[0]})"
+        if aggregate.function in ("quantile", "quantiles"):
+            return _quantile(aggregate, combined[0], types.get(aggregate.partials[1], "DOUBLE"))
+        if aggregate.function in ("count_distinct", "sum_distinct", "avg_distinct"):
+            return _of_set(aggregate.function, combined[0], types.get(aggregate.partials[0], ""))
+        return combined[0]
+
+
+_VARIANCES = {
+    "var_pop": "try_divide({m2}, {n})",
+    "var_samp": "try_divide({m2}, {n} - 1)",
+    "stddev_pop": "sqrt(try_divide({m2}, {n}))",
+    "stddev_samp": "sqrt(try_divide({m2}, {n} - 1))",
+}
+
+
+def _mean_of_all(mean: str) -> str:
+    return f"{mean}_of_all"
+
+
+def _quantile(aggregate: Merged, sketch: str, type_: str) -> str:
+    """The value at a rank, in the type of the values; an empty sketch has none."""
+    kind = f"ARRAY<{type_}>" if aggregate.function == "quantiles" else type_
+    found = f"kll_sketch_get_quantile_double({sketch}, {aggregate.argument})"
+    return f"CASE WHEN kll_sketch_get_n_double({sketch}) > 0 THEN CAST({found} AS {kind}) END"
+
+
+def _of_set(function: str, values: str, type_: str) -> str:
+    if function == "count_distinct":
+        return f"CAST(size({values}) AS BIGINT)"
+    array = _ARRAY.fullmatch(type_)
+    kind = _sum_type(array.group(1) if array else "")
+    total = f"aggregate({values}, CAST(0 AS {kind}), (x, y) -> CAST(x + y AS {kind}))"
+    if function == "avg_distinct":
+        return _average(total, f"size({values})", kind)
+    return f"CASE WHEN size({values}) > 0 THEN {total} END"
+
+
+def _sum_type(value: str) -> str:
+    """Spark's type of a sum."""
+    decimal = _DECIMAL.fullmatch(value)
+    if decimal is not None:
+        return f"DECIMAL({min(int(decimal.group(1)) + _SUM_WIDER_BY, MAX_PRECISION)},{decimal.group(2)})"
+    return "BIGINT" if value.upper() in ("TINYINT", "SMALLINT", "INT", "BIGINT") else "DOUBLE"
+
+
+def _average(total: str, count: str, total_type: str) -> str:
+    average = f"try_divide({total}, {count})"
+    decimal = _DECIMAL.fullmatch(total_type)
+    return f"CAST({average} AS {_average_type(decimal)})" if decimal else average
 
 
 def _average_type(total: re.Match[str]) -> str:

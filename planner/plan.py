@@ -50,6 +50,12 @@ class Merge:
     window: timedelta
     combine_sql: str
     """From partials to fewer partials of the same schema."""
+    slide: timedelta | None = None
+    """A window begins every so often, and the length is a multiple of it; None: as often as the length."""
+
+    @property
+    def period(self) -> timedelta:
+        return self.slide or self.window
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,8 @@ class QueryShape:
     """Share of the rows that pass the filters."""
     window: timedelta | None = None
     """None: the query does not aggregate."""
+    slide: timedelta | None = None
+    """None: the window's length."""
     keys: int = 0
     """Group keys besides the window."""
     having: int = 0

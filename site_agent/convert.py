@@ -105,4 +105,5 @@ def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
 
 
 def _window(message: site_pb2.MergeSpec) -> WindowSpec:
-    return WindowSpec(message.window_column, message.window_us, message.combine_sql)
+    slide_us = message.slide_us or message.window_us
+    return WindowSpec(message.window_column, message.window_us, message.combine_sql, slide_us)

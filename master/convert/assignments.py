@@ -92,7 +92,10 @@ def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
 
 def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
     return site_pb2.MergeSpec(
-        window_column=merge.window_column, window_us=duration_us(merge.window), combine_sql=merge.combine_sql
+        window_column=merge.window_column,
+        window_us=duration_us(merge.window),
+        combine_sql=merge.combine_sql,
+        slide_us=duration_us(merge.slide) if merge.slide else 0,
     )
 
 
@@ -101,4 +104,5 @@ def _merge_from_proto(message: site_pb2.MergeSpec) -> Merge:
         window_column=message.window_column,
         window=timedelta(microseconds=message.window_us),
         combine_sql=message.combine_sql,
+        slide=timedelta(microseconds=message.slide_us) if message.slide_us else None,
     )

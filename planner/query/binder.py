@@ -16,15 +16,18 @@ from planner.sql.refusals import function_name, refuse
 
 WINDOW_FIELDS = ("start", "end")
 WINDOW_FORM = "window(ts, '10 seconds')"
+MAX_WINDOWS_OF_A_ROW = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The tumbling window of GROUP BY."""
+    """The window of GROUP BY: one of this length begins every `slide`."""
 
     node: exp.Expr
     """The canonical call; equal calls are equal nodes."""
     length: timedelta
+    slide: timedelta
+    """The length itself when windows follow one another; else a part of which the length is a multiple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +131,14 @@ def window_of(call: exp.Expr, scope: Scope) -> Window:
     """The window that a `window(...)` call means.
 
     Raises:
-        UnsupportedSqlError: it is not a tumbling window of literal length over the stream's event time.
+        UnsupportedSqlError: it is not a window of literal length and slide over the stream's event time.
     """
     arguments = call.expressions
     source, event_time = scope.source, scope.stream.relation.event_time or ""
     form = f"window({event_time}, '10 seconds')"
-    if len(arguments) != 2:
-        message = "sliding and shifted windows are not possible yet" if len(arguments) > 2 else "window needs a length"
-        raise refuse(call, source, message, f"{form} is possible: windows that follow one another.")
+    if len(arguments) not in (2, 3):
+        message = "shifted windows are not possible" if len(arguments) > 3 else "window needs a length"
+        raise refuse(call, source, message, f"{form} is possible, with a slide {form[:-1]}, '5 seconds').")
     column = arguments[0]
     if isinstance(column, exp.Column) and "bound" not in column.meta:
         column = resolve(scope, parts_of(column)) or column
@@ -145,14 +148,43 @@ def window_of(call: exp.Expr, scope: Scope) -> Window:
     ):
         at = arguments[0] if offset_of(arguments[0]) is not None else call
         raise refuse(at, source, "window must be on the stream's event-time column", f"{form} is possible.")
-    length = _literal_length(arguments[1])
-    if length is None or not length:
-        at = arguments[1] if offset_of(arguments[1]) is not None else call
-        raise refuse(at, source, "the window's length must be a literal of fixed length", f"{form} is possible.")
+    lengths = [_length_of(argument, call, scope) for argument in arguments[1:]]
+    _check_slide(arguments[-1], call, scope, lengths)
     bound = scope.stream.bound(event_time)
     bound.meta["bound"] = True
-    text = exp.Literal.string(format_interval(length))
-    return Window(exp.Anonymous(this=WINDOW, expressions=[bound, text]), length)
+    distinct = dict.fromkeys(lengths)
+    texts = [exp.Literal.string(format_interval(length)) for length in distinct]
+    return Window(exp.Anonymous(this=WINDOW, expressions=[bound, *texts]), lengths[0], lengths[-1])
+
+
+def _length_of(argument: exp.Expr, call: exp.Expr, scope: Scope) -> timedelta:
+    length = _literal_length(argument)
+    if not length:
+        what = "length" if argument is call.expressions[1] else "slide"
+        at = argument if offset_of(argument) is not None else call
+        raise refuse(
+            at, scope.source, f"the window's {what} must be a literal of fixed length", f"{WINDOW_FORM} is possible."
+        )
+    return length
+
+
+def _check_slide(argument: exp.Expr, call: exp.Expr, scope: Scope, lengths: list[timedelta]) -> None:
+    length, slide = lengths[0], lengths[-1]
+    at = argument if offset_of(argument) is not None else call
+    if length % slide:
+        raise refuse(
+            at,
+            scope.source,
+            f"the slide {format_interval(slide)} does not divide the length {format_interval(length)}",
+            "The length must be a multiple of the slide, as in window(ts, '10 seconds', '5 seconds').",
+        )
+    if length // slide > MAX_WINDOWS_OF_A_ROW:
+        raise refuse(
+            at,
+            scope.source,
+            f"a row would be in {length // slide} windows; at most {MAX_WINDOWS_OF_A_ROW} are possible",
+            "Use a longer slide or shorter windows.",
+        )
 
 
 def _literal_length(node: exp.Expr) -> timedelta | None:

@@ -44,6 +44,19 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and function_name(node) in MERGEABLE
 
 
+def is_distinct(call: exp.Expr) -> bool:
+    return any(isinstance(argument, exp.Distinct) for argument in call.expressions)
+
+
+def arguments_of(call: exp.Expr) -> tuple[exp.Expr, ...]:
+    """The arguments of an aggregate, without DISTINCT."""
+    return tuple(
+        part
+        for argument in call.expressions
+        for part in (argument.expressions if isinstance(argument, exp.Distinct) else (argument,))
+    )
+
+
 def first_aggregate(node: exp.Expr) -> exp.Expr | None:
     return next((part for part in node.walk() if is_aggregate(part)), None)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from planner.catalog import SITE_COLUMN, Catalog
 from planner.errors import InvalidExpressionError, UnknownColumnError
 from planner.functions import WINDOW
+from planner.query.aggregates import check_aggregate
 from planner.query.binder import Binder, Window, window_of
 from planner.query.expressions import conjuncts, first_aggregate, is_aggregate
 from planner.query.joins import Join, bind_joins
@@ -99,8 +100,8 @@ def _group_window(tree: exp.Select, scope: Scope) -> Window | None:
     calls = [node for node in tree.find_all(exp.Anonymous, bfs=False) if function_name(node) == WINDOW]
     windows = [(call, window_of(call, scope)) for call in calls]
     for call, window in windows:
-        if window.length != windows[0][1].length:
-            raise refuse(call, scope.source, "a query has one window", "Submit one query for each length.")
+        if window.node != windows[0][1].node:
+            raise refuse(call, scope.source, "a query has one window", "Submit one query for each window.")
     group = tree.args.get("group")
     if windows and group is None:
         raise refuse(calls[0], scope.source, "window(...) is possible only with GROUP BY", WINDOW_HINT)
@@ -158,7 +159,7 @@ def _check_grouping(tree: exp.Select, query: LogicalQuery, window_is_key: bool) 
     ordered = query.top_k.parts if query.top_k is not None else ()
     for node in (*(output.expression for output in query.outputs), *query.having, *ordered):
         for aggregate in (part for part in node.walk() if is_aggregate(part)):
-            _check_aggregate(aggregate, query)
+            check_aggregate(aggregate, query.scope.source)
         _check_grouped(node, query)
 
 
@@ -171,20 +172,6 @@ def _refuse_ungrouped(tree: exp.Select, query: LogicalQuery) -> None:
     for clause in ("having", "qualify"):
         if tree.args.get(clause) is not None:
             raise refuse(tree.args[clause], source, f"{clause.upper()} is possible only with GROUP BY", WINDOW_HINT)
-
-
-def _check_aggregate(call: exp.Expr, query: LogicalQuery) -> None:
-    source, name, arguments = query.scope.source, function_name(call), call.expressions
-    nested = next((part for argument in arguments if (part := first_aggregate(argument)) is not None), None)
-    if nested is not None:
-        raise refuse(nested, source, "an aggregate inside an aggregate is not possible", "Use one of them.")
-    if (name != "count" and len(arguments) != 1) or not arguments:
-        raise InvalidExpressionError(
-            f"{name} takes one argument, not {len(arguments)}",
-            position=source.position(offset_of(call) or 0),
-            found=snippet(call, source.text),
-            hint=f"{name}(x)" if name != "count" else "count(*) or count(x)",
-        )
 
 
 def _check_grouped(node: exp.Expr, query: LogicalQuery) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planner.query.binder import Window
 from planner.query.joins import describe_join
 from planner.query.logical import LogicalQuery
 from planner.query.pruning import decides_site
@@ -23,13 +24,18 @@ def logical_lines(query: LogicalQuery, sites: Sequence[str]) -> tuple[str, ...]:
     if query.window is not None:
         keys = "".join(f", {_words(query, key)}" for key in query.keys)
         operators += [f"MergeAggregate[window{keys}]"]
-        operators += [f"PartialAggregate[window of {format_interval(query.window.length)}{keys}]"]
+        operators += [f"PartialAggregate[window of {_window_words(query.window)}{keys}]"]
     filters = [c for c in query.where if not decides_site(c, query.scope.stream.view)]
     if filters:
         operators.append(f"Filter[{_all(query, filters)}]")
     operators += [describe_join(join, query.scope.source.text) for join in reversed(query.joins)]
     operators.append(_source(query, sites))
     return tuple("  " * depth + operator for depth, operator in enumerate(operators))
+
+
+def _window_words(window: Window) -> str:
+    every = f" every {format_interval(window.slide)}" if window.slide != window.length else ""
+    return f"{format_interval(window.length)}{every}"
 
 
 def _top_k(query: LogicalQuery) -> str:

@@ -22,6 +22,7 @@ def query_shape(query: LogicalQuery, sites: Sequence[str]) -> QueryShape:
         declared_rates=_declared_rates(stream.relation, sites),
         selectivity=_selectivity(c for c in query.where if not decides_site(c, stream.view)),
         window=query.window.length if query.window is not None else None,
+        slide=query.window.slide if query.window is not None else None,
         keys=len(query.keys),
         having=len(query.having),
         top_k=top_k.k if top_k is not None else None,

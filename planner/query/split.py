@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from planner.functions import RANKS
-from planner.merge import MERGE_FUNCTIONS, WINDOW_START, Merged, MergeRecipe, Partial
+from planner.merge import WINDOW_START, Merged, MergeRecipe, Partial
 from planner.plan import BIN_COLUMN, BINS
 from planner.query.binder import Window
-from planner.query.expressions import enclosed, is_aggregate, replace_columns
+from planner.query.expressions import arguments_of, enclosed, is_aggregate, is_distinct, replace_columns
 from planner.query.logical import LogicalQuery
 from planner.query.outputs import RANK_COLUMN
+from planner.query.partials import Call, Piece, pieces_of
 from planner.query.topk import TopK
 from planner.sql.dialect import exp, quoted, render
 from planner.sql.refusals import function_name
@@ -53,20 +54,24 @@ class _Splitter:
     def _aggregate(self, node: exp.Expr) -> Merged:
         found = self.aggregates.get(node)
         if found is None:
-            call = node.this if isinstance(node, exp.Filter) else node
-            name = function_name(call)
-            functions = ("sum", "count") if name in ("avg", "mean") else (name,)
-            inputs = tuple(self._partial(function, node).name for function in functions)
-            found = Merged(f"_a{len(self.aggregates)}", inputs)
+            pieces = pieces_of(self._call(node))
+            names: list[str] = []
+            for piece in pieces.partials:
+                names.append(self._partial(piece, names).name)
+            found = Merged(f"_a{len(self.aggregates)}", tuple(names), pieces.function, pieces.argument)
             self.aggregates[node.copy()] = found
         return found
 
-    def _partial(self, function: str, node: exp.Expr) -> Partial:
+    def _call(self, node: exp.Expr) -> Call:
         read = replace_columns(node, self._read)
         call = read.this if isinstance(read, exp.Filter) else read
-        call.set("this", function)
-        partial = Partial(f"_p{len(self.partials)}", MERGE_FUNCTIONS[function])
-        return self.partials.setdefault(render(read), partial)
+        condition = render(read.expression.this) if isinstance(read, exp.Filter) else ""
+        arguments = tuple(render(argument) for argument in arguments_of(call))
+        return Call(function_name(call), arguments, condition, is_distinct(call))
+
+    def _partial(self, piece: Piece, before: list[str]) -> Partial:
+        of = tuple(before[place] for place in piece.of)
+        return self.partials.setdefault(piece.sql, Partial(f"_p{len(self.partials)}", piece.function, of))
 
     def _read(self, column: exp.Column) -> exp.Expr:
         name = self.columns.setdefault(column.copy(), f"_c{len(self.columns)}")

@@ -53,7 +53,7 @@ def draft_stages(query: LogicalQuery) -> DraftPlan:
     )
     stages = [*tables, _source_stage(query, filters, used, (split, sites))]
     if split is not None and query.window is not None:
-        merge = Merge(WINDOW_START, query.window.length, split.recipe.combine_sql({}))
+        merge = Merge(WINDOW_START, query.window.length, split.recipe.combine_sql({}), query.window.slide)
         inputs = (StageInput(SOURCE_ID, INPUT_VIEW),)
         stages.append(
             Stage(id=MERGE_ID, kind=StageKind.MERGE, sql=split.recipe.sql({}), sites=(), inputs=inputs, merge=merge)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.errors import SqlSyntaxError, UnsupportedSqlError
-from planner.functions import AGGREGATES, MERGEABLE, NOT_REPEATABLE, OTHER_WINDOWS
+from planner.functions import AGGREGATES, DISTINCT_AGGREGATES, MERGEABLE, NOT_REPEATABLE, OTHER_WINDOWS
 from planner.sql.dialect import Token, TokenType, end_of, exp, offset_of, render, snippet, tokenize
 from planner.sql.source import Source
 
@@ -221,7 +221,7 @@ def _check_node(node: exp.Expr, source: Source) -> None:
         raise _refuse_foreign(node, source)
     if isinstance(node, exp.Anonymous | exp.Func):
         _check_function(node, source)
-    if isinstance(node, exp.Distinct) and not isinstance(node.parent, exp.Select):
+    if isinstance(node, exp.Distinct) and not _is_distinct_possible(node):
         raise _refuse_distinct(node, source)
     if isinstance(node, exp.Window) and node.find_ancestor(exp.Qualify) is None:
         raise refuse(
@@ -245,6 +245,13 @@ def _refuse_foreign(node: exp.Expr, source: Source) -> UnsupportedSqlError:
     )
 
 
+def _is_distinct_possible(node: exp.Distinct) -> bool:
+    call = node.parent
+    return isinstance(call, exp.Select) or (
+        isinstance(call, exp.Anonymous) and function_name(call) in DISTINCT_AGGREGATES
+    )
+
+
 def _refuse_distinct(node: exp.Expr, source: Source) -> UnsupportedSqlError:
     function = node.parent.this if isinstance(node.parent, exp.Anonymous) else ""
     start, end = offset_of(node) or 0, end_of(node) or 0
@@ -254,7 +261,7 @@ def _refuse_distinct(node: exp.Expr, source: Source) -> UnsupportedSqlError:
         f"DISTINCT inside {function or 'an aggregate'} is not possible",
         position=source.position(place),
         found=source.text[place : end + 1],
-        hint="Group by the column as well, and count the groups in what reads the results.",
+        hint=f"{', '.join(DISTINCT_AGGREGATES)} are possible with DISTINCT.",
     )
 
 

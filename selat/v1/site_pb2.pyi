@@ -577,21 +577,25 @@ class MergeSpec(_message.Message):
     WINDOW_COLUMN_FIELD_NUMBER: _builtins.int
     WINDOW_US_FIELD_NUMBER: _builtins.int
     COMBINE_SQL_FIELD_NUMBER: _builtins.int
+    SLIDE_US_FIELD_NUMBER: _builtins.int
     window_column: _builtins.str
     """Timestamp column of the input that holds a row's window start, and the windows' length."""
     window_us: _builtins.int
     combine_sql: _builtins.str
     """Spark SQL from partials to fewer partials of the same schema; used to compact open windows."""
+    slide_us: _builtins.int
+    """A window begins every so often; the length is a multiple of it. 0: as often as the length."""
     def __init__(
         self,
         *,
         window_column: _builtins.str = ...,
         window_us: _builtins.int = ...,
         combine_sql: _builtins.str = ...,
+        slide_us: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["combine_sql", b"combine_sql", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["combine_sql", b"combine_sql", "slide_us", b"slide_us", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

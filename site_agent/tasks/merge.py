@@ -60,7 +60,7 @@ class MergeTask:
         self._since_checkpoint_bytes = 0
         self._saved_bytes = 0
         self._compacted_rows = 0
-        self._open = OpenWindows(window.column, window.length_us)
+        self._open = OpenWindows(window.column, window.length_us, window.slide_us)
         self._totals = Totals()
         self._counted: Mapping[str, int] = {}
 
@@ -92,7 +92,8 @@ class MergeTask:
         self._checkpoint, rows = await context.in_thread(self._checkpoints.load)
         emitted = Emitted.from_manifest(context.log.last_manifest)
         closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
-        self._open = OpenWindows(self._window.column, self._window.length_us, max(closed, default=None))
+        window = self._window
+        self._open = OpenWindows(window.column, window.length_us, window.slide_us, closed_us=max(closed, default=None))
         if rows is not None:
             self._open.add([rows])
         restored = self._checkpoint

@@ -45,6 +45,8 @@ class WindowSpec:
     column: str
     length_us: int
     combine_sql: str
+    slide_us: int
+    """A window begins every so often; the length is a multiple of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 State is input that was already combined: rows are kept as they came, and compacted by the stage's combine SQL when
 they have grown. A row's window ends at its window-start column plus the window length; it is closed when that end is
-not after the watermark.
+not after the watermark. Windows begin every slide, and the length is a multiple of it, so they end at multiples of the
+slide too.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ class Split:
 class OpenWindows:
     """The buffer. `closed_us` is the watermark up to which windows were emitted; rows of those are late."""
 
-    def __init__(self, column: str, length_us: int, closed_us: int | None = None) -> None:
+    def __init__(self, column: str, length_us: int, slide_us: int, *, closed_us: int | None = None) -> None:
         self._column = column
         self._length_us = length_us
+        self._slide_us = slide_us
         self._tables: list[pa.Table] = []
         self._earliest_start_us: int | None = None
         self.closed_us = closed_us
@@ -72,7 +74,7 @@ class OpenWindows:
         """Whether moving the watermark there ends at least one window, with rows or without."""
         if watermark_us is None:
             return False
-        return self.closed_us is None or watermark_us // self._length_us > self.closed_us // self._length_us
+        return self.closed_us is None or watermark_us // self._slide_us > self.closed_us // self._slide_us
 
     def table(self) -> pa.Table | None:
         """All open rows; None when there are none."""

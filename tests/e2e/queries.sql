@@ -98,3 +98,26 @@ quantity IS NOT NULL GROUP BY 1, 2
 SELECT o.id, r.reason FROM orders o LEFT JOIN recalls r ON o.product = r.product WHERE o.quantity = 1
 -- oracle
 SELECT o.id, r.reason FROM orders o LEFT JOIN recalls r ON o.product = r.product WHERE o.quantity = 1
+
+-- name: sliding_windows
+SELECT window.start AS s, window.end AS e, product, count(*) AS n, sum(price) AS total FROM orders GROUP BY
+window(ts, '20 seconds', '5 seconds'), product
+-- oracle
+SELECT s, s + INTERVAL 20 SECOND AS e, product, count(*) AS n, sum(price) AS total FROM (SELECT *, w(ts, 5) -
+to_seconds(5 * unnest(range(4))) AS s FROM orders) GROUP BY 1, 2, 3
+
+-- name: spreads
+SELECT product, window.start AS s, stddev(price) AS sd, stddev_pop(quantity) AS sp, variance(price + 1000000) AS v,
+var_pop(fee) FILTER (WHERE express) AS vp FROM orders GROUP BY product, window(ts, '30 seconds')
+-- oracle
+SELECT product, w(ts, 30) AS s, stddev_samp(price) AS sd, stddev_pop(quantity) AS sp, var_samp(price) AS v,
+var_pop(CAST(fee AS DOUBLE)) FILTER (WHERE express) AS vp FROM orders GROUP BY 1, 2
+
+-- name: distinct_values
+SELECT window.start AS s, express, count(DISTINCT product) AS p, count(DISTINCT product, quantity) AS pq,
+sum(DISTINCT quantity) AS q, avg(DISTINCT fee) AS fee, count(DISTINCT fee) FILTER (WHERE quantity > 4) AS f,
+count(*) AS n FROM orders GROUP BY window(ts, '10 seconds'), express
+-- oracle
+SELECT w(ts, 10) AS s, express, count(DISTINCT product) AS p, count(DISTINCT (product, quantity)) FILTER (quantity
+IS NOT NULL) AS pq, sum(DISTINCT quantity) AS q, CAST(sum(DISTINCT fee) / count(DISTINCT fee) AS DECIMAL(14,6)) AS
+fee, count(DISTINCT fee) FILTER (WHERE quantity > 4) AS f, count(*) AS n FROM orders GROUP BY 1, 2

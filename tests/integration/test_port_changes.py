@@ -38,7 +38,7 @@ SPEC = TaskSpec(
     StageKind.MERGE,
     MERGE,
     timedelta(milliseconds=50),
-    window=WindowSpec("_window_start", WINDOW_US, COMBINE),
+    window=WindowSpec("_window_start", WINDOW_US, COMBINE, WINDOW_US),
 )
 Counts = Counter[tuple[int, str]]
 

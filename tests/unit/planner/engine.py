@@ -23,6 +23,11 @@ def connect() -> duckdb.DuckDBPyConnection:
     db.execute("SET TimeZone = 'UTC'; SET threads = 1")
     db.execute("CREATE MACRO try_divide(a, b) AS CASE WHEN b = 0 THEN NULL ELSE a / b END")
     db.execute("CREATE MACRO w(ts, n) AS time_bucket(to_seconds(n), ts, TIMESTAMP '1970-01-01')")
+    # Starts of all windows of n seconds, one beginning every s seconds, that a time is in.
+    db.execute("CREATE MACRO starts(ts, n, s) AS list_transform(range(n // s), lambda i: w(ts, s) - to_seconds(s * i))")
+    # An empty set of an epoch is [], as in Spark.
+    db.execute("CREATE MACRO set_of(x) AS coalesce(list(DISTINCT x) FILTER (x IS NOT NULL), [])")
+    db.execute("CREATE MACRO union_of(x) AS list_distinct(flatten(list(x)))")
     return db
 
 
@@ -33,13 +38,27 @@ def to_duckdb(sql: str) -> str:
 
 def _in_duckdb(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Dot) and isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "window":
-        column, length = node.this.expressions
-        amount, unit = length.name.split()
-        seconds = int(amount) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[unit.rstrip("s")]
-        return exp.Anonymous(this="w", expressions=[column, exp.Literal.number(seconds)])
+        column, *lengths = node.this.expressions
+        arguments = [column, *(exp.Literal.number(_seconds(length.name)) for length in (lengths[0], lengths[-1]))]
+        return exp.Anonymous(this="unnest", expressions=[exp.Anonymous(this="starts", expressions=arguments)])
+    if isinstance(node, exp.ArrayUniqueAgg):
+        return exp.Anonymous(this="set_of", expressions=[node.this])
+    if isinstance(node, exp.ArrayDistinct):
+        return exp.Anonymous(this="union_of", expressions=list(node.find_all(exp.Column)))
+    if isinstance(node, exp.ArraySize):
+        return exp.Anonymous(this="len", expressions=[node.this])
+    if isinstance(node, exp.Reduce):
+        return exp.Anonymous(this="list_sum", expressions=[node.this])
+    if isinstance(node, exp.Struct):
+        return exp.Anonymous(this="row", expressions=node.expressions)
     if isinstance(node, exp.Alias) and node.alias == BIN_COLUMN:
         return exp.alias_(exp.Literal.number(0), BIN_COLUMN)
     return node
+
+
+def _seconds(text: str) -> int:
+    amount, unit = text.split()
+    return int(amount) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[unit.rstrip("s")]
 
 
 def load(db: duckdb.DuckDBPyConnection, view: str, declared: Sequence[tuple[str, str]], rows: Rows) -> None:

@@ -44,6 +44,14 @@ def test_partials_are_the_groups_of_an_epoch(keys: str, groups: float) -> None:
     assert estimate_flows(draft, NOTHING).sources["us"].rows_per_s == groups
 
 
+def test_a_row_counts_once_for_each_window_it_is_in() -> None:
+    draft = draft_of("SELECT k, count(*) AS n FROM s GROUP BY window(ts, '20 seconds', '5 seconds'), k", RATED)
+    estimate = estimate_flows(draft, NOTHING)
+    assert estimate.sources["us"].rows_per_s == 400.0
+    assert estimate.results is not None
+    assert estimate.results.rows_per_s == pytest.approx(100 / 5)
+
+
 @pytest.mark.parametrize(
     ("rest", "rows"),
     [

@@ -7,7 +7,7 @@ from planner.merge import Merged, MergeRecipe, Partial
 RECIPE = MergeRecipe(
     keys=("_k0",),
     partials=(Partial("_p0", "sum"), Partial("_p1", "sum"), Partial("_p2", "max")),
-    aggregates=(Merged("_a0", ("_p0", "_p1")), Merged("_a1", ("_p2",))),
+    aggregates=(Merged("_a0", ("_p0", "_p1"), "avg"), Merged("_a1", ("_p2",))),
     head="SELECT _a0",
     tail=" WHERE _a1",
 )
@@ -42,3 +42,58 @@ def test_decimals_keep_the_type_of_their_partials(total: str, average: str) -> N
         f"SELECT _window_start, _k0, CAST(sum(_p0) AS {total}) AS _p0, sum(_p1) AS _p1, max(_p2) AS _p2 "
         "FROM input GROUP BY _window_start, _k0"
     )
+
+
+def test_variances_are_merged_around_the_mean_of_all() -> None:
+    recipe = MergeRecipe(
+        keys=("_k0",),
+        partials=(Partial("_p0", "sum"), Partial("_p1", "mean", ("_p0",)), Partial("_p2", "m2", ("_p0", "_p1"))),
+        aggregates=(
+            Merged("_a0", ("_p0", "_p1", "_p2"), "stddev_samp"),
+            Merged("_a1", ("_p0", "_p1", "_p2"), "var_pop"),
+        ),
+        head="SELECT _a0",
+        tail="",
+    )
+    over = "OVER (PARTITION BY _window_start, _k0)"
+    source = f"(SELECT *, try_divide(sum(_p0 * _p1) {over}, sum(_p0) {over}) AS _p1_of_all FROM input) AS input"
+    m2 = "sum(_p2 + _p0 * (_p1 - _p1_of_all) * (_p1 - _p1_of_all))"
+    assert recipe.combine_sql({}) == (
+        f"SELECT _window_start, _k0, sum(_p0) AS _p0, max(_p1_of_all) AS _p1, {m2} AS _p2 FROM {source} "
+        "GROUP BY _window_start, _k0"
+    )
+    assert recipe.sql({}) == (
+        f"SELECT _a0 FROM (SELECT _window_start, _k0, sqrt(try_divide({m2}, sum(_p0) - 1)) AS _a0, "
+        f"try_divide({m2}, sum(_p0)) AS _a1 FROM {source} GROUP BY _window_start, _k0) AS merged"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "total", "average"),
+    [
+        ("ARRAY<INT>", "BIGINT", "{}"),
+        ("ARRAY<DOUBLE>", "DOUBLE", "{}"),
+        ("ARRAY<DECIMAL(10,2)>", "DECIMAL(20,2)", "CAST({} AS DECIMAL(14,6))"),
+    ],
+)
+def test_sums_of_distinct_values_have_the_types_of_sums(values: str, total: str, average: str) -> None:
+    recipe = MergeRecipe(
+        keys=(),
+        partials=(Partial("_p0", "set"),),
+        aggregates=(
+            Merged("_a0", ("_p0",), "count_distinct"),
+            Merged("_a1", ("_p0",), "sum_distinct"),
+            Merged("_a2", ("_p0",), "avg_distinct"),
+        ),
+        head="SELECT _a0",
+        tail="",
+    )
+    union = "array_distinct(flatten(collect_list(_p0)))"
+    added = f"aggregate({union}, CAST(0 AS {total}), (x, y) -> CAST(x + y AS {total}))"
+    mean = average.format(f"try_divide({added}, size({union}))")
+    assert recipe.sql({"_p0": values}) == (
+        f"SELECT _a0 FROM (SELECT _window_start, CAST(size({union}) AS BIGINT) AS _a0, "
+        f"CASE WHEN size({union}) > 0 THEN {added} END AS _a1, {mean} AS _a2 FROM input "
+        "GROUP BY _window_start) AS merged"
+    )
+    assert recipe.combine_sql({}) == f"SELECT _window_start, {union} AS _p0 FROM input GROUP BY _window_start"

@@ -74,7 +74,7 @@ def load_whole(db: duckdb.DuckDBPyConnection, stream: dict[str, Any], table: dic
     where=st.lists(st.sampled_from(FILTERS), max_size=2, unique=True),
     having=st.none() | st.sampled_from(HAVINGS),
     top=st.none() | st.tuples(st.sampled_from(["rank", "dense_rank"]), st.integers(1, 3), st.booleans()),
-    seconds=st.sampled_from([7, 10, 60]),
+    window=st.sampled_from([(7, 7), (10, 10), (60, 60), (10, 5), (21, 3)]),
     share=st.floats(0, 1),
 )
 def test_partials_and_merge_equal_the_query(
@@ -85,14 +85,16 @@ def test_partials_and_merge_equal_the_query(
     where: list[str],
     having: str | None,
     top: tuple[str, int, bool] | None,
-    seconds: int,
+    window: tuple[int, int],
     share: float,
 ) -> None:
+    seconds, slide = window
+    call = f"window(ts, '{seconds} seconds'" + (f", '{slide} seconds')" if slide != seconds else ")")
     names = [f"a{index}" for index in range(len(aggregates))]
     items = [*(f"{key} AS k{i}" for i, key in enumerate(keys)), *map("{} AS {}".format, aggregates, names)]
     filters = f" WHERE {' AND '.join(f'({part})' for part in where)}" if where else ""
     kept = f" HAVING {having}" if having else ""
-    groups = [*keys[:1], f"window(ts, '{seconds} seconds')", *keys[1:]]
+    groups = [*keys[:1], call, *keys[1:]]
     partition = f", {keys[0]}" if top and top[2] and keys else ""
     qualify = f" QUALIFY {top[0]}() OVER (PARTITION BY window{partition} ORDER BY a0 DESC) <= {top[1]}" if top else ""
     head = f"SELECT window.start AS ws, window.end AS we, {', '.join(items)} FROM s{filters}"
@@ -100,14 +102,62 @@ def test_partials_and_merge_equal_the_query(
 
     load_whole(db, stream)
     parts = ", ".join(["ws", *(f"k{i}" for i in range(len(keys)))])
-    inner = f"SELECT w(ts, {seconds}) AS ws, w(ts, {seconds}) + to_seconds({seconds}) AS we, {', '.join(items)}"
-    whole = f"{inner} FROM s{filters} GROUP BY {parts}, we{kept}"
+    inner = f"SELECT ws, ws + to_seconds({seconds}) AS we, {', '.join(items)}"
+    source = f"(SELECT *, unnest(starts(ts, {seconds}, {slide})) AS ws FROM s) AS s"
+    whole = f"{inner} FROM {source}{filters} GROUP BY {parts}, we{kept}"
     if top:
         ranked = "ws, k0" if partition else "ws"
         # Spark sorts NULLs last in DESC order, DuckDB too when told.
         order = f"{top[0]}() OVER (PARTITION BY {ranked} ORDER BY a0 DESC NULLS LAST)"
         whole = f"SELECT * FROM ({whole}) QUALIFY {order} <= {top[1]}"
     assert run_draft(db, draft, {"s": stream}, lambda count: int(count * share)) == fetch(db, whole)
+
+
+def assert_close(found: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]]) -> None:
+    """Equal, floats but for their last digits; rows must be told apart by what stands before their floats."""
+    for row, right in zip(found, wanted, strict=True):
+        for a, b in zip(row, right, strict=True):
+            assert a == (pytest.approx(b, rel=1e-9, abs=1e-9) if isinstance(b, float) else b), (row, right)
+
+
+DISTINCT = (
+    *("count(DISTINCT v)", "count(DISTINCT w)", "sum(DISTINCT v)", "sum(DISTINCT d)", "max(DISTINCT v)"),
+    *("count(DISTINCT v) FILTER (WHERE d > 0)", "sum(DISTINCT v + k) FILTER (WHERE w = 'a')", "avg(DISTINCT v)"),
+    *("count(DISTINCT v) + count(*)", "coalesce(avg(DISTINCT d), -1)"),
+)
+SPREADS = (
+    *("stddev(v)", "stddev_samp(d)", "stddev_pop(v)", "variance(d)", "var_samp(v)", "var_pop(v + 1000000)"),
+    *("stddev(v) FILTER (WHERE w = 'a')", "var_pop(d) FILTER (WHERE k > 2)", "coalesce(stddev(d), -1) + count(*)"),
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    stream=streams,
+    keys=st.lists(st.sampled_from(KEYS), max_size=2, unique=True),
+    aggregates=st.lists(
+        st.sampled_from((*SPREADS, *DISTINCT, "avg(v)", "count(d)")), min_size=1, max_size=4, unique=True
+    ),
+    share=st.floats(0, 1),
+)
+def test_spreads_and_distinct_values_equal_the_query(
+    db: duckdb.DuckDBPyConnection, stream: dict[str, Any], keys: list[str], aggregates: list[str], share: float
+) -> None:
+    items = [*(f"{key} AS k{i}" for i, key in enumerate(keys)), *(f"{a} AS a{i}" for i, a in enumerate(aggregates))]
+    groups = ", ".join(f"k{i}" for i in range(len(keys)))
+    by = ", ".join(["window(ts, '10 seconds')", *keys])
+    draft = draft_of(f"SELECT window.start AS ws, {', '.join(items)} FROM s GROUP BY {by}", CATALOG)
+    load_whole(db, stream)
+    found = run_draft(db, draft, {"s": stream}, lambda count: int(count * share))
+    whole = f"SELECT w(ts, 10) AS ws, {', '.join(items)} FROM s GROUP BY ws{', ' if groups else ''}{groups}"
+    assert_close(found, fetch(db, whole))
+
+
+def test_a_large_mean_takes_no_digits_from_a_small_variance(db: duckdb.DuckDBPyConnection) -> None:
+    rows = [{"ts": START, "k": 1, "w": "a", "v": 1, "d": 1e9 + i % 2} for i in range(8)]
+    stream = {"us": [rows[:3], rows[3:4]], "eu": [rows[4:]], "ap": []}
+    draft = draft_of("SELECT var_pop(d) AS v FROM s GROUP BY window(ts, '10 seconds')", CATALOG)
+    assert run_draft(db, draft, {"s": stream}, lambda count: 2) == [(pytest.approx(0.25, rel=1e-6),)]
 
 
 JOINS = (

@@ -72,11 +72,20 @@ def test_an_assignment_comes_over_whole() -> None:
                 (source,),
                 consumers=("eu",),
             ),
-            TaskSpec("q.m1.eu", "", "", StageKind.MERGE, "", timedelta(seconds=1), window=WindowSpec("w", 10, "C")),
+            TaskSpec("q.m1.eu", "", "", StageKind.MERGE, "", timedelta(seconds=1), window=WindowSpec("w", 10, "C", 10)),
         ),
         (ResultSpec("q", (source,)),),
         {"us": "h:1"},
     )
+
+
+@pytest.mark.parametrize(("said", "slide_us"), [(0, 10), (5, 5)])
+def test_windows_follow_one_another_unless_said_otherwise(said: int, slide_us: int) -> None:
+    merge = site_pb2.MergeSpec(window_column="w", window_us=10, combine_sql="C", slide_us=said)
+    task = site_pb2.TaskSpec(task_id="q.m1.eu", kind=site_pb2.STAGE_KIND_MERGE, merge=merge)
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+
+    assert spec.window == WindowSpec("w", 10, "C", slide_us)
 
 
 @pytest.mark.parametrize("state", list(TaskState))

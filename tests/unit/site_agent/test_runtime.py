@@ -84,7 +84,7 @@ MERGE = TaskSpec(
     "all",
     timedelta(0),
     inputs=(InputSpec(SOURCE.task_id, "us", "input"),),
-    window=WindowSpec("_window_start", 10, "all"),
+    window=WindowSpec("_window_start", 10, "all", 10),
     consumers=("us",),
 )
 RESULT = ResultSpec("q", (InputSpec(MERGE.task_id, "us", "input"),))

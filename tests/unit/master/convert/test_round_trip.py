@@ -76,7 +76,7 @@ TASKS = st.builds(
     relation=st.none() | RELATIONS,
     read_columns=tuples(TEXT),
     inputs=INPUTS,
-    merge=st.none() | st.builds(Merge, TEXT, LENGTH, TEXT),
+    merge=st.none() | st.builds(Merge, TEXT, LENGTH, TEXT, st.none() | LENGTH.filter(bool)),
     consumers=tuples(TEXT),
     epoch_interval=st.integers(0, 2**31).map(lambda ms: timedelta(milliseconds=ms)),
 )

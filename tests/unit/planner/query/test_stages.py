@@ -63,6 +63,23 @@ def test_the_window_is_rebuilt_from_its_start() -> None:
     )
 
 
+def test_a_sliding_window_keeps_its_slide() -> None:
+    draft = draft_of("SELECT window.end AS e FROM clicks GROUP BY window(ts, '1 minute', '10 seconds')")
+    merge = draft.stage("m1").merge
+    assert merge is not None
+    assert (merge.window, merge.slide) == (timedelta(minutes=1), timedelta(seconds=10))
+    assert "window(input.ts, '1 minute', '10 seconds').start AS _window_start" in draft.stage("s1").sql
+    assert draft.stage("m1").sql.startswith("SELECT (_window_start + INTERVAL '60' SECOND) AS e")
+
+
+def test_a_slide_as_long_as_the_window_is_no_slide() -> None:
+    tumbling = draft_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '1 minute')")
+    assert (
+        tumbling.stages
+        == draft_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '60 seconds', '1 minute')").stages
+    )
+
+
 def test_top_k_ranks_per_window_and_row_number_breaks_ties_by_the_keys() -> None:
     draft = draft_of(
         "SELECT page, site AS at, count(*) AS n FROM clicks GROUP BY window(ts, '1 day'), page, site "
@@ -160,6 +177,66 @@ def test_equal_aggregates_are_computed_once() -> None:
     assert draft.recipe is not None
     assert [(p.name, p.function) for p in draft.recipe.partials] == [("_p0", "sum"), ("_p1", "sum")]
     assert "sum(_c0) AS _p0, count(_c0) AS _p1" in draft.stage("s1").sql
+
+
+def test_variances_share_their_partials() -> None:
+    draft = draft_of(
+        "SELECT stddev(ms) AS s, var_pop(ms) AS v, avg(ms) AS a, variance(ms) FILTER (WHERE ms > 1) AS f FROM clicks "
+        "GROUP BY window(ts, '1 day')"
+    )
+    assert draft.recipe is not None
+    assert [(p.name, p.function, p.of) for p in draft.recipe.partials] == [
+        ("_p0", "sum", ()),
+        ("_p1", "mean", ("_p0",)),
+        ("_p2", "m2", ("_p0", "_p1")),
+        ("_p3", "sum", ()),
+        ("_p4", "sum", ()),
+        ("_p5", "mean", ("_p4",)),
+        ("_p6", "m2", ("_p4", "_p5")),
+    ]
+    assert [a.function for a in draft.recipe.aggregates] == ["stddev_samp", "var_pop", "avg", "var_samp"]
+    assert "var_pop(CAST(_c0 AS DOUBLE)) * count(_c0) AS _p2" in draft.stage("s1").sql
+    assert "avg(CAST(_c0 AS DOUBLE)) FILTER(WHERE _c0 > 1) AS _p5" in draft.stage("s1").sql
+
+
+def test_distinct_values_are_sent_as_sets() -> None:
+    draft = draft_of(
+        "SELECT count(DISTINCT ms) AS c, sum(DISTINCT ms) AS s, max(DISTINCT ms) AS m, count(DISTINCT ms, page) "
+        "FILTER (WHERE ms > 1) AS f, count(ms) AS n FROM clicks GROUP BY window(ts, '1 day')"
+    )
+    assert draft.recipe is not None
+    assert [p.function for p in draft.recipe.partials] == ["set", "max", "set", "sum"]
+    assert [a.function for a in draft.recipe.aggregates] == [
+        *("count_distinct", "sum_distinct", "value", "count_distinct", "value")
+    ]
+    one = "CASE WHEN (_c0 > 1) AND (_c0) IS NOT NULL AND (_c1) IS NOT NULL THEN struct(_c0, _c1) END"
+    assert f"collect_set(_c0) AS _p0, max(_c0) AS _p1, collect_set({one}) AS _p2, count(_c0) AS _p3" in (
+        draft.stage("s1").sql
+    )
+
+
+def test_approximate_aggregates_send_sketches() -> None:
+    draft = draft_of(
+        "SELECT approx_count_distinct(page) AS u, approx_count_distinct(page, 0.05) FILTER (WHERE ms > 1) AS v, "
+        "percentile_approx(ms, 0.5) AS m, approx_percentile(ms, array(0.5, 0.9)) AS p FROM clicks "
+        "GROUP BY window(ts, '1 day')"
+    )
+    source, merge = draft.stages
+    assert (
+        "hll_sketch_agg(CASE WHEN (_c0) IS NOT NULL THEN xxhash64(_c0) END, 12) AS _p0, "
+        "hll_sketch_agg(CASE WHEN (_c0) IS NOT NULL AND (_c1 > 1) THEN xxhash64(_c0) END, 9) AS _p1, "
+        "kll_sketch_agg_double(CAST(_c1 AS DOUBLE), 547) AS _p2, max(_c1) AS _p3"
+    ) in source.sql
+    assert merge.merge is not None
+    assert "hll_union_agg(_p0) AS _p0" in merge.merge.combine_sql
+    assert "kll_merge_agg_double(_p2) AS _p2, max(_p3) AS _p3" in merge.merge.combine_sql
+    assert draft.recipe is not None
+    sql = draft.recipe.sql({"_p3": "INT"})
+    assert "hll_sketch_estimate(hll_union_agg(_p0)) AS _a0" in sql
+    merged = "kll_merge_agg_double(_p2)"
+    one = f"CAST(kll_sketch_get_quantile_double({merged}, 0.5) AS INT)"
+    assert f"CASE WHEN kll_sketch_get_n_double({merged}) > 0 THEN {one} END AS _a2" in sql
+    assert f"CAST(kll_sketch_get_quantile_double({merged}, array(0.5, 0.9)) AS ARRAY<INT>)" in sql
 
 
 def test_braces_in_text_stay_as_they_are() -> None:

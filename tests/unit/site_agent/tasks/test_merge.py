@@ -21,7 +21,7 @@ from site_agent.tasks.progress import Progress, TaskState
 from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, WindowSpec
 from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine, VirtualClock
 
-WINDOW = WindowSpec("_window_start", 10, "combine")
+WINDOW = WindowSpec("_window_start", 10, "combine", 10)
 INPUTS = (InputSpec("q.s1.us", "hub", "input"), InputSpec("q.s1.eu", "hub", "input"))
 SPEC = TaskSpec("q.m1.hub", "q", "m1", StageKind.MERGE, "merge", timedelta(0), inputs=INPUTS, window=WINDOW)
 

@@ -18,7 +18,7 @@ def starts_of(table: pa.Table | None) -> list[int]:
 
 
 def test_a_window_closes_when_the_watermark_reaches_its_end() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US)
+    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
     windows.add([rows(0, 10, 20)])
 
     assert windows.close(9) is None
@@ -28,14 +28,14 @@ def test_a_window_closes_when_the_watermark_reaches_its_end() -> None:
 
 
 def test_rows_of_emitted_windows_are_dropped_and_counted() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US, closed_us=20)
+    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US, closed_us=20)
 
     assert windows.add([rows(0, 10, 20), rows(10, 30)]) == 3
     assert starts_of(windows.table()) == [20, 30]
 
 
 def test_the_watermark_does_not_go_back() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US)
+    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
     windows.close(30)
     windows.add([rows(30)])
 
@@ -44,7 +44,7 @@ def test_the_watermark_does_not_go_back() -> None:
 
 
 def test_boundaries_are_crossed_once() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US)
+    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
 
     assert not windows.crosses_boundary(None)
     assert windows.crosses_boundary(5)
@@ -53,8 +53,22 @@ def test_boundaries_are_crossed_once() -> None:
     assert windows.crosses_boundary(10)
 
 
+def test_sliding_windows_end_every_slide() -> None:
+    windows = OpenWindows("_window_start", LENGTH_US, 5)
+    windows.add([rows(-5, 0, 5)])
+    windows.close(4)
+
+    assert windows.crosses_boundary(5)
+    assert starts_of(windows.close(5)) == [-5]
+    assert not windows.crosses_boundary(9)
+    assert windows.crosses_boundary(10)
+    assert starts_of(windows.close(12)) == [0]
+    assert windows.add([rows(0, 5)]) == 1
+    assert starts_of(windows.close(15)) == [5, 5]
+
+
 def test_replacing_rows_keeps_closing_right() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US)
+    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
     windows.add([rows(0, 0, 10)])
     windows.replace(rows(0, 10))
 
@@ -69,7 +83,7 @@ def test_replacing_rows_keeps_closing_right() -> None:
     )
 )
 def test_every_row_is_emitted_once_kept_or_counted_late(steps: list[tuple[list[int], int]]) -> None:
-    windows = OpenWindows("_window_start", LENGTH_US)
+    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
     given_rows = emitted = late = 0
     watermark = -1
     for starts, proposed in steps:
