@@ -15,7 +15,7 @@ from site_agent.connectors import Poll, ReadLimit, Source, SourceContext
 from site_agent.connectors.generator_schedule import Schedule
 from site_agent.connectors.registry import find_connector, make_connectors
 from site_agent.connectors.times import to_us
-from site_agent.engine import EpochRequest, Field
+from site_agent.engine import EpochRequest, Field, MalformedRow
 from site_agent.engine.spark import SparkEngine
 from site_agent.errors import EngineError
 
@@ -145,9 +145,11 @@ class TestFollow:
         values = [v for _, table in found for v in table.column("v").to_pylist()]
         assert sorted(values) == list(range(10))
 
-    def test_a_malformed_file_fails_with_its_name(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+    def test_a_malformed_file_fails_with_its_name_where_it_is_asked_for(
+        self, spark_engine: SparkEngine, tmp_path: Path
+    ) -> None:
         (tmp_path / "bad.csv").write_text("2026-01-01 00:00:00,x\n")
-        options = {**self.OPTIONS, "path": str(tmp_path), "pattern": "*.csv"}
+        options = {**self.OPTIONS, "path": str(tmp_path), "pattern": "*.csv", "malformed": "fail"}
         source = open_source(spark_engine, tmp_path, options, self.COLUMNS)
         with pytest.raises(EngineError, match=r"bad\.csv.*\"x\""):
             everything(spark_engine, source, limit=ReadLimit())
@@ -221,10 +223,26 @@ class TestReplay:
             find_connector(connectors, options).open_source(context).initial()
         assert len(list((tmp_path / "sources" / "prepared").iterdir())) == 1
 
-    def test_a_malformed_file_fails_with_its_name(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+    def test_a_malformed_file_fails_with_its_name_where_it_is_asked_for(
+        self, spark_engine: SparkEngine, tmp_path: Path
+    ) -> None:
         (tmp_path / "bad.csv").write_text("1,2026-01-01 00:00:00\nx,\n")
-        options = {**self.options(tmp_path), "format": "csv", "pattern": "*.csv"}
+        options = {**self.options(tmp_path), "format": "csv", "pattern": "*.csv", "malformed": "fail"}
         source = open_source(spark_engine, tmp_path, options, self.COLUMNS[:2])
         with pytest.raises(EngineError, match=r"bad\.csv"):
             source.initial()
         assert not list((tmp_path / "sources" / "prepared").glob("[!.]*"))
+
+    def test_malformed_rows_are_set_aside_once(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        (tmp_path / "bad.csv").write_text("1,2026-01-01 00:00:02\nx,\n2,2026-01-01 00:00:01\n3,noon\n")
+        options = {**self.options(tmp_path, replay_speed="max"), "format": "csv", "pattern": "*.csv"}
+        source = open_source(spark_engine, tmp_path, options, self.COLUMNS[:2])
+        poll = source.poll(source.initial(), now=CREATED, limit=ReadLimit())
+        taken: list[MalformedRow] = []
+        scan = source.scan(source.initial(), poll.end)
+        result = spark_engine.run(EpochRequest("bad", "SELECT v FROM input", scan, "us", malformed=taken.extend))
+        assert (poll.ended, result.table.to_pydict(), result.rows_malformed) == (True, {"v": [2, 1]}, 2)
+        assert [(row.file, row.reason) for row in taken] == [
+            (str(tmp_path / "bad.csv"), "v: 'x' is no BIGINT"),
+            (str(tmp_path / "bad.csv"), "ts: 'noon' is no TIMESTAMP"),
+        ]
