@@ -26,13 +26,13 @@ SECOND = timedelta(seconds=1)
 
 
 def open_source(
-    engine: SparkEngine, directory: Path, options: Mapping[str, str], columns: Sequence[Field], *, task: str = "task"
+    engine: SparkEngine, directory: Path, options: Mapping[str, str], columns: Sequence[Field], *, site: str = "us"
 ) -> Source:
-    own = directory / "sources" / task
+    own = directory / "sources" / "task"
     own.mkdir(parents=True, exist_ok=True)
     context = SourceContext(
         relation="s",
-        site="us",
+        site=site,
         columns=tuple(columns),
         read_columns=tuple(c.name for c in columns),
         event_time="ts",
@@ -128,6 +128,77 @@ class TestGenerator:
         table = everything(spark_engine, other, limit=ReadLimit(), start=CREATED + timedelta(minutes=1))
         assert table.column("ts").equals(self.rows(spark_engine, tmp_path, 10_000).column("ts"))
         assert not table.column("share").equals(self.rows(spark_engine, tmp_path, 10_000).column("share"))
+
+
+class TestPresets:
+    COLUMNS: Mapping[str, Sequence[Field]] = {
+        "ysb": (
+            *(Field(name, "STRING") for name in ("user_id", "page_id", "ad_id", "ad_type", "event_type", "ip_address")),
+            Field("ts", "TIMESTAMP"),
+        ),
+        "posts": (
+            Field("post_id", "BIGINT"),
+            Field("user_id", "STRING"),
+            Field("country", "STRING"),
+            Field("topic", "INT"),
+            Field("latitude", "DOUBLE"),
+            Field("longitude", "DOUBLE"),
+            Field("ts", "TIMESTAMP"),
+        ),
+        "sensors": (
+            Field("device_id", "STRING"),
+            Field("temperature", "DOUBLE"),
+            Field("humidity", "FLOAT"),
+            Field("battery", "DECIMAL(5,1)"),
+            Field("ts", "TIMESTAMP"),
+        ),
+    }
+
+    def rows(
+        self, engine: SparkEngine, tmp_path: Path, preset: str, *, limit: int = 100_000, site: str = "us"
+    ) -> pa.Table:
+        """A day of them: one each five seconds or so."""
+        options = {"connector": "generator", "preset": preset, "rows_per_second": "0.2", "rows": "17280", "seed": "5"}
+        source = open_source(engine, tmp_path, options, self.COLUMNS[preset], site=site)
+        return everything(engine, source, limit=ReadLimit(rows=limit), start=CREATED + timedelta(days=2))
+
+    @pytest.mark.parametrize("preset", ["ysb", "posts", "sensors"])
+    def test_rows_do_not_depend_on_how_they_are_read(
+        self, spark_engine: SparkEngine, tmp_path: Path, preset: str
+    ) -> None:
+        whole = self.rows(spark_engine, tmp_path, preset)
+        assert whole.num_rows == 17280
+        assert self.rows(spark_engine, tmp_path, preset, limit=7000).equals(whole)
+
+    def test_ads(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        columns = self.rows(spark_engine, tmp_path, "ysb").to_pydict()
+        assert set(columns["event_type"]) == {"view", "click", "purchase"}
+        assert set(columns["ad_type"]) == {"banner", "modal", "sponsored-search", "mail", "mobile"}
+        assert set(columns["ad_id"]) == {f"ad_id-{n}" for n in range(1000)}
+        assert set(columns["ip_address"]) == {"1.2.3.4"}
+
+    def test_posts_differ_by_site_and_by_time(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        us = self.rows(spark_engine, tmp_path, "posts").to_pandas()
+        eu = self.rows(spark_engine, tmp_path, "posts", site="eu").to_pandas()
+        shares = us.country.value_counts(normalize=True)
+        assert len(shares) == 12
+        assert shares.iloc[0] > 0.35
+        assert shares.index[0] != eu.country.value_counts().index[0]
+        home = us[us.country == shares.index[0]]
+        assert home.user_id.nunique() < 0.6 * len(home)
+        assert (home.latitude.max() - home.latitude.min()) <= 4
+        tops = [home.iloc[start : start + 50].topic.mode()[0] for start in (0, 4000)]
+        assert tops[0] != tops[1]
+
+    def test_sensors(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        rows = self.rows(spark_engine, tmp_path, "sensors").to_pandas()
+        assert rows.device_id.nunique() == 100
+        assert rows.device_id[0] == "us-0"
+        assert rows.temperature.between(11.4, 28.6).all()
+        assert rows.humidity.between(37.9, 72.1).all()
+        assert rows.battery.astype(float).between(0, 100).all()
+        one = rows[rows.device_id == "us-0"]
+        assert one.temperature.iloc[:87].mean() > 22 > 18 > one.temperature.iloc[87:].mean()
 
 
 class TestFollow:
