@@ -76,6 +76,7 @@ class TaskStatus:
     retained_bytes: int = 0
     watermark_us: int | None = None
     epochs: int = 0
+    rows_malformed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,11 +79,12 @@ class Totals:
     rows_in: int
     rows_out: int
     rows_late: int
+    rows_malformed: int
     watermark_us: int | None
 
 
 def totals(record: QueryRecord) -> Totals:
-    """Rows read by SOURCE tasks, rows held at the gateway, rows dropped as late, and the results' watermark."""
+    """Rows read by SOURCE tasks, rows at the gateway, rows dropped as late or malformed, and the results' watermark."""
     sources = {stage.id for stage in record.plan.stages if stage.kind is StageKind.SOURCE}
     tasks = record.progress.tasks.values()
     result = record.progress.result
@@ -91,6 +92,7 @@ def totals(record: QueryRecord) -> Totals:
         rows_in=sum(t.rows_in for t in tasks if t.stage_id in sources),
         rows_out=result.rows if result else 0,
         rows_late=sum(t.rows_late for t in tasks),
+        rows_malformed=sum(t.rows_malformed for t in tasks),
         watermark_us=result.watermark_us if result else None,
     )
 

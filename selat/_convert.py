@@ -114,6 +114,7 @@ def task_status(message: site_pb2.TaskStatus) -> TaskStatus:
         rows_in=message.rows_in,
         rows_out=message.rows_out,
         rows_late=message.rows_late,
+        rows_malformed=message.rows_malformed,
         bytes_out=message.bytes_out,
         rows_in_per_s=message.rows_in_per_s,
         rows_out_per_s=message.rows_out_per_s,
@@ -144,6 +145,7 @@ def query_info(message: query_pb2.Query) -> QueryInfo:
         rows_in=message.rows_in,
         rows_out=message.rows_out,
         rows_late=message.rows_late,
+        rows_malformed=message.rows_malformed,
         watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
     )
 

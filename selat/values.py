@@ -138,6 +138,8 @@ class TaskStatus:
     rows_in: int
     rows_out: int
     rows_late: int
+    rows_malformed: int
+    """Set aside at the site because they do not fit their columns; not in `rows_in`."""
     bytes_out: int
     rows_in_per_s: float
     rows_out_per_s: float
@@ -174,6 +176,8 @@ class QueryInfo:
     rows_in: int
     rows_out: int
     rows_late: int
+    rows_malformed: int
+    """Set aside at the site because they do not fit their columns; not in `rows_in`."""
     watermark: datetime | None
 
     @property

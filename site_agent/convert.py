@@ -50,6 +50,7 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
         rows_in=status.totals.rows_in,
         rows_out=status.totals.rows_out,
         rows_late=status.totals.rows_late,
+        rows_malformed=status.totals.rows_malformed,
         bytes_out=status.totals.bytes_out,
         rows_in_per_s=status.rates.rows_in_per_s,
         rows_out_per_s=status.rates.rows_out_per_s,

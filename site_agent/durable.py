@@ -7,17 +7,29 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from site_agent.errors import SiteAgentError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace the file at once: a reader, also after a crash, sees the old content or the new, never a part."""
-    beside = path.with_name(f".{path.name}.tmp")
-    with beside.open("wb") as file:
+    with replacing(path) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Like `write_atomically`, for content that is written piece by piece; an error leaves the file as it was."""
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
     beside.replace(path)
     sync_directory(path.parent)
 

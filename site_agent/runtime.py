@@ -15,6 +15,7 @@ from site_agent.clock import Clock
 from site_agent.connectors import Connector, SourceContext
 from site_agent.connectors.files_prepared import SHARED_NAME
 from site_agent.connectors.registry import find_connector
+from site_agent.dead_letters import DIRECTORY_NAME
 from site_agent.engine import Engine
 from site_agent.errors import SiteAgentError
 from site_agent.results import ResultKeeper
@@ -127,6 +128,7 @@ class SiteRuntime:
             log=services.store.open(spec.task_id),
             router=services.router,
             directory=directory,
+            dead_letters=services.directory / DIRECTORY_NAME / spec.task_id,
             executor=services.executor,
             clock=services.clock,
             limits=services.limits,

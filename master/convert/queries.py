@@ -41,6 +41,7 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
         rows_in=totals.rows_in,
         rows_out=totals.rows_out,
         rows_late=totals.rows_late,
+        rows_malformed=totals.rows_malformed,
         watermark_us=totals.watermark_us,
     )
 

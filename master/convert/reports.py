@@ -23,7 +23,7 @@ _TASK_STATES_BACK = {wire: state for state, wire in _TASK_STATES.items()}
 _TASK_FIELDS = (
     *("task_id", "query_id", "stage_id", "site", "reason", "next_epoch", "rows_in", "rows_out", "rows_late"),
     *("bytes_out", "rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio", "lag_rows"),
-    *("state_bytes", "state_rows", "retained_bytes", "epochs"),
+    *("state_bytes", "state_rows", "retained_bytes", "epochs", "rows_malformed"),
 )
 _USE_FIELDS = ("channel", "query_id", "from_site", "bytes", "epochs", "readers")
 _RESULT_FIELDS = ("query_id", "rows", "bytes", "complete")

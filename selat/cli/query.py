@@ -173,6 +173,7 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
         ("rows in", human.count(info.rows_in)),
         ("rows out", human.count(info.rows_out)),
         ("rows late", human.count(info.rows_late) if info.rows_late else ""),
+        ("rows malformed", human.count(info.rows_malformed) if info.rows_malformed else ""),
         ("watermark", human.instant(info.watermark)),
         ("over links", human.size(info.link_bytes)),
         ("sql", info.sql),

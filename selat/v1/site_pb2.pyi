@@ -179,6 +179,7 @@ class TaskStatus(_message.Message):
     RETAINED_BYTES_FIELD_NUMBER: _builtins.int
     WATERMARK_US_FIELD_NUMBER: _builtins.int
     EPOCHS_FIELD_NUMBER: _builtins.int
+    ROWS_MALFORMED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -204,6 +205,8 @@ class TaskStatus(_message.Message):
     retained_bytes: _builtins.int
     watermark_us: _builtins.int
     epochs: _builtins.int
+    rows_malformed: _builtins.int
+    """Set aside at the site because they do not fit their columns; not in rows_in."""
     def __init__(
         self,
         *,
@@ -228,10 +231,11 @@ class TaskStatus(_message.Message):
         retained_bytes: _builtins.int = ...,
         watermark_us: _builtins.int | None = ...,
         epochs: _builtins.int = ...,
+        rows_malformed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "lag_rows", b"lag_rows", "next_epoch", b"next_epoch", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "lag_rows", b"lag_rows", "next_epoch", b"next_epoch", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
     _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015

@@ -19,6 +19,7 @@ from site_agent.connectors.options import (
     refuse_unknown,
     require,
 )
+from site_agent.engine import MALFORMED_OPTION
 from site_agent.errors import ConnectorError
 
 CSV, JSON, PARQUET = "csv", "json", "parquet"
@@ -77,11 +78,15 @@ SPEED: Option[Fraction | None] = Option(
     "replay_speed", _parse_speed, "event seconds per second as in '3600', or 'max'", Fraction(1)
 )
 REPLAY_START = Option("replay_start", _parse_optional_timestamp, "a time as in 2026-01-31T12:00:00Z", None)
+DEAD_LETTER, FAIL = "dead_letter", "fail"
+MALFORMED = Option("malformed", one_of(DEAD_LETTER, FAIL), "dead_letter or fail", DEAD_LETTER)
 EXPECTED_RATE = "rows_per_second"
 """What the planner may expect; nothing is read by it."""
+MALFORMED_COLUMN = "_selat_malformed"
+"""Column that Spark adds while it reads; nobody sees it."""
 
 _CSV_ONLY = (HEADER.name, SEPARATOR.name, NULL_VALUE.name)
-_TEXT_ONLY = (TIMESTAMP_FORMAT.name,)
+_TEXT_ONLY = (TIMESTAMP_FORMAT.name, MALFORMED.name)
 _FOLLOW_ONLY = (UNTIL.name, MAX_FILES.name)
 _REPLAY_ONLY = (SPEED.name, REPLAY_START.name)
 _STREAM_ONLY = (MODE.name, *_FOLLOW_ONLY, *_REPLAY_ONLY)
@@ -92,6 +97,7 @@ _OPTIONS: tuple[Checked, ...] = (
     SEPARATOR,
     NULL_VALUE,
     TIMESTAMP_FORMAT,
+    MALFORMED,
     MODE,
     UNTIL,
     MAX_FILES,
@@ -135,11 +141,14 @@ def path_of(options: Mapping[str, str]) -> Path:
 
 
 def reader_options(options: Mapping[str, str]) -> dict[str, str]:
-    """What Spark's reader is told. A row that does not fit the columns fails the epoch; it must never become NULLs."""
+    """What Spark's reader is told. A row that does not fit is set aside or fails the epoch; it never becomes NULLs."""
     file_format = FORMAT.of(options)
     if file_format == PARQUET:
         return {}
-    told = {"mode": "FAILFAST"}
+    if MALFORMED.of(options) == FAIL:
+        told = {"mode": "FAILFAST"}
+    else:
+        told = {"mode": "PERMISSIVE", MALFORMED_OPTION: MALFORMED_COLUMN}
     pattern = TIMESTAMP_FORMAT.of(options)
     if pattern:
         told["timestampFormat"] = pattern

@@ -24,14 +24,17 @@ SHARED_NAME = "prepared"
 PIN_NAME = "replay.json"
 """File in a source's directory that names what it replays."""
 
-_LAYOUT = 1
+_LAYOUT = 2
 
 
 class Preparer(Protocol):
     """What sorts files; the engine does."""
 
     def prepare(self, scan: FilesScan, event_time: str, directory: Path) -> None:
-        """Write all columns as Parquet parts of `directory`: by event time (NULL first), then by all other columns."""
+        """Write all columns as Parquet parts of `directory`: by event time (NULL first), then by all other columns.
+
+        Malformed rows that the scan sets aside go to its file MALFORMED_NAME, when there are any.
+        """
         ...
 
 

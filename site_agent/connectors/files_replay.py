@@ -60,7 +60,7 @@ class ReplaySource:
         end = min(due, first + max(1, min(limit.rows, limit.size_bytes // timeline.row_bytes)))
         return Poll(
             {"row": end},
-            empty=end == first,
+            empty=end == first and not (timeline.rows == 0 and timeline.malformed),
             ended=end == timeline.rows,
             lag_rows=due - end,
             event_time_floor_us=timeline.time_us(end),
@@ -69,8 +69,11 @@ class ReplaySource:
     def scan(self, start: Offset, end: Offset) -> Scan:
         """See `Source.scan`."""
         timeline = self._opened()
-        slices = timeline.slices(_row(start, timeline), _row(end, timeline))
-        return SlicesScan(slices, self._context.columns, self._context.read_columns)
+        first = _row(start, timeline)
+        slices = timeline.slices(first, _row(end, timeline))
+        # Malformed rows have no event time that could be trusted: they come with the first rows.
+        malformed = timeline.malformed if first == 0 else None
+        return SlicesScan(slices, self._context.columns, self._context.read_columns, malformed)
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over `replay_speed`; nothing else can change while rows are read."""

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from site_agent.durable import write_atomically
-from site_agent.engine import ParquetSlice
+from site_agent.engine import MALFORMED_NAME, MalformedFile, ParquetSlice
 from site_agent.errors import ConnectorError
 
 INDEX_NAME = "index.json"
@@ -42,7 +42,11 @@ class Part:
 def write_index(directory: Path, event_time: str) -> None:
     """Index the Parquet parts of a directory."""
     parts = [_part(path, event_time) for path in sorted(directory.glob("*.parquet"), key=_order)]
-    content = {"event_time": event_time, "parts": [asdict(p) for p in parts if p.rows]}
+    content = {
+        "event_time": event_time,
+        "parts": [asdict(p) for p in parts if p.rows],
+        "rows_malformed": _lines(directory / MALFORMED_NAME),
+    }
     write_atomically(directory / INDEX_NAME, json.dumps(content).encode())
 
 
@@ -59,6 +63,9 @@ class Timeline:
         self._event_time = str(index["event_time"])
         self._parts: Sequence[Part] = [Part(**p) for p in index["parts"]]
         self._ends = list(accumulate(p.rows for p in self._parts))
+        rows_malformed = int(index["rows_malformed"])
+        self.malformed = MalformedFile(str(directory / MALFORMED_NAME), rows_malformed) if rows_malformed else None
+        """Rows of the files that have no place among the others."""
 
     @property
     def rows(self) -> int:
@@ -107,6 +114,13 @@ class Timeline:
 
     def _times(self, part: Part) -> npt.NDArray[np.int64]:
         return _event_times(self._directory / part.name, self._event_time)
+
+
+def _lines(path: Path) -> int:
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
 
 
 def _part(path: Path, event_time: str) -> Part:

@@ -15,7 +15,9 @@ from site_agent.connectors.generator_columns import (
     null_fractions,
     refuse_unknown_columns,
     value_sql,
+    with_nulls,
 )
+from site_agent.connectors.generator_presets import PRESETS, Origin, preset_columns
 from site_agent.connectors.generator_schedule import MAX_ROWS_PER_SECOND, Schedule
 from site_agent.connectors.generator_sql import birth_us
 from site_agent.connectors.options import (
@@ -67,8 +69,9 @@ ROWS = Option("rows", _parse_optional_int, "a whole number of at least 1", None)
 SEED = Option("seed", _parse_optional_seed, "a whole number", None)
 START = Option("start", _parse_optional_timestamp, "a time as in 2026-01-31T12:00:00Z", None)
 STARTUP = Option("startup", one_of(EARLIEST, LATEST), "earliest or latest", EARLIEST)
+PRESET = Option("preset", one_of(*PRESETS), ", ".join(PRESETS), "")
 SCHEDULE = Option("rate_schedule", _parse_optional_schedule, _SCHEDULE_TEXT, None)
-_OPTIONS: tuple[Checked, ...] = (RATE, ROWS, SEED, START, STARTUP, SCHEDULE, IDLE_TIMEOUT)
+_OPTIONS: tuple[Checked, ...] = (RATE, ROWS, SEED, START, STARTUP, PRESET, SCHEDULE, IDLE_TIMEOUT)
 
 
 def schedule_of(options: Mapping[str, str], created_at: datetime) -> Schedule:
@@ -91,8 +94,9 @@ class GeneratorSource:
         self._context = context
         self._total = ROWS.of(context.options)
         self._latest = STARTUP.of(context.options) == LATEST
-        self._values = _value_expressions(context)
         self._schedule = schedule_of(context.options, context.created_at)
+        # Wrong options are to be found now, not with the first row.
+        _value_expressions(context, born_us="0L")
 
     def initial(self) -> Offset:
         return {"row": None if self._latest else 0}
@@ -114,11 +118,8 @@ class GeneratorSource:
     def scan(self, start: Offset, end: Offset) -> Scan:
         """See `Source.scan`."""
         first, last = _row(start), _row(end)
-        event_time = self._context.event_time
-        kind = next(c.type for c in self._context.columns if c.name == event_time)
-        born = f"CAST(timestamp_micros({birth_us(self._schedule, first, last)}) AS {kind})"
-        expressions = tuple((name, born if name == event_time else sql) for name, sql in self._values)
-        return RangeScan(first, last, expressions)
+        born_us = birth_us(self._schedule, first, last)
+        return RangeScan(first, last, _value_expressions(self._context, born_us=born_us))
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over the rate schedule; nothing else can change while rows are read."""
@@ -150,7 +151,7 @@ class GeneratorTable:
     def __init__(self, context: SourceContext) -> None:
         require(context.options, ROWS.name, allowed=ROWS.allowed)
         self._rows = ROWS.of(context.options) or 0
-        self._values = _value_expressions(context)
+        self._values = _value_expressions(context, born_us=f"{to_us(context.created_at)}L")
 
     def scan(self) -> Scan:
         return RangeScan(0, self._rows, self._values)
@@ -186,11 +187,12 @@ def _seed_of(context: SourceContext) -> int:
     return crc32(context.site.encode()) if given is None else given
 
 
-def _value_expressions(context: SourceContext) -> tuple[tuple[str, str], ...]:
-    """SQL by column for the columns that are read; the event time's own stands for it and is replaced."""
+def _value_expressions(context: SourceContext, *, born_us: str) -> tuple[tuple[str, str], ...]:
+    """SQL by column for the columns that are read, given SQL for a row's event time in microseconds."""
     refuse_unknown_columns(context.options, context.columns)
     specs, nulls = column_specs(context.options), null_fractions(context.options)
-    seed = _seed_of(context)
+    origin = Origin(context.site, _seed_of(context), born_us)
+    preset = preset_columns(PRESET.of(context.options))
     wanted = set(context.read_columns) | {context.event_time}
     expressions = []
     for column in context.columns:
@@ -203,10 +205,14 @@ def _value_expressions(context: SourceContext) -> tuple[tuple[str, str], ...]:
                     f"column {column.name} is the event time and follows the rate",
                     hint=f"leave out '{PREFIX}{column.name}'",
                 )
-            expressions.append((column.name, "NULL"))
+            expressions.append((column.name, f"CAST(timestamp_micros({born_us}) AS {column.type})"))
+            continue
+        if key in preset and key not in specs:
+            made = preset[key](column, origin)
         else:
-            sql = value_sql(column, specs.get(key), seed=seed, null_fraction=nulls.get(key, 0.0))
-            expressions.append((column.name, sql))
+            made = value_sql(column, specs.get(key), seed=origin.seed)
+        sql = with_nulls(column, made, seed=origin.seed, null_fraction=nulls.get(key, 0.0))
+        expressions.append((column.name, sql))
     return tuple(expressions)
 
 

@@ -98,31 +98,35 @@ def refuse_unknown_columns(options: Mapping[str, str], columns: Sequence[Field])
             raise ConnectorError(f"option '{name}' names a column that is not there", hint=f"columns are {names}")
 
 
-def value_sql(column: Field, spec: ColumnSpec | None, *, seed: int, null_fraction: float = 0.0) -> str:
+def value_sql(column: Field, spec: ColumnSpec | None, *, seed: int) -> str:
     """SQL over `id` for a column's value.
 
     Raises:
         ConnectorError: no value of that type can be made so.
     """
-    made = _KINDS[spec.kind].sql(column, spec.arguments, seed) if spec else _default(column, seed)
+    return _KINDS[spec.kind].sql(column, spec.arguments, seed) if spec else _default(column, seed)
+
+
+def with_nulls(column: Field, made: str, *, seed: int, null_fraction: float) -> str:
+    """The same value, or NULL in that share of the rows."""
     if null_fraction <= 0:
         return made
     return f"CASE WHEN {fraction_of(hash_of(seed, column.name, '/null'))} >= {null_fraction!r}D THEN {made} END"
 
 
 def _sequence(column: Field, _: tuple[str, ...], __: int) -> str:
-    largest = _INTEGRAL_MAX.get(_base_type(column))
+    largest = _INTEGRAL_MAX.get(base_type(column))
     number = f"pmod(id, {largest}L)" if largest is not None and largest < 2**63 - 1 else "id"
-    return _labelled(column, number)
+    return labelled(column, number)
 
 
 def _uniform(column: Field, arguments: tuple[str, ...], seed: int) -> str:
     low, high = (float(a) for a in arguments)
     hashed = hash_of(seed, column.name)
-    if _base_type(column) in _FRACTIONAL:
+    if base_type(column) in _FRACTIONAL:
         return f"CAST({low!r}D + {fraction_of(hashed)} * {high - low!r}D AS {column.type})"
     first, last = int(low), int(high)
-    return _labelled(column, f"({first}L + pmod({hashed}, {last - first + 1}L))")
+    return labelled(column, f"({first}L + pmod({hashed}, {last - first + 1}L))")
 
 
 def _choice(column: Field, arguments: tuple[str, ...], seed: int) -> str:
@@ -132,14 +136,18 @@ def _choice(column: Field, arguments: tuple[str, ...], seed: int) -> str:
 
 
 def _zipf(column: Field, arguments: tuple[str, ...], seed: int) -> str:
-    size, skew = int(arguments[0]), float(arguments[1])
     share = fraction_of(hash_of(seed, column.name))
+    return labelled(column, zipf_rank(share, int(arguments[0]), float(arguments[1])))
+
+
+def zipf_rank(share: str, size: int, skew: float) -> str:
+    """SQL for a rank from 1 to `size`, given SQL for a number that is uniform in [0, 1)."""
     if skew == 1.0:
         position = f"pow({size + 1}D, {share})"
     else:
         span = float(size + 1) ** (1 - skew) - 1
         position = f"pow({share} * {span!r}D + 1D, {1 / (1 - skew)!r}D)"
-    return _labelled(column, f"least(greatest(CAST(floor({position}) AS BIGINT), 1L), {size}L)")
+    return f"least(greatest(CAST(floor({position}) AS BIGINT), 1L), {size}L)"
 
 
 def _constant(column: Field, arguments: tuple[str, ...], _: int) -> str:
@@ -147,7 +155,7 @@ def _constant(column: Field, arguments: tuple[str, ...], _: int) -> str:
 
 
 def _default(column: Field, seed: int) -> str:
-    base = _base_type(column)
+    base = base_type(column)
     if base == "BOOLEAN":
         return f"(pmod({hash_of(seed, column.name)}, 2L) = 0)"
     if base in ("FLOAT", "DOUBLE"):
@@ -162,9 +170,9 @@ def _default(column: Field, seed: int) -> str:
     )
 
 
-def _labelled(column: Field, number: str) -> str:
+def labelled(column: Field, number: str) -> str:
     """A number as the column's type; texts get the column's name before it."""
-    if _base_type(column) == _TEXT:
+    if base_type(column) == _TEXT:
         return f"concat({string_literal(column.name + '-')}, {number})"
     return f"CAST({number} AS {column.type})"
 
@@ -176,7 +184,8 @@ def _decimal_limit(column: Field) -> int:
     return int(min(_DEFAULT_VALUES, 10**whole - 1))
 
 
-def _base_type(column: Field) -> str:
+def base_type(column: Field) -> str:
+    """A type's name without its parameters, in capitals, as in DECIMAL."""
     name = column.type.split("(", 1)[0].strip().upper()
     return _ALIASES.get(name, name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,6 +18,25 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class MalformedRow:
+    """A row of a file that does not fit its columns."""
+
+    file: str
+    reason: str
+    row: str
+    """As it stands in the file."""
+
+
+MalformedSink = Callable[[Iterator[MalformedRow]], None]
+"""Takes an epoch's malformed rows, one or more; called once at most, and durable when it returns."""
+
+MALFORMED_NAME = "malformed.jsonl"
+"""File of prepared rows in which `MalformedFile` is kept."""
+MALFORMED_OPTION = "columnNameOfCorruptRecord"
+"""Option of Spark's reader: malformed rows are set aside, with their text in the column of that name."""
+
+
+@dataclass(frozen=True, slots=True)
 class FilesScan:
     """Whole files, decoded by Spark's own readers."""
 
@@ -30,6 +49,11 @@ class FilesScan:
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of Spark's reader: header, sep, nullValue, ..."""
 
+    @property
+    def malformed_column(self) -> str:
+        """Name of the column that marks malformed rows; empty: such a row fails the epoch."""
+        return self.options.get(MALFORMED_OPTION, "")
+
 
 @dataclass(frozen=True, slots=True)
 class ParquetSlice:
@@ -41,12 +65,22 @@ class ParquetSlice:
 
 
 @dataclass(frozen=True, slots=True)
+class MalformedFile:
+    """Malformed rows that were set aside when files were prepared, as JSON lines of `MalformedRow`."""
+
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class SlicesScan:
     """Consecutive slices of Parquet files; small ones go to Spark as Arrow, large ones are read by Spark."""
 
     slices: tuple[ParquetSlice, ...]
     columns: tuple[Field, ...]
     read_columns: tuple[str, ...]
+    malformed: MalformedFile | None = None
+    """Belongs to this epoch, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +123,8 @@ class EpochRequest:
     admission: Admission | None = None
     tables: tuple[str, ...] = ()
     """Names (views) of tables put there by `put_table` that the SQL reads."""
+    malformed: MalformedSink | None = None
+    """Where malformed rows go; without it they fail the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +132,12 @@ class EpochResult:
     table: pa.Table
     """Output rows. Timestamps are microseconds in UTC."""
     rows_read: int
+    """Well-formed rows."""
     rows_late: int
     """Behind the watermark, or without an event time."""
     max_event_time_us: int | None
+    rows_malformed: int = 0
+    """Handed to the request's `malformed`."""
 
 
 class Engine(Protocol):

@@ -8,17 +8,20 @@ through a file in scratch.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
 
-from site_agent.engine import ArrowScan, FilesScan, ParquetSlice, RangeScan, Scan, SlicesScan
+from site_agent.engine import ArrowScan, FilesScan, MalformedRow, ParquetSlice, RangeScan, Scan, SlicesScan
+from site_agent.engine.malformed import malformed_rows, read_malformed
 from site_agent.engine.slices import read_slices
 from site_agent.engine.types import quoted, schema_of
 
@@ -34,6 +37,10 @@ class Frame:
 
     rows: DataFrame
     partitions: int
+    malformed_column: str = ""
+    """Column of `rows` that is not NULL in those that are malformed."""
+    malformed: Callable[[], Iterator[MalformedRow]] | None = None
+    """The malformed rows themselves; costs a Spark job where there is a `malformed_column`."""
 
 
 class Frames:
@@ -73,12 +80,16 @@ class Frames:
 
     @contextmanager
     def _slices(self, session: SparkSession, scan: SlicesScan) -> Iterator[Frame]:
-        if sum(s.end_row - s.start_row for s in scan.slices) <= SMALL_ROWS:
+        malformed = partial(read_malformed, scan.malformed) if scan.malformed else None
+        if not scan.slices:
+            schema = schema_of(scan.columns)
+            yield Frame(_pick(session.createDataFrame([], schema), scan.read_columns), 1, malformed=malformed)
+        elif sum(s.end_row - s.start_row for s in scan.slices) <= SMALL_ROWS:
             rows = read_slices(scan.slices, scan.read_columns)
             with self._arrow(session, rows) as frame:
-                yield frame
+                yield replace(frame, malformed=malformed)
         else:
-            yield Frame(_read_by_spark(session, scan), self._slots)
+            yield Frame(_read_by_spark(session, scan), self._slots, malformed=malformed)
 
     def _range(self, session: SparkSession, scan: RangeScan) -> Frame:
         partitions = 1 if scan.end - scan.start <= SMALL_ROWS else self._slots
@@ -87,12 +98,25 @@ class Frames:
         return Frame(numbers.selectExpr(*columns), partitions)
 
     def _files(self, session: SparkSession, scan: FilesScan) -> Frame:
-        reader = session.read.format(scan.format).schema(schema_of(scan.columns))
+        reader = session.read.format(scan.format).schema(_files_schema(scan))
         # A file name may hold characters that are a pattern to Spark.
         rows = reader.options(**scan.options).option("__globPaths__", "false").load(list(scan.paths))
         small = _total_bytes(scan.paths) <= SMALL_FILES_BYTES
-        picked = _pick(rows, scan.read_columns)
-        return Frame(picked.coalesce(1), 1) if small else Frame(picked, self._slots)
+        column = scan.malformed_column
+        if column:
+            # Spark's reader refuses to give the malformed rows' column alone.
+            converted = scan.read_columns or (scan.columns[0].name,)
+            picked = _pick(rows, (*converted, column))
+            malformed = partial(malformed_rows, rows, scan, converted)
+        else:
+            picked, malformed = _pick(rows, scan.read_columns), None
+        return Frame(picked.coalesce(1) if small else picked, 1 if small else self._slots, column, malformed)
+
+
+def _files_schema(scan: FilesScan) -> StructType:
+    schema = schema_of(scan.columns)
+    marks = [StructField(scan.malformed_column, StringType())] if scan.malformed_column else []
+    return StructType([*schema.fields, *marks])
 
 
 def _is_small(table: pa.Table) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from site_agent.engine import FilesScan
+from site_agent.engine import MALFORMED_NAME, FilesScan
 from site_agent.engine.frames import Frames
+from site_agent.engine.malformed import write_malformed
 from site_agent.engine.types import quoted
 
 ROWS_PER_PART = 65_536
@@ -19,13 +20,24 @@ PARTITION_BYTES = 128 * 1024 * 1024
 
 
 def write_sorted(session: SparkSession, frames: Frames, scan: FilesScan, *, event_time: str, directory: Path) -> None:
-    """Write a scan's rows as Parquet parts: by event time (NULL first), then by all other columns with an order."""
+    """Write a scan's rows as Parquet parts: by event time (NULL first), then by all other columns with an order.
+
+    Malformed rows go to a file of their own.
+    """
     with frames.open(session, scan) as frame:
         partitions = max(frame.partitions, _total_bytes(scan) // PARTITION_BYTES)
         session.conf.set("spark.sql.shuffle.partitions", str(partitions))
         session.conf.set("spark.sql.leafNodeDefaultParallelism", str(partitions))
-        ordered = _ordered(frame.rows, event_time)
+        rows, malformed = frame.rows, Observation()
+        if frame.malformed_column:
+            mark = sf.col(quoted(frame.malformed_column))
+            counted = rows.observe(malformed, sf.count_if(mark.isNotNull()).alias("rows"))
+            rows = counted.where(mark.isNull()).drop(mark)
+        ordered = _ordered(rows, event_time)
         ordered.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_PART).parquet(str(directory))
+        # A sort may read its input twice, to find where to cut: only whether there are any is certain here.
+        if frame.malformed is not None and malformed.get["rows"]:
+            write_malformed(directory / MALFORMED_NAME, frame.malformed())
 
 
 def _ordered(rows: DataFrame, event_time: str) -> DataFrame:

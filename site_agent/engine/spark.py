@@ -19,7 +19,17 @@ from pyspark.sql import functions as sf
 
 from planner.catalog import SITE_COLUMN
 from planner.plan import INPUT_VIEW
-from site_agent.engine import Admission, ArrowScan, Engine, EpochRequest, EpochResult, Field, FilesScan
+from site_agent.engine import (
+    Admission,
+    ArrowScan,
+    Engine,
+    EpochRequest,
+    EpochResult,
+    Field,
+    FilesScan,
+    Scan,
+    SlicesScan,
+)
 from site_agent.engine.admission import ObservedInput
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error
 from site_agent.engine.frames import Frame, Frames
@@ -105,7 +115,7 @@ class SparkEngine:
                 raise engine_error(error, task_id) from error
 
     def prepare(self, scan: FilesScan, event_time: str, directory: Path) -> None:
-        """Write all columns as Parquet parts of `directory`: by event time (NULL first), then by all other columns.
+        """See `Preparer.prepare`.
 
         Raises:
             EngineError: the files cannot be read or written.
@@ -144,13 +154,17 @@ class SparkEngine:
         with ExitStack() as stack:
             frame: Frame = stack.enter_context(self._frames.open(task.session, request.scan))
             task.use_partitions(frame.partitions)
-            observed = ObservedInput(_with_site(frame.rows, request.site), request.admission)
+            rows = _with_site(frame.rows, request.site)
+            observed = ObservedInput(rows, request.admission, frame.malformed_column)
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
             output = task.session.sql(request.sql)
             table = output.toArrow()
             metrics = observed.metrics(output)
-        return EpochResult(table, metrics.rows, metrics.rows_late, metrics.max_event_time_us)
+            rows_malformed = metrics.rows_malformed + _set_aside_before(request.scan)
+            if rows_malformed:
+                _hand_over(request, frame, rows_malformed)
+        return EpochResult(table, metrics.rows, metrics.rows_late, metrics.max_event_time_us, rows_malformed)
 
 
 def _with_site(rows: DataFrame, site: str) -> DataFrame:
@@ -158,6 +172,16 @@ def _with_site(rows: DataFrame, site: str) -> DataFrame:
     if any(name.lower() == SITE_COLUMN for name in rows.columns):
         return rows
     return rows.withColumn(SITE_COLUMN, sf.lit(site))
+
+
+def _set_aside_before(scan: Scan) -> int:
+    return scan.malformed.rows if isinstance(scan, SlicesScan) and scan.malformed else 0
+
+
+def _hand_over(request: EpochRequest, frame: Frame, count: int) -> None:
+    if request.malformed is None or frame.malformed is None:
+        raise EngineError(f"{count} rows are malformed, and nothing takes them", ids={"task": request.task_id})
+    request.malformed(frame.malformed())
 
 
 def _empty_view(session: SparkSession, name: str, columns: Sequence[Field]) -> None:

@@ -45,6 +45,8 @@ class TaskContext:
     router: Router
     directory: Path
     """The task's own, for what outlives a restart."""
+    dead_letters: Path
+    """Directory for the task's malformed rows; it need not exist."""
     executor: Executor
     """As many threads as the site has slots: each runs one epoch at a time."""
     clock: Clock

@@ -29,10 +29,23 @@ class Totals:
     rows_out: int = 0
     rows_late: int = 0
     bytes_out: int = 0
+    rows_malformed: int = 0
 
-    def plus(self, *, rows_in: int = 0, rows_out: int = 0, rows_late: int = 0, bytes_out: int = 0) -> Totals:
+    def plus(
+        self,
+        *,
+        rows_in: int = 0,
+        rows_out: int = 0,
+        rows_late: int = 0,
+        bytes_out: int = 0,
+        rows_malformed: int = 0,
+    ) -> Totals:
         return Totals(
-            self.rows_in + rows_in, self.rows_out + rows_out, self.rows_late + rows_late, self.bytes_out + bytes_out
+            self.rows_in + rows_in,
+            self.rows_out + rows_out,
+            self.rows_late + rows_late,
+            self.bytes_out + bytes_out,
+            self.rows_malformed + rows_malformed,
         )
 
     def to_json(self) -> dict[str, Json]:

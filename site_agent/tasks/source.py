@@ -9,6 +9,7 @@ from datetime import timedelta
 from site_agent.channels.manifest import EpochManifest
 from site_agent.connectors import Json, Offset, Poll, ReadLimit, Source
 from site_agent.connectors.options import idle_timeout_of
+from site_agent.dead_letters import DeadLetters
 from site_agent.engine import Admission, EpochRequest, EpochResult
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
@@ -61,6 +62,9 @@ class SourceTask:
         self._context = context
         self._relation = relation
         self._source = source
+        self._letters = DeadLetters(
+            context.dead_letters, relation=relation.name, site=context.site, clock=context.clock
+        )
         self._limit = ReadLimit()
         self._idle = False
         self._silent_since_s = context.clock.monotonic()
@@ -110,6 +114,7 @@ class SourceTask:
             site=self._context.site,
             admission=Admission(self._relation.event_time, position.watermark_us),
             tables=tuple(sorted({i.view for i in spec.inputs})),
+            malformed=self._letters.sink(self._context.log.next_epoch),
         )
 
     async def _publish(self, position: Position, poll: Poll, result: EpochResult, started_s: float) -> Position:
@@ -121,7 +126,10 @@ class SourceTask:
             floor_us=poll.event_time_floor_us,
         )
         totals = position.totals.plus(
-            rows_in=result.rows_read, rows_out=result.table.num_rows, rows_late=result.rows_late
+            rows_in=result.rows_read,
+            rows_out=result.table.num_rows,
+            rows_late=result.rows_late,
+            rows_malformed=result.rows_malformed,
         )
         after = Position(poll.end, watermark_us, totals, poll.ended)
         manifest = await context.in_thread(

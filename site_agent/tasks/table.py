@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from site_agent.connectors import Table
+from site_agent.dead_letters import DeadLetters
 from site_agent.engine import EpochRequest, EpochResult
 from site_agent.errors import SiteAgentError
 from site_agent.tasks.context import TaskContext
@@ -28,7 +29,9 @@ class TableTask:
             started_s = context.clock.monotonic()
             result = await context.in_slot(lambda: context.engine.run(self._request()))
             self._refuse_large(result)
-            totals = Totals(rows_in=result.rows_read, rows_out=result.table.num_rows)
+            totals = Totals(
+                rows_in=result.rows_read, rows_out=result.table.num_rows, rows_malformed=result.rows_malformed
+            )
             manifest = await context.in_thread(
                 lambda: context.log.publish(0, result.table, watermark_us=None, commit={"totals": totals.to_json()})
             )
@@ -45,7 +48,11 @@ class TableTask:
 
     def _request(self) -> EpochRequest:
         spec = self._context.spec
-        return EpochRequest(spec.task_id, spec.sql, self._table.scan(), self._context.site)
+        name = spec.relation.name if spec.relation else ""
+        letters = DeadLetters(
+            self._context.dead_letters, relation=name, site=self._context.site, clock=self._context.clock
+        )
+        return EpochRequest(spec.task_id, spec.sql, self._table.scan(), self._context.site, malformed=letters.sink(0))
 
     def _refuse_large(self, result: EpochResult) -> None:
         limit = self._context.limits.table_copy_bytes

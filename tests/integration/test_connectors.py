@@ -15,7 +15,7 @@ from site_agent.connectors import Poll, ReadLimit, Source, SourceContext
 from site_agent.connectors.generator_schedule import Schedule
 from site_agent.connectors.registry import find_connector, make_connectors
 from site_agent.connectors.times import to_us
-from site_agent.engine import EpochRequest, Field
+from site_agent.engine import EpochRequest, Field, MalformedRow
 from site_agent.engine.spark import SparkEngine
 from site_agent.errors import EngineError
 
@@ -26,13 +26,13 @@ SECOND = timedelta(seconds=1)
 
 
 def open_source(
-    engine: SparkEngine, directory: Path, options: Mapping[str, str], columns: Sequence[Field], *, task: str = "task"
+    engine: SparkEngine, directory: Path, options: Mapping[str, str], columns: Sequence[Field], *, site: str = "us"
 ) -> Source:
-    own = directory / "sources" / task
+    own = directory / "sources" / "task"
     own.mkdir(parents=True, exist_ok=True)
     context = SourceContext(
         relation="s",
-        site="us",
+        site=site,
         columns=tuple(columns),
         read_columns=tuple(c.name for c in columns),
         event_time="ts",
@@ -130,6 +130,77 @@ class TestGenerator:
         assert not table.column("share").equals(self.rows(spark_engine, tmp_path, 10_000).column("share"))
 
 
+class TestPresets:
+    COLUMNS: Mapping[str, Sequence[Field]] = {
+        "ysb": (
+            *(Field(name, "STRING") for name in ("user_id", "page_id", "ad_id", "ad_type", "event_type", "ip_address")),
+            Field("ts", "TIMESTAMP"),
+        ),
+        "posts": (
+            Field("post_id", "BIGINT"),
+            Field("user_id", "STRING"),
+            Field("country", "STRING"),
+            Field("topic", "INT"),
+            Field("latitude", "DOUBLE"),
+            Field("longitude", "DOUBLE"),
+            Field("ts", "TIMESTAMP"),
+        ),
+        "sensors": (
+            Field("device_id", "STRING"),
+            Field("temperature", "DOUBLE"),
+            Field("humidity", "FLOAT"),
+            Field("battery", "DECIMAL(5,1)"),
+            Field("ts", "TIMESTAMP"),
+        ),
+    }
+
+    def rows(
+        self, engine: SparkEngine, tmp_path: Path, preset: str, *, limit: int = 100_000, site: str = "us"
+    ) -> pa.Table:
+        """A day of them: one each five seconds or so."""
+        options = {"connector": "generator", "preset": preset, "rows_per_second": "0.2", "rows": "17280", "seed": "5"}
+        source = open_source(engine, tmp_path, options, self.COLUMNS[preset], site=site)
+        return everything(engine, source, limit=ReadLimit(rows=limit), start=CREATED + timedelta(days=2))
+
+    @pytest.mark.parametrize("preset", ["ysb", "posts", "sensors"])
+    def test_rows_do_not_depend_on_how_they_are_read(
+        self, spark_engine: SparkEngine, tmp_path: Path, preset: str
+    ) -> None:
+        whole = self.rows(spark_engine, tmp_path, preset)
+        assert whole.num_rows == 17280
+        assert self.rows(spark_engine, tmp_path, preset, limit=7000).equals(whole)
+
+    def test_ads(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        columns = self.rows(spark_engine, tmp_path, "ysb").to_pydict()
+        assert set(columns["event_type"]) == {"view", "click", "purchase"}
+        assert set(columns["ad_type"]) == {"banner", "modal", "sponsored-search", "mail", "mobile"}
+        assert set(columns["ad_id"]) == {f"ad_id-{n}" for n in range(1000)}
+        assert set(columns["ip_address"]) == {"1.2.3.4"}
+
+    def test_posts_differ_by_site_and_by_time(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        us = self.rows(spark_engine, tmp_path, "posts").to_pandas()
+        eu = self.rows(spark_engine, tmp_path, "posts", site="eu").to_pandas()
+        shares = us.country.value_counts(normalize=True)
+        assert len(shares) == 12
+        assert shares.iloc[0] > 0.35
+        assert shares.index[0] != eu.country.value_counts().index[0]
+        home = us[us.country == shares.index[0]]
+        assert home.user_id.nunique() < 0.6 * len(home)
+        assert (home.latitude.max() - home.latitude.min()) <= 4
+        tops = [home.iloc[start : start + 50].topic.mode()[0] for start in (0, 4000)]
+        assert tops[0] != tops[1]
+
+    def test_sensors(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        rows = self.rows(spark_engine, tmp_path, "sensors").to_pandas()
+        assert rows.device_id.nunique() == 100
+        assert rows.device_id[0] == "us-0"
+        assert rows.temperature.between(11.4, 28.6).all()
+        assert rows.humidity.between(37.9, 72.1).all()
+        assert rows.battery.astype(float).between(0, 100).all()
+        one = rows[rows.device_id == "us-0"]
+        assert one.temperature.iloc[:87].mean() > 22 > 18 > one.temperature.iloc[87:].mean()
+
+
 class TestFollow:
     COLUMNS = (Field("ts", "TIMESTAMP"), Field("v", "BIGINT"))
     OPTIONS: Mapping[str, str] = {"connector": "files", "format": "csv", "until": "end", "max_files_per_epoch": "2"}
@@ -145,9 +216,11 @@ class TestFollow:
         values = [v for _, table in found for v in table.column("v").to_pylist()]
         assert sorted(values) == list(range(10))
 
-    def test_a_malformed_file_fails_with_its_name(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+    def test_a_malformed_file_fails_with_its_name_where_it_is_asked_for(
+        self, spark_engine: SparkEngine, tmp_path: Path
+    ) -> None:
         (tmp_path / "bad.csv").write_text("2026-01-01 00:00:00,x\n")
-        options = {**self.OPTIONS, "path": str(tmp_path), "pattern": "*.csv"}
+        options = {**self.OPTIONS, "path": str(tmp_path), "pattern": "*.csv", "malformed": "fail"}
         source = open_source(spark_engine, tmp_path, options, self.COLUMNS)
         with pytest.raises(EngineError, match=r"bad\.csv.*\"x\""):
             everything(spark_engine, source, limit=ReadLimit())
@@ -221,10 +294,26 @@ class TestReplay:
             find_connector(connectors, options).open_source(context).initial()
         assert len(list((tmp_path / "sources" / "prepared").iterdir())) == 1
 
-    def test_a_malformed_file_fails_with_its_name(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+    def test_a_malformed_file_fails_with_its_name_where_it_is_asked_for(
+        self, spark_engine: SparkEngine, tmp_path: Path
+    ) -> None:
         (tmp_path / "bad.csv").write_text("1,2026-01-01 00:00:00\nx,\n")
-        options = {**self.options(tmp_path), "format": "csv", "pattern": "*.csv"}
+        options = {**self.options(tmp_path), "format": "csv", "pattern": "*.csv", "malformed": "fail"}
         source = open_source(spark_engine, tmp_path, options, self.COLUMNS[:2])
         with pytest.raises(EngineError, match=r"bad\.csv"):
             source.initial()
         assert not list((tmp_path / "sources" / "prepared").glob("[!.]*"))
+
+    def test_malformed_rows_are_set_aside_once(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        (tmp_path / "bad.csv").write_text("1,2026-01-01 00:00:02\nx,\n2,2026-01-01 00:00:01\n3,noon\n")
+        options = {**self.options(tmp_path, replay_speed="max"), "format": "csv", "pattern": "*.csv"}
+        source = open_source(spark_engine, tmp_path, options, self.COLUMNS[:2])
+        poll = source.poll(source.initial(), now=CREATED, limit=ReadLimit())
+        taken: list[MalformedRow] = []
+        scan = source.scan(source.initial(), poll.end)
+        result = spark_engine.run(EpochRequest("bad", "SELECT v FROM input", scan, "us", malformed=taken.extend))
+        assert (poll.ended, result.table.to_pydict(), result.rows_malformed) == (True, {"v": [2, 1]}, 2)
+        assert [(row.file, row.reason) for row in taken] == [
+            (str(tmp_path / "bad.csv"), "v: 'x' is no BIGINT"),
+            (str(tmp_path / "bad.csv"), "ts: 'noon' is no TIMESTAMP"),
+        ]

@@ -7,6 +7,7 @@ import gzip
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -25,12 +26,15 @@ from site_agent.engine import (
     EpochResult,
     Field,
     FilesScan,
+    MalformedFile,
+    MalformedRow,
     ParquetSlice,
     RangeScan,
     Scan,
     SlicesScan,
 )
 from site_agent.engine.frames import SMALL_ROWS
+from site_agent.engine.malformed import write_malformed
 from site_agent.engine.spark import SparkEngine
 from site_agent.errors import EngineError
 
@@ -70,6 +74,12 @@ def files(path: Path, kind: str, *, columns: Sequence[Field] = COLUMNS, **option
     defaults = {} if kind == "parquet" else {"mode": "FAILFAST"}
     defaults |= {"columnPruning": "false"} if kind == "csv" else {}
     return FilesScan(kind, (str(path),), tuple(columns), tuple(c.name for c in columns), {**defaults, **options})
+
+
+def tolerant(path: Path, kind: str) -> FilesScan:
+    """Malformed rows are set aside."""
+    scan = files(path, kind)
+    return replace(scan, options={**scan.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_bad"})
 
 
 class TestScans:
@@ -303,6 +313,93 @@ def test_threads_that_come_and_go_do_not_pile_up_in_the_jvm(spark_engine: SparkE
         names = [t.getName() for t in jvm.java.lang.Thread.getAllStackTraces().keySet()]
         counted.append(sum(name.startswith("Thread-") for name in names))
     assert counted[-1] <= counted[0] + 4
+
+
+class TestMalformedRows:
+    def run(
+        self, engine: SparkEngine, sql: str, scan: Scan, *, admission: Admission | None = None
+    ) -> tuple[EpochResult, list[MalformedRow]]:
+        taken: list[MalformedRow] = []
+        return engine.run(EpochRequest("bad", sql, scan, "us", admission, malformed=taken.extend)), taken
+
+    def test_of_csv_are_set_aside_with_the_reason(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        path = tmp_path / "a b#[1].csv"
+        path.write_text("2026-01-01,1,2\n2026-01-01,one,2\n2026-01-01,1\n,3,4\nyesterday,1,9e9\n")
+        result, taken = self.run(
+            spark_engine, "SELECT v FROM input", tolerant(path, "csv"), admission=Admission("ts", 0)
+        )
+        assert result.table.to_pydict() == {"v": [2]}
+        assert (result.rows_read, result.rows_late, result.rows_malformed) == (2, 1, 3)
+        assert result.max_event_time_us == START_US
+        assert taken == [
+            MalformedRow(str(path), "k: 'one' is no INT", "2026-01-01,one,2"),
+            MalformedRow(str(path), "2 values for 3 columns", "2026-01-01,1"),
+            MalformedRow(str(path), "ts: 'yesterday' is no TIMESTAMP; v: '9e9' is no BIGINT", "yesterday,1,9e9"),
+        ]
+
+    def test_of_json_are_set_aside_with_the_reason(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        lines = ['{"v": 1}', "", '{"v": "x", "k": 3}', '{"v": 1', "5", '{"v": 99999999999999999999}', '{"other": 1}']
+        (tmp_path / "a.json").write_text("\n".join(lines))
+        result, taken = self.run(spark_engine, "SELECT v FROM input", tolerant(tmp_path / "a.json", "json"))
+        assert result.table.to_pydict() == {"v": [1, None]}
+        assert (result.rows_read, result.rows_malformed) == (2, 4)
+        assert [row.row for row in taken] == lines[2:6]
+        assert [row.reason for row in taken] == [
+            "v: 'x' is no BIGINT",
+            "this is no JSON: Expecting ',' delimiter: line 1 column 8 (char 7)",
+            "this is a number, not an object",
+            "v: 99999999999999999999 is no BIGINT",
+        ]
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            "SELECT count(*) FROM input",
+            "SELECT ts FROM input WHERE v = 5",
+            "SELECT 1 FROM input WHERE false",
+            "SELECT a.v FROM input a JOIN input b ON a.v = b.v",
+            "SELECT v FROM input UNION ALL SELECT v FROM input",
+        ],
+    )
+    @pytest.mark.parametrize("kind", ["csv", "json"])
+    def test_are_the_same_whatever_the_query_uses(
+        self, spark_engine: SparkEngine, tmp_path: Path, kind: str, sql: str
+    ) -> None:
+        rows = {"csv": "2026-01-01,one,2\n2026-01-01,1,2\n", "json": '{"k": "one"}\n{"v": 2}\n'}
+        (tmp_path / "a").write_text(rows[kind])
+        result, taken = self.run(spark_engine, sql, tolerant(tmp_path / "a", kind))
+        assert (result.rows_read, result.rows_malformed, len(taken)) == (1, 1, 1)
+
+    def test_count_only_in_columns_that_are_read(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        (tmp_path / "a").write_text("2026-01-01,one,2\n2026-01-01,1,x\n2026-01-01\n")
+        options = tolerant(tmp_path / "a", "csv").options
+        for columns, count in ((("v",), 2), (("ts",), 1), ((), 1)):
+            scan = FilesScan("csv", (str(tmp_path / "a"),), COLUMNS, columns, options)
+            result, taken = self.run(spark_engine, "SELECT count(*) AS n FROM input", scan)
+            assert (result.rows_malformed, len(taken)) == (count, count)
+
+    def test_of_many_files_in_many_partitions(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        count = 100_000
+        text = "".join(f"2026-01-01 00:00:00,{i if i % 1000 else 'x'},{i}\n" for i in range(count))
+        (tmp_path / "a.csv").write_text(text)
+        sql = "SELECT k % 7 AS g, count(*) AS n FROM input GROUP BY k % 7"
+        result, taken = self.run(spark_engine, sql, tolerant(tmp_path / "a.csv", "csv"))
+        assert sum(result.table.column("n").to_pylist()) == result.rows_read == count - 100
+        assert result.rows_malformed == len({row.row for row in taken}) == 100
+
+    def test_fail_the_epoch_when_nothing_takes_them(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        (tmp_path / "a").write_text("x\n")
+        with pytest.raises(EngineError, match="1 rows are malformed, and nothing takes them"):
+            run(spark_engine, "SELECT v FROM input", tolerant(tmp_path / "a", "csv"))
+
+    def test_that_were_set_aside_before_belong_to_the_epoch_of_the_slices(
+        self, spark_engine: SparkEngine, tmp_path: Path
+    ) -> None:
+        kept = MalformedRow("/data/a.csv", "why", "x")
+        write_malformed(tmp_path / "malformed", iter([kept]))
+        before = MalformedFile(str(tmp_path / "malformed"), 1)
+        result, taken = self.run(spark_engine, "SELECT v FROM input", SlicesScan((), COLUMNS, ("v",), before))
+        assert (result.table.num_rows, result.rows_read, result.rows_malformed, taken) == (0, 0, 1, [kept])
 
 
 class TestErrors:

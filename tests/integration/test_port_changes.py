@@ -82,6 +82,7 @@ def merge_at_hub(root: Path, engine: SparkEngine, router: Router) -> tuple[Merge
         log=log,
         router=router,
         directory=root / "task",
+        dead_letters=root / "task" / "dead-letters",
         executor=ThreadPoolExecutor(1),
         clock=SystemClock(),
         limits=TaskLimits(checkpoint_bytes=4096),

@@ -46,6 +46,7 @@ def info(name: str, *links: selat.LinkUse) -> selat.QueryInfo:
         rows_in=12_345,
         rows_out=67,
         rows_late=0,
+        rows_malformed=0,
         watermark=datetime(2013, 2, 1, tzinfo=UTC),
     )
 

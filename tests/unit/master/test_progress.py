@@ -96,13 +96,14 @@ def test_a_site_speaks_only_of_its_own_tasks_and_of_tasks_of_the_plan() -> None:
 def test_totals_replace_each_other_so_nothing_is_counted_twice() -> None:
     record = after(
         query(),
-        report("us", status(CLICKS_US, rows_in=10, rows_late=1), status(PAGES_US, rows_in=1000)),
-        report("us", status(CLICKS_US, rows_in=25, rows_late=2), status(PAGES_US, rows_in=1000)),
+        report("us", status(CLICKS_US, rows_in=10, rows_late=1, rows_malformed=3), status(PAGES_US, rows_in=1000)),
+        report("us", status(CLICKS_US, rows_in=25, rows_late=2, rows_malformed=4), status(PAGES_US, rows_in=1000)),
         report("eu", status(CLICKS_EU, rows_in=7), status(MERGE_EU, rows_in=500, rows_out=4)),
         report("hub", results=(ResultStatus(QUERY_ID, rows=4, watermark_us=77),)),
     )
     found = totals(record)
     assert (found.rows_in, found.rows_out, found.rows_late, found.watermark_us) == (32, 4, 2, 77)
+    assert found.rows_malformed == 4
 
 
 def test_after_its_end_only_more_result_rows_are_taken() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from site_agent.connectors import Offset, Poll, ReadLimit
-from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field
+from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, MalformedRow
 from site_agent.errors import EngineError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -70,6 +70,8 @@ class TableEngine:
         self._functions = functions
         self.failures: list[Exception] = []
         self.requests: list[EpochRequest] = []
+        self.malformed: list[Sequence[MalformedRow]] = []
+        """Malformed rows of each epoch to come; none when it is exhausted."""
         self.tables: dict[tuple[str, str], pa.Table | Sequence[Field]] = {}
 
     def run(self, request: EpochRequest) -> EpochResult:
@@ -78,7 +80,12 @@ class TableEngine:
             raise self.failures.pop(0)
         assert isinstance(request.scan, ArrowScan)
         rows, late, newest = _admit(request, request.scan.table)
-        return EpochResult(self._functions[request.sql](rows), request.scan.table.num_rows, late, newest)
+        malformed = self.malformed.pop(0) if self.malformed else ()
+        if malformed:
+            assert request.malformed is not None
+            request.malformed(iter(malformed))
+        output = self._functions[request.sql](rows)
+        return EpochResult(output, request.scan.table.num_rows, late, newest, len(malformed))
 
     def put_table(self, task_id: str, view: str, table: pa.Table | Sequence[Field]) -> None:
         self.tables[task_id, view] = table

@@ -91,7 +91,7 @@ def test_windows_follow_one_another_unless_said_otherwise(said: int, slide_us: i
 @pytest.mark.parametrize("state", list(TaskState))
 def test_a_status_goes_over_whole(state: TaskState) -> None:
     status = TaskStatus(
-        "q.s1.us", "q", "s1", state, "why", Totals(1, 2, 3, 4), Rates(5.0, 6.0, 7.0, 0.5), 8, 9, 10, 11, 12, 13, 14
+        "q.s1.us", "q", "s1", state, "why", Totals(1, 2, 3, 4, 15), Rates(5.0, 6.0, 7.0, 0.5), 8, 9, 10, 11, 12, 13, 14
     )
     message = status_to_proto(status, "us")
 
@@ -101,4 +101,4 @@ def test_a_status_goes_over_whole(state: TaskState) -> None:
     assert (message.rows_in_per_s, message.rows_out_per_s, message.bytes_out_per_s) == (5.0, 6.0, 7.0)
     assert (message.busy_ratio, message.next_epoch, message.epochs, message.lag_rows) == (0.5, 8, 9, 10)
     assert (message.state_rows, message.state_bytes, message.retained_bytes, message.watermark_us) == (11, 12, 13, 14)
-    assert message.reason == "why"
+    assert (message.reason, message.rows_malformed) == ("why", 15)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from site_agent.durable import sole_owner, write_atomically
+from site_agent.durable import replacing, sole_owner, write_atomically
 from site_agent.errors import SiteAgentError
 
 
@@ -14,6 +14,16 @@ def test_a_file_is_replaced_whole_and_nothing_is_left_beside(tmp_path: Path) -> 
     write_atomically(path, b"new")
 
     assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_atomically(path, b"old")
+    with pytest.raises(TypeError), replacing(path) as file:
+        file.write("no bytes")  # type: ignore[call-overload]
+
+    assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
 

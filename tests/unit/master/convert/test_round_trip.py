@@ -49,7 +49,7 @@ STATUSES = st.builds(
     TaskStatus,
     **dict.fromkeys(("task_id", "query_id", "stage_id", "site", "reason"), TEXT),
     **dict.fromkeys(("next_epoch", "rows_in", "rows_out", "rows_late", "bytes_out", "lag_rows", "epochs"), COUNT),
-    **dict.fromkeys(("state_bytes", "state_rows", "retained_bytes"), COUNT),
+    **dict.fromkeys(("state_bytes", "state_rows", "retained_bytes", "rows_malformed"), COUNT),
     **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio"), RATE),
     state=st.sampled_from(TaskState),
     watermark_us=WATERMARK,

@@ -135,4 +135,5 @@ def test_what_spark_is_told(directory: Directory) -> None:
     scan = source.scan({"files": 0}, poll(source, {"files": 0}).end)
     assert isinstance(scan, FilesScan)
     assert (scan.format, scan.read_columns) == ("csv", ("ts", "v"))
-    assert (scan.options["mode"], scan.options["nullValue"]) == ("FAILFAST", "NA")
+    assert (scan.options["mode"], scan.options["nullValue"]) == ("PERMISSIVE", "NA")
+    assert scan.malformed_column == "_selat_malformed"

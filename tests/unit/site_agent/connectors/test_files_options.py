@@ -46,6 +46,8 @@ def test_everything_that_fits() -> None:
         ({**REPLAY, "until": "end"}, "option 'until' is of no use here", "belongs to follow"),
         ({**CSV, "format": "json", "header": "true"}, "option 'header' is of no use here", "belongs to csv"),
         ({**CSV, "format": "parquet", "timestamp_format": "y"}, "option 'timestamp_format' is of no use here", "csv"),
+        ({**CSV, "format": "parquet", "malformed": "fail"}, "option 'malformed' is of no use here", "csv"),
+        ({**CSV, "malformed": "skip"}, "option 'malformed' is 'skip'", "dead_letter or fail"),
         ({**CSV, "idle_timeout": "soon"}, "option 'idle_timeout' is 'soon'", "'30 seconds'"),
     ],
 )
@@ -66,8 +68,11 @@ def test_speed() -> None:
     assert SPEED.of({}) == 1
 
 
-def test_sparks_reader_is_strict() -> None:
-    told = reader_options({**CSV, "header": "true", "sep": "\\t", "null_value": "NA", "timestamp_format": "yyyy"})
+def test_sparks_reader_makes_no_nulls_of_malformed_rows() -> None:
+    strict = {"malformed": "fail"}
+    told = reader_options(
+        {**CSV, **strict, "header": "true", "sep": "\\t", "null_value": "NA", "timestamp_format": "yyyy"}
+    )
     assert told == {
         "mode": "FAILFAST",
         "header": "true",
@@ -77,5 +82,9 @@ def test_sparks_reader_is_strict() -> None:
         "enforceSchema": "false",
         "columnPruning": "false",
     }
-    assert reader_options({**CSV, "format": "json"}) == {"mode": "FAILFAST"}
+    assert reader_options({**CSV, **strict, "format": "json"}) == {"mode": "FAILFAST"}
+    assert reader_options({**CSV, "format": "json"}) == {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": "_selat_malformed",
+    }
     assert reader_options({**CSV, "format": "parquet"}) == {}

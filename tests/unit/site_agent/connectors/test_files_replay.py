@@ -11,7 +11,8 @@ import pytest
 from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext
 from site_agent.connectors.files_prepared import PIN_NAME, SHARED_NAME, PreparedFiles
 from site_agent.connectors.files_replay import Pace, ReplaySource
-from site_agent.engine import SlicesScan
+from site_agent.engine import MalformedFile, SlicesScan
+from site_agent.engine.malformed import read_malformed
 from site_agent.engine.slices import read_slices
 from site_agent.errors import ConnectorError
 from tests.unit.site_agent.connectors.contexts import CREATED, source_context
@@ -179,3 +180,30 @@ def test_an_interrupted_preparation_is_done_again(tmp_path: Path) -> None:
 def test_an_offset_beyond_the_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConnectorError, match="replay of 1 rows cannot go on at row 5"):
         poll(Replay(tmp_path, "1\n").source(), {"row": 5})
+
+
+def malformed(source: Source, start: Offset, end: Offset) -> MalformedFile | None:
+    scan = source.scan(start, end)
+    assert isinstance(scan, SlicesScan)
+    return scan.malformed
+
+
+def test_malformed_rows_come_with_the_first_rows_of_each_task(tmp_path: Path) -> None:
+    replay = Replay(tmp_path, "1\n?x\n2\n", "?y\n3\n")
+    for task in ("one", "two"):
+        source = replay.source(task, replay_speed="max")
+        first = poll(source, source.initial(), rows=2)
+        kept = malformed(source, source.initial(), first.end)
+        assert kept is not None
+        assert (kept.rows, [row.row for row in read_malformed(kept)]) == (2, ["?x", "?y"])
+        assert malformed(source, first.end, poll(source, first.end).end) is None
+    assert len(replay.preparer.calls) == 1
+
+
+def test_files_of_malformed_rows_alone_are_one_epoch(tmp_path: Path) -> None:
+    source = Replay(tmp_path, "?x\n").source()
+    found = poll(source, source.initial())
+    assert (found.empty, found.ended) == (False, True)
+    kept = malformed(source, source.initial(), found.end)
+    assert kept is not None
+    assert kept.rows == 1

@@ -59,6 +59,7 @@ class Site:
             log=self.log,
             router=self.router,
             directory=directory / "task",
+            dead_letters=directory / "task" / "dead-letters",
             executor=ThreadPoolExecutor(1),
             clock=VirtualClock(),
             limits=limits,

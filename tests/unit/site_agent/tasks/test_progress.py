@@ -6,7 +6,7 @@ from site_agent.tasks.progress import Progress, Rates, Sample, TaskState, Totals
 
 
 def test_totals_survive_json() -> None:
-    totals = Totals(rows_in=3, rows_out=2, rows_late=1, bytes_out=9)
+    totals = Totals(rows_in=3, rows_out=2, rows_late=1, bytes_out=9, rows_malformed=4)
 
     assert Totals.from_json(totals.to_json()) == totals
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from site_agent.channels.store import ChannelStore
-from site_agent.engine import Field
+from site_agent.engine import Field, MalformedRow
 from site_agent.errors import EngineError
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
@@ -44,6 +44,7 @@ def context(tmp_path: Path, engine: TableEngine, *, retained_bytes: int = 10**9)
         log=log,
         router=Router("us", store, grpc.aio.insecure_channel),
         directory=tmp_path,
+        dead_letters=tmp_path / "dead-letters",
         executor=ThreadPoolExecutor(1),
         clock=VirtualClock(),
         limits=TaskLimits(retained_bytes_per_channel=retained_bytes),
@@ -79,6 +80,23 @@ async def test_rows_behind_the_watermark_are_counted_and_dropped(tmp_path: Path)
 
     assert published(ctx) == [[10], [7, 11]]
     assert ctx.progress.totals.rows_late == 1
+
+
+async def test_malformed_rows_are_counted_and_set_aside_by_epoch(tmp_path: Path) -> None:
+    engine = TableEngine({"all": everything})
+    bad = MalformedRow("/data/a.csv", "why", "x")
+    engine.malformed = [(bad, bad), (), (bad,)]
+    ctx = context(tmp_path, engine)
+
+    await SourceTask(ctx, RELATION, ListSource([events(1), events(2), events(3)])).run()
+
+    assert published(ctx) == [[1], [2], [3]]
+    assert ctx.progress.totals.rows_malformed == 3
+    counts = {path.name: len(path.read_text().splitlines()) for path in ctx.dead_letters.iterdir()}
+    assert counts == {"000000000000.jsonl": 2, "000000000002.jsonl": 1}
+    again = context(tmp_path, engine)
+    await SourceTask(again, RELATION, ListSource([events(1), events(2), events(3)])).run()
+    assert again.progress.totals.rows_malformed == 3
 
 
 async def test_after_a_failed_epoch_a_new_run_goes_on_where_the_channel_ends(tmp_path: Path) -> None:

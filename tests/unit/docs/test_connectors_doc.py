@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from planner.sql import CreateRelation, parse_script
+from site_agent.connectors.files_options import check_options
+from site_agent.connectors.generator import GeneratorConnector
+
+PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
+
+
+def test_the_statements_on_the_page_are_right() -> None:
+    checks = {"files": check_options, "generator": GeneratorConnector().check}
+    checked = 0
+    for block in re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        for statement in parse_script(block):
+            assert isinstance(statement, CreateRelation)
+            for binding in statement.relation.bindings:
+                checks[binding.options["connector"]](binding.options)
+                checked += 1
+    assert checked >= 7
