@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from site_agent.channels.codec import decode
 from site_agent.channels.manifest import EpochManifest
+from site_agent.errors import CorruptEpochError
 from site_agent.port.inputs import InputState, Pick, PortInput, pick_epochs
 from site_agent.port.watermark import InputWatermark, port_watermark
 from site_agent.router import Router
@@ -20,6 +21,8 @@ class PortBatch:
     """What is new. Rows with an event time before `watermark_us` come in no later batch, except from idle channels."""
 
     tables: tuple[pa.Table, ...]
+    origins: tuple[tuple[str, int], ...]
+    """Channel and epoch of each table."""
     cursors: Mapping[str, int]
     """Per channel, the next epoch to take after this batch."""
     watermark_us: int | None
@@ -57,8 +60,8 @@ class Port:
 
     @property
     def lag_rows(self) -> int:
-        """Rows that are at this site and not taken yet."""
-        return sum(state.log.rows_from(state.cursor) for state in self._states.values() if state.waiting_epochs)
+        """Rows that are at this site and not taken yet; a channel that is damaged counts for nothing."""
+        return sum(_waiting_rows(state) for state in self._states.values() if state.waiting_epochs)
 
     @property
     def inputs(self) -> tuple[PortInput, ...]:
@@ -111,13 +114,18 @@ class Port:
 
         Raises:
             TrimmedEpochError: epochs that were not taken yet are gone.
-            CorruptEpochError: an epoch is damaged on disk.
+            CorruptEpochError: an epoch is damaged on disk and cannot be fetched again.
             UnknownChannelError: a channel of this site was removed.
         """
         while True:
             self._changed.clear()
-            async with self._lock:
-                batch = await self._take(max_bytes)
+            try:
+                async with self._lock:
+                    batch = await self._take(max_bytes)
+            except CorruptEpochError as damage:
+                # Without the lock: this may take as long as the producer is away, and inputs may change meanwhile.
+                await self._router.put_right(damage)
+                continue
             if batch is not None:
                 return batch
             await self._wait()
@@ -150,7 +158,8 @@ class Port:
         self._advance(picks, read)
         for state in ending:
             self._end(state)
-        return self._batch(tuple(table for _, table in read if table is not None), bool(picks or ending))
+        taken = [(pick, table) for pick, (_, table) in zip(picks, read, strict=True) if table is not None]
+        return self._batch(taken, bool(picks or ending))
 
     def _advance(self, picks: Sequence[Pick], read: Sequence[tuple[EpochManifest, pa.Table | None]]) -> None:
         for pick, (manifest, _) in zip(picks, read, strict=True):
@@ -160,7 +169,7 @@ class Port:
             watermark_us = state.says.watermark_us if manifest.watermark_us is None else manifest.watermark_us
             state.says = InputWatermark(watermark_us, manifest.idle)
 
-    def _batch(self, tables: tuple[pa.Table, ...], something: bool) -> PortBatch | None:
+    def _batch(self, taken: Sequence[tuple[Pick, pa.Table]], something: bool) -> PortBatch | None:
         heard = [state.heard() for state in self._states.values() if not state.ended or state.says.ended]
         heard += [InputWatermark(ended=True)] * len(self._skipped)
         self._watermark_us = port_watermark(self._watermark_us, heard)
@@ -168,7 +177,10 @@ class Port:
         if not something and (self._watermark_us, ended) == self._returned:
             return None
         self._returned = (self._watermark_us, ended)
-        return PortBatch(tables, self.cursors, self._watermark_us, ended, sum(table.num_rows for table in tables))
+        tables = tuple(table for _, table in taken)
+        origins = tuple((pick.state.source.channel, pick.epoch) for pick, _ in taken)
+        rows = sum(table.num_rows for table in tables)
+        return PortBatch(tables, origins, self.cursors, self._watermark_us, ended, rows)
 
     def _end(self, state: InputState) -> None:
         state.ended = True
@@ -245,6 +257,14 @@ async def _until(event: asyncio.Event) -> None:
 def _read(picks: Sequence[Pick]) -> list[tuple[EpochManifest, pa.Table | None]]:
     read = [pick.state.log.read_encoded(pick.epoch) for pick in picks]
     return [(manifest, None if encoded is None else decode(encoded)) for manifest, encoded in read]
+
+
+def _waiting_rows(state: InputState) -> int:
+    try:
+        return state.log.rows_from(state.cursor)
+    except CorruptEpochError:
+        # Taking the epoch is what puts it right, or says what is wrong.
+        return 0
 
 
 def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:

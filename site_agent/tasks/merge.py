@@ -101,10 +101,8 @@ class MergeTask:
         self._port.restore(restored.cursors, restored.ended, watermark_us=restored.watermark_us)
 
     async def _epoch(self, batch: PortBatch, started_s: float) -> None:
-        dropped = self._open.add(batch.tables)
-        late = dropped if self._is_new(batch) else 0
+        self._take(batch)
         self._since_checkpoint_bytes += sum(t.get_total_buffer_size() for t in batch.tables)
-        self._totals = self._totals.plus(rows_in=batch.rows if self._is_new(batch) else 0, rows_late=late)
         rows_out = 0
         if self._open.crosses_boundary(batch.watermark_us) or batch.ended:
             rows_out = await self._emit(batch)
@@ -113,10 +111,13 @@ class MergeTask:
         await self._maybe_checkpoint(batch)
         self._record(batch, started_s, rows_out)
 
-    def _is_new(self, batch: PortBatch) -> bool:
-        """Whether the batch goes beyond what the last published epoch had read; else it is read again after a crash."""
-        seen = self._emitted.cursors
-        return seen is None or any(epoch > seen.get(channel, 0) for channel, epoch in batch.cursors.items())
+    def _take(self, batch: PortBatch) -> None:
+        """Rows that the last published epoch had read are read again after a crash: they are counted already."""
+        seen = self._emitted.cursors or {}
+        for table, (channel, epoch) in zip(batch.tables, batch.origins, strict=True):
+            dropped = self._open.add([table])
+            if epoch >= seen.get(channel, 0):
+                self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
 
     async def _emit(self, batch: PortBatch) -> int:
         context = self._context
