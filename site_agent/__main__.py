@@ -100,7 +100,7 @@ async def _start_site(
     )
     runtime = SiteRuntime(services)
     stack.push_async_callback(runtime.close)
-    identity = AgentIdentity.new(site.name, address, site.slots)
+    identity = AgentIdentity.new(site.name, config.advertise or address, site.slots)
     return SiteAgent(identity, runtime=runtime, router=router, directory=directory), address
 
 

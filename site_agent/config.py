@@ -24,6 +24,8 @@ class AgentConfig:
     listen: str
     """host:port; port 0 takes a free one, and is the only one that makes sense with several sites."""
     data: Path
+    advertise: str = ""
+    """host:port under which other agents and the master reach the exchange; where it listens when empty."""
     ready_file: Path | None = None
     spark_master: str | None = None
     """Spark master URL; `local[slots]` when absent."""
@@ -48,7 +50,13 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     parser.add_argument(
         "--listen",
         default="127.0.0.1:0",
-        help="host:port other agents reach this one at; port 0 takes a free one (default %(default)s)",
+        help="host:port to serve other agents and the master at; port 0 takes a free one (default %(default)s)",
+    )
+    parser.add_argument(
+        "--advertise",
+        default="",
+        metavar="HOST:PORT",
+        help="where others reach this agent, when that is not where it listens; for one site only",
     )
     parser.add_argument(
         "--data", type=Path, required=True, help="directory for channels, checkpoints and the assignment"
@@ -66,16 +74,31 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     sites = tuple(_hosted_site(text) for text in values.site)
     if len({s.name for s in sites}) != len(sites):
         raise SiteAgentError("a site is named twice", hint="give each --site once")
+    _check_advertised(values.advertise, sites)
     return AgentConfig(
         sites=sites,
         master=values.master,
         listen=values.listen,
+        advertise=values.advertise,
         data=values.data,
         ready_file=values.ready_file,
         spark_master=values.spark_master,
         driver_memory=values.driver_memory,
         retained_bytes=values.retained_bytes,
     )
+
+
+def _check_advertised(address: str, sites: tuple[HostedSite, ...]) -> None:
+    if not address:
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise SiteAgentError(f"--advertise {address!r} is not HOST:PORT", hint="for example eu.example.com:7411")
+    if len(sites) > 1:
+        raise SiteAgentError(
+            f"--advertise {address} is one address, but {len(sites)} sites are named",
+            hint="run an agent process for each site",
+        )
 
 
 def _hosted_site(text: str) -> HostedSite:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from site_agent.channels.log import ChannelLog
+from site_agent.errors import CorruptEpochError
 from site_agent.router import Router
 from site_agent.tasks.spec import ResultSpec
 
@@ -66,12 +67,28 @@ class ResultKeeper:
             await self._router.unsubscribe(item.channel, reader=reader_of(spec.query_id))
 
     def _status(self, spec: ResultSpec, logs: dict[str, ChannelLog]) -> ResultStatus:
-        watermarks = [log.last_manifest.watermark_us if log.last_manifest else None for log in logs.values()]
+        watermarks = [_watermark_us(log) for log in logs.values()]
         known = [w for w in watermarks if w is not None]
         return ResultStatus(
             query_id=spec.query_id,
-            rows=sum(log.rows_from(log.first_epoch) for log in logs.values()),
+            rows=sum(_rows(log) for log in logs.values()),
             size_bytes=sum(log.retained_bytes for log in logs.values()),
             complete=len(logs) == len(spec.inputs) and all(log.end is not None for log in logs.values()),
             watermark_us=min(known) if known and len(known) == len(watermarks) else None,
         )
+
+
+def _rows(log: ChannelLog) -> int:
+    """A damaged epoch must not silence the agent's reports; whoever fetches the results is told."""
+    try:
+        return log.rows_from(log.first_epoch)
+    except CorruptEpochError:
+        return 0
+
+
+def _watermark_us(log: ChannelLog) -> int | None:
+    try:
+        manifest = log.last_manifest
+    except CorruptEpochError:
+        return None
+    return manifest.watermark_us if manifest else None

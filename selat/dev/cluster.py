@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +45,8 @@ class ClusterOptions:
     """Further arguments of the master."""
     agent_arguments: tuple[str, ...] = ()
     """Further arguments of every agent process."""
+    site_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further arguments of one site's agent process; they need `isolated`."""
 
 
 class DevCluster:
@@ -191,7 +193,11 @@ class DevCluster:
         sites = [f"{site.name}:{site.slots}" for site in self._topology.sites.values()]
         if not self._options.isolated:
             return [*specs, self._spec(AGENTS, "site_agent", self._agent_arguments(sites))]
-        isolated = [(f"agent-{site.partition(':')[0]}", self._agent_arguments([site])) for site in sites]
+        names = [(site.partition(":")[0], site) for site in sites]
+        isolated = [
+            (f"agent-{name}", [*self._agent_arguments([site]), *self._options.site_arguments.get(name, ())])
+            for name, site in names
+        ]
         return [*specs, *(self._spec(name, "site_agent", arguments) for name, arguments in isolated)]
 
     def _agent_arguments(self, sites: Sequence[str]) -> list[str]:

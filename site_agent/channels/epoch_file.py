@@ -36,6 +36,7 @@ def pack(header: EpochHeader, encoded: EncodedRows | None) -> list[bytes]:
     value = {
         "manifest": manifest_to_json(header.manifest),
         "schema_bytes": header.schema_bytes,
+        "schema_crc32": zlib.crc32(encoded.schema) if encoded else 0,
         "rows_before": header.rows_before,
     }
     text = json.dumps(value, separators=(",", ":")).encode()
@@ -49,8 +50,7 @@ def read_header(path: Path) -> EpochHeader:
     Raises:
         CorruptEpochError: missing or damaged.
     """
-    header, _, _ = _read(path, whole=False)
-    return header
+    return _read(path, whole=False).header
 
 
 def read_epoch(path: Path) -> tuple[EpochHeader, EncodedRows | None]:
@@ -59,18 +59,22 @@ def read_epoch(path: Path) -> tuple[EpochHeader, EncodedRows | None]:
     Raises:
         CorruptEpochError: missing or damaged.
     """
-    header, offset, data = _read(path, whole=True)
+    read = _read(path, whole=True)
+    header, data = read.header, read.data
     manifest = header.manifest
     if not manifest.rows:
         return header, None
-    middle = offset + header.schema_bytes
+    middle = read.offset + header.schema_bytes
     encoded = EncodedRows(
-        schema=data[offset:middle],
+        schema=data[read.offset : middle],
         payload=data[middle : middle + manifest.size_bytes],
         raw_bytes=manifest.raw_bytes,
         rows=manifest.rows,
         crc32=manifest.crc32,
     )
+    # Checked like the payload: a changed schema may decode, to other values.
+    if zlib.crc32(encoded.schema) != read.schema_crc32:
+        raise _corrupt(path, "its schema does not match its checksum")
     try:
         verify(encoded)
     except CorruptEpochError as error:
@@ -78,7 +82,16 @@ def read_epoch(path: Path) -> tuple[EpochHeader, EncodedRows | None]:
     return header, encoded
 
 
-def _read(path: Path, *, whole: bool) -> tuple[EpochHeader, int, bytes]:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    header: EpochHeader
+    schema_crc32: int
+    offset: int
+    """Where the header ends in `data`."""
+    data: bytes
+
+
+def _read(path: Path, *, whole: bool) -> _Read:
     try:
         with path.open("rb", buffering=0) as file:
             data = file.readall() if whole else file.read(_HEAD_BYTES)
@@ -94,7 +107,8 @@ def _read(path: Path, *, whole: bool) -> tuple[EpochHeader, int, bytes]:
             raise _corrupt(path, "its header does not match its checksum")
         value = json.loads(text)
         manifest = manifest_from_json(value["manifest"])
-        return EpochHeader(manifest, int(value["schema_bytes"]), int(value["rows_before"])), offset, data
+        header = EpochHeader(manifest, int(value["schema_bytes"]), int(value["rows_before"]))
+        return _Read(header, int(value["schema_crc32"]), offset, data)
     except (FileNotFoundError, struct.error, KeyError, TypeError, ValueError) as error:
         raise _corrupt(path, str(error)) from error
 
@@ -102,5 +116,5 @@ def _read(path: Path, *, whole: bool) -> tuple[EpochHeader, int, bytes]:
 def _corrupt(path: Path, reason: str) -> CorruptEpochError:
     return CorruptEpochError(
         f"epoch file {path.name} of channel {path.parent.name} is damaged: {reason}",
-        ids={"channel": path.parent.name, "file": path.name},
+        ids={"channel": path.parent.name, "epoch": path.stem.lstrip("0") or "0", "file": path.name},
     )

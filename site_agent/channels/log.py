@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import takewhile
 from pathlib import Path
@@ -43,6 +44,7 @@ class ChannelLog:
         self._first = min(self._first, self._next)
         self._retained = sum(size for epoch, size in self._sizes.items() if epoch >= self._first)
         self._newest: EpochHeader | None = None
+        self._damage: CorruptEpochError | None = None
         self._remove_given_up()
 
     @property
@@ -63,6 +65,11 @@ class ChannelLog:
     def retained_bytes(self) -> int:
         """Disk bytes of the epochs that some consumer still needs."""
         return self._retained
+
+    @property
+    def damage(self) -> CorruptEpochError | None:
+        """What is wrong with an epoch that somebody needed and could not read; None once it was put right."""
+        return self._damage
 
     @property
     def last_manifest(self) -> EpochManifest | None:
@@ -111,9 +118,7 @@ class ChannelLog:
             if manifest.epoch < self._next:
                 return self.manifest(manifest.epoch)
             self._check_next(manifest.epoch)
-            newest = self._newest_header()
-            rows_before = newest.rows_before + newest.manifest.rows if newest else 0
-            header = EpochHeader(manifest, len(encoded.schema) if encoded else 0, rows_before)
+            header = EpochHeader(manifest, len(encoded.schema) if encoded else 0, self._rows_so_far())
             size_bytes = self._commit(manifest.epoch, pack(header, encoded))
             self._sizes[manifest.epoch] = size_bytes
             self._retained += size_bytes
@@ -122,6 +127,27 @@ class ChannelLog:
             self._remove_given_up()
         self._waiters.wake()
         return manifest
+
+    def put_right(self, manifest: EpochManifest, encoded: EncodedRows | None) -> None:
+        """Replace an epoch whose file is damaged by the same one from elsewhere; one no longer kept is left alone.
+
+        Raises:
+            ChannelError: the epoch is not published yet, or the disk refused.
+        """
+        manifest = _counted(manifest, encoded)
+        with self._writing:
+            if manifest.epoch < self._first and manifest.epoch not in self._sizes:
+                return
+            if manifest.epoch >= self._next:
+                raise ChannelError(f"channel {self.id} never had this epoch", ids=self._ids(manifest.epoch))
+            header = EpochHeader(manifest, len(encoded.schema) if encoded else 0, self._rows_before(manifest.epoch))
+            size_bytes = self._commit(manifest.epoch, pack(header, encoded))
+            if manifest.epoch >= self._first:
+                self._retained += size_bytes - self._sizes[manifest.epoch]
+            self._sizes[manifest.epoch] = size_bytes
+            if manifest.epoch == self._next - 1:
+                self._newest = header
+            self._damage = None
 
     def begin_at(self, epoch: int) -> None:
         """Make `epoch` the first one of a log that holds none, because earlier ones can no longer be had. Idempotent.
@@ -174,8 +200,9 @@ class ChannelLog:
         self._check_kept(epoch)
         try:
             header, encoded = read_epoch(epoch_path(self.directory, epoch))
-        except CorruptEpochError:
+        except CorruptEpochError as error:
             self._check_kept(epoch)
+            self._damage = error
             raise
         return header.manifest, encoded
 
@@ -262,6 +289,22 @@ class ChannelLog:
             self._files.remove(epoch_path(self.directory, epoch))
             del self._sizes[epoch]
 
+    def _rows_so_far(self) -> int:
+        """Of all epochs; only lags are counted by it, so a damaged one must not keep the next from being stored."""
+        try:
+            newest = self._newest_header()
+        except CorruptEpochError:
+            return self._rows_before(self._next)
+        return newest.rows_before + newest.manifest.rows if newest else 0
+
+    def _rows_before(self, epoch: int) -> int:
+        """As told by the nearest older epoch that can be read; 0 without one."""
+        for older in range(epoch - 1, min(self._sizes, default=epoch) - 1, -1):
+            with suppress(CorruptEpochError):
+                header = read_header(epoch_path(self.directory, older))
+                return header.rows_before + header.manifest.rows
+        return 0
+
     def _newest_header(self) -> EpochHeader | None:
         if self._newest is None and self._sizes:
             self._newest = read_header(epoch_path(self.directory, self._next - 1))
@@ -274,8 +317,9 @@ class ChannelLog:
         self._check_kept(epoch)
         try:
             return read_header(epoch_path(self.directory, epoch))
-        except CorruptEpochError:
+        except CorruptEpochError as error:
             self._check_kept(epoch)
+            self._damage = error
             raise
 
     def _check_next(self, epoch: int) -> None:

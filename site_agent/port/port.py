@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from site_agent.channels.codec import decode
 from site_agent.channels.manifest import EpochManifest
+from site_agent.errors import CorruptEpochError
 from site_agent.port.inputs import InputState, Pick, PortInput, pick_epochs
 from site_agent.port.watermark import InputWatermark, port_watermark
 from site_agent.router import Router
@@ -20,14 +21,14 @@ class PortBatch:
     """What is new. Rows with an event time before `watermark_us` come in no later batch, except from idle channels."""
 
     tables: tuple[pa.Table, ...]
+    origins: tuple[tuple[str, int], ...]
+    """Channel and epoch of each table."""
     cursors: Mapping[str, int]
     """Per channel, the next epoch to take after this batch."""
     watermark_us: int | None
     ended: bool
     """All channels ended for good; `END_OF_TIME_US` is the watermark."""
     rows: int
-    origins: tuple[tuple[str, int], ...] = ()
-    """Channel and epoch of each of the tables."""
 
 
 class Port:
@@ -59,8 +60,8 @@ class Port:
 
     @property
     def lag_rows(self) -> int:
-        """Rows that are at this site and not taken yet."""
-        return sum(state.log.rows_from(state.cursor) for state in self._states.values() if state.waiting_epochs)
+        """Rows that are at this site and not taken yet; a channel that is damaged counts for nothing."""
+        return sum(_waiting_rows(state) for state in self._states.values() if state.waiting_epochs)
 
     @property
     def inputs(self) -> tuple[PortInput, ...]:
@@ -113,13 +114,18 @@ class Port:
 
         Raises:
             TrimmedEpochError: epochs that were not taken yet are gone.
-            CorruptEpochError: an epoch is damaged on disk.
+            CorruptEpochError: an epoch is damaged on disk and cannot be fetched again.
             UnknownChannelError: a channel of this site was removed.
         """
         while True:
             self._changed.clear()
-            async with self._lock:
-                batch = await self._take(max_bytes)
+            try:
+                async with self._lock:
+                    batch = await self._take(max_bytes)
+            except CorruptEpochError as damage:
+                # Without the lock: this may take as long as the producer is away, and inputs may change meanwhile.
+                await self._router.put_right(damage)
+                continue
             if batch is not None:
                 return batch
             await self._wait()
@@ -177,7 +183,7 @@ class Port:
         self._returned = (self._watermark_us, ended)
         tables = tuple(taken.values())
         rows = sum(table.num_rows for table in tables)
-        return PortBatch(tables, self.cursors, self._watermark_us, ended, rows, tuple(taken))
+        return PortBatch(tables, tuple(taken), self.cursors, self._watermark_us, ended, rows)
 
     def _end(self, state: InputState) -> None:
         state.ended = True
@@ -254,6 +260,14 @@ async def _until(event: asyncio.Event) -> None:
 def _read(picks: Sequence[Pick]) -> list[tuple[EpochManifest, pa.Table | None]]:
     read = [pick.state.log.read_encoded(pick.epoch) for pick in picks]
     return [(manifest, None if encoded is None else decode(encoded)) for manifest, encoded in read]
+
+
+def _waiting_rows(state: InputState) -> int:
+    try:
+        return state.log.rows_from(state.cursor)
+    except CorruptEpochError:
+        # Taking the epoch is what puts it right, or says what is wrong.
+        return 0
 
 
 def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:

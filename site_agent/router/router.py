@@ -10,11 +10,12 @@ from random import random as system_random
 
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelError, UnknownChannelError
+from site_agent.errors import ChannelError, CorruptEpochError, UnknownChannelError
 from site_agent.exchange.offload import Offload
 from site_agent.router.links import Connect, Links, LinkUsage
 from site_agent.router.pull import Pull, PullEnvironment
 from site_agent.router.readers import READERS_FILE, Readers, load_readers, save_readers
+from site_agent.router.refetch import refetch
 
 DEFAULT_WINDOW_BYTES = 8 * 1024 * 1024
 
@@ -93,6 +94,19 @@ class Router:
             if from_site != self.site and channel not in self._pulls:
                 await self._start_pull(log, joined)
             return log
+
+    async def put_right(self, damage: CorruptEpochError) -> None:
+        """Fetch the damaged epoch of a copy again; waits as long as its producer cannot be reached.
+
+        Raises:
+            CorruptEpochError: the channel is this site's own, or its producer does not have the epoch any more.
+        """
+        channel, epoch = damage.ids.get("channel", ""), damage.ids.get("epoch", "")
+        readers = self._readers.get(channel)
+        log = self._existing(channel) if readers is not None and readers.from_site != self.site else None
+        if readers is None or log is None or not epoch.isdigit():
+            raise damage
+        await refetch(log, int(epoch), from_site=readers.from_site, environment=self._env)
 
     def acknowledge(self, channel: str, reader: str, epoch: int) -> None:
         """This reader needs nothing up to and with `epoch`. Unknown readers and older epochs change nothing.

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -49,7 +51,7 @@ class CheckpointStore:
         if not path.exists():
             return Checkpoint(), None
         try:
-            value = json.loads(path.read_bytes())
+            value = _unsealed(json.loads(path.read_bytes()))
             checkpoint = Checkpoint(
                 value["number"],
                 value["cursors"],
@@ -58,14 +60,13 @@ class CheckpointStore:
                 value["watermark_us"],
                 Totals.from_json(value["totals"]),
             )
-            return checkpoint, self._load_state(value["state"])
-        except (ValueError, KeyError, OSError, pa.ArrowInvalid) as error:
+            return checkpoint, self._load_state(value["state"], value["state_crc32"])
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, pa.ArrowInvalid) as error:
             raise SiteAgentError(f"the checkpoint {path} cannot be read: {error}") from error
 
     def save(self, checkpoint: Checkpoint, rows: pa.Table | None) -> None:
         state = f"state-{checkpoint.number}.arrow" if rows is not None and rows.num_rows else ""
-        if state:
-            self._save_state(state, rows)
+        state_crc32 = self._save_state(state, rows) if state else 0
         content = {
             "number": checkpoint.number,
             "cursors": dict(checkpoint.cursors),
@@ -74,25 +75,50 @@ class CheckpointStore:
             "watermark_us": checkpoint.watermark_us,
             "totals": checkpoint.totals.to_json(),
             "state": state,
+            "state_crc32": state_crc32,
         }
-        write_atomically(self._directory / "checkpoint.json", json.dumps(content).encode())
+        write_atomically(self._directory / "checkpoint.json", json.dumps(_sealed(content)).encode())
         self._remove_states_but(state)
 
-    def _load_state(self, name: str) -> pa.Table | None:
+    def _load_state(self, name: str, crc32: int) -> pa.Table | None:
         if not name:
             return None
-        with pa.OSFile(str(self._directory / name)) as file:
-            return pa.ipc.open_file(file).read_all()
+        data = (self._directory / name).read_bytes()
+        if zlib.crc32(data) != crc32:
+            raise ValueError(f"{name} does not match its checksum")
+        return pa.ipc.open_file(pa.py_buffer(data)).read_all()
 
-    def _save_state(self, name: str, rows: pa.Table) -> None:
+    def _save_state(self, name: str, rows: pa.Table) -> int:
+        """Returns its CRC-32."""
         options = pa.ipc.IpcWriteOptions(compression="zstd")
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, rows.schema, options=options) as writer:
+            writer.write_table(rows)
+        data = sink.getvalue()
         with (self._directory / name).open("wb") as file:
-            with pa.ipc.new_file(file, rows.schema, options=options) as writer:
-                writer.write_table(rows)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        return zlib.crc32(data)
 
     def _remove_states_but(self, name: str) -> None:
         for path in self._directory.glob("state-*.arrow"):
             if path.name != name:
                 path.unlink()
+
+
+def _sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """With a checksum: a changed digit of a cursor is still JSON, and would lose rows."""
+    return {**content, "crc32": _crc32(content)}
+
+
+def _unsealed(value: dict[str, Any]) -> dict[str, Any]:
+    """Raises KeyError or ValueError when it is not what `_sealed` made."""
+    crc32 = value.pop("crc32")
+    if _crc32(value) != crc32:
+        raise ValueError("it does not match its checksum")
+    return value
+
+
+def _crc32(content: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from site_agent.channels.log import ChannelLog
-from site_agent.errors import SiteAgentError
+from site_agent.errors import CorruptEpochError, SiteAgentError
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.spec import InputSpec
 
@@ -31,7 +31,11 @@ async def _read_copy(context: TaskContext, shard: InputSpec) -> Sequence[pa.Tabl
     spec = context.spec
     log = await context.router.subscribe(shard.channel, shard.site, reader=spec.task_id, query_id=spec.query_id)
     await _until_ended(log)
-    return await context.in_thread(lambda: _epochs(log))
+    while True:
+        try:
+            return await context.in_thread(lambda: _epochs(log))
+        except CorruptEpochError as damage:
+            await context.router.put_right(damage)
 
 
 async def _until_ended(log: ChannelLog) -> None:

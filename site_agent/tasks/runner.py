@@ -69,12 +69,16 @@ class TaskRunner:
 
     def status(self) -> TaskStatus:
         progress = self._progress
+        state, reason = progress.state, progress.reason
+        if self._log.damage is not None:
+            # What the task made and somebody still needs cannot be read, and it is not made twice.
+            state, reason = TaskState.FAILED, self._log.damage.message
         return TaskStatus(
             task_id=self.spec.task_id,
             query_id=self.spec.query_id,
             stage_id=self.spec.stage_id,
-            state=progress.state,
-            reason=progress.reason,
+            state=state,
+            reason=reason,
             totals=progress.totals,
             rates=progress.rates(self._clock.monotonic()),
             next_epoch=self._log.next_epoch,

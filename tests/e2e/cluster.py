@@ -21,12 +21,22 @@ default_link: {bandwidth: 50Mbit/s, latency: 40ms}
 
 
 @contextmanager
-def running_cluster(directory: Path, *, isolated: bool = False, heartbeat_timeout_s: int = 10) -> Iterator[DevCluster]:
+def running_cluster(
+    directory: Path,
+    *,
+    isolated: bool = False,
+    heartbeat_timeout_s: int = 10,
+    site_arguments: Mapping[str, tuple[str, ...]] | None = None,
+) -> Iterator[DevCluster]:
     """Three sites; stopped at the end, whatever happens."""
     directory.mkdir(parents=True, exist_ok=True)
     topology = directory / "topology.yaml"
     topology.write_text(TOPOLOGY)
-    options = ClusterOptions(isolated=isolated, master_arguments=("--heartbeat-timeout", str(heartbeat_timeout_s)))
+    options = ClusterOptions(
+        isolated=isolated,
+        master_arguments=("--heartbeat-timeout", str(heartbeat_timeout_s)),
+        site_arguments=site_arguments or {},
+    )
     with DevCluster(topology, directory / "data", options) as cluster:
         yield cluster
 

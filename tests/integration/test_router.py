@@ -11,9 +11,11 @@ import grpc.aio
 import pytest
 
 from selat.v1 import exchange_pb2 as pb
+from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelError
+from site_agent.errors import ChannelError, CorruptEpochError
 from site_agent.exchange.options import CLIENT_OPTIONS, KEEPALIVE_MS, SERVER_OPTIONS, keepalive
+from site_agent.port import Port, PortInput
 from site_agent.router import Router
 from tests.integration.exchange_sites import CHANNEL, eventually, noise, numbers, pulled, rows_of, sites
 
@@ -294,3 +296,87 @@ async def test_a_slow_router_slows_the_sender_and_both_hold_little(tmp_path: Pat
         gate.set()
         await copy.wait(11)
         assert sent[0] == sum(sizes)
+
+
+def damage(log: ChannelLog, epoch: int) -> None:
+    path = log.directory / f"{epoch:012d}.epoch"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+
+async def test_a_damaged_epoch_of_a_copy_is_fetched_again(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        for epoch in range(3):
+            log.publish(epoch, numbers(epoch * 10, 10), watermark_us=epoch)
+        port = Port(jfk.router, reader="q1.merge", query_id="q1")
+        await port.set_inputs([PortInput(CHANNEL, "ewr")])
+        copy = jfk.store.open(CHANNEL)
+        await copy.wait(2)
+        retained_bytes = copy.retained_bytes
+        damage(copy, 1)
+        damage(copy, 2)
+
+        batch = await port.next(max_bytes=1 << 20)
+
+        assert [n for table in batch.tables for n in table.column("n").to_pylist()] == list(range(30))
+        assert (copy.damage, copy.retained_bytes) == (None, retained_bytes)
+
+
+async def test_it_waits_for_a_producer_that_is_away(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        ewr.store.open(CHANNEL).publish(0, numbers(0, 10), watermark_us=0)
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "q1.merge")
+        await copy.wait(0)
+        damage(copy, 0)
+        await ewr.stop_serving()
+        with pytest.raises(CorruptEpochError) as caught:
+            copy.read(0)
+        waiting = asyncio.create_task(jfk.router.put_right(caught.value))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+
+        await ewr.serve()
+        await asyncio.wait_for(waiting, 20)
+
+        assert rows_of(copy, range(1)) == list(range(10))
+
+
+async def test_what_the_producer_no_longer_keeps_is_lost_and_named(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "results", keeps=True)
+        for epoch in range(2):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=None)
+        await eventually(lambda: log.first_epoch == 2)
+        damage(copy, 0)
+        with pytest.raises(CorruptEpochError) as caught:
+            copy.read(0)
+
+        with pytest.raises(CorruptEpochError, match=r"000000000000\.epoch .* is damaged, and ewr cannot send it again"):
+            await jfk.router.put_right(caught.value)
+        with pytest.raises(CorruptEpochError):
+            await ewr.router.put_right(caught.value)
+
+
+async def test_a_copy_whose_newest_epoch_is_damaged_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        for epoch in range(2):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=None)
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "q1.merge")
+        await copy.wait(1)
+        jfk.router.acknowledge(CHANNEL, "q1.merge", 1)
+        await eventually(lambda: log.first_epoch == 2)
+        path = copy.directory / "000000000001.epoch"
+        path.write_bytes(b"nothing that was an epoch")
+
+        await jfk.restart()
+        jfk.router.set_addresses({"ewr": ewr.address})
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "q1.merge")
+        log.publish(2, numbers(2, 1), watermark_us=None)
+        await copy.wait(2)
+
+        assert rows_of(copy, range(2, 3)) == [2]

@@ -21,6 +21,23 @@ def test_several_sites_with_slots() -> None:
     assert config.sites == (HostedSite("eu", 4), HostedSite("us", 1))
 
 
+def test_an_advertised_address() -> None:
+    given = ["--site", "eu", "--data", "x", "--listen", "0.0.0.0:7411", "--advertise", "eu.example.com:7411"]
+
+    assert parse_arguments(given).advertise == "eu.example.com:7411"
+
+
+@pytest.mark.parametrize("address", ["eu.example.com", ":7411", "eu:port", "eu:0", "eu:65536"])
+def test_an_advertised_address_that_makes_no_sense_is_refused(address: str) -> None:
+    with pytest.raises(SiteAgentError, match="--advertise"):
+        parse_arguments(["--site", "eu", "--data", "x", "--advertise", address])
+
+
+def test_one_address_cannot_be_that_of_two_sites() -> None:
+    with pytest.raises(SiteAgentError, match="2 sites"):
+        parse_arguments(["--site", "eu", "--site", "us", "--data", "x", "--advertise", "h:1"])
+
+
 @pytest.mark.parametrize("text", ["eu:0", "eu:two", ":1", "eu:-1"])
 def test_a_site_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(SiteAgentError, match="--site"):

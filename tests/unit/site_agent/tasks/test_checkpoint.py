@@ -48,3 +48,17 @@ def test_damage_is_an_error_that_names_the_file(tmp_path: Path) -> None:
 
     with pytest.raises(SiteAgentError, match=r"checkpoint\.json"):
         CheckpointStore(tmp_path).load()
+
+
+def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
+    CheckpointStore(tmp_path).save(Checkpoint(1, {"c1": 4}), ROWS)
+
+    for path in (tmp_path / "checkpoint.json", tmp_path / "state-1.arrow"):
+        data = path.read_bytes()
+        for at in range(len(data)):
+            path.write_bytes(data[:at] + bytes([data[at] ^ 0x01]) + data[at + 1 :])
+            # White space in the JSON text means nothing.
+            if data[at : at + 1] != b" ":
+                with pytest.raises(SiteAgentError, match="cannot be read"):
+                    CheckpointStore(tmp_path).load()
+        path.write_bytes(data)

@@ -136,6 +136,8 @@ async def test_killed_at_any_epoch_it_emits_every_window_once(
         assert (totals.rows_in, totals.rows_late) == (2 * 6 * 3, 0)
         wanted = [(w * 10, k, n) for w in range(6) for k, n in (("a", 4 if w else 2), ("b", 2 * w))]
         assert hub.results() == sorted([*wanted, (60, "a", 2)])
+        totals = hub.context.progress.totals
+        assert (totals.rows_in, totals.rows_late) == (36, 0), "what is read again must not be counted again"
 
 
 async def test_a_failed_merge_loses_nothing(tmp_path: Path) -> None:

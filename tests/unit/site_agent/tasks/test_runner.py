@@ -5,11 +5,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ConnectorError, EngineError
+from site_agent.errors import ConnectorError, CorruptEpochError, EngineError
 from site_agent.tasks.progress import Progress, TaskState
 from site_agent.tasks.runner import RETRY_DELAYS_S, TaskRunner
 from site_agent.tasks.spec import StageKind, TaskSpec
@@ -90,3 +91,17 @@ async def test_a_surprise_does_not_escape(log: ChannelLog) -> None:
 
     assert await finished(made) is TaskState.FAILED
     assert made.status().reason == "internal error: ZeroDivisionError: 1/0"
+
+
+async def test_a_task_whose_output_is_damaged_has_failed_even_after_its_end(log: ChannelLog) -> None:
+    log.publish(0, pa.table({"n": [1]}), watermark_us=None)
+    made = runner(log, VirtualClock())
+    assert await finished(made) is TaskState.ENDED
+
+    path = log.directory / "000000000000.epoch"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CorruptEpochError):
+        log.read(0)
+
+    assert made.status().state is TaskState.FAILED
+    assert "epoch file 000000000000.epoch of channel q.s1.us is damaged" in made.status().reason

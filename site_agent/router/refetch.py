@@ -1,0 +1,71 @@
+"""One epoch of a copy again, because the copy's file is damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import grpc
+import grpc.aio
+
+from selat.v1 import exchange_pb2 as pb
+from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
+from site_agent.channels.log import ChannelLog
+from site_agent.errors import CorruptEpochError
+from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
+from site_agent.exchange.sender import CLIENT_CONSUMER
+from site_agent.router.backoff import Backoff
+from site_agent.router.pull import Call, PullEnvironment
+
+_log = logging.getLogger(__name__)
+
+_FINAL = (grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.DATA_LOSS)
+"""The producer is there and cannot give the epoch."""
+
+
+async def refetch(log: ChannelLog, epoch: int, *, from_site: str, environment: PullEnvironment) -> None:
+    """Put the epoch right with what its producer has; waits as long as the producer cannot be reached.
+
+    Raises:
+        CorruptEpochError: the producer cannot give it either, or it is damaged again at once.
+    """
+    backoff = Backoff(environment.random)
+    while True:
+        try:
+            received = await _receive(log.id, epoch, await environment.links.connection(from_site))
+            break
+        except grpc.aio.AioRpcError as error:
+            if error.code() in _FINAL:
+                raise _lost(log, epoch, f"{from_site} cannot send it again: {error.details()}") from error
+            _log.info("channel %s: %s cannot send epoch %d again now: %s", log.id, from_site, epoch, error.details())
+        except CorruptEpochError as error:
+            _log.warning("channel %s: epoch %d came damaged again: %s", log.id, epoch, error)
+        await asyncio.sleep(backoff.next_delay_s())
+    await environment.offload.run(log.put_right, received.manifest, received.encoded)
+    await environment.offload.run(log.read_encoded, epoch)
+    _log.warning("channel %s: epoch %d was damaged here and was fetched from %s again", log.id, epoch, from_site)
+
+
+async def _receive(channel: str, epoch: int, connection: grpc.aio.Channel) -> ReceivedEpoch:
+    call: Call = ExchangeServiceStub(connection).Pull(None)
+    # As `client` the call neither retains nor acknowledges anything; the credit of one byte allows one epoch.
+    opening = pb.OpenChannel(channel=channel, consumer=CLIENT_CONSUMER, from_epoch=epoch, credit_bytes=1)
+    assembler = EpochAssembler(channel, epoch)
+    try:
+        await call.write(pb.PullRequest(open=opening))
+        async for response in call:
+            received = assembler.feed(response)
+            if isinstance(received, ReceivedEpoch):
+                return received
+    finally:
+        call.cancel()
+    raise CorruptEpochError(f"channel {channel} ended before epoch {epoch}", ids={"channel": channel})
+
+
+def _lost(log: ChannelLog, epoch: int, why: str) -> CorruptEpochError:
+    name = f"{epoch:012d}.epoch"
+    return CorruptEpochError(
+        f"epoch file {name} of channel {log.id} is damaged, and {why}",
+        hint="run the query again",
+        ids={"channel": log.id, "epoch": str(epoch), "file": name},
+    )

@@ -1,0 +1,96 @@
+"""A cluster to break, and the ways to break it: kill, freeze, cut a link, damage files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import selat
+from selat.dev.cluster import DevCluster
+from tests.e2e.cluster import running_cluster, wait_until
+from tests.e2e.dataset import SITES, Dataset, write_dataset
+from tests.e2e.proxy import LinkProxy
+
+REPLAY = "'mode' = 'replay', 'replay_speed' = '15'"
+"""Five minutes of events in twenty seconds: long enough to be broken in the middle."""
+
+Queries = Mapping[str, selat.Query]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    cluster: DevCluster
+    dataset: Dataset
+    links: Mapping[str, LinkProxy]
+    """What other agents and the master come through to reach each site's agent."""
+
+
+@contextmanager
+def running_scene(root: Path, arguments: Mapping[str, tuple[str, ...]] | None = None) -> Iterator[Scene]:
+    """Three sites, each a process of its own behind a proxy, with streams declared; `arguments` are agents'."""
+    dataset = write_dataset(root / "input")
+    with ExitStack() as stack:
+        links = {}
+        by_site = {}
+        for site in SITES:
+            port = free_port()
+            links[site] = LinkProxy(port)
+            stack.callback(links[site].close)
+            given = (arguments or {}).get(site, ())
+            by_site[site] = ("--listen", f"127.0.0.1:{port}", "--advertise", links[site].address, *given)
+        cluster = stack.enter_context(running_cluster(root / "cluster", isolated=True, site_arguments=by_site))
+        with selat.connect(cluster.address) as client:
+            list(client.script(dataset.ddl(source=REPLAY)))
+        yield Scene(cluster, dataset, links)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def kill(cluster: DevCluster, name: str) -> None:
+    """SIGKILL one child, and wait until its successor serves."""
+    pid = cluster.pids[name]
+    os.kill(pid, signal.SIGKILL)
+    cluster.await_ready(name, not_pid=pid)
+
+
+@contextmanager
+def stopped(cluster: DevCluster, name: str) -> Iterator[int]:
+    """A child that does nothing, but is there, inside the block; unless it is killed there. Its process."""
+    pid = cluster.pids[name]
+    os.kill(pid, signal.SIGSTOP)
+    # The signal is sent, but the process may still be in the middle of a step.
+    time.sleep(0.2)
+    try:
+        yield pid
+    finally:
+        if cluster.pids.get(name) == pid:
+            os.kill(pid, signal.SIGCONT)
+
+
+def in_the_middle(queries: Queries, *, rows_in: int) -> None:
+    """Wait until every query has read so many rows, of the 9000 there are."""
+    for query in queries.values():
+        wait_until(lambda query=query: query.info().rows_in >= rows_in)
+        assert query.state() is selat.QueryState.RUNNING
+
+
+def epoch_files(cluster: DevCluster, site: str, channel: str) -> list[Path]:
+    """A channel's epochs as they lie at a site, the oldest first."""
+    return sorted((cluster.data.root / "sites" / site / "channels" / channel).glob("*.epoch"))
+
+
+def damage(path: Path) -> None:
+    """Change the last byte: of the rows if there are any, of the manifest else."""
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 0xFF
+    path.write_bytes(content)
