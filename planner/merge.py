@@ -146,7 +146,11 @@ def _of_set(function: str, values: str, type_: str) -> str:
     if function == "count_distinct":
         return f"CAST(size({values}) AS BIGINT)"
     array = _ARRAY.fullmatch(type_)
-    kind = _sum_type(array.group(1) if array else "")
+    value = array.group(1) if array else ""
+    kind = _sum_type(value)
+    if value.upper() == "STRING":
+        # '1' and '1.0' are one number.
+        values = f"array_distinct(transform({values}, x -> CAST(x AS {kind})))"
     total = f"aggregate({values}, CAST(0 AS {kind}), (x, y) -> CAST(x + y AS {kind}))"
     if function == "avg_distinct":
         return _average(total, f"size({values})", kind)

@@ -16,7 +16,7 @@ from planner.query.outputs import Output, bind_outputs
 from planner.query.scope import Scope, build_scope
 from planner.query.topk import TopK, bind_top_k
 from planner.sql.dialect import exp, offset_of, render, snippet
-from planner.sql.refusals import function_name, refuse
+from planner.sql.refusals import DISTINCT_HINT, function_name, refuse
 from planner.sql.statements import SelectQuery
 
 WINDOW_HINT = (
@@ -55,8 +55,7 @@ def build_logical(select: SelectQuery, catalog: Catalog) -> LogicalQuery:
     window = _group_window(tree, scope)
     outputs = bind_outputs(tree, Binder(scope, window))
     aliases = {output.name.lower(): output.expression for output in outputs}
-    group = tree.args.get("group")
-    keys = _group_keys(group.expressions, outputs, Binder(scope, window, aliases)) if group is not None else ()
+    keys = _keys(tree, outputs, Binder(scope, window, aliases))
     grouped = tuple(key for key in keys if not _is_window(key, window))
     later = Binder(scope, window, aliases, keys)
     having = tree.args.get("having")
@@ -65,7 +64,7 @@ def build_logical(select: SelectQuery, catalog: Catalog) -> LogicalQuery:
         joins=bind_joins(tree, scope),
         where=_bind_where(tree, Binder(scope)),
         outputs=outputs,
-        window=window if group is not None else None,
+        window=window if _is_grouped(tree) else None,
         keys=grouped,
         having=conjuncts(later.bind(having.this)) if having is not None else (),
         top_k=bind_top_k(tree, later),
@@ -102,8 +101,7 @@ def _group_window(tree: exp.Select, scope: Scope) -> Window | None:
     for call, window in windows:
         if window.node != windows[0][1].node:
             raise refuse(call, scope.source, "a query has one window", "Submit one query for each window.")
-    group = tree.args.get("group")
-    if windows and group is None:
+    if windows and not _is_grouped(tree):
         raise refuse(calls[0], scope.source, "window(...) is possible only with GROUP BY", WINDOW_HINT)
     return windows[0][1] if windows else None
 
@@ -114,6 +112,21 @@ def _is_window(key: exp.Expr, window: Window | None) -> bool:
     if isinstance(bare, exp.Dot):
         bare = bare.this.unnest()
     return window is not None and bare == window.node
+
+
+def _is_grouped(tree: exp.Select) -> bool:
+    return tree.args.get("group") is not None or tree.args.get("distinct") is not None
+
+
+def _keys(tree: exp.Select, outputs: tuple[Output, ...], binder: Binder) -> tuple[exp.Expr, ...]:
+    """The keys of GROUP BY; SELECT DISTINCT groups by all its columns."""
+    if tree.args.get("distinct") is None:
+        group = tree.args.get("group")
+        return _group_keys(group.expressions, outputs, binder) if group is not None else ()
+    for output in outputs:
+        if (aggregate := first_aggregate(output.expression)) is not None:
+            raise refuse(aggregate, binder.scope.source, "an aggregate needs GROUP BY beside a window", WINDOW_HINT)
+    return tuple(dict.fromkeys(output.expression.unnest() for output in outputs))
 
 
 def _group_keys(items: Iterable[exp.Expr], outputs: tuple[Output, ...], binder: Binder) -> tuple[exp.Expr, ...]:
@@ -151,10 +164,12 @@ def _bind_where(tree: exp.Select, binder: Binder) -> tuple[exp.Expr, ...]:
 
 def _check_grouping(tree: exp.Select, query: LogicalQuery, window_is_key: bool) -> None:
     source = query.scope.source
-    if tree.args.get("group") is None:
+    if not _is_grouped(tree):
         _refuse_ungrouped(tree, query)
         return
     if not window_is_key:
+        if tree.args.get("group") is None:
+            raise refuse(tree.expressions[0], source, "SELECT DISTINCT needs the window as a column", DISTINCT_HINT)
         raise refuse(tree.args["group"], source, "GROUP BY over a stream needs a window", WINDOW_HINT)
     ordered = query.top_k.parts if query.top_k is not None else ()
     for node in (*(output.expression for output in query.outputs), *query.having, *ordered):

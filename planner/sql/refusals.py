@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.errors import SqlSyntaxError, UnsupportedSqlError
-from planner.functions import AGGREGATES, DISTINCT_AGGREGATES, MERGEABLE, NOT_REPEATABLE, OTHER_WINDOWS
+from planner.functions import AGGREGATES, DISTINCT_AGGREGATES, MERGEABLE, NOT_REPEATABLE, OTHER_WINDOWS, WINDOW
 from planner.sql.dialect import Token, TokenType, end_of, exp, offset_of, render, snippet, tokenize
 from planner.sql.source import Source
 
@@ -18,6 +18,7 @@ TOP_K_HINT = (
     "QUALIFY row_number() OVER (PARTITION BY window ORDER BY n DESC) <= k."
 )
 JOIN_HINT = "[INNER] JOIN and LEFT JOIN of the stream with a table, ON equal columns or USING (...), are possible."
+DISTINCT_HINT = "SELECT DISTINCT window(ts, '10 seconds') AS w, x, ... gives the distinct rows of each window."
 GROUP_HINT = "Name the keys: GROUP BY window(ts, '10 seconds'), key, ..."
 
 
@@ -33,7 +34,6 @@ class _Clause:
 
 _CLAUSES = (
     _Clause("with_", (TokenType.WITH,), "WITH (common table expressions)", "Write the query as one SELECT."),
-    _Clause("distinct", (TokenType.DISTINCT,), "SELECT DISTINCT", "GROUP BY window(ts, '10 seconds') and the columns."),
     _Clause("order", (TokenType.ORDER_BY,), "ORDER BY", TOP_K_HINT),
     _Clause("sort", (TokenType.SORT_BY,), "SORT BY", TOP_K_HINT),
     _Clause("limit", (TokenType.LIMIT, TokenType.FETCH), "LIMIT", TOP_K_HINT),
@@ -45,7 +45,7 @@ _CLAUSES = (
     _Clause("hint", (TokenType.HINT,), "optimizer hint", "Leave it out."),
     _Clause("into", (TokenType.INTO,), "SELECT INTO", "Read the results with the client."),
 )
-_PLAIN_ARGUMENTS = frozenset(("expressions", "from_", "joins", "where", "group", "having", "qualify"))
+_PLAIN_ARGUMENTS = frozenset(("expressions", "from_", "joins", "where", "group", "having", "qualify", "distinct"))
 _FOREIGN_NODES = (exp.Placeholder, exp.Parameter, exp.JSONExtract, exp.JSONExtractScalar, exp.SessionParameter)
 
 
@@ -71,6 +71,7 @@ def check_select(tree: exp.Expr, source: Source) -> exp.Select:
     for clause in _CLAUSES:
         if tree.args.get(clause.argument):
             raise _refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
+    _check_select_distinct(tree, source, tokens)
     _check_other_clauses(tree, source)
     _check_group(tree, source, tokens)
     _check_from(tree, source, tokens)
@@ -142,6 +143,18 @@ def _check_subqueries(tree: exp.Select, source: Source, tokens: Sequence[Token])
                 found=nested.text,
                 hint="Write the query as one SELECT; a table can be joined by its name.",
             )
+
+
+def _check_select_distinct(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> None:
+    """Without a window among the columns, a row would have to be kept for ever."""
+    distinct = tree.args.get("distinct")
+    if distinct is None:
+        return
+    windowed = any(function_name(call) == WINDOW for item in tree.expressions for call in item.find_all(exp.Anonymous))
+    unlike = [name for name in ("group", "having", "qualify") if tree.args.get(name) is not None]
+    if unlike or distinct.args.get("on") is not None or not windowed:
+        what = f"SELECT DISTINCT with {unlike[0].upper()}" if unlike else "SELECT DISTINCT without a window"
+        raise _refuse_token(source, tokens, (TokenType.DISTINCT,), what, DISTINCT_HINT)
 
 
 def _check_other_clauses(tree: exp.Select, source: Source) -> None:

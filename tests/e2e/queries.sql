@@ -121,3 +121,8 @@ count(*) AS n FROM orders GROUP BY window(ts, '10 seconds'), express
 SELECT w(ts, 10) AS s, express, count(DISTINCT product) AS p, count(DISTINCT (product, quantity)) FILTER (quantity
 IS NOT NULL) AS pq, sum(DISTINCT quantity) AS q, CAST(sum(DISTINCT fee) / count(DISTINCT fee) AS DECIMAL(14,6)) AS
 fee, count(DISTINCT fee) FILTER (WHERE quantity > 4) AS f, count(*) AS n FROM orders GROUP BY 1, 2
+
+-- name: distinct_rows
+SELECT DISTINCT window(ts, '10 seconds').start AS s, product, express FROM orders WHERE quantity > 7
+-- oracle
+SELECT DISTINCT w(ts, 10) AS s, product, express FROM orders WHERE quantity > 7

@@ -121,7 +121,8 @@ def test_exact_aggregates(spark_engine: SparkEngine, window: str) -> None:
     items = (
         "stddev(d) AS a, variance(m) AS b, var_pop(v) AS c, stddev_pop(d) FILTER (WHERE v > 100) AS d1, "
         "count(DISTINCT d) AS e, count(DISTINCT m, k) AS f, sum(DISTINCT m) AS g, avg(DISTINCT m) AS h, "
-        "avg(DISTINCT d) AS i, sum(DISTINCT v) FILTER (WHERE v % 3 = 0) AS j, avg(m) AS l, count(*) AS n"
+        "avg(DISTINCT d) AS i, sum(DISTINCT if(v % 2 = 0, '1', '1.0')) AS x, "
+        "sum(DISTINCT v) FILTER (WHERE v % 3 = 0) AS j, avg(m) AS l, count(*) AS n"
     )
     assert_like_spark(spark_engine, items, window, close)
 

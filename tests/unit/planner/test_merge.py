@@ -68,6 +68,14 @@ def test_variances_are_merged_around_the_mean_of_all() -> None:
     )
 
 
+def test_texts_that_are_the_same_number_are_one_value() -> None:
+    aggregates = (Merged("_a0", ("_p0",), "sum_distinct"),)
+    recipe = MergeRecipe(keys=(), partials=(Partial("_p0", "set"),), aggregates=aggregates, head="SELECT _a0", tail="")
+    union = "array_distinct(flatten(collect_list(_p0)))"
+    numbers = f"array_distinct(transform({union}, x -> CAST(x AS DOUBLE)))"
+    assert f"aggregate({numbers}, CAST(0 AS DOUBLE)" in recipe.sql({"_p0": "ARRAY<STRING>"})
+
+
 @pytest.mark.parametrize(
     ("values", "total", "average"),
     [

@@ -60,6 +60,8 @@ REFUSED = [
     (f"SELECT sum(ms, ms) FROM clicks GROUP BY {W}", "INVALID_EXPRESSION", 1, 8, "sum"),
     (f"SELECT count(*) AS n FROM clicks GROUP BY {W}, n", "UNSUPPORTED_SQL", 1, 67, "n"),
     (f"SELECT count(*) FROM clicks GROUP BY {W}, 5", "UNSUPPORTED_SQL", 1, 62, "5"),
+    (f"SELECT DISTINCT {W}, count(*) FROM clicks", "UNSUPPORTED_SQL", 1, 41, "count"),
+    ("SELECT DISTINCT date(window(ts, '1 day').end) FROM clicks", "UNSUPPORTED_SQL", 1, 17, "date"),
     (f"SELECT {W} FROM clicks", "UNSUPPORTED_SQL", 1, 8, "window"),
     ("SELECT count(*) FROM clicks GROUP BY window(ts, '9 s', '3 s')", "UNSUPPORTED_SQL", 1, 49, "'9 s'"),
     (

@@ -239,6 +239,15 @@ def test_approximate_aggregates_send_sketches() -> None:
     assert f"CAST(kll_sketch_get_quantile_double({merged}, array(0.5, 0.9)) AS ARRAY<INT>)" in sql
 
 
+def test_distinct_rows_of_a_window_are_its_groups() -> None:
+    distinct = draft_of("SELECT DISTINCT window(ts, '1 day') AS w, upper(page) AS u, site FROM clicks WHERE ms > 1")
+    grouped = draft_of(
+        "SELECT window(ts, '1 day') AS w, upper(page) AS u, site FROM clicks WHERE ms > 1 GROUP BY w, u, site"
+    )
+    assert distinct.stages == grouped.stages
+    assert distinct.columns == grouped.columns
+
+
 def test_braces_in_text_stay_as_they_are() -> None:
     sql = source_sql("SELECT page || '{rows}' AS p, count(*) AS n FROM clicks GROUP BY 1, window(ts, '1 day')")
     assert "input.page || '{rows}' AS _k0" in sql

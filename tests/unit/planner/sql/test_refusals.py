@@ -19,6 +19,8 @@ from planner.sql import parse_script
         ("SELECT a FROM s CLUSTER BY a", 1, 17, "CLUSTER BY"),
         ("SELECT a FROM s DISTRIBUTE BY a", 1, 17, "DISTRIBUTE BY"),
         ("SELECT DISTINCT a FROM s", 1, 8, "DISTINCT"),
+        ("SELECT DISTINCT window(ts, '1 s') AS w FROM s GROUP BY w", 1, 8, "DISTINCT"),
+        ("SELECT DISTINCT ON (a) window(ts, '1 s') AS w FROM s", 1, 8, "DISTINCT"),
         ("SELECT /*+ BROADCAST(t) */ a FROM s", 1, 8, "/*+ BROADCAST(t) */"),
         ("SELECT a FROM s LATERAL VIEW explode(x) y AS z", 1, 17, "LATERAL"),
         ("SELECT a FROM s WINDOW w AS (PARTITION BY a)", 1, 17, "WINDOW"),
