@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from site_agent.engine.session import start_spark
 from site_agent.engine.spark import SparkEngine
+
+# How long a case takes says more about what else the machine does than about the code; pytest has a timeout of its own.
+settings.register_profile("selat", deadline=None)
+settings.load_profile("selat")
 
 
 @pytest.fixture(scope="session")
