@@ -317,3 +317,10 @@ class TestReplay:
             (str(tmp_path / "bad.csv"), "v: 'x' is no BIGINT"),
             (str(tmp_path / "bad.csv"), "ts: 'noon' is no TIMESTAMP"),
         ]
+
+    def test_empty_files_have_nothing_to_replay(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+        (tmp_path / "empty.csv").write_text("")
+        options = {**self.options(tmp_path), "format": "csv", "pattern": "*.csv"}
+        source = open_source(spark_engine, tmp_path, options, self.COLUMNS[:2])
+        poll = source.poll(source.initial(), now=CREATED, limit=ReadLimit())
+        assert (poll.empty, poll.ended) == (True, True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from site_agent.connectors.files_timeline import Timeline, write_index
@@ -28,7 +28,6 @@ def timeline(directory: Path, times: list[int | None], *, rows_per_part: int) ->
 event_times = st.lists(st.one_of(st.none(), st.integers(-50, 50)), max_size=30)
 
 
-@settings(deadline=None)  # each case writes files
 @given(event_times, st.integers(1, 7), st.integers(-60, 60))
 def test_rows_by_counts_what_is_at_or_before(
     tmp_path_factory: pytest.TempPathFactory, times: list[int | None], rows_per_part: int, instant: int
@@ -39,7 +38,6 @@ def test_rows_by_counts_what_is_at_or_before(
     assert found.first_time_us == min((t for t in times if t is not None), default=None)
 
 
-@settings(deadline=None)  # each case writes files
 @given(event_times, st.integers(1, 7), st.data())
 def test_rows_have_their_times_and_places(
     tmp_path_factory: pytest.TempPathFactory, times: list[int | None], rows_per_part: int, data: st.DataObject
