@@ -37,7 +37,7 @@ def main() -> int:
             rounds.append(_round(scene, len(rounds) + 1, options.seed))
             _say(rounds[-1].line())
             if options.table is not None:
-                command = f"make soak MINUTES={options.minutes:g} SEED={options.seed}"
+                command = f"python -m tests.soak --minutes {options.minutes:g} --seed {options.seed}"
                 options.table.write_text(document(rounds, lasted(), started=started, command=command))
     _say(f"\n{summary(rounds, lasted())}")
     return 1 if any(r.difference for r in rounds) else 0
