@@ -5,7 +5,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 SOURCES := selat planner master site_agent tests benchmarks scripts/check_sizes.py
 
-.PHONY: help setup demo test unit integration e2e check format proto bench lock clean
+.PHONY: help setup demo test unit integration e2e soak check format proto bench lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -26,6 +26,12 @@ integration: setup  ## tests of parts together: real gRPC, real Spark
 
 e2e: setup  ## tests of the whole: real processes, results compared with DuckDB, kill -9
 	$(BIN)/python -m pytest tests/e2e
+
+MINUTES ?= 60
+SEED ?= 1
+TABLE ?= soak.md
+soak: setup  ## random faults against running queries: MINUTES=60 SEED=1 TABLE=soak.md
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --table $(TABLE)
 
 check: setup  ## format, lint, types, import contracts, stubs in sync, sizes
 	$(BIN)/ruff format --check $(SOURCES)

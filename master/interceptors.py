@@ -6,12 +6,14 @@ import functools
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, cast
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
-from master.errors import MasterError
+from master.errors import InvalidRequestError, MasterError
 from master.ids import RandomHex
 from master.logs import line
 from master.status import ERROR_TRAILER, StatusCode, detail_of, status_of, unexpected
@@ -39,6 +41,8 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         # Any: a handler is a named tuple at runtime, which the stubs do not say; it is None for an unknown method.
         handler: Any = await continuation(handler_call_details)
         method = str(handler_call_details.method)
+        if handler is not None and handler.request_deserializer is not None:
+            handler = handler._replace(request_deserializer=_tolerant(handler.request_deserializer))
         if handler is not None and handler.unary_unary is not None:
             handler = handler._replace(unary_unary=self._unary(handler.unary_unary, method))
         elif handler is not None and inspect.isasyncgenfunction(handler.unary_stream):
@@ -51,7 +55,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         @functools.wraps(call)
         async def wrapped(request: Any, context: Context) -> Any:
             try:
-                return await call(request, context)
+                return await call(_whole(request, method), context)
             except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
                 await self._abort(context, error, method)
 
@@ -63,7 +67,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         @functools.wraps(call)
         async def wrapped(request: Any, context: Context) -> AsyncIterator[Any]:
             try:
-                async for response in call(request, context):
+                async for response in call(_whole(request, method), context):
                     yield response
             except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
                 await self._abort(context, error, method)
@@ -79,6 +83,34 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         error_id = f"e-{self._random_hex(8)}"
         logger.error(line("call failed", method=method, error=error_id), exc_info=error)
         await _abort(context, StatusCode.INTERNAL, unexpected(error_id))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """What came in the place of a request."""
+
+    reason: str
+
+
+def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """gRPC answers UNKNOWN, without detail, where a deserializer raises."""
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError as error:
+            return _Unreadable(str(error))
+
+    return read
+
+
+def _whole(request: Any, method: str) -> Any:
+    """Raises InvalidRequestError when no message could be read."""
+    if isinstance(request, _Unreadable):
+        raise InvalidRequestError(
+            f"the request of {method} cannot be read: {request.reason}", hint="send the message that the method takes"
+        )
+    return request
 
 
 async def _abort(context: Context, code: grpc.StatusCode, detail: common_pb2.ErrorDetail) -> NoReturn:

@@ -46,21 +46,34 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
 """Every error class; docs/errors.md is checked against it."""
 
 
+_MESSAGE_BYTES = 1000
+_WORD_BYTES = 200
+
+
 def status_of(error: MasterError | PlannerError) -> grpc.StatusCode:
     """The code of the class, or of its nearest listed ancestor."""
     return next(STATUS_CODES[kind] for kind in type(error).__mro__ if kind in STATUS_CODES)
 
 
 def detail_of(error: MasterError | PlannerError) -> common_pb2.ErrorDetail:
+    """Its texts are shortened where needed: gRPC drops a trailer of more than 8 KiB, and with it the status."""
     return common_pb2.ErrorDetail(
         code=error.code,
-        message=error.message,
+        message=shortened(error.message, _MESSAGE_BYTES),
         line=error.position.line if error.position else 0,
         column=error.position.column if error.position else 0,
-        found=error.found,
-        hint=error.hint,
-        ids=error.ids,
+        found=shortened(error.found, _WORD_BYTES),
+        hint=shortened(error.hint, _MESSAGE_BYTES),
+        ids={name: shortened(value, _WORD_BYTES) for name, value in error.ids.items()},
     )
+
+
+def shortened(text: str, limit_bytes: int) -> str:
+    """The text, or its beginning and an ellipsis, in so many bytes of UTF-8 at most."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit_bytes:
+        return data.decode()
+    return data[: limit_bytes - len("…".encode())].decode("utf-8", "ignore") + "…"
 
 
 def unexpected(error_id: str) -> common_pb2.ErrorDetail:

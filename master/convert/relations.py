@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from master.errors import InvalidRequestError
 from master.times import duration_us, from_us, to_us
@@ -30,7 +30,7 @@ def relation_to_proto(relation: Relation) -> common_pb2.Relation:
 
 
 def relation_from_proto(message: common_pb2.Relation) -> Relation:
-    """Raises InvalidRequestError when the kind is not said."""
+    """Raises InvalidRequestError when the kind is not said, or an instant is none."""
     kind = kind_from_proto(message.kind)
     if kind is None:
         raise InvalidRequestError(f"{message.name!r} is neither stream nor table", hint="set Relation.kind")
@@ -42,8 +42,17 @@ def relation_from_proto(message: common_pb2.Relation) -> Relation:
         event_time=message.event_time or None,
         watermark_delay=timedelta(microseconds=message.watermark_delay_us),
         comment=message.comment,
-        created_at=from_us(message.created_at_us) if message.created_at_us else None,
+        created_at=_created_at(message),
     )
+
+
+def _created_at(message: common_pb2.Relation) -> datetime | None:
+    try:
+        return from_us(message.created_at_us) if message.created_at_us else None
+    except OverflowError:
+        raise InvalidRequestError(
+            f"Relation.created_at_us {message.created_at_us} is beyond the year 9999", hint="leave it out"
+        ) from None
 
 
 def kind_from_proto(kind: common_pb2.RelationKind.ValueType) -> RelationKind | None:

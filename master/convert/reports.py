@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from google.protobuf.message import Message
+
 from master.errors import InvalidRequestError
 from master.model import ChannelUse, LinkUse, ResultStatus, SiteRecord, SiteReport, TaskState, TaskStatus
 from selat.v1 import common_pb2, site_pb2
@@ -18,6 +20,10 @@ _TASK_STATES = {
     TaskState.FAILED: site_pb2.TASK_STATE_FAILED,
 }
 _TASK_STATES_BACK = {wire: state for state, wire in _TASK_STATES.items()}
+
+LARGEST_COUNT = 2**53
+"""Rows and bytes never come near it; sums of a thousand still fit 64 bits, and JSON keeps each whole."""
+_INSTANTS = ("watermark_us",)
 
 # Fields that message and value share by name and type.
 _TASK_FIELDS = (
@@ -71,6 +77,9 @@ def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
 
 
 def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
+    """Raises InvalidRequestError when a number cannot be one that was counted."""
+    for part in (message, *message.tasks, *message.channels, *message.results, *message.links):
+        _check_numbers(part, site=message.site)
     return SiteReport(
         site=message.site,
         incarnation=message.incarnation,
@@ -95,6 +104,19 @@ def registration_from_proto(message: site_pb2.RegisterRequest) -> SiteRecord:
         slots=message.slots,
         version=message.version,
     )
+
+
+def _check_numbers(message: Message, *, site: str) -> None:
+    for field, value in message.ListFields():
+        if field.name in _INSTANTS or field.enum_type is not None or not isinstance(value, int | float):
+            continue
+        # A NaN fails every comparison.
+        if not 0 <= value <= LARGEST_COUNT:
+            raise InvalidRequestError(
+                f"{message.DESCRIPTOR.name}.{field.name} of site {site} is {value}",
+                hint=f"it has to be from 0 to {LARGEST_COUNT}",
+                ids={"site": site},
+            )
 
 
 def _shared(value: object, names: Iterable[str]) -> dict[str, Any]:

@@ -50,15 +50,18 @@ def submit(client: selat.Client, cases: tuple[Case, ...]) -> Mapping[str, selat.
     return queries
 
 
-def check_against_oracle(dataset: Dataset, cases: tuple[Case, ...], queries: Mapping[str, selat.Query]) -> None:
-    """Follow every query to its end; its results must be the oracle's."""
+def check_against_oracle(dataset: Dataset, cases: tuple[Case, ...], queries: Mapping[str, selat.Query]) -> int:
+    """Follow every query to its end; its results must be the oracle's. How many rows there were."""
     db = connect(dataset)
+    rows = 0
     for case in cases:
         table = queries[case.name].results().arrow()
         info = queries[case.name].info()
         assert info.state is selat.QueryState.FINISHED, f"{case.name}: {info.state.value} {info.reason}"
         assert info.rows_late == 0, case.name
         assert_same(rows_of(table), expected(db, case.oracle), case.name)
+        rows += table.num_rows
+    return rows
 
 
 def wait_until(condition: object, timeout_s: float = 60.0) -> None:

@@ -12,7 +12,7 @@ from master.assignments import Assignment, ChannelInput, ResultSpec, TaskSpec
 from master.board import VersionedAssignment
 from master.convert.assignments import assignment_from_proto, assignment_to_proto
 from master.convert.relations import relation_from_proto, relation_to_proto
-from master.convert.reports import registration_from_proto, report_from_proto, report_to_proto
+from master.convert.reports import LARGEST_COUNT, registration_from_proto, report_from_proto, report_to_proto
 from master.errors import InvalidRequestError
 from master.model import ChannelUse, LinkUse, ResultStatus, SiteRecord, SiteReport, TaskState, TaskStatus
 from master.times import from_us
@@ -22,7 +22,7 @@ from selat.v1 import common_pb2, site_pb2
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMED = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
-COUNT = st.integers(0, 2**63 - 1)
+COUNT = st.integers(0, LARGEST_COUNT)
 RATE = st.floats(0, 1e15)
 WATERMARK = st.none() | st.integers(-(2**63), 2**63 - 1)
 LENGTH = st.timedeltas(timedelta(0), timedelta(days=100_000))
