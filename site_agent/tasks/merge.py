@@ -8,6 +8,7 @@ all rows of open windows can be read again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -77,7 +78,11 @@ class MergeTask:
         context.progress.enter(TaskState.RUNNING)
         while context.log.end is None:
             await context.wait_for_room()
-            batch = await self._port.next(max_bytes=context.limits.port_batch_bytes)
+            batch = await self._next()
+            if batch is None:
+                await self._compact()
+                await self._save_checkpoint(self._port.cursors)
+                continue
             started_s = context.clock.monotonic()
             await self._epoch(batch, started_s)
             if not batch.ended:
@@ -86,6 +91,18 @@ class MergeTask:
 
     async def close(self) -> None:
         await self._port.close()
+
+    async def _next(self) -> PortBatch | None:
+        """What is new; None when a checkpoint is due first, because sources may wait for what it acknowledges."""
+        limits, clock = self._context.limits, self._context.clock
+        taking = self._port.next(max_bytes=limits.port_batch_bytes)
+        if dict(self._port.cursors) == dict(self._checkpoint.cursors):
+            return await taking
+        due_s = self._checkpoint_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
+        try:
+            return await asyncio.wait_for(taking, max(0.0, due_s))
+        except TimeoutError:
+            return None
 
     async def _restore(self) -> None:
         context = self._context
@@ -150,7 +167,7 @@ class MergeTask:
         moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
         if moved and (due or batch.ended):
             await self._compact()
-            await self._save_checkpoint(batch)
+            await self._save_checkpoint(batch.cursors)
 
     async def _compact(self) -> None:
         rows = self._open.table()
@@ -160,13 +177,13 @@ class MergeTask:
         self._open.replace(combined)
         self._compacted_rows = combined.num_rows
 
-    async def _save_checkpoint(self, batch: PortBatch) -> None:
+    async def _save_checkpoint(self, cursors: Mapping[str, int]) -> None:
         checkpoint = Checkpoint(
             self._checkpoint.number + 1,
-            dict(batch.cursors),
+            dict(cursors),
             self._port.ended_channels,
             closed_us=self._open.closed_us,
-            watermark_us=batch.watermark_us,
+            watermark_us=self._port.watermark_us,
             totals=self._totals,
         )
         rows = self._open.table()

@@ -172,6 +172,20 @@ async def test_large_open_windows_are_compacted(tmp_path: Path) -> None:
         assert hub.results() == [(0, "a", COMPACT_ROWS + 2)]
 
 
+async def test_it_acknowledges_what_it_took_though_nothing_more_comes(tmp_path: Path) -> None:
+    async with site(tmp_path, engine(), checkpoint_bytes=10**9) as hub:
+        object.__setattr__(hub.context.limits, "checkpoint_interval", timedelta(milliseconds=50))
+        us, _ = hub.inputs
+        us.publish(0, partials((0, "a", 1)), watermark_us=5)
+        us.publish(1, partials((0, "a", 1)), watermark_us=6)
+        task = asyncio.create_task(MergeTask(hub.context, WINDOW).run())
+        async with asyncio.timeout(10):
+            while us.acknowledged("hub") != 1:
+                await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_channels_join_and_leave_while_it_runs(tmp_path: Path) -> None:
     async with site(tmp_path, engine()) as hub:
         us, eu = hub.inputs
