@@ -5,7 +5,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 SOURCES := selat planner master site_agent tests benchmarks scripts/check_sizes.py
 
-.PHONY: help setup demo test unit integration e2e soak check format proto bench lock clean
+.PHONY: help setup demo test unit integration e2e long wan soak check format proto bench lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -25,7 +25,13 @@ integration: setup  ## tests of parts together: real gRPC, real Spark
 	$(BIN)/python -m pytest tests/integration
 
 e2e: setup  ## tests of the whole: real processes, results compared with DuckDB, kill -9
-	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest tests/e2e -m "not long"
+
+long: setup  ## the tests that `make test` leaves out, because their like are in it
+	$(BIN)/python -m pytest tests -m long
+
+wan: setup  ## tests in network namespaces: as root, with iperf3 and ping installed
+	$(BIN)/python -m pytest tests/wan
 
 MINUTES ?= 60
 SEED ?= 1
@@ -48,10 +54,8 @@ format: setup  ## format all code and fix what can be fixed
 proto: setup  ## generate selat/v1 from proto/
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/generate_stubs
 
-bench: setup  ## run all benchmarks
-	@for file in benchmarks/[a-z]*.py; do \
-	  name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; \
-	done
+bench: setup  ## all benchmarks beside their baselines, recorded in docs/results/performance.md; a quarter of an hour
+	$(BIN)/python -m benchmarks --record docs/results/performance.md
 
 lock:  ## write the lock files anew from pyproject.toml (needs uv)
 	@scripts/lock

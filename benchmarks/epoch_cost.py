@@ -1,10 +1,10 @@
 """What an epoch of a merge costs as Structured Streaming, and as one batch job.
 
-    python benchmarks/epoch_cost.py [--epochs 30] [--rows 5000]
+    python -m benchmarks.epoch_cost [--epochs 30] [--rows 5000] [--record FILE]
 
 Three input channels deliver partial aggregates of a window; with each epoch one window closes, and its rows are merged
 and taken out as Arrow. Both ways do the same work on the same rows, in a JVM of their own, and must give the same
-counts. Prints one table; ends within two minutes.
+counts. Ends within two minutes.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from pathlib import Path
 from queue import SimpleQueue
-from statistics import median
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from benchmarks.processes import cpu_s, in_own_process
+from benchmarks.report import make_parser, median, publish, table
 from site_agent.engine import ArrowScan, EpochRequest
 from site_agent.engine.session import start_spark
-from site_agent.engine.spark import SparkEngine, warm_up
+from site_agent.engine.spark import SparkEngine
+from site_agent.engine.warm import warm_up
 from site_agent.tasks.windows import OpenWindows
 
 CHANNELS = 3
@@ -128,9 +128,12 @@ def _leg(session: SparkSession, directory: Path) -> DataFrame:
 def _deliver(directory: Path, epoch: int, rows: int) -> None:
     # A mark counts for nothing. (A filter on it would be pushed below the watermark, which then never moved.)
     mark = partials(epoch, 0, 1).set_column(2, "n", pa.array([0], pa.int64()))
-    for name, table in (("punctuation", mark), *((f"channel-{c}", t) for c, t in enumerate(deliveries(epoch, rows)))):
+    for name, delivery in (
+        ("punctuation", mark),
+        *((f"channel-{c}", t) for c, t in enumerate(deliveries(epoch, rows))),
+    ):
         path = directory / name / f"{epoch:06d}.parquet"
-        pq.write_table(table, path)
+        pq.write_table(delivery, path)
         # The source takes files by their time of change.
         os.utime(path, (epoch, epoch))
 
@@ -149,28 +152,23 @@ def measure(way: str, arguments: argparse.Namespace) -> Cost:
         epochs = WAYS[way](session, Path(directory) / "data", arguments.rows)
         # The first epochs close nothing.
         rows = next(count for count in epochs if count)
-        start_s, start_cpu_s = time.perf_counter() - started_s, _cpu_s()
+        start_s, start_cpu_s = time.perf_counter() - started_s, cpu_s()
         rows = min(rows, *(next(epochs) for _ in range(WARM_UP_EPOCHS)))
         walls_s: list[float] = []
-        before_cpu_s = _cpu_s()
+        before_cpu_s = cpu_s()
         while len(walls_s) < arguments.epochs and (time.perf_counter() - started_s < LIMIT_S or not walls_s):
             epoch_s = time.perf_counter()
             rows = min(rows, next(epochs))
             walls_s.append(time.perf_counter() - epoch_s)
-        cpu_s = (_cpu_s() - before_cpu_s) / len(walls_s)
+        epoch_cpu_s = (cpu_s() - before_cpu_s) / len(walls_s)
         epochs.close()
         session.stop()
-    return Cost(way, start_s, start_cpu_s, median(walls_s), cpu_s, len(walls_s), rows)
-
-
-def _cpu_s() -> float:
-    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    return sum(t.user + t.system for t in (p.cpu_times() for p in processes))
+    return Cost(way, start_s, start_cpu_s, median(walls_s), epoch_cpu_s, len(walls_s), rows)
 
 
 def main() -> int:
     """Exit code: 1 when the two ways disagree."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--epochs", type=int, default=30, help=f"epochs to measure, at most {MAX_EPOCHS // 2}")
     parser.add_argument("--rows", type=int, default=5000, help="input rows of an epoch, over all channels")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
@@ -178,20 +176,30 @@ def main() -> int:
     if arguments.way:
         print(json.dumps(asdict(measure(arguments.way, arguments))))
         return 0
-    costs = [_in_own_process(way, arguments) for way in WAYS]
-    print(f"{'':22}{'first rows':>12}{'CPU until then':>16}{'epoch, wall':>13}{'epoch, CPU':>12}{'epochs':>8}")
-    for c in costs:
-        first = f"{c.way:22}{c.start_s:>10.1f} s{c.start_cpu_s:>14.1f} s"
-        print(f"{first}{c.wall_s * 1000:>10.0f} ms{c.cpu_s * 1000:>9.0f} ms{c.epochs:>8}")
+    own = ["--epochs", str(arguments.epochs), "--rows", str(arguments.rows)]
+    costs = [Cost(**in_own_process("benchmarks.epoch_cost", ["--way", way, *own])) for way in WAYS]
     agree = len({c.rows for c in costs}) == 1
-    print(f"each epoch merged {costs[0].rows} rows" if agree else f"they disagree: {[c.rows for c in costs]}")
+    publish("epoch_cost", "An epoch of a merge", _parts(costs, agree=agree), arguments.record)
     return 0 if agree else 1
 
 
-def _in_own_process(way: str, arguments: argparse.Namespace) -> Cost:
-    command = [sys.executable, __file__, "--way", way, "--epochs", str(arguments.epochs), "--rows", str(arguments.rows)]
-    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return Cost(**json.loads(answer.stdout.splitlines()[-1]))
+def _parts(costs: Sequence[Cost], *, agree: bool) -> list[str]:
+    rows = [
+        [
+            c.way,
+            f"{c.start_s:.1f} s",
+            f"{c.start_cpu_s:.1f} s",
+            f"{c.wall_s * 1000:.0f} ms",
+            f"{c.cpu_s * 1000:.0f} ms",
+            f"{c.epochs}",
+        ]
+        for c in costs
+    ]
+    head = ["", "first rows", "CPU until then", "wall per epoch, median", "CPU per epoch", "epochs"]
+    base, mine = costs
+    same = f"Each epoch merged {base.rows} rows." if agree else f"**They disagree**: {[c.rows for c in costs]}."
+    ratios = f"Selat over Structured Streaming: {mine.wall_s / base.wall_s:.2f} of the time, "
+    return [table(head, rows), f"{ratios}{mine.cpu_s / base.cpu_s:.2f} of the CPU. {same}"]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""How fast one channel crosses from one process to another over loopback, from disk to disk.
+"""Channels from one process to another over loopback, from disk to disk, beside raw gRPC on the same machine.
 
-    python benchmarks/exchange.py [--epochs 200] [--rows 100000]
+    python -m benchmarks.exchange [--megabytes 600] [--rounds 3] [--channels 200] [--record FILE]
 
-Prints payload (compressed) and row bytes per second, and time and wire bytes of a small epoch.
+One large channel, in rounds that alternate with raw gRPC (messages of 1 MiB, nothing stored); then many channels at
+once, of which none may starve; then small epochs. Ends within three minutes.
 """
 
 from __future__ import annotations
@@ -10,113 +11,256 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
-import random
+import os
+import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import grpc
 import grpc.aio
+import numpy as np
 import pyarrow as pa
 
+from benchmarks.report import make_parser, median, met, publish, quantile, say, table
 from selat.v1 import exchange_pb2 as pb
-from selat.v1.exchange_pb2_grpc import add_ExchangeServiceServicer_to_server
+from site_agent.channels.files import Files
+from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.exchange.options import SERVER_OPTIONS, connect
+from site_agent.exchange.options import CLIENT_OPTIONS, SERVER_OPTIONS, connect
 from site_agent.exchange.server import ExchangeServicer
 from site_agent.router import Router
 
+EPOCH_BYTES = 4 * 1024 * 1024
+MANY_EPOCHS, MANY_EPOCH_BYTES = 32, 64 * 1024
 SMALL_EPOCHS = 500
+MESSAGE_BYTES = 1024 * 1024
+LIMIT_S = 60.0
+WANTED_MB_PER_S = 300.0
+_RAW = "/benchmark/Raw"
 
 
-def rows_of(count: int, seed: int) -> pa.Table:
-    """A partial aggregate: window, two keys, a count, a sum, a maximum."""
-    rng = random.Random(seed)
-    return pa.table(
-        {
-            "window_start": pa.array([1_357_000_000_000_000 + seed * 10_000_000] * count, pa.timestamp("us", "UTC")),
-            "carrier": [f"carrier-{rng.randrange(1 + count // 4)}" for _ in range(count)],
-            "dest": [f"dest-{rng.randrange(100)}" for _ in range(count)],
-            "n": pa.array([rng.randrange(1000) for _ in range(count)], pa.int64()),
-            "delay_sum": pa.array([rng.randrange(10**6) for _ in range(count)], pa.int64()),
-            "delay_max": [rng.random() * 600 for _ in range(count)],
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Of one transfer."""
+
+    size_bytes: int
+    wall_s: float
+    cpu_s: float
+    """Of the reading process alone."""
+
+    @property
+    def mb_per_s(self) -> float:
+        return self.size_bytes / self.wall_s / 1e6
 
 
-async def produce(root: Path, arguments: argparse.Namespace, peer: Connection) -> None:
+@dataclass(frozen=True, slots=True)
+class Fairness:
+    """Many channels at once."""
+
+    speed: Speed
+    halfway_epochs: tuple[int, ...]
+    """Per channel, what was durable at the reader when half of all was."""
+    longest_wait_s: tuple[float, ...]
+    """Per channel, the longest time in which nothing of it became durable."""
+
+
+def noise(size_bytes: int, seed: int) -> pa.Table:
+    """Rows that do not compress: payload bytes are row bytes."""
+    words = np.random.default_rng(seed).integers(0, 2**63, size_bytes // 8, dtype=np.int64)
+    return pa.table({"n": pa.array(words)})
+
+
+class UnsyncedFiles(Files):
+    """To fill many channels quickly."""
+
+    def write(self, path: Path, parts: Sequence[bytes], *, sync: bool) -> None:
+        super().write(path, parts, sync=False)
+
+    def sync_directory(self, path: Path) -> None:
+        """Once, at the end, for all."""
+
+
+async def serve(root: Path, arguments: argparse.Namespace, peer: Connection) -> None:
+    """The producing site: fills its channels, says its port, serves until told to stop."""
+
     async def analyze(request: pb.AnalyzeRequest) -> pb.AnalyzeResponse:
         return pb.AnalyzeResponse()
 
-    store = ChannelStore(root)
-    large, small = store.open("large"), store.open("small")
-    tables = [rows_of(arguments.rows, seed) for seed in range(4)]
-    started_s = time.perf_counter()
-    for epoch in range(arguments.epochs):
-        large.publish(epoch, tables[epoch % len(tables)], watermark_us=epoch)
-    large_s = time.perf_counter() - started_s
-    twenty = [rows_of(20, seed) for seed in range(50)]
-    started_s = time.perf_counter()
-    for epoch in range(SMALL_EPOCHS):
-        small.publish(epoch, twenty[epoch % len(twenty)], watermark_us=epoch)
-    small_s = time.perf_counter() - started_s
-    raw_bytes = sum(large.manifest(epoch).raw_bytes for epoch in range(arguments.epochs))
-    print(
-        f"publish: {raw_bytes / large_s / 1e6:.0f} MB/s of rows; {small_s / SMALL_EPOCHS * 1e3:.2f} ms per small epoch"
-    )
+    store = ChannelStore(root, UnsyncedFiles())
+    for number in range(arguments.rounds):
+        _fill(store, f"large-{number}", arguments.megabytes * 10**6 // EPOCH_BYTES, EPOCH_BYTES)
+    for number in range(arguments.channels):
+        _fill(store, f"many-{number}", MANY_EPOCHS, MANY_EPOCH_BYTES)
+    _fill(store, "small", SMALL_EPOCHS, 160)
+    os.sync()
     server = grpc.aio.server(options=SERVER_OPTIONS)
-    add_ExchangeServiceServicer_to_server(ExchangeServicer(store, analyze), server)
+    servicer = ExchangeServicer(store, analyze)
+    servicer.add_to(server)
+    raw = grpc.stream_stream_rpc_method_handler(_raw_sender(arguments.megabytes * 10**6))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("benchmark", {"Raw": raw}),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     peer.send(port)
     await asyncio.to_thread(peer.recv)
-    await server.stop(None)
+    await server.stop(0.2)
+    servicer.close()
 
 
-async def read(root: Path, arguments: argparse.Namespace, port: int) -> None:
-    router = Router("reader", ChannelStore(root), connect)
+def _fill(store: ChannelStore, channel: str, epochs: int, epoch_bytes: int) -> None:
+    log = store.open(channel)
+    tables = [noise(epoch_bytes, seed) for seed in range(4)]
+    for epoch in range(epochs):
+        log.publish(epoch, tables[epoch % len(tables)], watermark_us=epoch)
+    log.finish()
+
+
+def _raw_sender(size_bytes: int) -> Callable[[AsyncIterator[bytes], object], AsyncIterator[bytes]]:
+    message = os.urandom(MESSAGE_BYTES)
+
+    async def send(requests: AsyncIterator[bytes], context: object) -> AsyncIterator[bytes]:
+        for _ in range(size_bytes // MESSAGE_BYTES):
+            yield message
+
+    return send
+
+
+async def measure_raw(port: int) -> Speed:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=CLIENT_OPTIONS) as connection:
+        method = connection.stream_stream(_RAW, None, None)
+        started_s, started_cpu_s, size_bytes = time.perf_counter(), time.process_time(), 0
+        call = method(None)
+        await call.done_writing()
+        async for message in call:
+            size_bytes += len(message)
+        return Speed(size_bytes, time.perf_counter() - started_s, time.process_time() - started_cpu_s)
+
+
+async def measure_large(router: Router, channel: str) -> Speed:
+    """Until every epoch is durable at the reader."""
+    os.sync()
+    started_s, started_cpu_s = time.perf_counter(), time.process_time()
+    copy = await router.subscribe(channel, "producer", "benchmark")
+    await copy.wait(2**40)
+    wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - started_cpu_s
+    size_bytes = sum(copy.manifest(epoch).size_bytes for epoch in range(copy.next_epoch))
+    await router.unsubscribe(channel, "benchmark")
+    return Speed(size_bytes, wall_s, cpu_s)
+
+
+async def measure_many(router: Router, channels: int, port: int) -> Fairness:
+    """With a router that does not know the producer's address yet: all channels begin at once."""
+    names = [f"many-{number}" for number in range(channels)]
+    copies = await asyncio.gather(*(router.subscribe(name, "producer", "benchmark") for name in names))
+    halfway: tuple[int, ...] = ()
+    started_s, started_cpu_s = time.perf_counter(), time.process_time()
     router.set_addresses({"producer": f"127.0.0.1:{port}"})
-    started_s = time.perf_counter()
-    copy = await router.subscribe("large", "producer", "benchmark")
-    await copy.wait(arguments.epochs - 1)
-    elapsed_s = time.perf_counter() - started_s
-    manifests = [copy.manifest(epoch) for epoch in range(arguments.epochs)]
-    payload_bytes, raw_bytes = sum(m.size_bytes for m in manifests), sum(m.raw_bytes for m in manifests)
-    assert sum(m.rows for m in manifests) == arguments.epochs * arguments.rows
-    print(
-        f"transfer: {payload_bytes / 1e6:.0f} MB of payload ({raw_bytes / 1e6:.0f} MB of rows) in {elapsed_s:.2f} s: "
-        f"{payload_bytes / elapsed_s / 1e6:.0f} MB/s of payload, {raw_bytes / elapsed_s / 1e6:.0f} MB/s of rows"
-    )
+
+    async def watch(copy: ChannelLog) -> float:
+        nonlocal halfway
+        longest_s, before_s = 0.0, started_s
+        while copy.next_epoch < MANY_EPOCHS:
+            await copy.wait(copy.next_epoch)
+            now_s = time.perf_counter()
+            longest_s, before_s = max(longest_s, now_s - before_s), now_s
+            stored = tuple(log.next_epoch for log in copies)
+            halfway = halfway or (stored if sum(stored) * 2 >= channels * MANY_EPOCHS else ())
+        return longest_s
+
+    waits_s = await asyncio.gather(*map(watch, copies))
+    wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - started_cpu_s
+    size_bytes = sum(copy.manifest(epoch).size_bytes for copy in copies for epoch in range(MANY_EPOCHS))
+    return Fairness(Speed(size_bytes, wall_s, cpu_s), halfway, tuple(waits_s))
+
+
+async def measure_small(router: Router) -> tuple[float, float]:
+    """Epochs per second, and bytes on the wire of each."""
     before_bytes = router.link_bytes()["producer"].bytes
     started_s = time.perf_counter()
     copy = await router.subscribe("small", "producer", "benchmark")
-    await copy.wait(SMALL_EPOCHS - 1)
-    elapsed_s = time.perf_counter() - started_s
-    small_bytes = router.link_bytes()["producer"].bytes - before_bytes
-    print(
-        f"small epochs: {SMALL_EPOCHS / elapsed_s:.0f} per s, {small_bytes / SMALL_EPOCHS:.0f} bytes each on the wire"
-    )
-    await router.close()
+    await copy.wait(2**40)
+    wall_s = time.perf_counter() - started_s
+    return SMALL_EPOCHS / wall_s, (router.link_bytes()["producer"].bytes - before_bytes) / SMALL_EPOCHS
 
 
-def run_producer(root: Path, arguments: argparse.Namespace, peer: Connection) -> None:
-    asyncio.run(produce(root, arguments, peer))
+async def measure_all(root: Path, arguments: argparse.Namespace, port: int) -> list[str]:
+    router, second = (Router("reader", ChannelStore(root / name), connect) for name in ("one", "many"))
+    router.set_addresses({"producer": f"127.0.0.1:{port}"})
+    raw, large = [], []
+    async with asyncio.timeout(LIMIT_S * (2 + arguments.rounds)):
+        for number in range(arguments.rounds):
+            raw.append(await measure_raw(port))
+            large.append(await measure_large(router, f"large-{number}"))
+            say(f"round {number + 1}: raw gRPC {raw[-1].mb_per_s:.0f}, exchange {large[-1].mb_per_s:.0f} MB/s")
+        many = await measure_many(second, arguments.channels, port)
+        say(f"{arguments.channels} channels: {many.speed.mb_per_s:.0f} MB/s")
+        small = await measure_small(router)
+    await asyncio.gather(router.close(), second.close())
+    return [_speeds(raw, large), _fairness(many), _small(*small)]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=100_000)
+def _speeds(raw: list[Speed], large: list[Speed]) -> str:
+    ratio = median([mine.mb_per_s / base.mb_per_s for mine, base in zip(large, raw, strict=True)])
+    speed = median([s.mb_per_s for s in large])
+    rows = [
+        _speed_row("raw gRPC, 1 MiB messages, nothing stored", raw),
+        _speed_row("exchange, durable at the reader", large),
+    ]
+    head = ["payload, one channel", "MB/s, median", "least", "most", "reader's CPU, ms per MB"]
+    wanted = f"Wanted: at least {WANTED_MB_PER_S:.0f} MB/s. Reached: {met(speed, at_least=WANTED_MB_PER_S)}."
+    return f"{table(head, rows)}\n\nExchange over raw gRPC, round by round, median: {ratio:.2f}. {wanted}"
+
+
+def _speed_row(name: str, speeds: list[Speed]) -> list[str]:
+    rates = [s.mb_per_s for s in speeds]
+    cpu_ms = median([s.cpu_s * 1e3 / (s.size_bytes / 1e6) for s in speeds])
+    return [name, f"{median(rates):.0f}", f"{min(rates):.0f}", f"{max(rates):.0f}", f"{cpu_ms:.1f}"]
+
+
+def _fairness(many: Fairness) -> str:
+    share = min(many.halfway_epochs) / median(many.halfway_epochs)
+    rows = [
+        ["MB/s over all", f"{many.speed.mb_per_s:.0f}"],
+        ["when half of all was durable: slowest channel over the median one", f"{share:.2f}"],
+        ["longest time without progress, median channel", f"{median(many.longest_wait_s):.2f} s"],
+        ["... 95th percentile", f"{quantile(many.longest_wait_s, 0.95):.2f} s"],
+        ["... of all channels", f"{max(many.longest_wait_s):.2f} s"],
+        ["the whole transfer", f"{many.speed.wall_s:.2f} s"],
+    ]
+    head = [f"{len(many.longest_wait_s)} channels at once, {MANY_EPOCHS} epochs of {MANY_EPOCH_BYTES // 1024} KiB", ""]
+    return table(head, rows)
+
+
+def _small(per_s: float, wire_bytes: float) -> str:
+    return f"Small epochs (20 rows), one channel: {per_s:.0f} per second, {wire_bytes:.0f} bytes each on the wire."
+
+
+def run_server(root: Path, arguments: argparse.Namespace, peer: Connection) -> None:
+    asyncio.run(serve(root, arguments, peer))
+
+
+def main() -> int:
+    parser = make_parser(__doc__)
+    parser.add_argument("--megabytes", type=int, default=600, help="payload of each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--channels", type=int, default=200)
     arguments = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    with tempfile.TemporaryDirectory() as root:
-        producer = context.Process(target=run_producer, args=(Path(root) / "producer", arguments, there))
+    with tempfile.TemporaryDirectory(prefix="selat-exchange-") as root:
+        producer = context.Process(target=run_server, args=(Path(root) / "producer", arguments, there), daemon=True)
         producer.start()
-        asyncio.run(read(Path(root) / "reader", arguments, here.recv()))
+        there.close()
+        say("filling the producer's channels")
+        parts = asyncio.run(measure_all(Path(root) / "reader", arguments, here.recv()))
         here.send("done")
-        producer.join()
+        producer.join(10)
+    publish("exchange", "Exchange between two agents", parts, arguments.record)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

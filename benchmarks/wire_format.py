@@ -1,19 +1,21 @@
 """How large is an epoch? Partials of the demo's first query, in the format that is sent and in others.
 
-python -m benchmarks.wire_format
+python -m benchmarks.wire_format [--record FILE]
 """
 
 from __future__ import annotations
 
 import io
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.report import make_parser, publish, table
 from selat.demo import oracle
 from selat.demo.dataset import AIRPORTS, prepare
 
@@ -28,17 +30,26 @@ GROUP BY ALL ORDER BY day, f.origin, a.name
 _DAY_US = 86_400 * 1_000_000
 
 
-def main() -> None:
-    """Prints mean bytes per epoch, one table for each length of an epoch."""
-    with tempfile.TemporaryDirectory() as root, oracle.connect(prepare(Path(root)).root) as db:
-        partials = db.sql(_PARTIALS).to_arrow_table()
+def main() -> int:
+    """Mean bytes per epoch, a column for each length of an epoch."""
+    arguments = make_parser(__doc__).parse_args()
+    partials = airport_partials()
+    sizes: dict[str, list[str]] = {name: [] for name in FORMATS}
+    head = ["mean bytes of an epoch of"]
     for days in DAYS_PER_EPOCH:
         batches = list(epochs(partials, days))
-        rows = sum(batch.num_rows for batch in batches) / len(batches)
-        print(f"{len(batches)} epochs, {rows:.0f} rows each")
+        head.append(f"{sum(batch.num_rows for batch in batches) / len(batches):.0f} rows")
         for name, encode in FORMATS.items():
-            size_bytes = sum(len(encode(batch)) for batch in batches) / len(batches)
-            print(f"  {size_bytes:8.0f}  {name}")
+            sizes[name].append(f"{sum(len(encode(batch)) for batch in batches) / len(batches):,.0f}")
+    parts = [table(head, [[name, *found] for name, found in sizes.items()]), f"What crosses the WAN is the {SENT}."]
+    publish("wire_format", "Size of an epoch in other formats", parts, arguments.record)
+    return 0
+
+
+def airport_partials() -> pa.Table:
+    """All partial rows of the query, ordered by day and airport."""
+    with tempfile.TemporaryDirectory() as root, oracle.connect(prepare(Path(root)).root) as db:
+        return db.sql(_PARTIALS).to_arrow_table()
 
 
 def epochs(partials: pa.Table, days: int) -> Iterator[pa.RecordBatch]:
@@ -53,11 +64,13 @@ def epochs(partials: pa.Table, days: int) -> Iterator[pa.RecordBatch]:
             yield from found.to_batches()
 
 
-def _stream(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
+def stream(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> bytes:
+    """One Arrow IPC stream."""
     sink = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
-        writer.write_batch(batch)
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
     return sink.getvalue()
 
 
@@ -71,15 +84,16 @@ def _parquet(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue()
 
 
+SENT = "record batch without schema in one zstd frame"
 FORMATS: Mapping[str, Callable[[pa.RecordBatch], bytes]] = {
-    "Arrow IPC stream": _stream,
-    "Arrow IPC stream, Arrow's own zstd per buffer": lambda batch: _stream(batch, "zstd"),
-    "Arrow IPC stream in one zstd frame": lambda batch: _frame("zstd", _stream(batch)),
-    "record batch without schema in one zstd frame": lambda batch: _frame("zstd", batch.serialize().to_pybytes()),
+    "Arrow IPC stream": lambda batch: stream([batch]),
+    "Arrow IPC stream, Arrow's own zstd per buffer": lambda batch: stream([batch], "zstd"),
+    "Arrow IPC stream in one zstd frame": lambda batch: _frame("zstd", stream([batch])),
+    SENT: lambda batch: _frame("zstd", batch.serialize().to_pybytes()),
     "record batch without schema in one lz4 frame": lambda batch: _frame("lz4", batch.serialize().to_pybytes()),
     "Parquet, zstd": _parquet,
 }
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

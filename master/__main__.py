@@ -7,11 +7,9 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-
-import yaml
 
 from master import logs
 from master.config import MasterConfig, ServerOptions
@@ -19,13 +17,18 @@ from master.errors import MasterError
 from master.logs import line
 from master.server import Master, Surroundings, serving, write_ready_file
 from master.store.sqlite import SqliteStore
+from master.wan.sqlite_history import SqliteLinkHistory
 from planner.errors import InvalidDefinitionError, PlannerError
-from planner.topology import Topology, parse_topology
+from planner.topology import Topology
+from planner.topology_text import read_topology_text
 
 logger = logging.getLogger(__name__)
 
 EXIT_OK = 0
 EXIT_CANNOT_START = 1
+
+LAST_PORT = 65535
+LONGEST_SETTING = timedelta(days=3650)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,9 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logs.configure()
     parsed = _parser().parse_args(arguments)
     config = MasterConfig(
-        heartbeat_timeout=timedelta(seconds=parsed.heartbeat_timeout),
-        results_retention=timedelta(hours=parsed.results_retention),
-        epoch_interval=timedelta(milliseconds=parsed.epoch_interval),
+        heartbeat_timeout=parsed.heartbeat_timeout,
+        results_retention=parsed.results_retention,
+        epoch_interval=parsed.epoch_interval,
+        ended_retention=parsed.ended_retention,
+        ended_count=parsed.ended_count,
+        probes=not parsed.no_probes,
     )
     options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file)
     for problem in config.validate():
@@ -46,8 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (MasterError, PlannerError) as error:
         _complain(error.message, error.hint)
         return EXIT_CANNOT_START
-    except (OSError, RuntimeError) as error:
-        _complain(str(error), "is the address free, and the data directory writable?")
+    except OSError as error:
+        _complain(str(error), "is there such a directory, and can it be written to?")
+        return EXIT_CANNOT_START
+    except RuntimeError as error:
+        # What gRPC raises where it cannot listen.
+        _complain(f"cannot listen at {options.listen}: {error}", "is the port taken? port 0 takes a free one")
         return EXIT_CANNOT_START
     return EXIT_OK
 
@@ -56,7 +66,8 @@ async def _serve(options: ServerOptions, config: MasterConfig) -> None:
     topology = read_topology(options.topology)
     store = SqliteStore.open(options.data)
     try:
-        master = Master(store, topology, config=config, around=Surroundings.real())
+        history = SqliteLinkHistory.open(options.data)
+        master = Master(store, topology, config=config, around=Surroundings.real(history))
         stop = _stop_signal()
         async with serving(master, options.listen) as address:
             logger.info(line("serving", address=address, data=options.data, sites=",".join(sorted(topology.sites))))
@@ -75,12 +86,12 @@ def read_topology(path: Path) -> Topology:
         InvalidDefinitionError: it cannot be read, is no YAML, or contradicts itself.
     """
     try:
-        value = yaml.safe_load(path.read_text())
+        return read_topology_text(path.read_bytes())
     except OSError as error:
         raise InvalidDefinitionError(f"cannot read topology {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise InvalidDefinitionError(f"topology {path} is no YAML: {error}") from error
-    return parse_topology(value)
+    except PlannerError as error:
+        error.message = f"topology {path}: {error.message}"
+        raise
 
 
 def _stop_signal() -> asyncio.Event:
@@ -94,10 +105,34 @@ def _complain(message: str, hint: str) -> None:
     sys.stderr.write(f"master: {message}\n" + (f"  hint: {hint}\n" if hint else ""))
 
 
+def _address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not port.isascii() or int(port) > LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, as in 127.0.0.1:7410")
+    return text
+
+
+def _duration_in(unit: str) -> Callable[[str], timedelta]:
+    def duration(text: str) -> timedelta:
+        try:
+            found = timedelta(**{unit: float(text)})
+        except (ValueError, OverflowError):
+            found = timedelta(0)
+        if not timedelta(0) < found <= LONGEST_SETTING:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is no number of {unit} above 0 and up to {LONGEST_SETTING / timedelta(**{unit: 1}):g}"
+            )
+        return found
+
+    return duration
+
+
 def _parser() -> argparse.ArgumentParser:
     defaults = MasterConfig()
     parser = argparse.ArgumentParser(prog="python -m master", description="Run Selat's central job manager.")
-    parser.add_argument("--listen", default="127.0.0.1:7410", metavar="HOST:PORT", help="default: %(default)s")
+    parser.add_argument(
+        "--listen", type=_address, default="127.0.0.1:7410", metavar="HOST:PORT", help="default: %(default)s"
+    )
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where state is kept")
     parser.add_argument("--topology", type=Path, required=True, metavar="FILE", help="sites and links, in YAML")
     parser.add_argument(
@@ -105,24 +140,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--heartbeat-timeout",
-        type=float,
-        default=defaults.heartbeat_timeout.total_seconds(),
+        type=_duration_in("seconds"),
+        default=f"{defaults.heartbeat_timeout / timedelta(seconds=1):g}",
         metavar="SECONDS",
         help="a site silent for so long is unreachable; default: %(default)s",
     )
     parser.add_argument(
         "--results-retention",
-        type=float,
-        default=defaults.results_retention / timedelta(hours=1),
+        type=_duration_in("hours"),
+        default=f"{defaults.results_retention / timedelta(hours=1):g}",
         metavar="HOURS",
         help="how long results are kept after a query's end; default: %(default)s",
     )
     parser.add_argument(
-        "--epoch-interval",
+        "--ended-retention",
+        type=_duration_in("hours"),
+        default=f"{defaults.ended_retention / timedelta(hours=1):g}",
+        metavar="HOURS",
+        help="how long a query stays known after its end; default: %(default)s",
+    )
+    parser.add_argument(
+        "--ended-count",
         type=int,
-        default=defaults.epoch_interval // timedelta(milliseconds=1),
+        default=defaults.ended_count,
+        metavar="N",
+        help="how many ended queries stay known at most; default: %(default)s",
+    )
+    parser.add_argument(
+        "--epoch-interval",
+        type=_duration_in("milliseconds"),
+        default=f"{defaults.epoch_interval / timedelta(milliseconds=1):g}",
         metavar="MS",
         help="how often a task looks for input; default: %(default)s",
+    )
+    parser.add_argument(
+        "--no-probes", action="store_true", help="measure links only when somebody asks (selat wan probe)"
     )
     return parser
 

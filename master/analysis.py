@@ -9,11 +9,12 @@ from typing import Protocol
 
 import grpc.aio
 
+from master.convert.functions import function_to_proto
 from master.errors import NoSiteAvailableError
 from master.logs import line
 from master.peers import Peers
 from master.sites import SiteRegistry, SiteStatus
-from planner.catalog import Column
+from planner.catalog import Column, Function
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 
 logger = logging.getLogger(__name__)
@@ -33,8 +34,15 @@ class RefusedStatementError(Exception):
 class Analyzer(Protocol):
     """Where statements are checked."""
 
-    async def analyze(self, views: Mapping[str, Sequence[Column]], statement: str) -> tuple[Column, ...]:
-        """Output columns of the statement over empty views.
+    async def analyze(
+        self,
+        views: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        load: bool = False,
+    ) -> tuple[Column, ...]:
+        """Output columns of the statement over empty views; with `load`, the functions' modules are loaded, too.
 
         Raises:
             RefusedStatementError: Spark refuses it.
@@ -52,9 +60,18 @@ class SiteAnalyzer:
         self._gateway = gateway
         self._timeout_s = timeout.total_seconds()
 
-    async def analyze(self, views: Mapping[str, Sequence[Column]], statement: str) -> tuple[Column, ...]:
+    async def analyze(
+        self,
+        views: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        load: bool = False,
+    ) -> tuple[Column, ...]:
         """See Analyzer."""
         request = _request(views, statement)
+        request.functions.extend(function_to_proto(function) for function in functions)
+        request.load_functions = load
         for site in self._candidates():
             try:
                 stub = exchange_pb2_grpc.ExchangeServiceStub(self._peers.channel(site.address))

@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 
 from master.errors import MasterError
 from master.model import QueryRecord, task_id
-from planner.catalog import Catalog, Column, Relation
+from planner.catalog import Catalog, Column, Function, Relation, RelationKind
 from planner.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
+
+PUSH_CONNECTOR = "push"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,15 @@ class TaskSpec:
     kind: StageKind
     sql: str
     relation: Relation | None = None
-    """What to read; its only binding is the task's site."""
+    """What to read, or for a SINK to write into; its only binding is the task's site."""
     read_columns: tuple[str, ...] = ()
     inputs: tuple[ChannelInput, ...] = ()
     merge: Merge | None = None
     consumers: tuple[str, ...] = ()
     """Sites whose routers read the output, in order of name."""
     epoch_interval: timedelta = timedelta(seconds=1)
+    functions: tuple[Function, ...] = ()
+    """Python functions that the SQL calls, by their versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Assignment:
     tasks: tuple[TaskSpec, ...] = ()
     results: tuple[ResultSpec, ...] = ()
     site_addresses: Mapping[str, str] = field(default_factory=dict)
+    streams: tuple[Relation, ...] = ()
+    """Streams that clients push to at the site, read or not; the only binding is the site's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +93,17 @@ def build_assignments(
             results.setdefault(query.plan.gateway, []).append(_results_of(query))
     addresses = dict(sorted(snapshot.site_addresses.items()))
     return {
-        site: Assignment(tuple(tasks.get(site, ())), tuple(results.get(site, ())), addresses)
+        site: Assignment(
+            tuple(tasks.get(site, ())), tuple(results.get(site, ())), addresses, pushed_streams(snapshot.catalog, site)
+        )
         for site in sorted(snapshot.sites)
     }
 
 
 def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) -> bool:
-    """Whether the gateway is to keep the query's results now."""
+    """Whether the gateway is to keep the query's results now; those of an INSERT are in the sink."""
+    if query.plan.sink is not None:
+        return False
     return query.ended_at is None or now < query.ended_at + retention
 
 
@@ -122,6 +132,7 @@ def _tasks_of(query: QueryRecord, catalog: Catalog) -> Iterable[tuple[str, TaskS
                     inputs=_inputs(query, stage, site=site),
                     merge=stage.merge,
                     consumers=_consumers(query.plan, stage, site=site),
+                    functions=tuple(f for f in query.plan.functions if f.versioned_name in stage.sql),
                 ),
             )
 
@@ -135,6 +146,20 @@ def _bound_at(stage: Stage, catalog: Catalog, *, site: str, query_id: str) -> Re
             f"query {query_id} reads {stage.relation} at {site}, which the catalog does not have",
             ids={"query": query_id, "relation": stage.relation, "site": site},
         )
+    return _at(relation, site)
+
+
+def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
+    """Streams whose rows clients push to the site's agent, in order of name; each with that binding only."""
+    return tuple(
+        _at(relation, site)
+        for _, relation in sorted(catalog.relations.items())
+        if relation.kind is RelationKind.STREAM
+        and any(b.site == site and b.options.get("connector") == PUSH_CONNECTOR for b in relation.bindings)
+    )
+
+
+def _at(relation: Relation, site: str) -> Relation:
     return replace(relation, bindings=tuple(b for b in relation.bindings if b.site == site))
 
 
@@ -166,12 +191,15 @@ def _consumers(plan: PhysicalPlan, stage: Stage, *, site: str) -> tuple[str, ...
         for reader_site in reader.sites
         if site in _producers(plan, item, site=reader_site)
     }
-    if stage.id == plan.result_stage:
+    if stage.id in plan.result_stages:
         readers.add(plan.gateway)
     return tuple(sorted(readers))
 
 
 def _results_of(query: QueryRecord) -> ResultSpec:
-    stage = query.plan.stage(query.plan.result_stage)
-    inputs = tuple(ChannelInput(channel=task_id(query.id, stage.id, site), site=site) for site in stage.sites)
+    inputs = tuple(
+        ChannelInput(channel=task_id(query.id, stage_id, site), site=site)
+        for stage_id in query.plan.result_stages
+        for site in query.plan.stage(stage_id).sites
+    )
     return ResultSpec(query_id=query.id, inputs=inputs)

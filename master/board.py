@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from master import codec
 from master.assignments import Assignment
+from master.faults import FaultPoint, reached
 from master.logs import line
 from master.model import AssignmentMark
 from master.notify import Notifier
@@ -40,6 +41,7 @@ class AssignmentBoard:
         if changed:
             marks = [AssignmentMark(site, self._version + 1, digests[site]) for site in changed]
             self._store.put_assignment_marks(marks)
+            reached(FaultPoint.VERSIONS_STORED)
             self._version += 1
             self._marks.update({mark.site: mark for mark in marks})
         for site, assignment in assignments.items():

@@ -1,4 +1,4 @@
-"""Streams and tables: the rules for declaring, changing and dropping them."""
+"""Streams, tables, views and sinks: the rules for declaring, changing and dropping them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
+from master.assignments import PUSH_CONNECTOR
 from master.clock import Clock
 from master.errors import RelationExistsError, RelationInUseError
+from master.faults import FaultPoint, reached
 from master.generator_rate import with_rate_change
 from master.ids import did_you_mean
 from master.logs import line
 from master.sites import unknown_site
 from master.store import Store
-from planner.catalog import SITE_COLUMN, Binding, Catalog, Column, Relation, RelationKind
+from planner.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError
 from planner.plan import BIN_COLUMN
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import tokenize
+from planner.sql.queries import parse_query, relations_named
 from planner.sql.source import Source
 from planner.sql.types import parse_type
 from planner.topology import Topology
@@ -31,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _RESERVED_COLUMNS = (SITE_COLUMN, BIN_COLUMN)
 
 LiveReaders = Callable[[str], tuple[str, ...]]
-"""Ids of the live queries that read the relation of that name."""
+"""Ids of the live queries that read the relation of that name, or write into it."""
 
 
 class CatalogManager:
@@ -42,11 +45,17 @@ class CatalogManager:
         self._topology = topology
         self._clock = clock
         self._live_readers = live_readers
-        self._snapshot = Catalog({r.name.lower(): r for r in store.relations()})
+        self._snapshot = Catalog(
+            {r.name.lower(): r for r in store.relations()}, {f.name.lower(): f for f in store.functions()}
+        )
 
     @property
     def snapshot(self) -> Catalog:
         return self._snapshot
+
+    def take_functions(self, functions: Mapping[str, Function]) -> None:
+        """Let the snapshot have these functions, by lower-case name; `FunctionManager` keeps them."""
+        self._snapshot = replace(self._snapshot, functions=functions)
 
     def relations(self, kind: RelationKind | None = None) -> tuple[Relation, ...]:
         """Ordered by name."""
@@ -80,19 +89,31 @@ class CatalogManager:
         if existing is not None:
             if if_not_exists and existing.kind is relation.kind:
                 return existing, False
-            raise RelationExistsError(
-                f"{existing.name} exists already: it is a {existing.kind.value}",
-                hint="streams and tables share one namespace; choose another name or drop it first",
-                ids={"relation": existing.name},
-            )
+            raise _exists(existing)
         return self._put(replace(relation, created_at=self._clock.now()), "relation created"), True
+
+    def put_view(self, view: Relation, *, or_replace: bool = False) -> Relation:
+        """The view as declared; whether its query is right is for the caller to know.
+
+        Raises:
+            InvalidDefinitionError: the definition is wrong.
+            RelationExistsError: the name is taken, and is not a view's that may be replaced.
+        """
+        _validate_name(view)
+        _validate_columns(view)
+        existing = self._snapshot.find(view.name)
+        if existing is not None and not (or_replace and existing.kind is RelationKind.VIEW):
+            raise _exists(existing)
+        if existing is not None:
+            self._snapshot = _without(self._snapshot, existing)
+        return self._put(replace(view, created_at=self._clock.now()), "view created")
 
     def drop(self, name: str, kind: RelationKind | None = None, *, if_exists: bool = False) -> bool:
         """Whether there was something to drop.
 
         Raises:
             UnknownRelationError
-            RelationInUseError: a live query reads it.
+            RelationInUseError: a live query reads it or writes into it, or a view uses it.
         """
         if if_exists and self._snapshot.find(name) is None:
             return False
@@ -100,12 +121,19 @@ class CatalogManager:
         readers = self._live_readers(relation.name)
         if readers:
             raise RelationInUseError(
-                f"{relation.kind.value} {relation.name} is read by {', '.join(readers)}",
+                f"{relation.kind.value} {relation.name} is {_used(relation)} by {', '.join(readers)}",
                 hint=f"cancel first: CANCEL QUERY {readers[0]}",
                 ids={"relation": relation.name, "query": readers[0]},
             )
+        users = self._views_over(relation)
+        if users:
+            raise RelationInUseError(
+                f"{relation.kind.value} {relation.name} is used by {', '.join(f'view {name}' for name in users)}",
+                hint=f"drop first: DROP VIEW {users[0]}",
+                ids={"relation": relation.name, "view": users[0]},
+            )
         self._store.delete_relation(relation.name)
-        self._snapshot = Catalog({k: r for k, r in self._snapshot.relations.items() if r is not relation})
+        self._snapshot = _without(self._snapshot, relation)
         logger.info(line("relation dropped", relation=relation.name))
         return True
 
@@ -117,6 +145,8 @@ class CatalogManager:
             InvalidDefinitionError: an option that cannot change, or a wrong value.
         """
         relation = self.get(name)
+        if relation.kind is RelationKind.VIEW:
+            raise _invalid(relation, "a view has no options", f"CREATE OR REPLACE VIEW {relation.name} AS SELECT ...")
         if not options:
             raise _invalid(relation, "no option to change is given", "SET ('option' = 'value')")
         if site is not None and site not in relation.sites:
@@ -143,12 +173,23 @@ class CatalogManager:
 
     def _put(self, relation: Relation, what: str) -> Relation:
         self._store.put_relation(relation)
-        self._snapshot = Catalog({**self._snapshot.relations, relation.name.lower(): relation})
+        reached(FaultPoint.RELATION_STORED)
+        relations = {**self._snapshot.relations, relation.name.lower(): relation}
+        self._snapshot = replace(self._snapshot, relations=relations)
         logger.info(line(what, relation=relation.name, sites=",".join(relation.sites)))
         return relation
 
+    def _views_over(self, relation: Relation) -> tuple[str, ...]:
+        """Names of the views whose queries name the relation."""
+        key = relation.name.lower()
+        return tuple(
+            view.name
+            for view in self.relations(RelationKind.VIEW)
+            if view is not relation and key in relations_named(parse_query(Source(view.definition)))
+        )
+
     def _unknown(self, name: str, kind: RelationKind | None) -> UnknownRelationError:
-        word = kind.value if kind else "stream or table"
+        word = kind.value if kind else "stream, table, view or sink"
         known = [r.name for r in self.relations(kind)]
         hint = did_you_mean(name, known) or ("known: " + ", ".join(known[:10]) if known else "none is declared yet")
         return UnknownRelationError(f"there is no {word} {name!r}", found=name, hint=hint, ids={"relation": name})
@@ -156,26 +197,33 @@ class CatalogManager:
 
 def validate_relation(relation: Relation, topology: Topology) -> None:
     """Raises InvalidDefinitionError or UnknownSiteError when the definition contradicts itself or the topology."""
+    _validate_name(relation)
+    _validate_columns(relation)
+    _validate_event_time(relation)
+    _validate_bindings(relation, topology)
+
+
+def _validate_name(relation: Relation) -> None:
     if not _NAME.fullmatch(relation.name):
         raise _invalid(
             relation,
             f"{relation.name!r} cannot be a name",
             "a letter or '_', then letters, digits or '_' (128 at most)",
         )
-    _validate_columns(relation)
-    _validate_event_time(relation)
-    _validate_bindings(relation, topology)
 
 
 def _validate_columns(relation: Relation) -> None:
-    if not relation.columns:
+    if not relation.columns and relation.kind is not RelationKind.SINK:
         raise _invalid(relation, "there are no columns", "(name TYPE, ...)")
     for column in relation.columns:
         if not column.name or not column.type:
             raise _invalid(
                 relation, f"column {column.name!r} lacks its name or type", "name TYPE, as in user_id BIGINT"
             )
-        if column.name.lower() in _RESERVED_COLUMNS:
+        # Sinks and views have no column `site` by themselves, so that queries can have theirs.
+        own_site = relation.kind in (RelationKind.SINK, RelationKind.VIEW)
+        reserved = (BIN_COLUMN,) if own_site else _RESERVED_COLUMNS
+        if column.name.lower() in reserved:
             raise _invalid(relation, f"column {column.name!r} has a reserved name", "every relation has it by itself")
     double = _first_double(c.name.lower() for c in relation.columns)
     if double:
@@ -195,9 +243,11 @@ def _normalized(relation: Relation, column: Column) -> Column:
 
 
 def _validate_event_time(relation: Relation) -> None:
-    if relation.kind is RelationKind.TABLE:
+    if relation.kind is not RelationKind.STREAM:
         if relation.event_time is not None:
-            raise _invalid(relation, "a table has no watermark", "declare a stream, or leave WATERMARK out")
+            raise _invalid(
+                relation, f"a {relation.kind.value} has no watermark", "declare a stream, or leave WATERMARK out"
+            )
         return
     column = relation.column(relation.event_time or "")
     if column is None:
@@ -211,16 +261,39 @@ def _validate_event_time(relation: Relation) -> None:
 def _validate_bindings(relation: Relation, topology: Topology) -> None:
     if not relation.bindings:
         raise _invalid(relation, "it is bound nowhere", "AT site WITH ('connector' = '...')")
+    if relation.kind is RelationKind.SINK and len(relation.bindings) > 1:
+        raise _invalid(relation, "a sink is at one site", "one binding; create one sink for each site")
     for binding in relation.bindings:
         if binding.site not in topology.sites:
             raise unknown_site(binding.site, topology)
         if not binding.options.get(CONNECTOR):
             raise _invalid(
-                relation, f"the binding at {binding.site} names no connector", "WITH ('connector' = 'files', ...)"
+                relation, f"the binding at {binding.site} names no connector", "WITH ('connector' = '...', ...)"
+            )
+        if relation.kind is RelationKind.TABLE and binding.options[CONNECTOR] == PUSH_CONNECTOR:
+            raise _invalid(
+                relation, f"a table cannot be pushed to (at {binding.site})", "declare a stream, or use 'files'"
             )
     double = _first_double(relation.sites)
     if double:
         raise _invalid(relation, f"site {double} is bound twice", "one binding for each site")
+
+
+def _used(relation: Relation) -> str:
+    return "written" if relation.kind is RelationKind.SINK else "read"
+
+
+def _without(catalog: Catalog, relation: Relation) -> Catalog:
+    left = {key: other for key, other in catalog.relations.items() if other is not relation}
+    return replace(catalog, relations=left)
+
+
+def _exists(existing: Relation) -> RelationExistsError:
+    return RelationExistsError(
+        f"{existing.name} exists already: it is a {existing.kind.value}",
+        hint="streams, tables, views and sinks share one namespace; choose another name or drop it first",
+        ids={"relation": existing.name},
+    )
 
 
 def _first_double(names: Iterable[str]) -> str | None:

@@ -25,6 +25,10 @@ class MasterConfig:
     """How often a task looks for input."""
     results_retention: timedelta = timedelta(hours=24)
     """How long after a query's end the gateway keeps its results."""
+    ended_retention: timedelta = timedelta(days=7)
+    """How long after its end a query stays known, with its events and results."""
+    ended_count: int = 1000
+    """How many ended queries stay known at most; those that ended first go first."""
     final_report_wait: timedelta = timedelta(seconds=5)
     """How long a complete query waits for the last totals of its tasks before it is FINISHED without them."""
     progress_interval: timedelta = timedelta(seconds=5)
@@ -33,15 +37,20 @@ class MasterConfig:
     """How long a site may take to check a query."""
     results_retry: timedelta = timedelta(seconds=60)
     """How long FetchResults waits for an absent gateway once the query is over."""
+    probes: bool = True
+    """Whether links between sites are measured now and then; False: only when a user asks."""
 
     def validate(self) -> tuple[str, ...]:
         """What is wrong, one line per setting; empty when all is well."""
-        durations = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return tuple(
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        problems = [
             f"{name} must be longer than 0 s, not {value.total_seconds():g} s"
-            for name, value in durations.items()
-            if value <= timedelta(0)
-        )
+            for name, value in values.items()
+            if isinstance(value, timedelta) and value <= timedelta(0)
+        ]
+        if self.ended_count < 0:
+            problems.append(f"ended_count must be at least 0, not {self.ended_count}")
+        return tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)

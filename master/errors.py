@@ -50,13 +50,13 @@ class StatementTooLongError(MasterError):
 
 
 class RelationExistsError(MasterError):
-    """Streams and tables share one namespace, and the name is taken."""
+    """Streams, tables and sinks share one namespace, and the name is taken."""
 
     code = "RELATION_EXISTS"
 
 
 class RelationInUseError(MasterError):
-    """A live query reads the relation."""
+    """A live query reads the relation, or writes into it."""
 
     code = "RELATION_IN_USE"
 
@@ -71,6 +71,12 @@ class UnknownQueryError(MasterError):
     code = "UNKNOWN_QUERY"
 
 
+class QueryPurgedError(MasterError):
+    """The query was over for so long, or so many ended after it, that it is no longer known."""
+
+    code = "QUERY_PURGED"
+
+
 class AmbiguousQueryError(MasterError):
     """A prefix that several query ids share."""
 
@@ -81,6 +87,12 @@ class QueryNameTakenError(MasterError):
     """A live query has the name."""
 
     code = "QUERY_NAME_TAKEN"
+
+
+class ProbeFailedError(MasterError):
+    """The sites could not measure their link."""
+
+    code = "PROBE_FAILED"
 
 
 class QueryOverError(MasterError):
@@ -125,6 +137,12 @@ class ResultsExpiredError(MasterError):
     code = "RESULTS_EXPIRED"
 
 
+class NoResultsError(MasterError):
+    """The query writes into a sink; there is nothing to fetch."""
+
+    code = "NO_RESULTS"
+
+
 class CorruptResultsError(MasterError):
     """An epoch from the gateway does not match its checksum."""
 
@@ -132,6 +150,18 @@ class CorruptResultsError(MasterError):
 
 
 class StoreError(MasterError):
-    """The state file cannot be used: held by another master, or written by a newer version."""
+    """The state file cannot be used: held by another master, written by a newer version, damaged, or not writable."""
 
     code = "STORE_ERROR"
+
+
+class FunctionExistsError(MasterError):
+    """A Python function has the name, and OR REPLACE was not said."""
+
+    code = "FUNCTION_EXISTS"
+
+
+class StoreFullError(StoreError):
+    """The state cannot be stored, because the disk is full; nothing of it is."""
+
+    code = "STORE_FULL"

@@ -13,12 +13,18 @@ RandomHex = Callable[[int], str]
 """So many random hexadecimal digits."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
-_ID = re.compile(r"q-\d+(-[0-9a-f]*)?")
+_ID = re.compile(r"q-(?P<number>\d+)(-[0-9a-f]*)?")
 
 
 def query_id(number: int, random_hex: RandomHex) -> str:
     """As in `q-0001-a1b2c3`."""
     return f"q-{number:04d}-{random_hex(6)}"
+
+
+def query_number(text: str) -> int | None:
+    """The number in a query's id, or in the beginning of one; None for what is no id."""
+    found = _ID.fullmatch(text)
+    return int(found["number"]) if found else None
 
 
 def cluster_id(random_hex: RandomHex) -> str:

@@ -12,15 +12,17 @@ from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.clock import Clock
 from master.config import MasterConfig
-from master.errors import QueryOverError
+from master.errors import QueryOverError, StoreError
+from master.faults import FaultPoint, reached
 from master.lifecycle import QueryEvent
 from master.logs import line
 from master.model import QueryRecord, QueryState, SiteRecord, SiteReport
 from master.progress import next_event, tasks_gone, with_report
 from master.queries import QueryRegistry
+from master.retention import EndedRetention, purgeable
 from master.sites import SiteRegistry, SiteStatus
 from master.statistics import MeasuredRates
-from planner.catalog import Relation
+from planner.catalog import Relation, RelationKind
 from planner.plan import PhysicalPlan
 
 logger = logging.getLogger(__name__)
@@ -47,10 +49,8 @@ class JobManager:
         self._kept: frozenset[str] = frozenset()
         self._flushed_at: datetime = clock.now()
         self._removed_at: dict[str, dict[str, int]] = {}
-        self.refresh()
-        for record in parts.queries.all():
-            if record.state is QueryState.CANCELLING:
-                self._note_removal(record)
+        self._stale = False
+        self._publish()
 
     def submit(self, plan: PhysicalPlan, *, sql: str, name: str = "") -> QueryRecord:
         """Accept a planned query and give its tasks out.
@@ -59,7 +59,9 @@ class JobManager:
             InvalidRequestError, QueryNameTakenError
         """
         record = self._parts.queries.accept(plan, sql=sql, name=name)
+        reached(FaultPoint.QUERY_STORED)
         self.refresh()
+        reached(FaultPoint.SUBMISSION_DONE)
         return record
 
     def cancel(self, reference: str) -> QueryRecord:
@@ -75,14 +77,35 @@ class JobManager:
         if record.state.over:
             raise QueryOverError(
                 f"query {record.id} is {record.state.value} already",
-                hint=f"its results are there: selat query results {record.id}",
+                hint=f"look at it: selat query show {record.id}",
                 ids={"query": record.id},
             )
         record = self._parts.queries.move(record.id, QueryEvent.CANCEL_REQUESTED, "cancelled by request")
+        reached(FaultPoint.CANCEL_STORED)
         self.refresh()
-        self._note_removal(record)
+        reached(FaultPoint.TASKS_REMOVED)
         self._follow_up(record)
         return self._parts.queries.get(record.id)
+
+    def create_relation(self, relation: Relation, *, if_not_exists: bool = False) -> tuple[Relation, bool]:
+        """Declare it, and let its sites know where clients push to it: the relation, and whether it is new.
+
+        Raises:
+            InvalidDefinitionError, UnknownSiteError, RelationExistsError
+        """
+        created = self._parts.catalog.create(relation, if_not_exists=if_not_exists)
+        self.refresh()
+        return created
+
+    def drop_relation(self, name: str, kind: RelationKind | None = None, *, if_exists: bool = False) -> bool:
+        """Drop it, and let its sites know where clients pushed to it: whether there was something to drop.
+
+        Raises:
+            UnknownRelationError, RelationInUseError
+        """
+        dropped = self._parts.catalog.drop(name, kind, if_exists=if_exists)
+        self.refresh()
+        return dropped
 
     def alter_binding(self, name: str, options: Mapping[str, str], *, site: str | None) -> Relation:
         """Change connector options, and let running tasks know.
@@ -112,6 +135,7 @@ class JobManager:
             UnknownSiteError, SiteNotRegisteredError, SiteDisplacedError
         """
         self._parts.sites.report(report)
+        reached(FaultPoint.REPORT_TAKEN)
         now = self._clock.now()
         for record in self._concerned(report):
             self._parts.queries.set_progress(record.id, with_report(record, report, now=now))
@@ -125,13 +149,34 @@ class JobManager:
         for record in self._parts.queries.all():
             if not record.state.over:
                 self._follow_up(record)
-        if self._results_kept() != self._kept:
+        self._purge()
+        if self._stale or self._results_kept() != self._kept:
             self.refresh()
         if self._clock.now() >= self._flushed_at + self._config.progress_interval:
             self.flush()
 
+    def _purge(self) -> None:
+        """Forget queries that have been over for long; their results follow when the gateway's assignment changes."""
+        retention = EndedRetention(self._config.ended_retention, self._config.ended_count)
+        doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention)
+        if doomed:
+            self._parts.queries.purge(doomed)
+        self._parts.rates.keep_only(self._parts.catalog.snapshot.relations.keys())
+
     def refresh(self) -> None:
-        """Compute all assignments anew and publish those that changed."""
+        """Compute all assignments anew and publish those that changed.
+
+        What brought this about is stored already: where versions cannot be, the next tick tries again.
+        """
+        try:
+            self._publish()
+        except StoreError as error:
+            if not self._stale:
+                logger.error(line("assignments not given out yet", reason=error.message))  # noqa: TRY400 - no defect
+            self._stale = True
+
+    def _publish(self) -> None:
+        """Raises StoreError, and nothing has changed."""
         self._kept = self._results_kept()
         parts = self._parts
         snapshot = AssignmentInput(
@@ -148,6 +193,10 @@ class JobManager:
                 results_retention=self._config.results_retention,
             )
         )
+        self._stale = False
+        for record in parts.queries.all():
+            if record.state is QueryState.CANCELLING and record.id not in self._removed_at:
+                self._note_removal(record)
 
     def flush(self) -> None:
         """Store totals and last-seen times."""
@@ -181,7 +230,9 @@ class JobManager:
         self._removed_at[record.id] = {site: self._parts.board.version(site) for site in task_sites(record.plan)}
 
     def _is_gone(self, record: QueryRecord) -> bool:
-        removed_at = self._removed_at[record.id]
+        removed_at = self._removed_at.get(record.id)
+        if removed_at is None:
+            return False
         alive = self._parts.sites.alive()
         reached = [s for s in self._parts.sites.all() if s.name in alive and s.name in removed_at]
         return tasks_gone(((s.name, _version_in_force(s)) for s in reached), removed_at)

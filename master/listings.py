@@ -20,6 +20,11 @@ def relation_rows(relations: Iterable[Relation], kind: RelationKind) -> Rows:
                 for r in relations
             ),
         )
+    if kind is RelationKind.VIEW:
+        return Rows(
+            ("name", "columns", "definition", "comment"),
+            tuple((r.name, _columns(r), " ".join(r.definition.split()), r.comment) for r in relations),
+        )
     return Rows(
         ("name", "sites", "columns", "comment"),
         tuple((r.name, ", ".join(r.sites), _columns(r), r.comment) for r in relations),
@@ -64,13 +69,15 @@ def site_rows(sites: Iterable[SiteStatus], gateway: str) -> Rows:
 
 
 def description(relation: Relation) -> Rows:
-    """Columns, event time and bindings of one stream or table."""
+    """Columns, event time and bindings of one stream or table; columns and query of a view."""
     rows = [("column", c.name, c.type) for c in relation.columns]
     if relation.event_time:
         rows.append(("watermark", relation.event_time, f"{_length(relation.watermark_delay)} behind"))
     for binding in relation.bindings:
         options = ", ".join(f"{key}={value}" for key, value in sorted(binding.options.items()))
         rows.append(("binding", binding.site, options))
+    if relation.definition:
+        rows.append(("definition", "", relation.definition))
     if relation.comment:
         rows.append(("comment", "", relation.comment))
     rows.append(("kind", "", relation.kind.value))

@@ -52,6 +52,15 @@ class TaskState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorStatus:
+    """One of the operators fused in a stage: rows that it gave out since the agent started the task."""
+
+    name: str
+    rows_out: int = 0
+    rows_out_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStatus:
     """One task as its agent last reported it. Counts are totals since the query began, whatever restarted meanwhile."""
 
@@ -77,6 +86,21 @@ class TaskStatus:
     watermark_us: int | None = None
     epochs: int = 0
     rows_malformed: int = 0
+    operators: tuple[OperatorStatus, ...] = ()
+    """From the stage's input to its output."""
+    in_flight_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Memory of an agent's process, which all its sites share."""
+
+    agent_bytes: int = 0
+    jvm_bytes: int = 0
+    heap_used_bytes: int = 0
+    heap_committed_bytes: int = 0
+    heap_max_bytes: int = 0
+    sites: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +149,7 @@ class SiteReport:
     results: tuple[ResultStatus, ...] = ()
     links: tuple[LinkUse, ...] = ()
     memory_bytes: int = 0
+    memory: MemoryUse = MemoryUse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +183,7 @@ class Progress:
     counters: tuple[ChannelCounter, ...] = ()
     result: ResultStatus | None = None
     complete_since: datetime | None = None
-    """When the gateway first said that it holds all results."""
+    """When the gateway first said that it holds all results, or the sink that it has written them."""
 
 
 @dataclass(frozen=True, slots=True)

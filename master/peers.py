@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import grpc.aio
 
 _OPTIONS = (
@@ -31,6 +33,11 @@ class Peers:
         if channel is None:
             channel = self._channels[address] = grpc.aio.insecure_channel(address, options=_OPTIONS)
         return channel
+
+    async def keep_only(self, addresses: Collection[str]) -> None:
+        """Close the connections to addresses that no agent has any more."""
+        for address in self._channels.keys() - set(addresses):
+            await self._channels.pop(address).close(None)
 
     async def close(self) -> None:
         for channel in self._channels.values():

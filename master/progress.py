@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -41,11 +41,12 @@ def with_report(record: QueryRecord, report: SiteReport, *, now: datetime) -> Pr
     result = _newer_result(record, report)
     if record.state.over:
         return replace(record.progress, result=result)
+    tasks = _newer_tasks(record.progress, report)
     complete_since = record.progress.complete_since
-    if result is not None and result.complete:
+    if (result is not None and result.complete) or _written(record.plan, tasks):
         complete_since = complete_since or now
     return Progress(
-        tasks=_newer_tasks(record.progress, report),
+        tasks=tasks,
         counters=_newer_counters(record, report),
         result=result,
         complete_since=complete_since,
@@ -84,10 +85,10 @@ class Totals:
 
 
 def totals(record: QueryRecord) -> Totals:
-    """Rows read by SOURCE tasks, rows at the gateway, rows dropped as late or malformed, and the results' watermark."""
+    """Rows read by SOURCE tasks, rows at the gateway or in the sink, rows late or malformed, the results' watermark."""
     sources = {stage.id for stage in record.plan.stages if stage.kind is StageKind.SOURCE}
     tasks = record.progress.tasks.values()
-    result = record.progress.result
+    result = _result(record)
     return Totals(
         rows_in=sum(t.rows_in for t in tasks if t.stage_id in sources),
         rows_out=result.rows if result else 0,
@@ -100,6 +101,28 @@ def totals(record: QueryRecord) -> Totals:
 def tasks_gone(sites: Iterable[tuple[str, int]], removed_at: dict[str, int]) -> bool:
     """Whether all these (reachable site, assignment version in force there) are past the removal of the tasks."""
     return all(version >= removed_at.get(site, 0) for site, version in sites)
+
+
+def _result(record: QueryRecord) -> ResultStatus | None:
+    """What the gateway says of the results; of an INSERT, what its sink has written."""
+    if record.plan.sink is None:
+        return record.progress.result
+    tasks = _sink_tasks(record.plan, record.progress.tasks)
+    marks = [t.watermark_us for t in tasks]
+    known = [mark for mark in marks if mark is not None]
+    watermark_us = min(known) if known and len(known) == len(marks) else None
+    return ResultStatus(record.id, rows=sum(t.rows_out for t in tasks), watermark_us=watermark_us)
+
+
+def _written(plan: PhysicalPlan, tasks: Mapping[str, TaskStatus]) -> bool:
+    """The query has a sink, which has committed all there is."""
+    found = _sink_tasks(plan, tasks)
+    return bool(found) and all(t.state is TaskState.ENDED for t in found)
+
+
+def _sink_tasks(plan: PhysicalPlan, tasks: Mapping[str, TaskStatus]) -> tuple[TaskStatus, ...]:
+    sink = plan.sink
+    return tuple(t for t in tasks.values() if sink is not None and t.stage_id == sink.id)
 
 
 def _complete(progress: Progress, *, alive: frozenset[str], now: datetime, final_report_wait: timedelta) -> bool:

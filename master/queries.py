@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from master.clock import Clock
-from master.errors import QueryNameTakenError
-from master.ids import RandomHex, check_query_name, find_query, query_id
+from master.errors import QueryNameTakenError, QueryPurgedError, UnknownQueryError
+from master.faults import FaultPoint, reached
+from master.ids import RandomHex, check_query_name, find_query, query_id, query_number
 from master.lifecycle import QueryEvent, next_query_state
 from master.logs import line
 from master.model import LinkUse, Progress, QueryRecord, QueryState, StateChange
@@ -31,22 +33,38 @@ class QueryRegistry:
         self._changes: dict[str, Notifier] = {}
         self._rates = RateMeter()
         self._unsaved: set[str] = set()
+        self._last_number = store.last_query_number()
 
     def all(self) -> tuple[QueryRecord, ...]:
         """In order of submission."""
         return tuple(self._records.values())
 
     def get(self, query: str) -> QueryRecord:
-        """The query of exactly that id; raises KeyError."""
-        return self._records[query]
+        """The query of exactly that id.
+
+        Raises:
+            UnknownQueryError, QueryPurgedError
+        """
+        record = self._records.get(query)
+        return self.find(query) if record is None else record
 
     def find(self, reference: str) -> QueryRecord:
         """By id, unique prefix of an id, or name.
 
         Raises:
             UnknownQueryError, AmbiguousQueryError
+            QueryPurgedError: it was known once.
         """
-        return find_query(self.all(), reference)
+        try:
+            return find_query(self.all(), reference)
+        except UnknownQueryError as error:
+            if not self._was_purged(reference):
+                raise
+            raise QueryPurgedError(
+                f"query {reference} is over and no longer known, nor are its results",
+                hint="the master's --ended-retention and --ended-count say how long ended queries are kept",
+                ids={"query": reference},
+            ) from error
 
     def check_name_free(self, name: str) -> None:
         """Raises InvalidRequestError or QueryNameTakenError; the empty name is always free."""
@@ -72,7 +90,9 @@ class QueryRegistry:
             InvalidRequestError, QueryNameTakenError
         """
         self.check_name_free(name)
-        identifier = query_id(self._store.next_query_number(), self._random_hex)
+        self._last_number = self._store.next_query_number()
+        identifier = query_id(self._last_number, self._random_hex)
+        reached(FaultPoint.QUERY_ACCEPTED)
         record = QueryRecord(
             id=identifier,
             name=name,
@@ -124,11 +144,25 @@ class QueryRegistry:
         )
 
     def changes(self, query: str) -> Notifier:
-        """Woken by every move of the query."""
+        """Woken by every move of the query, and when it is purged."""
+        if query not in self._records:
+            return Notifier()
         return self._changes.setdefault(query, Notifier())
 
     def history(self, query: str) -> tuple[StateChange, ...]:
         return self._store.changes(query)
+
+    def purge(self, queries: Collection[str]) -> None:
+        """Forget queries that are over, for good."""
+        self._store.delete_queries(queries)
+        for query in queries:
+            record = self._records.pop(query)
+            self._unsaved.discard(query)
+            for source, target in _link_totals(record.progress):
+                self._rates.forget((query, source, target))
+            # Whoever still watches it learns that it is gone.
+            self._changes.pop(query, Notifier()).notify()
+            logger.info(line("query purged", query=query, state=record.state.value))
 
     def flush(self) -> None:
         """Store what reports brought since the last time."""
@@ -136,8 +170,17 @@ class QueryRegistry:
             self._store.put_progress({query: self._records[query].progress for query in sorted(self._unsaved)})
             self._unsaved = set()
 
+    def _was_purged(self, reference: str) -> bool:
+        """Every number up to the last was given to one query; a number that nobody has was that of a purged one."""
+        number = query_number(reference)
+        if number is None or not 0 < number <= self._last_number:
+            return False
+        return all(query_number(known) != number for known in self._records)
+
     def _commit(self, record: QueryRecord, *, source: QueryState | None) -> None:
         self._store.put_query(record, StateChange(record.id, source, record.state, record.reason, self._clock.now()))
+        if source is not None:
+            reached(FaultPoint.MOVE_STORED)
         self._records[record.id] = record
         self._unsaved.discard(record.id)
         was = source.value if source else ""

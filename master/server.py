@@ -21,6 +21,9 @@ from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.clock import Clock, SystemClock
 from master.config import REQUEST_LIMIT_BYTES, MasterConfig
+from master.definitions import ViewDefinitions
+from master.errors import StoreError
+from master.functions import FunctionManager
 from master.ids import RandomHex, cluster_id
 from master.interceptors import ErrorInterceptor
 from master.jobs import JobManager, JobParts
@@ -30,16 +33,20 @@ from master.queries import QueryRegistry
 from master.results.fetch import FetchParts, ResultFetcher
 from master.services.catalog import CatalogServicer
 from master.services.query import QueryParts, QueryServicer
-from master.services.site import ClusterInfo, SiteServicer
+from master.services.site import ClusterInfo, SiteParts, SiteServicer
+from master.services.wan import WanServicer
 from master.sites import SiteRegistry
 from master.statements import StatementParts, StatementRunner
 from master.statistics import MeasuredRates
 from master.store import Store
 from master.submission import PlanningParts, QueryPlanner
 from master.views import QueryViews
+from master.wan.agent_prober import AgentProber
+from master.wan.history import HistoryStore, LinkHistory
+from master.wan.monitor import MonitorSettings, WanMonitor
 from master.watch import Watches
 from planner.topology import Topology
-from selat.v1 import catalog_pb2_grpc, query_pb2_grpc, site_pb2_grpc
+from selat.v1 import catalog_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +56,7 @@ TICK_S = 0.25
 STOP_GRACE_S = 0.5
 """How long calls may go on once the master is told to stop; they can be made again."""
 
-SERVICES = ("selat.v1.QueryService", "selat.v1.CatalogService", "selat.v1.SiteService")
+SERVICES = ("selat.v1.QueryService", "selat.v1.CatalogService", "selat.v1.SiteService", "selat.v1.WanService")
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT_BYTES),
@@ -72,10 +79,11 @@ class Surroundings:
 
     clock: Clock
     random_hex: RandomHex
+    history: HistoryStore
 
     @classmethod
-    def real(cls) -> Surroundings:
-        return cls(SystemClock(), _random_hex)
+    def real(cls, history: HistoryStore) -> Surroundings:
+        return cls(SystemClock(), _random_hex, history)
 
 
 class Master:
@@ -89,6 +97,8 @@ class Master:
         self.sites = SiteRegistry(store, topology, clock=around.clock, heartbeat_timeout=config.heartbeat_timeout)
         self.catalog = CatalogManager(store, topology, clock=around.clock, live_readers=self.queries.live_readers)
         self._rates = MeasuredRates()
+        self._analyzer = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
+        self.functions = FunctionManager(store, self.catalog, self._analyzer, around.clock)
         board = AssignmentBoard(store, version=cluster.version)
         parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates)
         self.jobs = JobManager(parts, clock=around.clock, config=config)
@@ -96,13 +106,28 @@ class Master:
         self._watches = Watches(self.queries, self._views, board=board, sites=self.sites)
         self._cluster = ClusterInfo(cluster.id, topology, config.report_interval)
         self._config = config
+        self._planner = QueryPlanner(PlanningParts(self.catalog, self.sites, self._rates, self._analyzer, topology))
+        self._definitions = ViewDefinitions(self.catalog, self._planner)
+        settings = MonitorSettings(enabled=config.probes)
+        self.monitor = WanMonitor(
+            topology,
+            clock=around.clock,
+            prober=AgentProber(self.sites, self.peers),
+            history=LinkHistory(around.history, retention=settings.retention),
+            settings=settings,
+        )
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Add all services to a server that does not run yet."""
         query_pb2_grpc.add_QueryServiceServicer_to_server(self._query_servicer(), server)
-        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(self.catalog, self.jobs), server)
-        sites = SiteServicer(self.jobs, self.sites, watches=self._watches, cluster=self._cluster)
+        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(
+            CatalogServicer(self.catalog, self.jobs, self.functions, self._definitions), server
+        )
+        parts = SiteParts(self.jobs, self.sites, self._watches, self.monitor)
+        sites = SiteServicer(parts, cluster=self._cluster)
         site_pb2_grpc.add_SiteServiceServicer_to_server(sites, server)
+        wan = WanServicer(self.monitor, self._cluster.topology)
+        wan_pb2_grpc.add_WanServiceServicer_to_server(wan, server)
 
     def error_interceptor(self) -> ErrorInterceptor:
         return ErrorInterceptor(self._around.random_hex)
@@ -112,6 +137,10 @@ class Master:
         while True:
             try:
                 self.jobs.tick()
+                self.monitor.tick(self.sites.alive())
+                await self.peers.keep_only(self.sites.addresses().values())
+            except StoreError as error:
+                logger.error(line("tick failed", reason=error.message))  # noqa: TRY400 - no defect
             except Exception:
                 logger.exception("tick failed")
             await asyncio.sleep(TICK_S)
@@ -119,6 +148,8 @@ class Master:
     async def close(self) -> None:
         """Store what is not stored yet; the store itself stays open."""
         self.jobs.flush()
+        await self.monitor.close()
+        self.monitor.flush()
         await self.peers.close()
 
     def _query_servicer(self) -> QueryServicer:
@@ -135,18 +166,18 @@ class Master:
         )
 
     def _statements(self) -> StatementRunner:
-        topology = self._cluster.topology
-        analyzer = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=self._config.analyze_timeout)
-        planner = QueryPlanner(PlanningParts(self.catalog, self.sites, self._rates, analyzer, topology))
         return StatementRunner(
             StatementParts(
                 catalog=self.catalog,
                 jobs=self.jobs,
-                planner=planner,
+                definitions=self._definitions,
+                planner=self._planner,
                 queries=self.queries,
                 sites=self.sites,
                 views=self._views,
-                topology=topology,
+                topology=self._cluster.topology,
+                clock=self._around.clock,
+                functions=self.functions,
             )
         )
 

@@ -98,6 +98,9 @@ class SiteRegistry:
         self._store.put_site(replace(record, last_report_at=now))
         fresh = status if record.incarnation == current else replace(status, report=None)
         self._set(replace(fresh, record=replace(record, last_report_at=now)), SiteEvent.REGISTERED)
+        if current != record.incarnation:
+            for source in self._sites:
+                self._rates.forget((source, record.name, current))
         self._heard[record.name] = now
         logger.info(line("site registered", site=record.name, address=record.address, incarnation=record.incarnation))
 

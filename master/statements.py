@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 
 from master import listings
+from master.analyze import analyze_json
+from master.analyze_text import analyze_text
 from master.catalog import CatalogManager
+from master.clock import Clock
 from master.config import STATEMENT_LIMIT_BYTES
+from master.definitions import ViewDefinitions
 from master.errors import InvalidRequestError, MasterError, StatementTooLongError
+from master.function_statements import function_rows, run_function_statement
+from master.functions import FunctionManager
 from master.jobs import JobManager
 from master.outcomes import Done, Explained, Outcome
 from master.queries import QueryRegistry
@@ -24,10 +30,16 @@ from planner.sql.script import parse_script
 from planner.sql.statements import (
     AlterBinding,
     CancelQuery,
+    CreateFunction,
     CreateRelation,
+    CreateView,
     Describe,
+    DescribeFunction,
+    DropFunction,
     DropRelation,
     Explain,
+    ExplainAnalyze,
+    InsertInto,
     SelectQuery,
     Show,
     ShowTarget,
@@ -35,18 +47,28 @@ from planner.sql.statements import (
 )
 from planner.topology import Topology
 
+_LISTED = {
+    ShowTarget.STREAMS: RelationKind.STREAM,
+    ShowTarget.TABLES: RelationKind.TABLE,
+    ShowTarget.VIEWS: RelationKind.VIEW,
+    ShowTarget.SINKS: RelationKind.SINK,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class StatementParts:
     """What statements act on."""
 
     catalog: CatalogManager
+    definitions: ViewDefinitions
     jobs: JobManager
     planner: QueryPlanner
     queries: QueryRegistry
     sites: SiteRegistry
     views: QueryViews
     topology: Topology
+    clock: Clock
+    functions: FunctionManager
 
 
 class StatementRunner:
@@ -55,7 +77,9 @@ class StatementRunner:
     def __init__(self, parts: StatementParts) -> None:
         self._parts = parts
 
-    async def run(self, text: str, *, query_name: str = "") -> AsyncGenerator[tuple[int, Outcome], None]:
+    async def run(
+        self, text: str, *, query_name: str = "", files: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[tuple[int, Outcome], None]:
         """The line where each statement begins, and what it answers; the first error ends the script.
 
         The whole text is parsed before anything is done.
@@ -66,37 +90,59 @@ class StatementRunner:
         statements = _parsed(text, query_name)
         for statement in statements:
             try:
-                outcome = await self._run(statement, query_name)
+                outcome = await self._run(statement, query_name, files or {})
             except (MasterError, PlannerError) as error:
                 error.position = error.position or statement.position
                 raise
             yield statement.position.line, outcome
 
-    async def _run(self, statement: Statement, query_name: str) -> Outcome:
-        if isinstance(statement, SelectQuery):
-            return await self._select(statement, query_name)
+    async def _run(self, statement: Statement, query_name: str, files: Mapping[str, str]) -> Outcome:
+        if isinstance(statement, CreateFunction | DropFunction | DescribeFunction):
+            return await run_function_statement(statement, self._parts.functions, files)
+        if isinstance(statement, SelectQuery | InsertInto):
+            return await self._submit(statement, query_name)
         if isinstance(statement, Explain):
-            return explained(await self._parts.planner.plan(statement.query))
+            return explained(await self._parts.planner.plan(statement.query, statement.target))
+        if isinstance(statement, ExplainAnalyze):
+            return self.analyzed(statement.query)
         if isinstance(statement, CancelQuery):
             return self._parts.views.of(self._parts.jobs.cancel(statement.query))
         if isinstance(statement, Show):
             return self._show(statement.target)
         if isinstance(statement, Describe):
             return listings.description(self._parts.catalog.get(statement.name, statement.kind))
+        if isinstance(statement, CreateView):
+            view, created = await self._parts.definitions.create(statement)
+            return Done(f"view {view.name} {'created' if created else 'exists already'}")
         return self._declare(statement)
 
-    async def _select(self, statement: SelectQuery, name: str) -> Outcome:
+    def analyzed(self, reference: str) -> Explained:
+        """The plan of a submitted query beside what is measured now.
+
+        Raises:
+            UnknownQueryError, AmbiguousQueryError
+        """
+        parts = self._parts
+        measured = analyze_json(parts.views.of(parts.queries.find(reference)), now=parts.clock.now())
+        return Explained(text=analyze_text(measured), json=json.dumps(measured))
+
+    async def _submit(self, statement: SelectQuery | InsertInto, name: str) -> Outcome:
         self._parts.queries.check_name_free(name)
-        plan = await self._parts.planner.plan(statement)
+        if isinstance(statement, InsertInto):
+            plan = await self._parts.planner.plan(statement.query, statement.target)
+        else:
+            plan = await self._parts.planner.plan(statement)
         return self._parts.views.of(self._parts.jobs.submit(plan, sql=statement.text, name=name))
 
     def _declare(self, statement: CreateRelation | DropRelation | AlterBinding) -> Done:
         if isinstance(statement, CreateRelation):
-            relation, created = self._parts.catalog.create(statement.relation, if_not_exists=statement.if_not_exists)
+            relation, created = self._parts.jobs.create_relation(
+                statement.relation, if_not_exists=statement.if_not_exists
+            )
             what = "created at " + ", ".join(relation.sites) if created else "exists already"
             return Done(f"{relation.kind.value} {relation.name} {what}")
         if isinstance(statement, DropRelation):
-            dropped = self._parts.catalog.drop(statement.name, statement.kind, if_exists=statement.if_exists)
+            dropped = self._parts.jobs.drop_relation(statement.name, statement.kind, if_exists=statement.if_exists)
             return Done(f"{statement.name} {'dropped' if dropped else 'does not exist'}")
         relation = self._parts.jobs.alter_binding(statement.name, statement.options, site=statement.site)
         return Done(f"{relation.kind.value} {relation.name} altered at {statement.site or ', '.join(relation.sites)}")
@@ -105,9 +151,11 @@ class StatementRunner:
         parts = self._parts
         if target is ShowTarget.QUERIES:
             return listings.query_rows(parts.views.of(q) for q in parts.queries.all())
+        if target is ShowTarget.FUNCTIONS:
+            return function_rows(parts.functions.all())
         if target is ShowTarget.SITES:
             return listings.site_rows(parts.sites.all(), parts.topology.gateway)
-        kind = RelationKind.STREAM if target is ShowTarget.STREAMS else RelationKind.TABLE
+        kind = _LISTED[target]
         return listings.relation_rows(parts.catalog.relations(kind), kind)
 
 
@@ -124,11 +172,11 @@ def _parsed(text: str, query_name: str) -> tuple[Statement, ...]:
     statements = parse_script(text)
     if not statements:
         raise InvalidRequestError("the text holds no statement", hint="as in SHOW STREAMS;")
-    selects = sum(isinstance(s, SelectQuery) for s in statements)
+    selects = sum(isinstance(s, SelectQuery | InsertInto) for s in statements)
     if query_name and selects != 1:
         raise InvalidRequestError(
-            f"a name is given for one query, but the text holds {selects} SELECT statements",
-            hint="give a name with a text that holds exactly one SELECT",
+            f"a name is given for one query, but the text holds {selects} of them",
+            hint="give a name with a text that holds exactly one SELECT or INSERT INTO",
             ids={"name": query_name},
         )
     return statements

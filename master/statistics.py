@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from master.model import QueryRecord, SiteReport, TaskState
 from planner.plan import RelationStats, StageKind, Statistics
 
@@ -9,7 +11,7 @@ _READING = (TaskState.RUNNING, TaskState.BACK_PRESSURED)
 
 
 class MeasuredRates:
-    """The last known rate by (relation, site); kept after the query that measured it is over."""
+    """The last known rate by (relation, site); kept when the query that measured it is over, until `keep_only`."""
 
     def __init__(self) -> None:
         self._rates: dict[tuple[str, str], RelationStats] = {}
@@ -21,6 +23,10 @@ class MeasuredRates:
             relation = relations.get(task.stage_id) if task.query_id == record.id else None
             if relation and task.state in _READING and task.rows_in_per_s > 0:
                 self._rates[relation, report.site] = RelationStats(rows_per_s=task.rows_in_per_s, measured=True)
+
+    def keep_only(self, relations: Collection[str]) -> None:
+        """Forget the rates of all relations but these (lower case)."""
+        self._rates = {key: stats for key, stats in self._rates.items() if key[0].lower() in relations}
 
     def snapshot(self) -> Statistics:
         return Statistics(dict(self._rates))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from master.analysis import Analyzer, RefusedStatementError
 from master.catalog import CatalogManager
 from master.errors import CatalogChangedError
+from master.faults import FaultPoint, reached
 from master.sites import SiteRegistry
 from master.statistics import MeasuredRates
 from planner import planning
@@ -15,11 +17,15 @@ from planner.catalog import Catalog, Column, Relation
 from planner.errors import InvalidExpressionError
 from planner.placement import place
 from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan
-from planner.sql.statements import SelectQuery
+from planner.sinks import destination, find_sink, with_sink
+from planner.sql.statements import SelectQuery, SinkTarget
 from planner.topology import Topology
 
 ATTEMPTS = 3
 """How often a query is planned anew because the catalog changed under it."""
+
+
+_Drafting = Callable[[SelectQuery, Catalog, Mapping[str, Sequence[Column]] | None], DraftPlan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,47 +37,120 @@ class PlanningParts:
     topology: Topology
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is known of a query that could be run."""
+
+    columns: tuple[Column, ...]
+    views: frozenset[str]
+    """Lower-case names of the views that it uses, through others too."""
+
+
 class QueryPlanner:
     """Plans on a snapshot of the catalog; the snapshot's relations are compared again before the plan is handed out."""
 
     def __init__(self, parts: PlanningParts) -> None:
         self._parts = parts
 
-    async def plan(self, select: SelectQuery) -> PhysicalPlan:
-        """A plan whose relations are as the catalog has them at this moment.
+    async def plan(self, select: SelectQuery, into: SinkTarget | None = None) -> PhysicalPlan:
+        """A plan whose relations are as the catalog has them at this moment; `into` is the sink of an INSERT.
 
         Raises:
             PlannerError: the query cannot be run; the error says why and where.
             NoSiteAvailableError: nobody can check it now.
             CatalogChangedError: its relations changed again and again meanwhile.
         """
+        draft, sink = await self._settled(select, planning.draft_query, into)
+        parts, topology = self._parts, self._parts.topology
+        if into is not None and sink is not None:
+            draft, topology = with_sink(draft, into, sink), destination(sink, topology)
+        return place(draft, topology, parts.rates.snapshot(), alive=parts.sites.alive())
+
+    async def check(self, select: SelectQuery) -> Checked:
+        """What a view of this query yields; raises as `plan` does, but for want of a site."""
+        draft, _ = await self._settled(select, planning.draft_view)
+        return Checked(draft.columns, frozenset(text.view for text in planning.analyses_of_views(draft)))
+
+    async def _settled(
+        self, select: SelectQuery, draft_of: _Drafting, into: SinkTarget | None = None
+    ) -> tuple[DraftPlan, Relation | None]:
+        """The checked draft, and the sink when there is one."""
         for _ in range(ATTEMPTS):
             snapshot = self._parts.catalog.snapshot
-            plan = await self._planned(select, snapshot)
-            if _relations(plan, snapshot) == _relations(plan, self._parts.catalog.snapshot):
-                return plan
+            sink = find_sink(into, snapshot) if into is not None else None
+            draft = await self._checked(select, snapshot, draft_of)
+            reached(FaultPoint.ANALYSED)
+            if _relations(draft, sink, snapshot) == _relations(draft, sink, self._parts.catalog.snapshot):
+                return draft, sink
         raise CatalogChangedError(
-            "the streams and tables of the query changed while it was checked", hint="submit it again"
+            "the streams, tables and views of the query changed while it was checked", hint="submit it again"
         )
 
-    async def _planned(self, select: SelectQuery, catalog: Catalog) -> PhysicalPlan:
-        draft = planning.draft_query(select, catalog)
-        columns = await self._check_text(select, planning.analysis_of_query(draft, catalog))
-        stage_columns: dict[str, tuple[Column, ...]] = {}
-        for stage in draft.stages:
-            stage_columns[stage.id] = await self._check_stage(draft, stage.id, stage_columns)
-        draft = planning.with_columns(draft, stage_columns, columns)
-        parts = self._parts
-        return place(draft, parts.topology, parts.rates.snapshot(), alive=parts.sites.alive())
+    async def _checked(self, select: SelectQuery, catalog: Catalog, draft_of: _Drafting) -> DraftPlan:
+        draft = draft_of(select, catalog, None)
+        # Side by side, for each check is a round trip; where both are refused, the user's text counts.
+        checks = asyncio.create_task(self._check_parts(draft, lambda types: draft_of(select, catalog, types)))
+        try:
+            views = await self._check_views(draft, catalog)
+            columns = await self._check_text(select, planning.analysis_of_query(draft, catalog, views))
+            draft, stage_columns = await checks
+        finally:
+            checks.cancel()
+            await asyncio.gather(checks, return_exceptions=True)
+        return planning.with_columns(draft, stage_columns, columns)
+
+    async def _check_parts(
+        self, draft: DraftPlan, again: Callable[[Mapping[str, Sequence[Column]]], DraftPlan]
+    ) -> tuple[DraftPlan, dict[str, tuple[Column, ...]]]:
+        """The draft once the types of unions are known (`again` makes it of them), and the output of every stage."""
+        unions: dict[str, tuple[Column, ...]] = {}
+        while questions := planning.analyses_of_union(draft, unions):
+            try:
+                found = await asyncio.gather(*map(self._ask, questions.values()))
+            except RefusedStatementError as refused:
+                raise _refused_part("a UNION ALL", refused) from refused
+            unions.update(zip(questions, found, strict=True))
+            draft = again(unions)
+        return draft, await self._check_stages(draft)
 
     async def _check_text(self, select: SelectQuery, analysis: Analysis) -> tuple[Column, ...]:
         """What the user wrote: Spark's answer is about a place in it."""
         try:
-            return await self._parts.analyzer.analyze(analysis.views, analysis.statement)
+            return await self._ask(analysis)
         except RefusedStatementError as refused:
+            line, column = planning.original_place(analysis, select.text, refused.line, refused.column)
             raise planning.invalid_expression(
-                select, line=refused.line, column=refused.column, message=refused.message, fragment=refused.fragment
+                select, line=line, column=column, message=refused.message, fragment=refused.fragment
             ) from refused
+
+    async def _check_views(self, draft: DraftPlan, catalog: Catalog) -> dict[str, tuple[Column, ...]]:
+        """The columns of each view that the query uses: their definitions are bound anew with every use."""
+        known: dict[str, tuple[Column, ...]] = {}
+        for view in planning.analyses_of_views(draft):
+            try:
+                found = await self._ask(planning.analysis_of_view(draft, view, catalog, known))
+            except RefusedStatementError as refused:
+                raise InvalidExpressionError(
+                    f"in view {view.view}: {refused.message}",
+                    position=view.position,
+                    found=refused.fragment,
+                    hint=f"define it anew: CREATE OR REPLACE VIEW {view.view} AS ...",
+                    ids={"relation": view.view},
+                ) from refused
+            known[view.view] = planning.columns_of_view(view, catalog, found)
+        return known
+
+    async def _ask(self, analysis: Analysis) -> tuple[Column, ...]:
+        return await self._parts.analyzer.analyze(analysis.views, analysis.statement, analysis.functions)
+
+    async def _check_stages(self, draft: DraftPlan) -> dict[str, tuple[Column, ...]]:
+        """Output of every stage; those whose inputs are known are checked at the same time."""
+        known: dict[str, tuple[Column, ...]] = {}
+        while left := [stage for stage in draft.stages if stage.id not in known]:
+            ready = [stage.id for stage in left if all(item.stage in known for item in stage.inputs)]
+            found = await asyncio.gather(*(self._check_stage(draft, stage_id, known) for stage_id in ready))
+            known.update(zip(ready, found, strict=True))
+        return known
 
     async def _check_stage(
         self, draft: DraftPlan, stage_id: str, known: Mapping[str, tuple[Column, ...]]
@@ -80,17 +159,23 @@ class QueryPlanner:
         analysis = planning.analysis_of_stage(draft, stage_id, known)
         combine = planning.analysis_of_combine(draft, stage_id, known)
         try:
-            columns = await self._parts.analyzer.analyze(analysis.views, analysis.statement)
+            columns = await self._ask(analysis)
             if combine is not None:
-                _check_combine(combine, await self._parts.analyzer.analyze(combine.views, combine.statement))
+                _check_combine(combine, await self._ask(combine))
         except RefusedStatementError as refused:
-            raise InvalidExpressionError(
-                f"Spark refuses stage {stage_id} of the plan: {refused.message}",
-                found=refused.fragment,
-                hint="the query is right as SQL, but does not run in parts; say it with other functions or types",
-                ids={"stage": stage_id},
-            ) from refused
+            raise _refused_part(f"stage {stage_id}", refused, {"stage": stage_id}) from refused
         return columns
+
+
+def _refused_part(
+    what: str, refused: RefusedStatementError, ids: dict[str, str] | None = None
+) -> InvalidExpressionError:
+    return InvalidExpressionError(
+        f"Spark refuses {what} of the plan: {refused.message}",
+        found=refused.fragment,
+        hint="the query is right as SQL, but does not run in parts; say it with other functions or types",
+        ids=ids,
+    )
 
 
 def _check_combine(combine: Analysis, found: tuple[Column, ...]) -> None:
@@ -104,5 +189,6 @@ def _check_combine(combine: Analysis, found: tuple[Column, ...]) -> None:
             )
 
 
-def _relations(plan: PhysicalPlan, catalog: Catalog) -> tuple[Relation | None, ...]:
-    return tuple(catalog.find(stage.relation) for stage in plan.stages if stage.relation is not None)
+def _relations(draft: DraftPlan, sink: Relation | None, catalog: Catalog) -> tuple[Relation | None, ...]:
+    named = [name for text in draft.texts for name in text.relations]
+    return tuple(map(catalog.find, [*named, *([sink.name] if sink is not None else [])]))

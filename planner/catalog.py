@@ -1,4 +1,4 @@
-"""Streams and tables, and where they are bound."""
+"""Streams, tables and sinks, where they are bound, and views over them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
+DIGEST_CHARS = 12
+"""So much of a function's digest is in the name of its version."""
+
 SITE_COLUMN = "site"
 """Pseudo-column of every relation: the site at which a row was born."""
 
@@ -14,6 +17,8 @@ SITE_COLUMN = "site"
 class RelationKind(Enum):
     STREAM = "stream"
     TABLE = "table"
+    VIEW = "view"
+    SINK = "sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,10 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A stream (unbounded, has an event-time column) or a table (bounded)."""
+    """A stream (unbounded, has an event-time column), a table (bounded), a view (a query with a name), or a sink.
+
+    A sink is written into, at one site; without columns it takes those of the query.
+    """
 
     name: str
     kind: RelationKind
@@ -44,6 +52,8 @@ class Relation:
     watermark_delay: timedelta = timedelta(0)
     comment: str = ""
     created_at: datetime | None = None
+    definition: str = ""
+    """Views only: the query, as it was written; bound anew whenever the view is used."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name (names are compared without case), or None."""
@@ -55,10 +65,41 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """One version of a Python scalar function."""
+
+    name: str
+    parameters: tuple[Column, ...]
+    returns: str
+    """A Spark SQL type."""
+    entry: str
+    """The Python function's name in its module."""
+    file: str
+    """What the module's file was called; for messages only."""
+    source: str
+    """The module's text."""
+    vectorised: bool = False
+    """It takes and gives whole `pyarrow.Array`s instead of one row's values."""
+    digest: str = ""
+    created_at: datetime | None = None
+
+    @property
+    def versioned_name(self) -> str:
+        """The name by which plans call it."""
+        return f"{self.name.lower()}__{self.digest[:DIGEST_CHARS]}"
+
+    @property
+    def signature(self) -> str:
+        """`name(x STRING, y INT) RETURNS DOUBLE`"""
+        return f"{self.name}({', '.join(f'{p.name} {p.type}' for p in self.parameters)}) RETURNS {self.returns}"
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
-    """An immutable snapshot: relations by lower-case name."""
+    """An immutable snapshot: relations and functions by lower-case name."""
 
     relations: Mapping[str, Relation] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     def find(self, name: str) -> Relation | None:
         return self.relations.get(name.lower())

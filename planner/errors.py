@@ -84,3 +84,13 @@ class PlacementError(PlannerError):
     """No site can take a stage."""
 
     code = "NO_PLACEMENT"
+
+
+class UnknownFunctionError(PlannerError):
+    code = "UNKNOWN_FUNCTION"
+
+
+class InvalidFunctionError(PlannerError):
+    """A Python function's definition or module is wrong, or a site cannot load it."""
+
+    code = "INVALID_FUNCTION"

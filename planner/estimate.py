@@ -2,12 +2,14 @@
 
     rows of a stream at a site   measured, else the binding's option `rows_per_second`, else 1000 rows/s
     a filter keeps               1/10 of the rows when it is an equality, else 1/3; conjuncts multiply
-    a join                       as many rows as its left side
+    a join with a table          as many rows as its left side
+    a join of streams            as many rows as the largest of them has in a window
     groups of a window           100 for each key (1 without keys), at most the rows
     partials                     per source site and epoch of 1 s: the groups met in one epoch, once for each window
                                  that a row is in
-    results                      per window: its groups, a third of them for each condition of HAVING, or at most k for
-                                 each partition of a top-k
+    results                      per window: its groups, at most those of an aggregate over them, a third of them for
+                                 each condition of HAVING or of a query over them, or at most k for each partition of a
+                                 top-k
     bytes of a row               the sum over its columns: 1 BOOLEAN, TINYINT; 2 SMALLINT; 4 INT, FLOAT, DATE;
                                  8 BIGINT, DOUBLE, TIMESTAMP; 16 DECIMAL and windows; 20 STRING, BINARY; 40 other nested
 
@@ -21,7 +23,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from planner.catalog import Column
-from planner.plan import DraftPlan, QueryShape, StageKind, Statistics
+from planner.plan import DraftPlan, JoinShape, QueryShape, Stage, StageKind, Statistics
 
 DEFAULT_ROWS_PER_S = 1000.0
 FILTER_SELECTIVITY = 1 / 3
@@ -44,27 +46,63 @@ class Flow:
     rows_per_s: float
     bytes_per_s: float
 
+    def __add__(self, other: Flow) -> Flow:
+        return Flow(self.rows_per_s + other.rows_per_s, self.bytes_per_s + other.bytes_per_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What leaves each source site, and what the merge emits."""
+    """What leaves the sites of the sources of one result stage, and what a merge emits."""
 
+    stage: str
+    """The result stage."""
     sources: Mapping[str, Flow]
+    """By site; several sources at a site are added up."""
     results: Flow | None
     """None when the sources' output is the result."""
 
 
-def estimate_flows(draft: DraftPlan, statistics: Statistics) -> Estimate:
-    """The expected flows of a plan."""
-    source = next(stage for stage in draft.stages if stage.kind is StageKind.SOURCE)
-    shape = draft.shape
-    arriving = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites}
-    columns = source.columns or _assumed_columns(draft)
-    width = row_bytes(columns)
-    sources = {site: _flow(_leaving(shape, rate), width) for site, rate in arriving.items()}
-    if shape.window is None:
-        return Estimate(sources, None)
-    return Estimate(sources, _flow(_results_per_s(shape, sum(arriving.values())), row_bytes(draft.columns)))
+def estimate_flows(draft: DraftPlan, statistics: Statistics) -> tuple[Estimate, ...]:
+    """The expected flows of a plan, by result stage."""
+    return tuple(_estimate(draft, draft.stage(stage_id), statistics) for stage_id in draft.result_stages)
+
+
+def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate:
+    join = draft.joins.get(last.id)
+    if join is not None:
+        return _of_join(draft, last, join, statistics)
+    merges = last.kind is StageKind.MERGE
+    sources = [draft.stage(i.stage) for i in last.inputs] if merges else [last]
+    leaving: dict[str, Flow] = {}
+    arriving = 0.0
+    for source in sources:
+        shape = draft.shapes[source.id]
+        width = row_bytes(source.columns or _assumed_columns(draft, last))
+        for site in source.sites:
+            rate = rows_per_s(shape, site, statistics) * shape.selectivity
+            arriving += rate
+            leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + _flow(_leaving(shape, rate), width)
+    if not merges:
+        return Estimate(last.id, leaving, None)
+    shape = draft.shapes[sources[0].id]
+    return Estimate(last.id, leaving, _flow(_results_per_s(shape, arriving), row_bytes(draft.columns)))
+
+
+def _of_join(draft: DraftPlan, last: Stage, join: JoinShape, statistics: Statistics) -> Estimate:
+    """Rows of each stream leave its sites once for each window that they are in; none are combined before the join."""
+    copies = join.window // join.slide
+    arriving: list[float] = []
+    leaving: dict[str, Flow] = {}
+    for stage in (draft.stage(i.stage) for i in last.inputs if i.stage in draft.shapes):
+        shape = draft.shapes[stage.id]
+        rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in stage.sites}
+        width = row_bytes(stage.columns or tuple(Column(name, "") for name in stage.read_columns))
+        for site, rate in rates.items():
+            leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + _flow(rate * copies, width)
+        arriving.append(sum(rates.values()))
+    joined = max(arriving) * join.selectivity
+    results = joined * copies if join.result.window is None else _results_per_s(join.result, joined)
+    return Estimate(last.id, leaving, _flow(results, row_bytes(draft.columns)))
 
 
 def rows_per_s(shape: QueryShape, site: str, statistics: Statistics) -> float:
@@ -91,11 +129,11 @@ def type_bytes(name: str) -> int:
     return _BYTES.get(upper.partition("(")[0], _NESTED_BYTES)
 
 
-def _assumed_columns(draft: DraftPlan) -> tuple[Column, ...]:
-    if draft.recipe is None:
+def _assumed_columns(draft: DraftPlan, last: Stage) -> tuple[Column, ...]:
+    recipe = draft.recipes.get(last.id)
+    if recipe is None:
         return draft.columns
-    partials = len(draft.recipe.keys) + len(draft.recipe.partials) + 1
-    return tuple(Column(str(index), "") for index in range(partials))
+    return tuple(Column(str(index), "") for index in range(len(recipe.keys) + len(recipe.partials) + 1))
 
 
 def _groups(keys: int) -> float:
@@ -117,7 +155,10 @@ def _windows_of_a_row(shape: QueryShape) -> int:
 def _results_per_s(shape: QueryShape, rate: float) -> float:
     assert shape.window is not None
     window_s = shape.window.total_seconds()
-    rows = min(rate * window_s, _groups(shape.keys)) * FILTER_SELECTIVITY**shape.having
+    rows = min(rate * window_s, _groups(shape.keys))
+    if shape.result_keys is not None:
+        rows = min(rows, _groups(shape.result_keys))
+    rows *= FILTER_SELECTIVITY**shape.having
     if shape.top_k is not None:
         rows = min(rows, shape.top_k * _groups(shape.top_k_keys))
     return rows * _windows_of_a_row(shape) / window_s

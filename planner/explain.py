@@ -27,13 +27,14 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
     if not plan.links:
         yield "  nothing crosses between sites"
     yield from (f"  {_link_line(link)}" for link in plan.links)
-    if plan.candidates:
-        yield "Sites for the merge"
-        yield from (f"  {_candidate_line(candidate)}" for candidate in plan.candidates)
+    stages = dict.fromkeys(candidate.stage for candidate in plan.candidates)
+    for stage_id in stages:
+        yield "Sites for the merge" if len(stages) == 1 else f"Sites for the merge {stage_id}"
+        yield from (f"  {_candidate_line(candidate)}" for candidate in plan.candidates if candidate.stage == stage_id)
 
 
 def _stage_lines(stage: Stage, plan: PhysicalPlan) -> Iterator[str]:
-    result = f", results at {plan.gateway}" if stage.id == plan.result_stage else ""
+    result = f", results at {plan.gateway}" if stage.id in plan.result_stages else ""
     of = f" of {stage.relation}" if stage.relation else ""
     yield f"  {stage.id}: {stage.kind.value}{of} at {', '.join(stage.sites) or 'no site'}{result}"
     for source in stage.inputs:
@@ -41,7 +42,8 @@ def _stage_lines(stage: Stage, plan: PhysicalPlan) -> Iterator[str]:
         yield f"    reads {source.stage}{same} as {source.view}"
     if stage.merge is not None:
         yield f"    emits each window of {_window(stage.merge)} once, when it closes"
-    yield f"    {stage.sql}"
+    if stage.sql:
+        yield f"    {stage.sql}"
 
 
 def _window(merge: Merge) -> str:
@@ -90,6 +92,7 @@ def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
         ],
         "candidates": [
             {
+                "stage": candidate.stage,
                 "site": candidate.site,
                 "wan_bytes_per_s": candidate.wan_bytes_per_s,
                 "cost": candidate.cost,
@@ -112,7 +115,7 @@ def _stage_json(stage: Stage, plan: PhysicalPlan) -> dict[str, Any]:
         "columns": [{"name": column.name, "type": column.type} for column in stage.columns],
         "sql": stage.sql,
         "merge": _merge_json(stage.merge),
-        "result": stage.id == plan.result_stage,
+        "result": stage.id in plan.result_stages,
     }
 
 
@@ -124,4 +127,7 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
         "window_s": merge.window.total_seconds(),
         "slide_s": merge.period.total_seconds(),
         "combine_sql": merge.combine_sql,
+        "views": [
+            {"view": view.view, "combine_sql": view.combine_sql, "required": view.required} for view in merge.views
+        ],
     }

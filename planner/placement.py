@@ -14,7 +14,7 @@ Cost of a candidate, after Hourglass' network usage: the sum over its links of r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from planner.errors import PlacementError
 from planner.estimate import Estimate, Flow, estimate_flows
@@ -30,7 +30,7 @@ class _Option:
     """One site for the merge, with what its links would carry."""
 
     site: str
-    links: tuple[LinkEstimate, ...]
+    flows: Mapping[tuple[str, str], Flow]
     wan_bytes_per_s: float
     cost: float
     obstacle: str
@@ -55,14 +55,42 @@ def place(draft: DraftPlan, topology: Topology, statistics: Statistics, *, alive
             _check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
     why = ("it is the gateway, which keeps the results", "Start its agent.")
     _check_site(topology.gateway, topology, alive, why)
-    estimate = estimate_flows(draft, statistics)
+    placed = _Placed()
+    for estimate in estimate_flows(draft, statistics):
+        placed = _with(placed, estimate, topology, alive)
+    return _plan(draft, topology, placed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """What is decided so far: one result stage after the other, each beside the traffic of those before it."""
+
+    flows: Mapping[tuple[str, str], Flow] = field(default_factory=dict)
+    sites: Mapping[str, str] = field(default_factory=dict)
+    """By merge."""
+    candidates: tuple[PlacementCandidate, ...] = ()
+
+
+def _with(placed: _Placed, estimate: Estimate, topology: Topology, alive: frozenset[str]) -> _Placed:
     if estimate.results is None:
-        links = _links(_to_gateway(estimate, topology.gateway), topology)
-        return _plan(draft, topology, links=links)
-    options = [_option(site, estimate, topology) for site in sorted(alive & set(topology.sites))]
+        return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, topology.gateway)))
+    options = [_option(site, estimate, topology, placed.flows) for site in sorted(alive & set(topology.sites))]
     chosen = min(options, key=lambda option: _order(option, topology.gateway))
-    candidates = tuple(_candidate(option, chosen, topology.gateway) for option in options)
-    return _plan(draft, topology, merge_site=chosen.site, links=chosen.links, candidates=candidates)
+    return _Placed(
+        flows=_sum(placed.flows, chosen.flows),
+        sites={**placed.sites, estimate.stage: chosen.site},
+        candidates=(
+            *placed.candidates,
+            *(replace(_candidate(o, chosen, topology.gateway), stage=estimate.stage) for o in options),
+        ),
+    )
+
+
+def _sum(first: Mapping[tuple[str, str], Flow], second: Mapping[tuple[str, str], Flow]) -> dict[tuple[str, str], Flow]:
+    total = dict(first)
+    for link, flow in second.items():
+        total[link] = total.get(link, Flow(0.0, 0.0)) + flow
+    return total
 
 
 def _check_site(site: str, topology: Topology, alive: frozenset[str], reason: tuple[str, str]) -> None:
@@ -83,18 +111,17 @@ def _to_gateway(estimate: Estimate, gateway: str) -> dict[tuple[str, str], Flow]
     return {(site, gateway): flow for site, flow in sorted(estimate.sources.items()) if site != gateway}
 
 
-def _option(site: str, estimate: Estimate, topology: Topology) -> _Option:
+def _option(site: str, estimate: Estimate, topology: Topology, before: Mapping[tuple[str, str], Flow]) -> _Option:
+    """The merge at that site; `before` is what other parts of the plan send."""
     flows = {(source, site): flow for source, flow in sorted(estimate.sources.items()) if source != site}
     if estimate.results is not None and site != topology.gateway:
-        added = flows.get((site, topology.gateway), Flow(0.0, 0.0))
-        flows[site, topology.gateway] = Flow(
-            added.rows_per_s + estimate.results.rows_per_s, added.bytes_per_s + estimate.results.bytes_per_s
-        )
+        flows = _sum(flows, {(site, topology.gateway): estimate.results})
     links = _links(flows, topology)
-    obstacles = [text for link in links if (text := _obstacle(link, topology))]
+    together = _sum({link: flow for link, flow in before.items() if link in flows}, flows)
+    obstacles = [text for link in _links(together, topology) if (text := _obstacle(link, topology))]
     return _Option(
         site=site,
-        links=links,
+        flows=flows,
         wan_bytes_per_s=sum(link.bytes_per_s for link in links),
         cost=sum(_cost(link, topology.link(link.source, link.target)) for link in links),
         obstacle=obstacles[0] if obstacles else "",
@@ -161,24 +188,18 @@ def _reason(option: _Option, chosen: _Option, gateway: str) -> str:
     return reasons[first]
 
 
-def _plan(
-    draft: DraftPlan,
-    topology: Topology,
-    *,
-    links: tuple[LinkEstimate, ...],
-    merge_site: str | None = None,
-    candidates: tuple[PlacementCandidate, ...] = (),
-) -> PhysicalPlan:
+def _plan(draft: DraftPlan, topology: Topology, placed: _Placed) -> PhysicalPlan:
     stages = tuple(
-        replace(stage, sites=(merge_site,)) if stage.kind is StageKind.MERGE and merge_site else stage
-        for stage in draft.stages
+        replace(stage, sites=(placed.sites[stage.id],)) if stage.id in placed.sites else stage for stage in draft.stages
     )
     return PhysicalPlan(
         stages=stages,
         result_stage=draft.result_stage,
+        more_results=draft.more_results,
         gateway=topology.gateway,
         columns=draft.columns,
-        links=links,
-        candidates=candidates,
+        links=_links(placed.flows, topology),
+        candidates=placed.candidates,
         logical=draft.logical,
+        functions=draft.functions,
     )

@@ -2,6 +2,7 @@
 
     SOURCE (one task per site of the stream) --channel--> MERGE (one task) --channel--> results at the gateway
     TABLE  (one task per site of the table)  --channel--> joined inside the SOURCE tasks
+    INSERT INTO: what would go to the gateway goes to SINK (one task, at the sink's site) instead
 
 A task is a stage at one site; its output is the channel of the same id (`ChannelId` = `TaskId`).
 """
@@ -13,7 +14,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 
-from planner.catalog import Column
+from planner.catalog import Column, Function
+from planner.edits import Edit
+from planner.errors import Position
 from planner.merge import MergeRecipe
 
 INPUT_VIEW = "input"
@@ -30,6 +33,7 @@ class StageKind(Enum):
     SOURCE = "source"
     TABLE = "table"
     MERGE = "merge"
+    SINK = "sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +47,28 @@ class StageInput:
 
 
 @dataclass(frozen=True, slots=True)
+class MergeView:
+    """An input of a MERGE whose rows wait until their window closes."""
+
+    view: str
+    combine_sql: str = ""
+    """From partials to fewer partials of the same schema, over the view `input`; empty: they are rows, not partials."""
+    required: bool = True
+    """Windows in which the view has no row give no result."""
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
     """How a MERGE stage treats its input: rows wait until their window closes."""
 
     window_column: str
     window: timedelta
     combine_sql: str
-    """From partials to fewer partials of the same schema."""
+    """From partials of `input` to fewer partials of the same schema; empty when its rows are not partials."""
     slide: timedelta | None = None
     """A window begins every so often, and the length is a multiple of it; None: as often as the length."""
+    views: tuple[MergeView, ...] = ()
+    """The views whose rows wait; none: `input` alone, whose rows are partials. Other inputs are tables' copies."""
 
     @property
     def period(self) -> timedelta:
@@ -96,13 +113,15 @@ class LinkEstimate:
 
 @dataclass(frozen=True, slots=True)
 class PlacementCandidate:
-    """One site considered for the merge, with its cost and, if turned down, why."""
+    """One site considered for a merge, with its cost and, if turned down, why."""
 
     site: str
     wan_bytes_per_s: float
     cost: float
     chosen: bool
     reason: str
+    stage: str = ""
+    """The merge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +130,22 @@ class PhysicalPlan:
 
     stages: tuple[Stage, ...]
     result_stage: str
-    """Stage whose channels are the query's results."""
+    """Stage whose channels are the query's results; of a UNION ALL, that of its first branch."""
     gateway: str
     columns: tuple[Column, ...]
     links: tuple[LinkEstimate, ...] = ()
     candidates: tuple[PlacementCandidate, ...] = ()
     logical: tuple[str, ...] = field(default=())
     """The logical plan as indented lines."""
+    functions: tuple[Function, ...] = ()
+    """Python functions that the query calls, in the versions it began with."""
+    more_results: tuple[str, ...] = ()
+    """Stages whose channels are results too: those of the further branches of a UNION ALL."""
+
+    @property
+    def result_stages(self) -> tuple[str, ...]:
+        """All stages whose channels are the query's results."""
+        return (self.result_stage, *self.more_results)
 
     def stage(self, stage_id: str) -> Stage:
         """The stage of that id.
@@ -126,6 +154,11 @@ class PhysicalPlan:
             KeyError: there is none.
         """
         return find_stage(self.stages, stage_id)
+
+    @property
+    def sink(self) -> Stage | None:
+        """The stage that writes the results into a sink; None: they are kept at the gateway for clients."""
+        return next((stage for stage in self.stages if stage.kind is StageKind.SINK), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +178,41 @@ class QueryShape:
     """Group keys besides the window."""
     having: int = 0
     """Conjuncts of HAVING."""
+    result_keys: int | None = None
+    """Keys besides the window of an aggregate over the groups; None: the results are the groups."""
     top_k: int | None = None
     top_k_keys: int = 0
     """Keys that QUALIFY partitions by besides the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinShape:
+    """What the estimates need to know of streams that are joined in a window, besides the shapes of their sources."""
+
+    window: timedelta
+    slide: timedelta
+    selectivity: float
+    """Share of the joined rows that pass the conditions of WHERE which are left to them."""
+    result: QueryShape
+    """What is computed of the joined rows; without a window they are the results."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementText:
+    """A query as its author wrote it, to be checked by Spark."""
+
+    view: str
+    """The view that it defines; empty for the query itself."""
+    text: str
+    sql: str
+    """The text without QUALIFY, with `true` for the equal windows of joins of streams, and with `*` written out where
+    Spark would count `site` in."""
+    edits: tuple[Edit, ...]
+    """From `text` to `sql`."""
+    relations: tuple[str, ...]
+    """Streams, tables and views that it names."""
+    position: Position | None = None
+    """Where the view is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +226,27 @@ class DraftPlan:
     result_stage: str
     columns: tuple[Column, ...]
     logical: tuple[str, ...]
-    shape: QueryShape
+    shapes: Mapping[str, QueryShape]
+    """By id of the SOURCE stage."""
     site_named: frozenset[str]
     """Relations whose `site` the query names."""
     relations: Mapping[str, tuple[Column, ...]]
-    """Declared columns by name of the relation."""
-    recipe: MergeRecipe | None = None
+    """Declared columns by name of the stream or table."""
+    recipes: Mapping[str, MergeRecipe] = field(default_factory=dict)
+    """By id of the MERGE stage that merges partials."""
+    joins: Mapping[str, JoinShape] = field(default_factory=dict)
+    """By id of the MERGE stage that joins streams."""
+    functions: tuple[Function, ...] = ()
+    """Python functions that the query and its views call."""
+    more_results: tuple[str, ...] = ()
+    texts: tuple[StatementText, ...] = ()
+    """What Spark is to check first: the definitions of the views, each after those it uses, then the query."""
+    unions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Of each UNION ALL whose columns' types are still to be found: statements over the streams and tables."""
+
+    @property
+    def result_stages(self) -> tuple[str, ...]:
+        return (self.result_stage, *self.more_results)
 
     def stage(self, stage_id: str) -> Stage:
         """The stage of that id.
@@ -183,6 +263,10 @@ class Analysis:
 
     views: Mapping[str, tuple[Column, ...]]
     statement: str
+    functions: tuple[Function, ...] = ()
+    """Python functions that the statement may call, by name or by version."""
+    edits: tuple[Edit, ...] = ()
+    """From the text as it was written to the statement."""
 
 
 @dataclass(frozen=True, slots=True)

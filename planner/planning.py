@@ -9,21 +9,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.catalog import SITE_COLUMN, Catalog, Column
+from planner.edits import original_offset
 from planner.errors import InvalidExpressionError, SqlSyntaxError
 from planner.placement import place
-from planner.plan import BIN_COLUMN, INPUT_VIEW, Analysis, DraftPlan, Stage
-from planner.query.logical import build_logical
-from planner.query.stages import draft_stages
-from planner.sql.dialect import before_qualify, quoted
+from planner.plan import BIN_COLUMN, INPUT_VIEW, Analysis, DraftPlan, Stage, StatementText
+from planner.query.draft import draft_statement
+from planner.query.statement import build_logical, table_view
+from planner.sql.dialect import quoted
 from planner.sql.source import Source
 from planner.sql.statements import SelectQuery
 
 __all__ = [
+    "analyses_of_union",
+    "analyses_of_views",
     "analysis_of_combine",
     "analysis_of_query",
     "analysis_of_stage",
+    "analysis_of_view",
+    "columns_of_view",
     "draft_query",
+    "draft_view",
     "invalid_expression",
+    "original_place",
     "place",
     "with_columns",
 ]
@@ -31,14 +38,22 @@ __all__ = [
 _SITE = Column(SITE_COLUMN, "STRING")
 
 
-def draft_query(select: SelectQuery, catalog: Catalog) -> DraftPlan:
+def draft_query(
+    select: SelectQuery, catalog: Catalog, types: Mapping[str, Sequence[Column]] | None = None
+) -> DraftPlan:
     """The stages of a query, checked as far as that is possible without Spark.
+
+    Args:
+        select: the query as parsed.
+        catalog: all streams, tables and views.
+        types: what Spark said to the statements of `analyses_of_union` of an earlier draft of the query. Where a
+            UNION ALL stands in FROM, the draft without them is not to be run: its branches may differ in type.
 
     Raises:
         PlannerError: a leaf with the place, what was found and what is possible.
     """
     try:
-        return draft_stages(build_logical(select, catalog))
+        return draft_statement(build_logical(select, catalog, types))
     except RecursionError as error:
         raise SqlSyntaxError(
             "the statement is nested too deeply",
@@ -47,18 +62,66 @@ def draft_query(select: SelectQuery, catalog: Catalog) -> DraftPlan:
         ) from error
 
 
-def analysis_of_query(draft: DraftPlan, catalog: Catalog) -> Analysis:
+def draft_view(select: SelectQuery, catalog: Catalog, types: Mapping[str, Sequence[Column]] | None = None) -> DraftPlan:
+    """The definition of a view: a query as it could be run, or one over a table, which has no stages.
+
+    Raises:
+        PlannerError: as `draft_query` does.
+    """
+    return table_view(select, catalog) or draft_query(select, catalog, types)
+
+
+def analysis_of_query(
+    draft: DraftPlan, catalog: Catalog, views: Mapping[str, Sequence[Column]] | None = None
+) -> Analysis:
     """The user's own text over the relations' columns; Spark says whether functions and types are right.
 
     QUALIFY is left out: which names it may use differs between engines, and the MERGE stage has the same expressions.
-    `site` is among the columns of a relation only where the query names it, so that `*` does not include it.
+    `site` is among the columns of a relation only where the query names it, and then each `*` is written out.
     """
-    views: dict[str, tuple[Column, ...]] = {}
-    for name, declared in draft.relations.items():
+    return _analysis_of_text(draft, draft.texts[-1], catalog, views or {})
+
+
+def analyses_of_views(draft: DraftPlan) -> tuple[StatementText, ...]:
+    """The views that the query uses, each after those that it uses itself; `analysis_of_view` says what to check."""
+    return draft.texts[:-1]
+
+
+def analysis_of_view(
+    draft: DraftPlan, view: StatementText, catalog: Catalog, views: Mapping[str, Sequence[Column]]
+) -> Analysis:
+    """The definition of a view; `views` has the columns of those it uses."""
+    return _analysis_of_text(draft, view, catalog, views)
+
+
+def columns_of_view(view: StatementText, catalog: Catalog, found: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of a view, with the types that Spark found for its definition."""
+    relation = catalog.find(view.view)
+    names = [column.name for column in relation.columns] if relation is not None else []
+    return tuple(Column(name, column.type) for name, column in zip(names, found, strict=True))
+
+
+def _analysis_of_text(
+    draft: DraftPlan, text: StatementText, catalog: Catalog, views: Mapping[str, Sequence[Column]]
+) -> Analysis:
+    known: dict[str, tuple[Column, ...]] = {}
+    for name in text.relations:
         relation = catalog.find(name)
-        columns = relation.columns if relation is not None else declared
-        views[name] = (*columns, _SITE) if name in draft.site_named else columns
-    return Analysis(views, before_qualify(Source(draft.text)))
+        columns = views.get(name.lower()) or (relation.columns if relation is not None else draft.relations[name])
+        known[name] = (*columns, _SITE) if name in draft.site_named else tuple(columns)
+    return Analysis(known, text.sql, draft.functions, text.edits)
+
+
+def analyses_of_union(draft: DraftPlan, known: Mapping[str, Sequence[Column]]) -> Mapping[str, Analysis]:
+    """What Spark is to say of the next UNION ALL in FROM and its branches, by the names that `draft_query` takes.
+
+    One after the other, because the branches of one may read another. Empty when all are known.
+    """
+    union = next((name for name in draft.unions if name not in known), None)
+    if union is None:
+        return {}
+    views = {name: (*columns, _SITE) for name, columns in draft.relations.items()}
+    return {name: Analysis(views, sql, draft.functions) for name, sql in draft.unions[union].items()}
 
 
 def analysis_of_stage(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple[Column, ...]]) -> Analysis:
@@ -68,20 +131,30 @@ def analysis_of_stage(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple
         KeyError: there is no such stage, or an input of it is not known.
     """
     stage = draft.stage(stage_id)
-    views = {i.view: _published(known[i.stage]) for i in stage.inputs}
+    views = {i.view: _published(known[i.stage]) for i in reversed(stage.inputs)}
     if stage.relation is not None:
         declared = draft.relations[stage.relation]
         views[INPUT_VIEW] = (*(c for c in declared if c.name in stage.read_columns), _SITE)
-    return Analysis(views, _typed(draft, stage, known).sql)
+    return Analysis(views, _typed(draft, stage, known).sql, draft.functions)
 
 
 def analysis_of_combine(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple[Column, ...]]) -> Analysis | None:
-    """The combine SQL of a MERGE; its output must equal its input. None for other stages."""
+    """The combine SQL of a MERGE; its output must equal its input. None when there is nothing to combine."""
     stage = draft.stage(stage_id)
     merge = _typed(draft, stage, known).merge
-    if merge is None:
+    if merge is None or not merge.combine_sql:
         return None
-    return Analysis({i.view: _published(known[i.stage]) for i in stage.inputs}, merge.combine_sql)
+    views = {i.view: _published(known[i.stage]) for i in stage.inputs}
+    return Analysis(views, merge.combine_sql, draft.functions)
+
+
+def original_place(analysis: Analysis, text: str, line: int, column: int) -> tuple[int, int]:
+    """Line and column in the text as it was written, from those in the statement; (0, 0) when there are none."""
+    offset = Source(analysis.statement).offset(line, column)
+    if offset is None:
+        return 0, 0
+    before = text[: original_offset(offset, analysis.edits)]
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
 def invalid_expression(
@@ -124,7 +197,7 @@ def with_columns(
     stages = []
     for stage in draft.stages:
         typed = replace(_typed(draft, stage, stage_columns), columns=_published(stage_columns.get(stage.id, ())))
-        if stage.id == draft.result_stage:
+        if stage.id in draft.result_stages:
             typed = _with_result_types(typed, columns)
         stages.append(typed)
     return replace(draft, stages=tuple(stages), columns=columns)
@@ -132,11 +205,12 @@ def with_columns(
 
 def _typed(draft: DraftPlan, stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> Stage:
     """The stage with SQL that keeps the types of its input, which for a MERGE must be known."""
-    if stage.merge is None or draft.recipe is None:
+    recipe = draft.recipes.get(stage.id)
+    if stage.merge is None or recipe is None:
         return stage
     types = {column.name: column.type for i in stage.inputs for column in known.get(i.stage, ())}
-    merge = replace(stage.merge, combine_sql=draft.recipe.combine_sql(types))
-    return replace(stage, sql=draft.recipe.sql(types), merge=merge)
+    merge = replace(stage.merge, combine_sql=recipe.combine_sql(types))
+    return replace(stage, sql=recipe.sql(types), merge=merge)
 
 
 def _published(columns: Sequence[Column]) -> tuple[Column, ...]:

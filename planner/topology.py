@@ -7,35 +7,29 @@ A topology file is YAML:
       hub: {slots: 2}
       ewr: {slots: 1}
     links:                       # either direction of a pair may be given by itself
-      - {from: ewr, to: hub, bandwidth: 20Mbit/s, latency: 40ms, both: true}
+      - {from: ewr, to: hub, bandwidth: 20Mbit/s, latency: 40ms, jitter: 5ms, loss: 0.1%, both: true}
     default_link: {bandwidth: 100Mbit/s, latency: 50ms}
 
 Every ordered pair of sites has a link: one that `links` does not name gets the figures of `default_link`, which are
-100 Mbit/s and 50 ms when it is absent. A link may leave out one of its figures; that too comes from `default_link`.
-Bandwidths are bits (kbit/s, Mbit/s, Gbit/s) or bytes (kB/s, MB/s, GB/s) per second with decimal prefixes; latencies
-are us, ms or s, one way.
+100 Mbit/s and 50 ms, without jitter or loss, when it is absent. A link may leave out any of its figures; those too come
+from `default_link`. The forms of the figures are in `planner.quantities`; latency and jitter are one way.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import networkx
 
 from planner.errors import InvalidDefinitionError
+from planner.quantities import BANDWIDTH_FORM, DURATION_FORM, RATIO_FORM, bandwidth_of, duration_of, ratio_of
 
 DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6 / 8
 DEFAULT_LATENCY = timedelta(milliseconds=50)
 
-BANDWIDTH_FORM = "a bandwidth such as 20Mbit/s, 1Gbit/s, 500kbit/s or 10MB/s"
-LATENCY_FORM = "a latency such as 40ms or 0.2s"
-_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]+)\s*", re.ASCII)
-_BANDWIDTH_UNITS = {"bit/s": 0.125, "kbit/s": 125.0, "mbit/s": 125e3, "gbit/s": 125e6}
-_BANDWIDTH_UNITS |= {"b/s": 1.0, "kb/s": 1e3, "mb/s": 1e6, "gb/s": 1e9}
-_LATENCY_UNITS = {"us": timedelta(microseconds=1), "ms": timedelta(milliseconds=1), "s": timedelta(seconds=1)}
 _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 
@@ -54,6 +48,11 @@ class Link:
     target: str
     bandwidth_bytes_per_s: float
     latency: timedelta
+    """One way."""
+    jitter: timedelta = timedelta(0)
+    """The latency varies by up to so much either way."""
+    loss: float = 0.0
+    """Share of packets lost, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,8 @@ class Topology:
 
 
 def topology_graph(topology: Topology) -> networkx.DiGraph:
-    """The topology as a graph: nodes are sites (`slots`), edges links (`bandwidth_bytes_per_s`, `latency_s`)."""
+    """The topology as a graph: nodes are sites (`slots`), edges links (`bandwidth_bytes_per_s`,
+    `latency_s`, `jitter_s`, `loss`)."""
     graph = networkx.DiGraph(gateway=topology.gateway)
     for name in sorted(topology.sites):
         graph.add_node(name, slots=topology.sites[name].slots)
@@ -80,6 +80,8 @@ def topology_graph(topology: Topology) -> networkx.DiGraph:
             target,
             bandwidth_bytes_per_s=link.bandwidth_bytes_per_s,
             latency_s=link.latency.total_seconds(),
+            jitter_s=link.jitter.total_seconds(),
+            loss=link.loss,
         )
     return graph
 
@@ -95,8 +97,8 @@ def parse_topology(data: object) -> Topology:
     """
     top = _mapping(data, "the topology", ("gateway", "sites", "links", "default_link"))
     sites = _sites(top.get("sites"))
-    default = _figures(_mapping(top.get("default_link") or {}, "default_link", _FIGURES), "default_link", _DEFAULTS)
-    links = {(a, b): Link(a, b, *default) for a in sites for b in sites if a != b}
+    default = _figures(_mapping(top.get("default_link") or {}, "default_link", _FIGURES), "default_link", _DEFAULT)
+    links = {(a, b): replace(default, source=a, target=b) for a in sites for b in sites if a != b}
     named: set[tuple[str, str]] = set()
     listed = top.get("links") or []
     if not isinstance(listed, list):
@@ -111,8 +113,8 @@ def parse_topology(data: object) -> Topology:
     return Topology(sites, links, _known_site(gateway, "gateway", sites))
 
 
-_FIGURES = ("bandwidth", "latency")
-_DEFAULTS = (DEFAULT_BANDWIDTH_BYTES_PER_S, DEFAULT_LATENCY)
+_FIGURES = ("bandwidth", "latency", "jitter", "loss")
+_DEFAULT = Link("", "", DEFAULT_BANDWIDTH_BYTES_PER_S, DEFAULT_LATENCY)
 
 
 def _sites(data: object) -> dict[str, Site]:
@@ -132,7 +134,7 @@ def _sites(data: object) -> dict[str, Site]:
     return sites
 
 
-def _links(data: object, path: str, sites: Mapping[str, Site], default: tuple[float, timedelta]) -> list[Link]:
+def _links(data: object, path: str, sites: Mapping[str, Site], default: Link) -> list[Link]:
     entry = _mapping(data, path, ("from", "to", "both", *_FIGURES))
     source = _known_site(entry.get("from"), f"{path}.from", sites)
     target = _known_site(entry.get("to"), f"{path}.to", sites)
@@ -143,27 +145,34 @@ def _links(data: object, path: str, sites: Mapping[str, Site], default: tuple[fl
         raise _invalid(f"{path}.both", both, "true or false")
     figures = _figures(entry, path, default)
     pairs = [(source, target), (target, source)] if both else [(source, target)]
-    return [Link(a, b, *figures) for a, b in pairs]
+    return [replace(figures, source=a, target=b) for a, b in pairs]
 
 
-def _figures(entry: Mapping[str, object], path: str, default: tuple[float, timedelta]) -> tuple[float, timedelta]:
-    bandwidth, latency = default
+def _figures(entry: Mapping[str, object], path: str, default: Link) -> Link:
+    """The default with what the entry says."""
+    link = default
     if "bandwidth" in entry:
-        amount, unit = _quantity(entry["bandwidth"], f"{path}.bandwidth", BANDWIDTH_FORM, tuple(_BANDWIDTH_UNITS))
-        bandwidth = amount * _BANDWIDTH_UNITS[unit]
-        if not bandwidth:
-            raise _invalid(f"{path}.bandwidth", entry["bandwidth"], f"more than nothing: {BANDWIDTH_FORM}")
+        bandwidth = bandwidth_of(entry["bandwidth"])
+        if bandwidth is None:
+            raise _invalid(f"{path}.bandwidth", entry["bandwidth"], BANDWIDTH_FORM)
+        link = replace(link, bandwidth_bytes_per_s=bandwidth)
     if "latency" in entry:
-        amount, unit = _quantity(entry["latency"], f"{path}.latency", LATENCY_FORM, tuple(_LATENCY_UNITS))
-        latency = amount * _LATENCY_UNITS[unit]
-    return bandwidth, latency
+        link = replace(link, latency=_duration(entry["latency"], f"{path}.latency"))
+    if "jitter" in entry:
+        link = replace(link, jitter=_duration(entry["jitter"], f"{path}.jitter"))
+    if "loss" in entry:
+        loss = ratio_of(entry["loss"])
+        if loss is None:
+            raise _invalid(f"{path}.loss", entry["loss"], RATIO_FORM)
+        link = replace(link, loss=loss)
+    return link
 
 
-def _quantity(value: object, path: str, form: str, units: tuple[str, ...]) -> tuple[float, str]:
-    match = _QUANTITY.fullmatch(value) if isinstance(value, str) and len(value) <= 32 else None
-    if match is None or match.group(2).lower() not in units:
-        raise _invalid(path, value, form)
-    return float(match.group(1)), match.group(2).lower()
+def _duration(value: object, path: str) -> timedelta:
+    duration = duration_of(value)
+    if duration is None:
+        raise _invalid(path, value, DURATION_FORM)
+    return duration
 
 
 def _known_site(name: object, path: str, sites: Mapping[str, Site]) -> str:

@@ -24,6 +24,7 @@ from selat.errors import (
     TimedOut,
     Unavailable,
 )
+from selat.push import Producer
 from selat.query import Query, Watch
 from selat.results import Results
 from selat.values import (
@@ -32,8 +33,11 @@ from selat.values import (
     Cursor,
     Done,
     Explanation,
+    Function,
     Link,
     LinkUse,
+    MemoryUse,
+    PushTotals,
     QueryInfo,
     QueryState,
     Relation,
@@ -56,11 +60,15 @@ __all__ = [
     "Cursor",
     "Done",
     "Explanation",
+    "Function",
     "InvalidArgument",
     "Link",
     "LinkUse",
+    "MemoryUse",
     "NotFound",
     "Outcome",
+    "Producer",
+    "PushTotals",
     "Query",
     "QueryFailed",
     "QueryInfo",

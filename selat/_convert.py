@@ -13,8 +13,10 @@ from selat.values import (
     Column,
     Done,
     Explanation,
+    Function,
     Link,
     LinkUse,
+    MemoryUse,
     QueryInfo,
     QueryState,
     Relation,
@@ -54,7 +56,10 @@ SITE_STATES = {
 RELATION_KINDS = {
     RelationKind.STREAM: common_pb2.RELATION_KIND_STREAM,
     RelationKind.TABLE: common_pb2.RELATION_KIND_TABLE,
+    RelationKind.VIEW: common_pb2.RELATION_KIND_VIEW,
+    RelationKind.SINK: common_pb2.RELATION_KIND_SINK,
 }
+_KINDS_BACK = {wire: kind for kind, wire in RELATION_KINDS.items()}
 
 
 def to_datetime(us: int) -> datetime:
@@ -76,16 +81,16 @@ def link_use(message: common_pb2.LinkUse) -> LinkUse:
 
 
 def relation(message: common_pb2.Relation) -> Relation:
-    is_table = message.kind == common_pb2.RELATION_KIND_TABLE
     return Relation(
         name=message.name,
-        kind=RelationKind.TABLE if is_table else RelationKind.STREAM,
+        kind=_KINDS_BACK.get(message.kind, RelationKind.STREAM),
         columns=tuple(map(column, message.columns)),
         bindings=tuple(Binding(b.site, dict(sorted(b.options.items()))) for b in message.bindings),
         event_time=message.event_time or None,
         watermark_delay=timedelta(microseconds=message.watermark_delay_us),
         comment=message.comment,
         created_at=to_datetime(message.created_at_us) if message.created_at_us else None,
+        definition=message.definition,
     )
 
 
@@ -99,6 +104,33 @@ def relation_message(value: Relation) -> common_pb2.Relation:
         bindings=[common_pb2.Binding(site=b.site, options=dict(b.options)) for b in value.bindings],
         comment=value.comment,
         created_at_us=to_us(value.created_at) if value.created_at else 0,
+        definition=value.definition,
+    )
+
+
+def function(message: common_pb2.Function) -> Function:
+    return Function(
+        name=message.name,
+        parameters=tuple(map(column, message.parameters)),
+        returns=message.returns,
+        entry=message.entry,
+        file=message.file,
+        source=message.source,
+        vectorised=message.vectorised,
+        version=f"{message.name.lower()}__{message.digest[:12]}" if message.digest else "",
+        created_at=to_datetime(message.created_at_us) if message.created_at_us else None,
+    )
+
+
+def function_message(value: Function) -> common_pb2.Function:
+    """What a definition says; the rest is the master's."""
+    return common_pb2.Function(
+        name=value.name,
+        parameters=[common_pb2.Column(name=c.name, type=c.type) for c in value.parameters],
+        returns=value.returns,
+        entry=value.entry,
+        file=value.file,
+        source=value.source,
     )
 
 
@@ -124,6 +156,7 @@ def task_status(message: site_pb2.TaskStatus) -> TaskStatus:
         state_rows=message.state_rows,
         state_bytes=message.state_bytes,
         retained_bytes=message.retained_bytes,
+        in_flight_bytes=message.in_flight_bytes,
         watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
     )
 
@@ -147,6 +180,8 @@ def query_info(message: query_pb2.Query) -> QueryInfo:
         rows_late=message.rows_late,
         rows_malformed=message.rows_malformed,
         watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
+        sink=message.sink,
+        sink_site=message.sink_site,
     )
 
 
@@ -159,6 +194,7 @@ def site(message: site_pb2.Site) -> Site:
         version=message.version,
         last_report=to_datetime(message.last_report_us) if message.HasField("last_report_us") else None,
         memory_bytes=message.memory_bytes,
+        memory=_memory(message.memory),
         gateway=message.gateway,
         tasks=tuple(map(task_status, message.tasks)),
         links=tuple(map(link_use, message.links)),
@@ -166,6 +202,17 @@ def site(message: site_pb2.Site) -> Site:
             Link(o.from_site, o.to_site, o.bandwidth_bytes_per_s, timedelta(seconds=o.latency_s))
             for o in message.outgoing
         ),
+    )
+
+
+def _memory(message: site_pb2.MemoryUse) -> MemoryUse:
+    return MemoryUse(
+        agent_bytes=message.agent_bytes,
+        jvm_bytes=message.jvm_bytes,
+        heap_used_bytes=message.heap_used_bytes,
+        heap_committed_bytes=message.heap_committed_bytes,
+        heap_max_bytes=message.heap_max_bytes,
+        sites=message.sites,
     )
 
 

@@ -12,7 +12,7 @@ import grpc
 from selat._retry import Reconnect
 from selat._transport import open_channel, translated
 from selat.errors import Unavailable
-from selat.v1 import catalog_pb2_grpc, query_pb2_grpc, site_pb2_grpc
+from selat.v1 import catalog_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
@@ -53,11 +53,12 @@ class Session:
         self.queries = query_pb2_grpc.QueryServiceStub(self._channel)
         self.catalog = catalog_pb2_grpc.CatalogServiceStub(self._channel)
         self.sites = site_pb2_grpc.SiteServiceStub(self._channel)
+        self.wan = wan_pb2_grpc.WanServiceStub(self._channel)
 
-    def ask(self, method: Unary[Q_contra, M], request: Q_contra) -> M:
-        """One call, its failures translated."""
+    def ask(self, method: Unary[Q_contra, M], request: Q_contra, *, wait: timedelta | None = None) -> M:
+        """One call, its failures translated. `wait` is for calls that take longer than others."""
         with translated(self.address):
-            return method(request, timeout=self.waits.call.total_seconds())
+            return method(request, timeout=(wait or self.waits.call).total_seconds())
 
     def close(self) -> None:
         self._channel.close()

@@ -67,7 +67,8 @@ def open_channel(address: str) -> grpc.Channel:
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 100),
+        # How long one attempt to connect may take at least: two round trips of a long way, or a busy machine.
+        ("grpc.min_reconnect_backoff_ms", 5_000),
         ("grpc.max_reconnect_backoff_ms", 2_000),
         # A proxy of the environment must not catch connections inside this machine.
         ("grpc.enable_http_proxy", 0 if address.startswith(_LOOPBACK) else 1),
@@ -94,7 +95,7 @@ def to_error(failure: grpc.RpcError, address: str) -> SelatError:
     if status is grpc.StatusCode.UNAVAILABLE:
         hint = f"start one with `selat dev`, or say where it is with --master or {ADDRESS_VARIABLE}"
         # gRPC tells the whole way down to the socket; its last words are the reason.
-        reason = text.rpartition(": ")[2]
+        reason = text.rpartition(": ")[2].rstrip("])")
         return Unavailable(f"no master answers at {address} ({reason})", detail=Detail(hint=hint))
     if status is grpc.StatusCode.CANCELLED:
         return Unavailable(f"the master at {address} ended the call")

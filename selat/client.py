@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from selat import _convert
+from selat._modules import functions_of, module_texts
 from selat._session import Session, Waits
 from selat._statements import split_statements
 from selat._transport import resolve_address, translated
 from selat.errors import Detail, InvalidArgument, NotFound, ServerFault
+from selat.links import LinkPoint, LinkView, ProbeResult, link_point, link_view, probe_result
+from selat.push import Producer
 from selat.query import Query
-from selat.v1 import catalog_pb2, common_pb2, query_pb2, site_pb2
-from selat.values import Done, Explanation, Relation, RelationKind, Rows, Site
+from selat.v1 import catalog_pb2, common_pb2, query_pb2, site_pb2, wan_pb2
+from selat.values import Done, Explanation, Function, Relation, RelationKind, Rows, Site
 
 Outcome = Query | Rows | Explanation | Done
-"""What a statement comes to: SELECT a Query, SHOW and DESCRIBE Rows, EXPLAIN an Explanation, everything else Done."""
+"""What a statement comes to: SELECT, INSERT a Query; SHOW, DESCRIBE Rows; EXPLAIN an Explanation; the rest Done."""
 
 _ANSWER = timedelta(seconds=60)
 _RECONNECT = timedelta(minutes=2)
+_PROBE = timedelta(minutes=3)
+"""A probe may have to wait for others at its sites."""
 
 
 def connect(address: str | None = None, *, timeout: timedelta = _ANSWER, reconnect: timedelta = _RECONNECT) -> Client:
@@ -65,7 +71,7 @@ class Client:
         self.close()
 
     def sql(self, text: str, *, name: str = "") -> Outcome:
-        """Runs one statement. A SELECT is submitted and comes back as a Query, which may be given a name.
+        """Runs one statement. A SELECT or INSERT is submitted and comes back as a Query, which may be given a name.
 
         Raises StatementError when the master refuses it, InvalidArgument when the text is not one statement.
         """
@@ -81,10 +87,12 @@ class Client:
     def script(self, text: str, *, name: str = "") -> Iterator[Outcome]:
         """Runs statements separated by semicolons, in order, and yields what each comes to.
 
-        Raises StatementError at the first that is refused; those before it stay done.
+        Files that CREATE FUNCTION names are read here, relative to the current directory. Raises StatementError at the
+        first that is refused; those before it stay done.
         """
-        request = query_pb2.ExecuteRequest(text=text, query_name=name)
-        statements = max(1, len(split_statements(text).statements))
+        parts = split_statements(text).statements
+        request = query_pb2.ExecuteRequest(text=text, query_name=name, files=module_texts(parts))
+        statements = max(1, len(parts))
         with translated(self.address):
             call = self._session.queries.Execute(request, timeout=self._session.waits.call.total_seconds() * statements)
             for response in call:
@@ -121,6 +129,14 @@ class Client:
         """All tables."""
         return self._relations(RelationKind.TABLE)
 
+    def sinks(self) -> list[Relation]:
+        """All sinks."""
+        return self._relations(RelationKind.SINK)
+
+    def views(self) -> list[Relation]:
+        """All views."""
+        return self._relations(RelationKind.VIEW)
+
     def stream(self, name: str) -> Relation:
         """The stream of that name. Raises NotFound."""
         return self._relation(name, RelationKind.STREAM)
@@ -129,20 +145,30 @@ class Client:
         """The table of that name. Raises NotFound."""
         return self._relation(name, RelationKind.TABLE)
 
-    def create_relation(self, relation: Relation, *, if_not_exists: bool = False) -> bool:
-        """Declares a stream or table, as CREATE does. False: it was there and `if_not_exists` was set.
+    def sink(self, name: str) -> Relation:
+        """The sink of that name. Raises NotFound."""
+        return self._relation(name, RelationKind.SINK)
+
+    def view(self, name: str) -> Relation:
+        """The view of that name. Raises NotFound."""
+        return self._relation(name, RelationKind.VIEW)
+
+    def create_relation(self, relation: Relation, *, if_not_exists: bool = False, or_replace: bool = False) -> bool:
+        """Declares a stream, table, view or sink, as CREATE does. False: it was there and `if_not_exists` was set.
+
+        With `or_replace` a view takes the place of the view of that name.
 
         Raises StatementError when the definition is refused.
         """
         request = catalog_pb2.CreateRelationRequest(
-            relation=_convert.relation_message(relation), if_not_exists=if_not_exists
+            relation=_convert.relation_message(relation), if_not_exists=if_not_exists, or_replace=or_replace
         )
         return self._session.ask(self._session.catalog.CreateRelation, request).created
 
     def drop(self, name: str, *, kind: RelationKind | None = None, if_exists: bool = False) -> bool:
-        """Removes a stream or table (`kind` None: whichever it is). False: there was none and `if_exists` was set.
+        """Removes a relation (`kind` None: of whatever kind). False: there was none and `if_exists` was set.
 
-        Raises NotFound, and StatementError when a running query reads it.
+        Raises NotFound, and StatementError when a running query reads it or writes into it, or a view uses it.
         """
         wanted = _convert.RELATION_KINDS[kind] if kind else common_pb2.RELATION_KIND_UNSPECIFIED
         request = catalog_pb2.DropRelationRequest(name=name, kind=wanted, if_exists=if_exists)
@@ -155,6 +181,62 @@ class Client:
         """
         request = catalog_pb2.AlterBindingRequest(name=name, site=site or "", options=dict(options))
         return _convert.relation(self._session.ask(self._session.catalog.AlterBinding, request).relation)
+
+    def push(self, stream: str, site: str, *, producer_id: str = "", first_sequence: int | None = None) -> Producer:
+        """A producer that sends rows to a stream whose connector at that site is `push`.
+
+        Without `producer_id` it gets a new one. One that was used before goes on after its last stored batch;
+        `first_sequence=1` sends the same input from the beginning, of which what was stored is skipped. Raises
+        NotFound, and StatementError when the stream cannot be pushed to there.
+        """
+        return Producer(
+            self._session, self.stream(stream), site=site, producer_id=producer_id, first_sequence=first_sequence
+        )
+
+    def register_function(self, file: str | Path, *, name: str | None = None, replace: bool = False) -> list[Function]:
+        """Makes functions of a Python file known to SQL: that one, or all whose names do not begin with `_`.
+
+        Names and types come from their annotations. The file is read here, and run at the sites. Raises InvalidArgument
+        when an annotation means no type of SQL, StatementError when the master or a site refuses it.
+        """
+        made = []
+        for value in functions_of(Path(file), name):
+            request = catalog_pb2.CreateFunctionRequest(function=_convert.function_message(value), or_replace=replace)
+            made.append(_convert.function(self._session.ask(self._session.catalog.CreateFunction, request).function))
+        return made
+
+    def functions(self) -> list[Function]:
+        """All Python functions, by name."""
+        answer = self._session.ask(self._session.catalog.ListFunctions, catalog_pb2.ListFunctionsRequest())
+        return [_convert.function(f) for f in answer.functions]
+
+    def function(self, name: str) -> Function:
+        """The Python function of that name. Raises NotFound."""
+        request = catalog_pb2.GetFunctionRequest(name=name)
+        return _convert.function(self._session.ask(self._session.catalog.GetFunction, request).function)
+
+    def drop_function(self, name: str, *, if_exists: bool = False) -> bool:
+        """Removes a function; queries that run keep theirs. False: there was none and `if_exists` was set.
+
+        Raises NotFound.
+        """
+        request = catalog_pb2.DropFunctionRequest(name=name, if_exists=if_exists)
+        return self._session.ask(self._session.catalog.DropFunction, request).dropped
+
+    def links(self) -> list[LinkView]:
+        """Every directed link between two sites as it is known now, measured or declared."""
+        answer = self._session.ask(self._session.wan.ListLinks, wan_pb2.ListLinksRequest())
+        return [link_view(link) for link in answer.links]
+
+    def link_history(self, from_site: str, to_site: str, *, last: timedelta = timedelta(hours=1)) -> list[LinkPoint]:
+        """What was measured of a link lately, oldest first. Raises NotFound."""
+        request = wan_pb2.GetLinkHistoryRequest(from_site=from_site, to_site=to_site, last_s=last.total_seconds())
+        return [link_point(p) for p in self._session.ask(self._session.wan.GetLinkHistory, request).points]
+
+    def probe_link(self, from_site: str, to_site: str) -> ProbeResult:
+        """Measures a link now, thoroughly: fills it for a second or two. Raises NotFound, Unavailable."""
+        request = wan_pb2.ProbeLinkRequest(from_site=from_site, to_site=to_site)
+        return probe_result(self._session.ask(self._session.wan.ProbeLink, request, wait=_PROBE))
 
     def sites(self) -> list[Site]:
         """All sites, those included that were never seen."""

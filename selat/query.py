@@ -12,7 +12,7 @@ from selat import _convert
 from selat._retry import Reconnect
 from selat._session import Call, Following, Session
 from selat.errors import Detail, TimedOut
-from selat.results import Results
+from selat.results import Results, Start
 from selat.v1 import query_pb2
 from selat.values import Cursor, Explanation, QueryInfo, QueryState
 
@@ -109,17 +109,18 @@ class Query:
         answer = self._session.ask(self._session.queries.CancelQuery, query_pb2.CancelQueryRequest(query=self.id))
         return self._saw(answer.query)
 
-    def explain(self) -> Explanation:
-        """Its plan: stages, sites, and what is expected on each link."""
-        request = query_pb2.ExplainQueryRequest(query=self.id)
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """Its plan: stages, sites, and what is expected on each link; with `analyze`, beside what is measured now."""
+        request = query_pb2.ExplainQueryRequest(query=self.id, analyze=analyze)
         return _convert.explanation(self._session.ask(self._session.queries.ExplainQuery, request).explanation)
 
-    def results(self, follow: bool = True, cursor: Cursor | None = None) -> Results:
-        """Its result batches after `cursor` (None: from the first one kept).
+    def results(self, follow: bool = True, cursor: Cursor | None = None, *, from_epoch: int = 0) -> Results:
+        """Its result batches after `cursor`; channels that the cursor does not name begin at `from_epoch`.
 
-        With `follow`, until the query is over; without, what there is now.
+        With `follow`, until the query is over; without, what there is now. Reading raises StatementError with code
+        NO_RESULTS when the query writes into a sink.
         """
-        return Results(self._session, self._last, follow=follow, cursor=cursor)
+        return Results(self._session, self._last, follow=follow, start=Start(cursor, from_epoch))
 
     def _saw(self, message: query_pb2.Query) -> QueryInfo:
         self._last = _convert.query_info(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a reader begins."""
+
+    cursor: Cursor | None = None
+    from_epoch: int = 0
+    """For channels that the cursor does not name."""
+
+
 class Results(Iterator[ResultBatch]):
     """An iterator over result batches, in order within each channel.
 
@@ -30,11 +40,12 @@ class Results(Iterator[ResultBatch]):
     `patience`.
     """
 
-    def __init__(self, session: Session, info: QueryInfo, *, follow: bool, cursor: Cursor | None) -> None:
+    def __init__(self, session: Session, info: QueryInfo, *, follow: bool, start: Start) -> None:
         self._session = session
         self._info = info
         self._follow = follow
-        self._next_epochs = checked_cursor(cursor)
+        self._next_epochs = checked_cursor(start.cursor)
+        self._from_epoch = checked_epoch(start.from_epoch)
         self._told = False
         self._following: Following[query_pb2.FetchResultsResponse] = Following(
             self._open, self._complete, address=session.address, retry=self._reconnect(session.waits.reconnect)
@@ -102,8 +113,12 @@ class Results(Iterator[ResultBatch]):
 
     def _open(self) -> Call[query_pb2.FetchResultsResponse]:
         self._told = False
-        cursor = [query_pb2.ChannelCursor(channel=c, epoch=e) for c, e in sorted(self._next_epochs.items())]
-        request = query_pb2.FetchResultsRequest(query=self._info.id, cursor=cursor, follow=self._follow)
+        request = query_pb2.FetchResultsRequest(
+            query=self._info.id,
+            cursor=[query_pb2.ChannelCursor(channel=c, epoch=e) for c, e in sorted(self._next_epochs.items())],
+            follow=self._follow,
+            from_epoch=self._from_epoch,
+        )
         return self._session.queries.FetchResults(request)
 
     def _complete(self) -> bool:
@@ -114,7 +129,7 @@ class Results(Iterator[ResultBatch]):
             if message.HasField("query"):
                 self._info = _convert.query_info(message.query)
                 self._told = True
-            elif message.epoch >= self._next_epochs.get(message.channel, 0):
+            elif message.epoch >= self._next_epochs.get(message.channel, self._from_epoch):
                 yield self._batch(message)
         if self._follow and self._told and self._info.state is QueryState.FAILED:
             raise query_failed(self._info)
@@ -144,6 +159,13 @@ def checked_cursor(cursor: Cursor | None) -> dict[str, int]:
         hint = "give what `Results.cursor` or `ResultBatch.cursor` returned"
         raise InvalidArgument(f"{cursor!r} is not a cursor", detail=Detail(hint=hint))
     return dict(pairs)
+
+
+def checked_epoch(epoch: int) -> int:
+    """The same; raises InvalidArgument when it is no epoch's number."""
+    if type(epoch) is not int or not 0 <= epoch < 2**63:
+        raise InvalidArgument(f"{epoch!r} is no epoch", detail=Detail(hint="epochs are numbered from 0"))
+    return epoch
 
 
 def common_schema(schema: pa.Schema) -> pa.Schema:

@@ -62,10 +62,14 @@ class SiteState(Enum):
 
 
 class RelationKind(Enum):
-    """A stream is unbounded and has an event-time column; a table is bounded."""
+    """A stream is unbounded and has an event-time column; a table is bounded; a view is a query with a name; queries
+    write into a sink.
+    """
 
     STREAM = "stream"
     TABLE = "table"
+    VIEW = "view"
+    SINK = "sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,27 @@ class Column:
     name: str
     type: str
     """A Spark SQL type, as in `DECIMAL(10,2)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Python scalar function that queries can call."""
+
+    name: str
+    parameters: tuple[Column, ...]
+    returns: str
+    """A Spark SQL type."""
+    entry: str
+    """The Python function's name in its module."""
+    file: str
+    """What the module's file was called."""
+    source: str
+    """The module's text."""
+    vectorised: bool = False
+    """Whether it takes and gives whole Arrow arrays; the master finds out."""
+    version: str = ""
+    """The name of this version in plans; the master gives it."""
+    created_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +113,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A stream or a table, and the sites where it is bound."""
+    """A stream, a table or a sink, and the sites where it is bound; or a view. A sink may have no columns."""
 
     name: str
     kind: RelationKind
@@ -101,6 +126,8 @@ class Relation:
     comment: str = ""
     created_at: datetime | None = None
     """Set by the master."""
+    definition: str = ""
+    """Views only: the query. When a view is created, `columns` may be empty, and their types may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +178,8 @@ class TaskStatus:
     state_rows: int
     state_bytes: int
     retained_bytes: int
+    in_flight_bytes: int
+    """Arrow bytes that an epoch of the last minute held at most."""
     watermark: datetime | None
 
 
@@ -179,6 +208,9 @@ class QueryInfo:
     rows_malformed: int
     """Set aside at the site because they do not fit their columns; not in `rows_in`."""
     watermark: datetime | None
+    sink: str = ""
+    """INSERT INTO: the sink it writes into; `rows_out` are the rows written, and there are no results to read."""
+    sink_site: str = ""
 
     @property
     def over(self) -> bool:
@@ -192,6 +224,22 @@ class QueryInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Memory of an agent's process; all sites that run in it share it, and report the same."""
+
+    agent_bytes: int
+    """Resident memory of the Python process."""
+    jvm_bytes: int
+    """Resident memory of Spark's JVM and all other processes of the agent."""
+    heap_used_bytes: int
+    """Objects and garbage in the JVM's heap."""
+    heap_committed_bytes: int
+    heap_max_bytes: int
+    sites: int
+    """How many sites share it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """One region: its agent, its tasks, its links."""
 
@@ -202,6 +250,8 @@ class Site:
     version: str
     last_report: datetime | None
     memory_bytes: int
+    """Resident memory of the agent's process and its JVM."""
+    memory: MemoryUse
     gateway: bool
     """Whether it keeps results for clients."""
     tasks: tuple[TaskStatus, ...]
@@ -256,3 +306,17 @@ class ResultBatch:
     """No later row has an event time before this."""
     cursor: Cursor = field(default_factory=dict)
     """Hand this to `Query.results(cursor=...)` to go on right after this batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushTotals:
+    """What became of the batches that a producer sent."""
+
+    rows: int = 0
+    """Stored."""
+    batches: int = 0
+    bytes: int = 0
+    """Of the stored batches, as sent."""
+    duplicates: int = 0
+    """Batches that the site had already, and did not store again."""
+    duplicate_rows: int = 0

@@ -8,21 +8,34 @@ import logging
 import os
 import signal
 import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from site_agent.agent import AgentIdentity, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.config import AgentConfig, HostedSite, parse_arguments
 from site_agent.connectors.registry import make_connectors
-from site_agent.durable import sole_owner, write_atomically
-from site_agent.engine.session import start_spark
-from site_agent.engine.spark import SparkEngine, warm_up
+from site_agent.durable import make_usable, sole_owner, write_atomically
+from site_agent.engine.file_access import FileAccess, LocalFiles
+from site_agent.engine.file_server import FileServer
+from site_agent.engine.session import clear_scratch, start_spark
+from site_agent.engine.spark import SparkEngine
+from site_agent.engine.warm import warm_up, warm_up_whole
 from site_agent.errors import SiteAgentError
 from site_agent.exchange.options import connect
-from site_agent.host import start_exchange
+from site_agent.host import Guests, start_exchange
+from site_agent.ingest.streams import PushStreams
+from site_agent.memory import MemoryUse, heap_use, memory_use
 from site_agent.router import Router
+from site_agent.router.pacing import LinkPace
 from site_agent.runtime import SiteRuntime, SiteServices
 from site_agent.tasks.context import TaskLimits
 
@@ -33,60 +46,86 @@ def main() -> int:
     """Exit code: 0 after SIGTERM or SIGINT, 1 when something is wrong, said in one line."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    failed: list[SiteAgentError] = []
+    failed: list[Exception] = []
     try:
         asyncio.run(_serve(parse_arguments()))
-    except* SiteAgentError as group:
+    except* (SiteAgentError, OSError) as group:
         failed = _leaves(group)
     for error in failed:
-        logger.error("%s%s", error, f" ({error.hint})" if error.hint else "")
+        hint = error.hint if isinstance(error, SiteAgentError) else "look at the disk and the directories"
+        logger.error("%s%s", error, f" ({hint})" if hint else "")
     return 1 if failed else 0
 
 
-def _leaves(group: BaseExceptionGroup[SiteAgentError]) -> list[SiteAgentError]:
+def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:
     return [leaf for e in group.exceptions for leaf in (_leaves(e) if isinstance(e, BaseExceptionGroup) else [e])]
 
 
 async def _serve(config: AgentConfig) -> None:
+    make_usable(config.data)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     slots = sum(site.slots for site in config.sites)
-    session = await asyncio.to_thread(
-        lambda: start_spark(
-            slots=slots,
-            master_url=config.spark_master,
-            scratch=config.data / f"spark-{config.sites[0].name}",
-            driver_memory=config.driver_memory,
-        )
-    )
     async with AsyncExitStack() as stack:
+        for site in config.sites:
+            stack.enter_context(sole_owner(config.data / site.name))
+            clear_scratch(_scratch(config, site))
+        session = await asyncio.to_thread(
+            lambda: start_spark(
+                slots=slots, scratch=config.data / f"spark-{config.sites[0].name}", options=config.spark
+            )
+        )
         stack.callback(session.stop)
+        files = _file_access(config, session, stack)
         master = await stack.enter_async_context(connect(config.master))
         addresses: dict[str, str] = {}
         loops: list[asyncio.Task[None]] = []
         for site in config.sites:
-            engine = SparkEngine(session, scratch=config.data / site.name / "scratch")
-            agent, address = await _start_site(config, site, engine, stack)
+            engine = SparkEngine(session, scratch=_scratch(config, site), files=files)
+            memory = partial(memory_use, partial(heap_use, session), len(config.sites))
+            agent, address = await _start_site(config, site, Parts(engine, memory), stack)
             addresses[site.name] = address
             if len(addresses) == 1:
                 await asyncio.to_thread(warm_up, engine)
             loops.append(await stack.enter_async_context(running(agent, master)))
         _announce(config, addresses)
+        await stack.enter_async_context(_warming_up(engine))
         await _until_stopped(stop, loops)
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a site has of Spark."""
+
+    engine: SparkEngine
+    memory: Callable[[], MemoryUse]
+
+
+def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
+    """Of the links that end at the site, by the site where they begin; empty: they are as they are."""
+    links = config.emulated_links.links if config.emulated_links is not None else {}
+    return {
+        source: LinkPace(link.bandwidth_bytes_per_s, link.latency.total_seconds())
+        for (source, target), link in links.items()
+        if target == site
+    }
+
+
 async def _start_site(
-    config: AgentConfig, site: HostedSite, engine: SparkEngine, stack: AsyncExitStack
+    config: AgentConfig, site: HostedSite, parts: Parts, stack: AsyncExitStack
 ) -> tuple[SiteAgent, str]:
-    directory = config.data / site.name
-    stack.enter_context(sole_owner(directory))
+    engine, directory = parts.engine, config.data / site.name
     store = ChannelStore(directory / "channels")
     router = Router(site.name, store, connect)
+    router.slow_down(_paces(config, site.name))
     stack.push_async_callback(router.close)
     executor = ThreadPoolExecutor(max_workers=site.slots, thread_name_prefix=f"slot-{site.name}")
     stack.callback(executor.shutdown)
-    address = await start_exchange(config.listen, store, engine, stack)
+    clock = SystemClock()
+    streams = PushStreams(site.name, directory, clock=clock)
+    stack.push_async_callback(streams.close)
+    address = await start_exchange(config.listen, store, engine, stack, guests=Guests(site.name, streams))
     services = SiteServices(
         site=site.name,
         directory=directory,
@@ -94,14 +133,55 @@ async def _start_site(
         store=store,
         router=router,
         executor=executor,
-        clock=SystemClock(),
-        connectors=make_connectors(engine),
+        clock=clock,
+        connectors=make_connectors(engine, streams.log),
+        streams=streams,
         limits=TaskLimits(retained_bytes_per_channel=config.retained_bytes),
     )
     runtime = SiteRuntime(services)
     stack.push_async_callback(runtime.close)
     identity = AgentIdentity.new(site.name, config.advertise or address, site.slots)
-    return SiteAgent(identity, runtime=runtime, router=router, directory=directory), address
+    agent = SiteAgent(identity, runtime=runtime, router=router, directory=directory, memory=parts.memory)
+    return agent, address
+
+
+@asynccontextmanager
+async def _warming_up(engine: SparkEngine) -> AsyncIterator[None]:
+    """Warm up in the background; at the end wait for the epoch that runs."""
+    stop = threading.Event()
+    warming = asyncio.create_task(asyncio.to_thread(warm_up_whole, engine, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        (outcome,) = await asyncio.gather(warming, return_exceptions=True)
+        if isinstance(outcome, Exception):
+            logger.warning("warm-up failed: %s", outcome)
+
+
+def _scratch(config: AgentConfig, site: HostedSite) -> Path:
+    return config.data / site.name / "scratch"
+
+
+def _file_access(config: AgentConfig, session: SparkSession, stack: AsyncExitStack) -> FileAccess:
+    """Executors elsewhere reach our files where they reach the driver.
+
+    Raises:
+        SiteAgentError: the port is taken.
+    """
+    if not config.spark.executors_elsewhere:
+        return LocalFiles()
+    conf = session.sparkContext.getConf()
+    host = conf.get("spark.driver.host") or "127.0.0.1"
+    try:
+        server = FileServer(bind=conf.get("spark.driver.bindAddress") or host, host=host, port=config.files_port)
+    except OSError as error:
+        raise SiteAgentError(
+            f"cannot serve files to executors at {host}:{config.files_port}: {error.strerror}",
+            hint="give a free port with --files-port, or none",
+        ) from error
+    stack.callback(server.close)
+    return server
 
 
 def _announce(config: AgentConfig, addresses: dict[str, str]) -> None:

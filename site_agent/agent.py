@@ -11,20 +11,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 import grpc.aio
-import psutil
 from google.protobuf.message import DecodeError
 
 from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
-from site_agent.convert import assignment_from_proto, status_to_proto
+from site_agent.convert import assignment_from_proto, memory_to_proto, status_to_proto
 from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError
+from site_agent.faults import FaultPoint, reached
+from site_agent.memory import MemoryUse
+from site_agent.probes.echo import EchoLoop
 from site_agent.router import Router
 from site_agent.runtime import SiteRuntime
 
@@ -50,13 +52,25 @@ class AgentIdentity:
 class SiteAgent:
     """Keeps a site's runtime in step with the master."""
 
-    def __init__(self, identity: AgentIdentity, *, runtime: SiteRuntime, router: Router, directory: Path) -> None:
+    def __init__(
+        self,
+        identity: AgentIdentity,
+        *,
+        runtime: SiteRuntime,
+        router: Router,
+        directory: Path,
+        memory: Callable[[], MemoryUse] = MemoryUse,
+    ) -> None:
+        """`memory` measures what this process takes; it is called from a thread."""
         self._identity = identity
+        self._memory = memory
         self._runtime = runtime
         self._router = router
         self._path = directory / "assignment.pb"
         self._current = site_pb2.Assignment()
+        self._echoes = EchoLoop(identity.site)
         self._registered = asyncio.Event()
+        self._news = asyncio.Event()
         self._report_interval_s = 1.0
 
     async def resume(self) -> None:
@@ -81,6 +95,7 @@ class SiteAgent:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(stub))
             group.create_task(self._report(stub))
+            group.create_task(self._echoes.run())
 
     async def _follow(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         failures = 0
@@ -88,8 +103,7 @@ class SiteAgent:
             try:
                 await self._register(stub)
                 failures = 0
-                async for assignment in self._assignments(stub):
-                    await self._take(assignment)
+                await self._watch(stub)
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.ABORTED:
                     raise self._displaced() from error
@@ -98,6 +112,17 @@ class SiteAgent:
             self._registered.clear()
             await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
             failures += 1
+
+    async def _watch(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
+        """Take assignments, until one cannot be taken: what comes again after the next registration is the same."""
+        async for assignment in self._assignments(stub):
+            try:
+                await self._take(assignment)
+            except (SiteAgentError, OSError) as error:
+                logger.warning(
+                    "assignment not applied site=%s version=%d: %s", self._identity.site, assignment.version, error
+                )
+                return
 
     def _displaced(self) -> SiteAgentError:
         site = self._identity.site
@@ -135,20 +160,31 @@ class SiteAgent:
         if assignment.version <= self._current.version:
             return
         write_atomically(self._path, assignment.SerializeToString())
+        reached(FaultPoint.ASSIGNMENT_STORED)
         await self._apply(assignment)
+        reached(FaultPoint.ASSIGNMENT_APPLIED)
 
     async def _apply(self, assignment: site_pb2.Assignment) -> None:
-        self._current = assignment
         await self._runtime.apply(assignment_from_proto(assignment))
+        self._current = assignment
+        self._echoes.set_addresses(assignment.site_addresses)
+        self._news.set()
 
     async def _report(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         while True:
             await self._registered.wait()
             with suppress(grpc.aio.AioRpcError):
-                await stub.Report(self._report_request(), timeout=REPORT_TIMEOUT_S)
-            await asyncio.sleep(self._report_interval_s)
+                memory = await asyncio.to_thread(self._memory)
+                await stub.Report(self._report_request(memory), timeout=REPORT_TIMEOUT_S)
+            await self._until_next_report()
 
-    def _report_request(self) -> site_pb2.ReportRequest:
+    async def _until_next_report(self) -> None:
+        """The interval, or less when an assignment came into force: somebody waits to hear it."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), self._report_interval_s)
+        self._news.clear()
+
+    def _report_request(self, memory: MemoryUse) -> site_pb2.ReportRequest:
         site = self._identity.site
         return site_pb2.ReportRequest(
             site=site,
@@ -180,19 +216,13 @@ class SiteAgent:
                 common_pb2.LinkUse(from_site=source, to_site=site, bytes=use.bytes, epochs=use.epochs)
                 for source, use in sorted(self._router.link_bytes().items())
             ],
-            memory_bytes=_memory_bytes(),
+            echoes=[
+                site_pb2.LinkEcho(to_site=e.to_site, sent=e.sent, lost=e.lost, rtt_s=e.rtt_s)
+                for e in self._echoes.take()
+            ],
+            memory_bytes=memory.total_bytes,
+            memory=memory_to_proto(memory),
         )
-
-
-def _memory_bytes() -> int:
-    """Resident memory of this process and its JVM."""
-    process = psutil.Process()
-    total = 0
-    for member in (process, *process.children(recursive=True)):
-        # A child may end between being listed and being asked.
-        with suppress(psutil.NoSuchProcess):
-            total += member.memory_info().rss
-    return total
 
 
 @asynccontextmanager

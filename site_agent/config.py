@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from planner.errors import PlannerError
+from planner.topology import Topology
+from planner.topology_text import read_topology_text
+from site_agent.engine.session import SparkOptions
 from site_agent.errors import SiteAgentError
+
+LAST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +33,12 @@ class AgentConfig:
     advertise: str = ""
     """host:port under which other agents and the master reach the exchange; where it listens when empty."""
     ready_file: Path | None = None
-    spark_master: str | None = None
-    """Spark master URL; `local[slots]` when absent."""
-    driver_memory: str = "1g"
+    spark: SparkOptions = field(default_factory=SparkOptions)
+    """Where and how Spark runs; without a master `local[slots]`."""
+    files_port: int = 0
+    """Where executors of a cluster fetch files of this agent; 0: a free one."""
+    emulated_links: Topology | None = None
+    """Links from other sites are slowed down to what it says; None: they are not."""
     retained_bytes: int = 1024 * 1024 * 1024
     """Most that one channel keeps for its readers before its task admits no more input."""
 
@@ -62,19 +71,27 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         "--data", type=Path, required=True, help="directory for channels, checkpoints and the assignment"
     )
     parser.add_argument("--ready-file", type=Path, help="written when serving: JSON with sites, addresses and pid")
-    parser.add_argument("--spark-master", help="Spark master URL (default local[slots])")
-    parser.add_argument("--driver-memory", default="1g", help="heap of the Spark driver (default %(default)s)")
+    _add_spark_arguments(parser)
     parser.add_argument(
         "--retained-bytes",
         type=int,
         default=1024 * 1024 * 1024,
         help="bytes a channel may keep for its readers (default %(default)s)",
     )
+    parser.add_argument(
+        "--emulate-links",
+        type=Path,
+        metavar="FILE",
+        help="slow links from other sites down to the bandwidth and latency of a topology file",
+    )
     values = parser.parse_args(arguments)
     sites = tuple(_hosted_site(text) for text in values.site)
     if len({s.name for s in sites}) != len(sites):
         raise SiteAgentError("a site is named twice", hint="give each --site once")
+    _check_listen(values.listen)
     _check_advertised(values.advertise, sites)
+    if values.retained_bytes < 0:
+        raise SiteAgentError(f"--retained-bytes {values.retained_bytes} is below 0", hint="for example 1073741824")
     return AgentConfig(
         sites=sites,
         master=values.master,
@@ -82,17 +99,62 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         advertise=values.advertise,
         data=values.data,
         ready_file=values.ready_file,
-        spark_master=values.spark_master,
-        driver_memory=values.driver_memory,
+        spark=SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf)),
+        files_port=values.files_port,
         retained_bytes=values.retained_bytes,
+        emulated_links=_topology(values.emulate_links) if values.emulate_links is not None else None,
     )
+
+
+def _check_listen(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > LAST_PORT:
+        raise SiteAgentError(f"--listen {address!r} is not HOST:PORT", hint="for example 0.0.0.0:7411")
+
+
+def _add_spark_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--spark-master",
+        metavar="URL",
+        help="spark://..., k8s://..., yarn or local-cluster[...] (default local[slots])",
+    )
+    parser.add_argument("--driver-memory", default="1g", help="heap of the Spark driver (default %(default)s)")
+    parser.add_argument(
+        "--spark-conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark, as spark.executor.memory=4g; repeatable",
+    )
+    parser.add_argument(
+        "--files-port",
+        type=int,
+        default=0,
+        metavar="PORT",
+        help="where executors of a cluster fetch files of this agent (default: a free one)",
+    )
+
+
+def _settings(texts: Sequence[str]) -> Mapping[str, str]:
+    settings = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise SiteAgentError(
+                f"--spark-conf {text!r} is not KEY=VALUE", hint="for example --spark-conf spark.executor.memory=4g"
+            )
+        if key in ("spark.master", "spark.driver.memory"):
+            option = "--spark-master" if key == "spark.master" else "--driver-memory"
+            raise SiteAgentError(f"--spark-conf cannot set {key}", hint=f"use {option}")
+        settings[key] = value
+    return settings
 
 
 def _check_advertised(address: str, sites: tuple[HostedSite, ...]) -> None:
     if not address:
         return
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not host or not port.isdigit() or not 0 < int(port) <= LAST_PORT:
         raise SiteAgentError(f"--advertise {address!r} is not HOST:PORT", hint="for example eu.example.com:7411")
     if len(sites) > 1:
         raise SiteAgentError(
@@ -106,3 +168,12 @@ def _hosted_site(text: str) -> HostedSite:
     if not name or (slots and (not slots.isdigit() or int(slots) < 1)):
         raise SiteAgentError(f"--site {text!r} is not NAME or NAME:SLOTS", hint="for example --site eu:2")
     return HostedSite(name, int(slots or "1"))
+
+
+def _topology(file: Path) -> Topology:
+    try:
+        return read_topology_text(file.read_bytes())
+    except OSError as error:
+        raise SiteAgentError(f"cannot read {file}: {error.strerror}", hint="name a topology file") from None
+    except PlannerError as error:
+        raise SiteAgentError(f"{file}: {error.message}", hint=error.hint) from None

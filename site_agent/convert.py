@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
+from planner.catalog import DIGEST_CHARS
+from planner.plan import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
-from site_agent.engine import Field
+from site_agent.engine import Field, PythonFunction
+from site_agent.memory import MemoryUse
 from site_agent.tasks.progress import TaskState, TaskStatus
-from site_agent.tasks.spec import Assignment, InputSpec, RelationSpec, ResultSpec, StageKind, TaskSpec, WindowSpec
+from site_agent.tasks.spec import (
+    Assignment,
+    InputSpec,
+    RelationSpec,
+    ResultSpec,
+    StageKind,
+    TaskSpec,
+    ViewSpec,
+    WindowSpec,
+)
 
 DEFAULT_EPOCH_INTERVAL = timedelta(seconds=1)
 
@@ -16,6 +28,7 @@ _KINDS = {
     site_pb2.STAGE_KIND_SOURCE: StageKind.SOURCE,
     site_pb2.STAGE_KIND_TABLE: StageKind.TABLE,
     site_pb2.STAGE_KIND_MERGE: StageKind.MERGE,
+    site_pb2.STAGE_KIND_SINK: StageKind.SINK,
 }
 _STATES = {
     TaskState.STARTING: site_pb2.TASK_STATE_STARTING,
@@ -35,6 +48,7 @@ def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
         tasks=tuple(_task(t) for t in message.tasks),
         results=tuple(ResultSpec(r.query_id, _inputs(r.inputs)) for r in message.results),
         site_addresses=dict(message.site_addresses),
+        streams=tuple(_relation(r) for r in message.streams),
     )
 
 
@@ -62,11 +76,43 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
         retained_bytes=status.retained_bytes,
         watermark_us=status.watermark_us,
         epochs=status.epochs,
+        operators=[
+            site_pb2.OperatorStatus(name=o.name, rows_out=o.rows_out, rows_out_per_s=o.rows_out_per_s)
+            for o in status.operators
+        ],
+        in_flight_bytes=status.in_flight_bytes,
+    )
+
+
+def memory_to_proto(memory: MemoryUse) -> site_pb2.MemoryUse:
+    return site_pb2.MemoryUse(
+        agent_bytes=memory.agent_bytes,
+        jvm_bytes=memory.jvm_bytes,
+        heap_used_bytes=memory.heap.used_bytes,
+        heap_committed_bytes=memory.heap.committed_bytes,
+        heap_max_bytes=memory.heap.max_bytes,
+        sites=memory.sites,
     )
 
 
 def fields_from_proto(columns: Iterable[common_pb2.Column]) -> tuple[Field, ...]:
     return tuple(Field(c.name, c.type) for c in columns)
+
+
+def functions_from_proto(messages: Iterable[common_pb2.Function]) -> tuple[PythonFunction, ...]:
+    return tuple(
+        PythonFunction(
+            name=m.name,
+            versioned_name=f"{m.name.lower()}__{m.digest[:DIGEST_CHARS]}",
+            parameters=fields_from_proto(m.parameters),
+            returns=m.returns,
+            entry=m.entry,
+            file=m.file,
+            source=m.source,
+            vectorised=m.vectorised,
+        )
+        for m in messages
+    )
 
 
 def columns_to_proto(fields: Iterable[Field]) -> Sequence[common_pb2.Column]:
@@ -86,6 +132,7 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
         inputs=_inputs(message.inputs),
         window=_window(message.merge) if message.HasField("merge") else None,
         consumers=tuple(message.consumers),
+        functions=functions_from_proto(message.functions),
     )
 
 
@@ -106,5 +153,10 @@ def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
 
 
 def _window(message: site_pb2.MergeSpec) -> WindowSpec:
-    slide_us = message.slide_us or message.window_us
-    return WindowSpec(message.window_column, message.window_us, message.combine_sql, slide_us)
+    views = tuple(ViewSpec(v.view, v.combine_sql, v.required) for v in message.views)
+    return WindowSpec(
+        column=message.window_column,
+        length_us=message.window_us,
+        slide_us=message.slide_us or message.window_us,
+        views=views or (ViewSpec(INPUT_VIEW, message.combine_sql),),
+    )

@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO
 
 from site_agent.errors import SiteAgentError
+from site_agent.faults import FaultPoint, reached
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -30,6 +32,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+    reached(FaultPoint.REPLACEMENT_WRITTEN)
     beside.replace(path)
     sync_directory(path.parent)
 
@@ -41,6 +44,22 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_usable(directory: Path) -> None:
+    """Make the directory if need be, and see that files can be made in it.
+
+    Raises:
+        SiteAgentError: it cannot be had.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise SiteAgentError(
+            f"the data directory {directory} cannot be used: {error.strerror}", hint="give --data one to write to"
+        ) from error
 
 
 @contextmanager

@@ -34,6 +34,12 @@ class EngineError(SiteAgentError):
     code = "ENGINE_ERROR"
 
 
+class FunctionError(EngineError):
+    """A user's Python function raised, returned what does not fit its type, or its module cannot be loaded."""
+
+    code = "FUNCTION_ERROR"
+
+
 class ChannelError(SiteAgentError):
     """A channel is missing, damaged, or used against its rules."""
 
@@ -56,7 +62,61 @@ class CorruptEpochError(ChannelError):
     code = "CORRUPT_EPOCH"
 
 
+class NoSpaceError(ChannelError):
+    """The disk is full. What could not be written is not there in part either."""
+
+    code = "NO_SPACE"
+
+
 class ChannelRequestError(ChannelError):
     """A reader asked for something that makes no sense: no channel named, no credit, a column that does not exist."""
 
     code = "INVALID_CHANNEL_REQUEST"
+
+
+class IngestError(SiteAgentError):
+    """Rows that clients push cannot be taken, or cannot be read back."""
+
+    code = "INGEST_ERROR"
+
+
+class PushRequestError(IngestError):
+    """A push makes no sense: no stream named, sequence 0, bytes that are no Arrow stream, a batch that is too large."""
+
+    code = "INVALID_PUSH"
+
+
+class SchemaMismatchError(IngestError):
+    """The columns of a pushed batch are not those of the stream, or a value does not fit its column."""
+
+    code = "SCHEMA_MISMATCH"
+
+
+class UnknownStreamError(IngestError):
+    """Nobody can push to a stream of that name at this site (yet)."""
+
+    code = "UNKNOWN_STREAM"
+
+
+class SequenceGapError(IngestError):
+    """A pushed batch does not follow the producer's last one."""
+
+    code = "SEQUENCE_GAP"
+
+
+class StreamEndedError(IngestError):
+    """The stream has ended at this site."""
+
+    code = "STREAM_ENDED"
+
+
+class DiskFullError(IngestError):
+    """The site's disk has no room for pushed rows."""
+
+    code = "DISK_FULL"
+
+
+class CorruptLogError(IngestError):
+    """Pushed rows that were acknowledged are damaged on disk."""
+
+    code = "CORRUPT_LOG"

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
-import grpc.aio
-
-from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, wan_pb2_grpc
 from site_agent.channels.store import ChannelStore
-from site_agent.convert import columns_to_proto, fields_from_proto
+from site_agent.convert import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.engine import AnalysisError, Engine
 from site_agent.errors import SiteAgentError
-from site_agent.exchange.options import SERVER_OPTIONS
-from site_agent.exchange.server import ExchangeServicer
+from site_agent.exchange.server import ExchangeServicer, exchange_server
+from site_agent.ingest.service import IngestServicer
+from site_agent.ingest.streams import PushStreams
+from site_agent.probes.service import ProbeServicer
 
 STOP_GRACE_S = 1.0
 
 
-async def start_exchange(listen: str, store: ChannelStore, engine: Engine, stack: AsyncExitStack) -> str:
-    """Serve until the stack unwinds.
+@dataclass(frozen=True, slots=True)
+class Guests:
+    """What a site serves at its exchange's address besides."""
+
+    site: str = ""
+    streams: PushStreams | None = None
+    """None: nothing can be pushed here."""
+
+
+NO_GUESTS = Guests()
+
+
+async def start_exchange(
+    listen: str, store: ChannelStore, engine: Engine, stack: AsyncExitStack, *, guests: Guests = NO_GUESTS
+) -> str:
+    """Serve a site's channels and probes until the stack unwinds; clients' pushes, too, where there are streams.
 
     Returns:
         host:port as others reach it.
@@ -31,9 +46,15 @@ async def start_exchange(listen: str, store: ChannelStore, engine: Engine, stack
     async def analyze(request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.AnalyzeResponse:
         return await asyncio.to_thread(analysis, engine, request)
 
-    server = grpc.aio.server(options=SERVER_OPTIONS)
+    server = exchange_server()
     servicer = ExchangeServicer(store, analyze)
-    exchange_pb2_grpc.add_ExchangeServiceServicer_to_server(servicer, server)
+    servicer.add_to(server)
+    probes = ProbeServicer(guests.site, listen.rpartition(":")[0].strip("[]"))
+    wan_pb2_grpc.add_ProbeServiceServicer_to_server(probes, server)
+    if guests.streams is not None:
+        ingest = IngestServicer(guests.streams)
+        ingest_pb2_grpc.add_IngestServiceServicer_to_server(ingest, server)
+        stack.callback(ingest.close)
     try:
         port = server.add_insecure_port(listen)
     except RuntimeError as error:
@@ -47,10 +68,16 @@ async def start_exchange(listen: str, store: ChannelStore, engine: Engine, stack
 def analysis(engine: Engine, request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.AnalyzeResponse:
     """Each statement's columns, or what Spark says against it."""
     views = {view.name: fields_from_proto(view.columns) for view in request.views}
+    functions = functions_from_proto(request.functions)
+    if request.load_functions:
+        try:
+            engine.load(functions)
+        except AnalysisError as error:
+            return exchange_pb2.AnalyzeResponse(analyses=[exchange_pb2.Analysis(error=_detail(error))])
     analyses = []
     for statement in request.statements:
         try:
-            columns = engine.analyze(views, statement)
+            columns = engine.analyze(views, statement, functions)
             analyses.append(exchange_pb2.Analysis(columns=columns_to_proto(columns)))
         except AnalysisError as error:
             analyses.append(exchange_pb2.Analysis(error=_detail(error)))

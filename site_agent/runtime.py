@@ -18,12 +18,15 @@ from site_agent.connectors.registry import find_connector
 from site_agent.dead_letters import DIRECTORY_NAME
 from site_agent.engine import Engine
 from site_agent.errors import SiteAgentError
+from site_agent.ingest.streams import PushStreams
 from site_agent.results import ResultKeeper
 from site_agent.router import Router
+from site_agent.sinks.registry import find_sink
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.runner import RunnableTask, TaskRunner
+from site_agent.tasks.sink import SinkTask
 from site_agent.tasks.source import SourceTask
 from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
 from site_agent.tasks.table import TableTask
@@ -44,6 +47,8 @@ class SiteServices:
     clock: Clock
     connectors: Mapping[str, Connector]
     limits: TaskLimits = field(default_factory=TaskLimits)
+    streams: PushStreams | None = None
+    """None: nobody can push to the site."""
 
 
 class SiteRuntime:
@@ -69,6 +74,9 @@ class SiteRuntime:
         wanted = {spec.task_id: spec for spec in assignment.tasks}
         for task_id in sorted(self._runners.keys() - wanted.keys()):
             await self._end(task_id)
+        # Before its readers start, and after those of a dropped stream have ended.
+        if self._services.streams is not None:
+            await self._services.streams.apply(assignment)
         for _, spec in sorted(wanted.items()):
             await self._ensure(spec)
         await self._results.apply(assignment.results)
@@ -138,13 +146,16 @@ class SiteRuntime:
             if spec.window is None:
                 raise SiteAgentError(f"task {spec.task_id} is a merge without a window", ids={"task": spec.task_id})
             return MergeTask(context, spec.window)
-        return self._build_reader(context)
+        return self._build_bound(context)
 
-    def _build_reader(self, context: TaskContext) -> RunnableTask:
+    def _build_bound(self, context: TaskContext) -> RunnableTask:
+        """A task of a relation: its options name what reads or writes it."""
         spec = context.spec
         relation = spec.relation
         if relation is None:
-            raise SiteAgentError(f"task {spec.task_id} reads nothing", ids={"task": spec.task_id})
+            raise SiteAgentError(f"task {spec.task_id} names no relation", ids={"task": spec.task_id})
+        if spec.kind is StageKind.SINK:
+            return SinkTask(context, find_sink(relation.options), relation.options)
         connector = find_connector(self._services.connectors, relation.options)
         source_context = self._source_context(spec, relation)
         if spec.kind is StageKind.TABLE:
@@ -163,4 +174,5 @@ class SiteRuntime:
             options=relation.options,
             directory=directory,
             created_at=relation.created_at,
+            reader=spec.task_id,
         )

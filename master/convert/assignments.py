@@ -6,16 +6,18 @@ from datetime import timedelta
 
 from master.assignments import Assignment, ChannelInput, ResultSpec, TaskSpec
 from master.board import VersionedAssignment
+from master.convert.functions import function_to_proto, version_from_proto
 from master.convert.relations import column_to_proto, relation_from_proto, relation_to_proto
 from master.times import duration_us
 from planner.catalog import Column
-from planner.plan import Merge, StageKind
+from planner.plan import Merge, MergeView, StageKind
 from selat.v1 import site_pb2
 
 _STAGE_KINDS = {
     StageKind.SOURCE: site_pb2.STAGE_KIND_SOURCE,
     StageKind.TABLE: site_pb2.STAGE_KIND_TABLE,
     StageKind.MERGE: site_pb2.STAGE_KIND_MERGE,
+    StageKind.SINK: site_pb2.STAGE_KIND_SINK,
 }
 _STAGE_KINDS_BACK = {wire: kind for kind, wire in _STAGE_KINDS.items()}
 _MILLISECOND = timedelta(milliseconds=1)
@@ -32,6 +34,7 @@ def assignment_to_proto(current: VersionedAssignment, *, cluster_id: str) -> sit
             for r in assignment.results
         ],
         site_addresses=assignment.site_addresses,
+        streams=[relation_to_proto(r) for r in assignment.streams],
     )
 
 
@@ -44,6 +47,7 @@ def assignment_from_proto(message: site_pb2.Assignment) -> VersionedAssignment:
             for r in message.results
         ),
         site_addresses=dict(message.site_addresses),
+        streams=tuple(relation_from_proto(r) for r in message.streams),
     )
     return VersionedAssignment(message.version, assignment)
 
@@ -61,6 +65,7 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         merge=_merge_to_proto(task.merge) if task.merge else None,
         consumers=task.consumers,
         epoch_interval_ms=task.epoch_interval // _MILLISECOND,
+        functions=[function_to_proto(f) for f in task.functions],
     )
 
 
@@ -77,6 +82,7 @@ def _task_from_proto(message: site_pb2.TaskSpec) -> TaskSpec:
         merge=_merge_from_proto(message.merge) if message.HasField("merge") else None,
         consumers=tuple(message.consumers),
         epoch_interval=message.epoch_interval_ms * _MILLISECOND,
+        functions=tuple(version_from_proto(f) for f in message.functions),
     )
 
 
@@ -96,6 +102,10 @@ def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
         window_us=duration_us(merge.window),
         combine_sql=merge.combine_sql,
         slide_us=duration_us(merge.slide) if merge.slide else 0,
+        views=[
+            site_pb2.MergeView(view=view.view, combine_sql=view.combine_sql, required=view.required)
+            for view in merge.views
+        ],
     )
 
 
@@ -105,4 +115,5 @@ def _merge_from_proto(message: site_pb2.MergeSpec) -> Merge:
         window=timedelta(microseconds=message.window_us),
         combine_sql=message.combine_sql,
         slide=timedelta(microseconds=message.slide_us) if message.slide_us else None,
+        views=tuple(MergeView(view.view, view.combine_sql, view.required) for view in message.views),
     )

@@ -25,6 +25,7 @@ _STATES = {
 
 def query_to_proto(view: QueryView) -> query_pb2.Query:
     record, totals = view.record, view.totals
+    sink = record.plan.sink
     return query_pb2.Query(
         id=record.id,
         name=record.name,
@@ -43,6 +44,8 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
         rows_late=totals.rows_late,
         rows_malformed=totals.rows_malformed,
         watermark_us=totals.watermark_us,
+        sink=sink.relation or "" if sink else "",
+        sink_site=sink.sites[0] if sink else "",
     )
 
 

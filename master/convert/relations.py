@@ -12,6 +12,8 @@ from selat.v1 import common_pb2
 _KINDS = {
     RelationKind.STREAM: common_pb2.RELATION_KIND_STREAM,
     RelationKind.TABLE: common_pb2.RELATION_KIND_TABLE,
+    RelationKind.SINK: common_pb2.RELATION_KIND_SINK,
+    RelationKind.VIEW: common_pb2.RELATION_KIND_VIEW,
 }
 _KINDS_BACK = {wire: kind for kind, wire in _KINDS.items()}
 
@@ -26,6 +28,7 @@ def relation_to_proto(relation: Relation) -> common_pb2.Relation:
         bindings=[common_pb2.Binding(site=b.site, options=b.options) for b in relation.bindings],
         comment=relation.comment,
         created_at_us=to_us(relation.created_at) if relation.created_at else 0,
+        definition=relation.definition,
     )
 
 
@@ -33,7 +36,7 @@ def relation_from_proto(message: common_pb2.Relation) -> Relation:
     """Raises InvalidRequestError when the kind is not said, or an instant is none."""
     kind = kind_from_proto(message.kind)
     if kind is None:
-        raise InvalidRequestError(f"{message.name!r} is neither stream nor table", hint="set Relation.kind")
+        raise InvalidRequestError(f"{message.name!r} is neither stream, table, view nor sink", hint="set Relation.kind")
     return Relation(
         name=message.name,
         kind=kind,
@@ -43,6 +46,7 @@ def relation_from_proto(message: common_pb2.Relation) -> Relation:
         watermark_delay=timedelta(microseconds=message.watermark_delay_us),
         comment=message.comment,
         created_at=_created_at(message),
+        definition=message.definition,
     )
 
 

@@ -8,7 +8,17 @@ from typing import Any
 from google.protobuf.message import Message
 
 from master.errors import InvalidRequestError
-from master.model import ChannelUse, LinkUse, ResultStatus, SiteRecord, SiteReport, TaskState, TaskStatus
+from master.model import (
+    ChannelUse,
+    LinkUse,
+    MemoryUse,
+    OperatorStatus,
+    ResultStatus,
+    SiteRecord,
+    SiteReport,
+    TaskState,
+    TaskStatus,
+)
 from selat.v1 import common_pb2, site_pb2
 
 _TASK_STATES = {
@@ -30,7 +40,10 @@ _TASK_FIELDS = (
     *("task_id", "query_id", "stage_id", "site", "reason", "next_epoch", "rows_in", "rows_out", "rows_late"),
     *("bytes_out", "rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio", "lag_rows"),
     *("state_bytes", "state_rows", "retained_bytes", "epochs", "rows_malformed"),
+    "in_flight_bytes",
 )
+_OPERATOR_FIELDS = ("name", "rows_out", "rows_out_per_s")
+_MEMORY_FIELDS = ("agent_bytes", "jvm_bytes", "heap_used_bytes", "heap_committed_bytes", "heap_max_bytes", "sites")
 _USE_FIELDS = ("channel", "query_id", "from_site", "bytes", "epochs", "readers")
 _RESULT_FIELDS = ("query_id", "rows", "bytes", "complete")
 _LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
@@ -38,7 +51,10 @@ _LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
 
 def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
     return site_pb2.TaskStatus(
-        **_shared(status, _TASK_FIELDS), state=_TASK_STATES[status.state], watermark_us=status.watermark_us
+        **_shared(status, _TASK_FIELDS),
+        state=_TASK_STATES[status.state],
+        watermark_us=status.watermark_us,
+        operators=[site_pb2.OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in status.operators],
     )
 
 
@@ -48,6 +64,7 @@ def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
         **_shared(message, _TASK_FIELDS),
         state=_TASK_STATES_BACK.get(message.state, TaskState.STARTING),
         watermark_us=_optional_watermark(message),
+        operators=tuple(OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in message.operators),
     )
 
 
@@ -63,6 +80,10 @@ def link_to_proto(link: LinkUse) -> common_pb2.LinkUse:
     return common_pb2.LinkUse(**_shared(link, _LINK_FIELDS))
 
 
+def memory_to_proto(memory: MemoryUse) -> site_pb2.MemoryUse:
+    return site_pb2.MemoryUse(**_shared(memory, _MEMORY_FIELDS))
+
+
 def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
     return site_pb2.ReportRequest(
         site=report.site,
@@ -73,12 +94,22 @@ def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
         results=[result_status_to_proto(r) for r in report.results],
         links=[link_to_proto(link) for link in report.links],
         memory_bytes=report.memory_bytes,
+        memory=memory_to_proto(report.memory),
     )
 
 
 def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
     """Raises InvalidRequestError when a number cannot be one that was counted."""
-    for part in (message, *message.tasks, *message.channels, *message.results, *message.links):
+    operators = (operator for task in message.tasks for operator in task.operators)
+    for part in (
+        message,
+        message.memory,
+        *message.tasks,
+        *operators,
+        *message.channels,
+        *message.results,
+        *message.links,
+    ):
         _check_numbers(part, site=message.site)
     return SiteReport(
         site=message.site,
@@ -89,6 +120,7 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
         results=tuple(result_status_from_proto(r) for r in message.results),
         links=tuple(LinkUse(**_shared(link, _LINK_FIELDS)) for link in message.links),
         memory_bytes=message.memory_bytes,
+        memory=MemoryUse(**_shared(message.memory, _MEMORY_FIELDS)),
     )
 
 

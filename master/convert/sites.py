@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from master.convert.reports import link_to_proto, task_status_to_proto
+from master.convert.reports import link_to_proto, memory_to_proto, task_status_to_proto
 from master.model import SiteState
 from master.sites import SiteStatus
 from master.times import to_us
@@ -30,6 +30,7 @@ def site_to_proto(status: SiteStatus, topology: Topology) -> site_pb2.Site:
         tasks=[task_status_to_proto(t) for t in report.tasks] if report else [],
         links=[link_to_proto(link) for link in status.links],
         memory_bytes=report.memory_bytes if report else 0,
+        memory=memory_to_proto(report.memory) if report else None,
         gateway=status.name == topology.gateway,
         outgoing=[_link_to_proto(link) for link in outgoing],
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
 from master.assignments import keeps_results, result_channels
 from master.clock import Clock
 from master.config import MasterConfig
-from master.errors import InvalidRequestError, ResultsExpiredError, ResultsUnavailableError
+from master.errors import InvalidRequestError, NoResultsError, ResultsExpiredError, ResultsUnavailableError
 from master.model import QueryRecord, QueryState
 from master.peers import Peers
 from master.queries import QueryRegistry
@@ -20,7 +20,8 @@ from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
 from master.results.pull import ChannelAbsentError, GatewayAbsentError, GatewayRefusedError, PullTarget, pull
 from master.sites import SiteRegistry
 
-RETRY_S = 0.5
+RETRIES_S = (0.05, 0.1, 0.2, 0.5)
+"""Pauses between attempts; the last one repeats. A new query's channels are at its gateway after a moment."""
 QUEUED_EPOCHS = 4
 """Epochs of all channels together that wait for the client."""
 
@@ -35,6 +36,18 @@ class FetchedEpoch:
     rows: int
     watermark_us: int | None
     arrow_stream: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FetchStart:
+    """The next epoch that the client wants of each channel."""
+
+    cursor: Mapping[str, int] = field(default_factory=dict)
+    from_epoch: int = 0
+    """Of channels that the cursor does not name."""
+
+    def of(self, channel: str) -> int:
+        return self.cursor.get(channel, self.from_epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +70,20 @@ class ResultFetcher:
     def __init__(self, parts: FetchParts) -> None:
         self._parts = parts
 
-    async def fetch(self, query: str, cursor: Mapping[str, int], *, follow: bool) -> AsyncGenerator[FetchedEpoch, None]:
-        """Epochs from the cursor on, in order within each channel, each once.
+    async def fetch(self, query: str, start: FetchStart, *, follow: bool) -> AsyncGenerator[FetchedEpoch, None]:
+        """Epochs from the start on, in order within each channel, each once.
 
         With `follow`, until the query is over and all is sent.
 
         Raises:
             ResultsExpiredError, ResultsUnavailableError, CorruptResultsError
+            NoResultsError: the query writes into a sink.
             InvalidRequestError: the cursor names a channel that is none of the query's.
         """
-        channels = self._channels(query, cursor)
+        channels = self._channels(query, start.cursor)
         queue: _Queue = asyncio.Queue(QUEUED_EPOCHS)
         readers = [
-            asyncio.create_task(self._read(query, PullTarget(channel, cursor.get(channel, 0), follow), queue))
+            asyncio.create_task(self._read(query, PullTarget(channel, start.of(channel), follow), queue))
             for channel in channels
         ]
         try:
@@ -92,6 +106,12 @@ class ResultFetcher:
 
     def _channels(self, query: str, cursor: Mapping[str, int]) -> tuple[str, ...]:
         record = self._parts.queries.get(query)
+        if record.plan.sink is not None:
+            raise NoResultsError(
+                f"query {query} writes into sink {record.plan.sink.relation}, and has no results to fetch",
+                hint=f"look at its progress: selat query show {query}",
+                ids={"query": query, "relation": record.plan.sink.relation or ""},
+            )
         if not keeps_results(record, now=self._parts.clock.now(), retention=self._parts.config.results_retention):
             raise ResultsExpiredError(
                 f"the results of query {query} are no longer kept",
@@ -122,7 +142,7 @@ class ResultFetcher:
 
     async def _epochs(self, query: str, target: PullTarget) -> AsyncGenerator[SentEpoch, None]:
         """One channel to its end, resuming after every break."""
-        wanted, failing_since = target.from_epoch, None
+        wanted, failing_since, failures = target.from_epoch, None, 0
         while True:
             record = self._parts.queries.get(query)
             live = target.follow and not record.state.over
@@ -131,7 +151,7 @@ class ResultFetcher:
                     async for item in items:
                         if isinstance(item, EndOfChannel):
                             return
-                        failing_since = None
+                        failing_since, failures = None, 0
                         if item.epoch >= wanted:
                             wanted = item.epoch + 1
                             yield item
@@ -142,7 +162,8 @@ class ResultFetcher:
                     return
                 failing_since = failing_since or self._parts.clock.now()
                 self._check_patience(record, error, follow=target.follow, since=failing_since)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(RETRIES_S[min(failures, len(RETRIES_S) - 1)])
+                failures += 1
 
     async def _pull(self, record: QueryRecord, target: PullTarget) -> AsyncGenerator[SentEpoch | EndOfChannel, None]:
         address = self._parts.sites.get(record.plan.gateway).address

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,8 +12,9 @@ import grpc.aio
 
 from master.convert.queries import epoch_to_proto, explanation_to_proto, outcome_to_proto, query_to_proto
 from master.jobs import JobManager
+from master.outcomes import Outcome
 from master.queries import QueryRegistry
-from master.results.fetch import ResultFetcher
+from master.results.fetch import FetchStart, ResultFetcher
 from master.statements import StatementRunner, explained
 from master.views import QueryViews
 from master.watch import Watches
@@ -41,9 +42,12 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
     async def Execute(  # noqa: N802
         self, request: query_pb2.ExecuteRequest, context: Context
     ) -> AsyncIterator[query_pb2.ExecuteResponse]:
-        async with aclosing(self._parts.statements.run(request.text, query_name=request.query_name)) as outcomes:
+        async with aclosing(self._run(request)) as outcomes:
             async for line, outcome in outcomes:
                 yield outcome_to_proto(outcome, line=line)
+
+    def _run(self, request: query_pb2.ExecuteRequest) -> AsyncGenerator[tuple[int, Outcome], None]:
+        return self._parts.statements.run(request.text, query_name=request.query_name, files=dict(request.files))
 
     async def ListQueries(  # noqa: N802
         self, request: query_pb2.ListQueriesRequest, context: Context
@@ -60,8 +64,11 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
     async def ExplainQuery(  # noqa: N802
         self, request: query_pb2.ExplainQueryRequest, context: Context
     ) -> query_pb2.ExplainQueryResponse:
-        plan = self._parts.queries.find(request.query).plan
-        return query_pb2.ExplainQueryResponse(explanation=explanation_to_proto(explained(plan)))
+        if request.analyze:
+            answer = self._parts.statements.analyzed(request.query)
+        else:
+            answer = explained(self._parts.queries.find(request.query).plan)
+        return query_pb2.ExplainQueryResponse(explanation=explanation_to_proto(answer))
 
     async def WatchQuery(  # noqa: N802
         self, request: query_pb2.WatchQueryRequest, context: Context
@@ -81,8 +88,8 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
         self, request: query_pb2.FetchResultsRequest, context: Context
     ) -> AsyncIterator[query_pb2.FetchResultsResponse]:
         query = self._parts.queries.find(request.query).id
-        cursor = {c.channel: c.epoch for c in request.cursor}
-        async with aclosing(self._parts.results.fetch(query, cursor, follow=request.follow)) as epochs:
+        start = FetchStart({c.channel: c.epoch for c in request.cursor}, request.from_epoch)
+        async with aclosing(self._parts.results.fetch(query, start, follow=request.follow)) as epochs:
             async for epoch in epochs:
                 yield epoch_to_proto(epoch)
         view = self._parts.views.of(self._parts.queries.get(query))

@@ -11,10 +11,13 @@ from typing import Any
 import grpc.aio
 
 from master.convert.assignments import assignment_to_proto
+from master.convert.links import echoes_from_proto
 from master.convert.reports import registration_from_proto, report_from_proto
 from master.convert.sites import site_to_proto
+from master.faults import FaultPoint, reached
 from master.jobs import JobManager
 from master.sites import SiteRegistry
+from master.wan.monitor import WanMonitor
 from master.watch import Watches
 from planner.topology import Topology
 from selat.v1 import site_pb2, site_pb2_grpc
@@ -31,11 +34,22 @@ class ClusterInfo:
     report_interval: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class SiteParts:
+    """Who hears of what sites say."""
+
+    jobs: JobManager
+    sites: SiteRegistry
+    watches: Watches
+    monitor: WanMonitor
+
+
 class SiteServicer(site_pb2_grpc.SiteServiceServicer):
-    def __init__(self, jobs: JobManager, sites: SiteRegistry, *, watches: Watches, cluster: ClusterInfo) -> None:
-        self._jobs = jobs
-        self._sites = sites
-        self._watches = watches
+    def __init__(self, parts: SiteParts, *, cluster: ClusterInfo) -> None:
+        self._jobs = parts.jobs
+        self._sites = parts.sites
+        self._watches = parts.watches
+        self._monitor = parts.monitor
         self._cluster = cluster
 
     async def Register(  # noqa: N802
@@ -49,6 +63,10 @@ class SiteServicer(site_pb2_grpc.SiteServiceServicer):
         self, request: site_pb2.ReportRequest, context: Context
     ) -> site_pb2.ReportResponse:
         self._jobs.report(report_from_proto(request))
+        for link in self._sites.get(request.site).links:
+            self._monitor.observe_use((link.from_site, link.to_site), link.bytes_per_s)
+        for target, echoes in echoes_from_proto(request):
+            self._monitor.observe_echoes((request.site, target), echoes)
         return site_pb2.ReportResponse()
 
     async def WatchAssignment(  # noqa: N802
@@ -57,7 +75,9 @@ class SiteServicer(site_pb2_grpc.SiteServiceServicer):
         async with aclosing(self._watches.assignment(request.site, request.incarnation)) as assignments:
             async for current in assignments:
                 assignment = assignment_to_proto(current, cluster_id=self._cluster.id)
+                reached(FaultPoint.ASSIGNMENT_SENDING)
                 yield site_pb2.WatchAssignmentResponse(assignment=assignment)
+                reached(FaultPoint.ASSIGNMENT_SENT)
 
     async def ListSites(  # noqa: N802
         self, request: site_pb2.ListSitesRequest, context: Context

@@ -5,13 +5,16 @@ Every method is one transaction and returns when it is durable. One writer: the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from master.model import AssignmentMark, Progress, QueryRecord, SiteRecord, StateChange
-from planner.catalog import Relation
+from planner.catalog import Function, Relation
+
+INCARNATIONS_KEPT = 100
+"""Starts of a site's agent that are remembered: one that was displaced is long gone when so many came after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class Store(Protocol):
         """1, 2, ...; never the same twice."""
         ...
 
+    def last_query_number(self) -> int:
+        """The last one given; 0 before the first."""
+        ...
+
     def relations(self) -> tuple[Relation, ...]:
         """Ordered by name."""
         ...
@@ -41,6 +48,16 @@ class Store(Protocol):
         ...
 
     def delete_relation(self, name: str) -> None: ...
+
+    def functions(self) -> tuple[Function, ...]:
+        """Ordered by name."""
+        ...
+
+    def put_function(self, function: Function) -> None:
+        """Add, or replace the one of that name (names are compared without case)."""
+        ...
+
+    def delete_function(self, name: str) -> None: ...
 
     def queries(self) -> tuple[QueryRecord, ...]:
         """Ordered by time of submission."""
@@ -54,6 +71,10 @@ class Store(Protocol):
         """Last known totals, by query id; unknown ids are ignored."""
         ...
 
+    def delete_queries(self, query_ids: Collection[str]) -> None:
+        """Forget queries and their logs; unknown ids are ignored."""
+        ...
+
     def changes(self, query_id: str) -> tuple[StateChange, ...]:
         """The query's log, oldest first."""
         ...
@@ -63,7 +84,7 @@ class Store(Protocol):
         ...
 
     def put_site(self, record: SiteRecord) -> None:
-        """Add or replace; its incarnation becomes one that has been seen."""
+        """Add or replace; its incarnation becomes one that has been seen (INCARNATIONS_KEPT per site)."""
         ...
 
     def put_last_reports(self, last_reports: Mapping[str, datetime]) -> None:

@@ -54,4 +54,10 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE INDEX events_by_query ON events (query_id, number);
     """,
+    """
+    CREATE TABLE functions (
+        key TEXT PRIMARY KEY,
+        body TEXT NOT NULL
+    );
+    """,
 )

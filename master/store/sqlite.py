@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import fcntl
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from master import codec
-from master.errors import StoreError
+from master.errors import StoreError, StoreFullError
 from master.model import AssignmentMark, Progress, QueryRecord, QueryState, SiteRecord, StateChange
-from master.store import ClusterRecord
+from master.store import INCARNATIONS_KEPT, ClusterRecord
 from master.store.migrations import MIGRATIONS
 from master.times import from_us, to_us
-from planner.catalog import Relation
+from planner.catalog import Function, Relation
 from planner.plan import PhysicalPlan
 
 STATE_FILE = "master.sqlite"
 LOCK_FILE = "master.lock"
+
+_RESTORE = "put a backup in its place, or give --data another directory"
 
 
 class SqliteStore:
@@ -32,23 +34,29 @@ class SqliteStore:
         _migrate(connection)
 
     @classmethod
-    def in_memory(cls) -> SqliteStore:
+    def in_memory(cls) -> Self:
         return cls(sqlite3.connect(":memory:", isolation_level=None))
 
     @classmethod
-    def open(cls, directory: Path) -> SqliteStore:
+    def open(cls, directory: Path) -> Self:
         """The state in that directory, made when absent.
 
         Raises:
-            StoreError: another master uses it, or a newer version wrote it.
+            StoreError: another master uses it, a newer version wrote it, it is damaged, or cannot be written.
         """
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = _lock(directory)
-        connection = sqlite3.connect(directory / STATE_FILE, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        # FULL: a commit survives a power cut, not only the end of this process.
-        connection.execute("PRAGMA synchronous = FULL")
-        return cls(connection, lock)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            lock = _lock(directory)
+        except OSError as error:
+            raise StoreError(
+                f"the data directory {directory} cannot be used: {error.strerror}", hint="give --data one to write to"
+            ) from error
+        with _readable(f"the state file {directory / STATE_FILE}"):
+            connection = sqlite3.connect(directory / STATE_FILE, isolation_level=None)
+            connection.execute("PRAGMA journal_mode = WAL")
+            # FULL: a commit survives a power cut, not only the end of this process.
+            connection.execute("PRAGMA synchronous = FULL")
+            return cls(connection, lock)
 
     def close(self) -> None:
         self._connection.close()
@@ -65,9 +73,14 @@ class SqliteStore:
         with self._transaction():
             return int(self._one("UPDATE cluster SET query_number = query_number + 1 RETURNING query_number")[0])
 
+    def last_query_number(self) -> int:
+        row = self._connection.execute("SELECT query_number FROM cluster").fetchone()
+        return int(row[0]) if row else 0
+
     def relations(self) -> tuple[Relation, ...]:
-        rows = self._connection.execute("SELECT body FROM relations ORDER BY key")
-        return tuple(codec.loads(Relation, body) for (body,) in rows)
+        with _readable("the list of streams and tables"):
+            rows = self._connection.execute("SELECT body FROM relations ORDER BY key")
+            return tuple(codec.loads(Relation, body) for (body,) in rows)
 
     def put_relation(self, relation: Relation) -> None:
         with self._transaction():
@@ -79,12 +92,27 @@ class SqliteStore:
         with self._transaction():
             self._connection.execute("DELETE FROM relations WHERE key = ?", (name.lower(),))
 
+    def functions(self) -> tuple[Function, ...]:
+        rows = self._connection.execute("SELECT body FROM functions ORDER BY key")
+        return tuple(codec.loads(Function, body) for (body,) in rows)
+
+    def put_function(self, function: Function) -> None:
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO functions VALUES (?, ?)", (function.name.lower(), codec.dumps(function))
+            )
+
+    def delete_function(self, name: str) -> None:
+        with self._transaction():
+            self._connection.execute("DELETE FROM functions WHERE key = ?", (name.lower(),))
+
     def queries(self) -> tuple[QueryRecord, ...]:
-        rows = self._connection.execute(
-            "SELECT id, name, sql, plan, state, reason, submitted_at_us, started_at_us, ended_at_us, progress"
-            " FROM queries ORDER BY submitted_at_us, id"
-        )
-        return tuple(_query(row) for row in rows)
+        with _readable("the list of queries"):
+            rows = self._connection.execute(
+                "SELECT id, name, sql, plan, state, reason, submitted_at_us, started_at_us, ended_at_us, progress"
+                " FROM queries ORDER BY submitted_at_us, id"
+            )
+            return tuple(_query(row) for row in rows)
 
     def put_query(self, record: QueryRecord, change: StateChange) -> None:
         with self._transaction():
@@ -109,6 +137,12 @@ class SqliteStore:
                 [(codec.dumps(value), query_id) for query_id, value in progress.items()],
             )
 
+    def delete_queries(self, query_ids: Collection[str]) -> None:
+        rows = [(query_id,) for query_id in query_ids]
+        with self._transaction():
+            self._connection.executemany("DELETE FROM queries WHERE id = ?", rows)
+            self._connection.executemany("DELETE FROM events WHERE query_id = ?", rows)
+
     def changes(self, query_id: str) -> tuple[StateChange, ...]:
         rows = self._connection.execute(
             "SELECT query_id, from_state, to_state, reason, at_us FROM events WHERE query_id = ? ORDER BY number",
@@ -126,10 +160,11 @@ class SqliteStore:
         )
 
     def sites(self) -> tuple[SiteRecord, ...]:
-        rows = self._connection.execute(
-            "SELECT name, address, incarnation, slots, version, last_report_at_us FROM sites ORDER BY name"
-        )
-        return tuple(_site(row) for row in rows)
+        with _readable("the list of sites"):
+            rows = self._connection.execute(
+                "SELECT name, address, incarnation, slots, version, last_report_at_us FROM sites ORDER BY name"
+            )
+            return tuple(_site(row) for row in rows)
 
     def put_site(self, record: SiteRecord) -> None:
         with self._transaction():
@@ -147,6 +182,11 @@ class SqliteStore:
             self._connection.execute(
                 "INSERT OR IGNORE INTO incarnations VALUES (?, ?)", (record.name, record.incarnation)
             )
+            self._connection.execute(
+                "DELETE FROM incarnations WHERE site = ?1 AND rowid NOT IN"
+                " (SELECT rowid FROM incarnations WHERE site = ?1 ORDER BY rowid DESC LIMIT ?2)",
+                (record.name, INCARNATIONS_KEPT),
+            )
 
     def put_last_reports(self, last_reports: Mapping[str, datetime]) -> None:
         with self._transaction():
@@ -160,8 +200,9 @@ class SqliteStore:
         return bool(self._one(sql, (site, incarnation))[0])
 
     def assignment_marks(self) -> tuple[AssignmentMark, ...]:
-        rows = self._connection.execute("SELECT site, version, digest FROM assignments ORDER BY site")
-        return tuple(AssignmentMark(*row) for row in rows)
+        with _readable("the list of assignments"):
+            rows = self._connection.execute("SELECT site, version, digest FROM assignments ORDER BY site")
+            return tuple(AssignmentMark(*row) for row in rows)
 
     def put_assignment_marks(self, marks: Iterable[AssignmentMark]) -> None:
         rows = [(mark.site, mark.version, mark.digest) for mark in marks]
@@ -179,13 +220,40 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            self._connection.execute("ROLLBACK")
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            # A full disk ends some transactions by itself and leaves others, failed commits among them, open.
+            if self._connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+            # Its other kinds are defects of ours.
+            if type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError):
+                raise _not_stored(error) from error
             raise
-        self._connection.execute("COMMIT")
+
+
+def _not_stored(error: BaseException) -> StoreError:
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return StoreFullError(
+            "the disk of the master's state is full: nothing was accepted", hint="free some space and try again"
+        )
+    return StoreError(f"the master's state cannot be stored: {error}", hint="look at the disk of its data directory")
+
+
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    """Raises StoreError where the file does not hold what a master wrote."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            raise _not_stored(error) from error
+        raise StoreError(f"{what} cannot be used: {error}", hint=_RESTORE) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{what} is damaged: {type(error).__name__}: {error}", hint=_RESTORE) from error
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

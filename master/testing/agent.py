@@ -91,12 +91,11 @@ class FakeAgent:
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> FakeAgent:
-        """Serve, register, and watch the assignment."""
-        exchange_pb2_grpc.add_ExchangeServiceServicer_to_server(self.exchange, self._server)
-        # An agent that starts again has the address it had.
-        port = self._server.add_insecure_port(self.address or "127.0.0.1:0")
-        self.address = f"127.0.0.1:{port}"
-        await self._server.start()
+        """Serve, register, and watch the assignment. May be called again when the master died of it."""
+        if not self.address:
+            exchange_pb2_grpc.add_ExchangeServiceServicer_to_server(self.exchange, self._server)
+            self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+            await self._server.start()
         await self.register()
         self._watching = asyncio.create_task(self._watch())
         return self

@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from planner.errors import UnknownColumnError
 from planner.functions import TIME_UNIT_FUNCTIONS, WINDOW
-from planner.query.expressions import enclosed, is_aggregate
-from planner.query.scope import Scope, resolve, unknown_column
+from planner.query.calls import checked_call
+from planner.query.expressions import enclosed, is_aggregate, placed
+from planner.query.scope import Member, Scope, resolve, unknown_column
 from planner.sql.dialect import exp, offset_of, parts_of, render
 from planner.sql.intervals import format_interval, parse_interval
 from planner.sql.refusals import function_name, refuse
@@ -21,13 +22,24 @@ MAX_WINDOWS_OF_A_ROW = 1000
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The window of GROUP BY: one of this length begins every `slide`."""
+    """The window of GROUP BY or of a join of streams: one of this length begins every `slide`."""
 
     node: exp.Expr
     """The canonical call; equal calls are equal nodes."""
     length: timedelta
     slide: timedelta
     """The length itself when windows follow one another; else a part of which the length is a multiple."""
+
+    @property
+    def view(self) -> str:
+        """The stream whose event time it is over."""
+        column = self.node.expressions[0]
+        assert isinstance(column, exp.Column)
+        return column.table
+
+    def like(self, other: Window) -> bool:
+        """Whether windows of both begin and end at the same instants."""
+        return (self.length, self.slide) == (other.length, other.slide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,14 @@ class Binder:
     """Bound expressions of the select list by lower-case alias."""
     keys: tuple[exp.Expr, ...] | None = None
     """Set for HAVING and QUALIFY: there an alias goes before a column that is not a key."""
+
+    window_columns: tuple[exp.Expr, ...] | None = None
+    """Over the rows of an aggregate: its columns that are the window, or an end of it."""
+
+    @property
+    def windows(self) -> tuple[exp.Expr, ...] | None:
+        """What stands for the window; None where there is none."""
+        return self.window_columns if self.window is None else (self.window.node,)
 
     def bind(self, node: exp.Expr) -> exp.Expr:
         """The bound copy of an expression.
@@ -62,6 +82,9 @@ class Binder:
     def _bind_call(self, call: exp.Anonymous) -> None:
         name = function_name(call)
         call.set("this", name)
+        function = self.scope.functions.get(name)
+        if function is not None:
+            call.set("this", checked_call(call, function, self.scope.source))
         if name in TIME_UNIT_FUNCTIONS and len(call.expressions) == 3 and isinstance(call.expressions[0], exp.Column):
             call.expressions[0].replace(exp.Var(this=call.expressions[0].name))
         if name == WINDOW:
@@ -70,13 +93,13 @@ class Binder:
 
     def _bind_column(self, column: exp.Column) -> exp.Expr:
         # A part of a window call was bound with the call.
-        if column.table in {m.view for m in self.scope.members} and "bound" in column.meta:
+        if "bound" in column.meta:
             return column.copy()
         parts = parts_of(column)
         usable = self.aliases if _outside_aggregate(column) else {}
         alias = usable.get(parts[0].name.lower())
         found = resolve(self.scope, parts)
-        if found is not None and self.window is not None and parts[0].name.lower() == WINDOW and len(parts) == 1:
+        if found is not None and self._is_other_window(found, parts):
             raise self._ambiguous_window(parts[0])
         if alias is not None and (found is None or (self.keys is not None and found not in self.keys)):
             return _fields(enclosed(alias), parts)
@@ -85,6 +108,11 @@ class Binder:
         if self.window is not None and parts[0].name.lower() == WINDOW:
             return self._window_field(column, parts)
         raise unknown_column(self.scope, parts, usable)
+
+    def _is_other_window(self, found: exp.Expr, parts: list[exp.Identifier]) -> bool:
+        """Whether a column is called `window`, and is not the window."""
+        named = self.window is not None and len(parts) == 1 and parts[0].name.lower() == WINDOW
+        return named and self.window is not None and found.unnest() != self.window.node
 
     def _window_field(self, column: exp.Column, parts: list[exp.Identifier]) -> exp.Expr:
         assert self.window is not None
@@ -131,30 +159,51 @@ def window_of(call: exp.Expr, scope: Scope) -> Window:
     """The window that a `window(...)` call means.
 
     Raises:
-        UnsupportedSqlError: it is not a window of literal length and slide over the stream's event time.
+        UnsupportedSqlError: it is not a window of literal length and slide over a stream's event time.
     """
     arguments = call.expressions
-    source, event_time = scope.source, scope.stream.relation.event_time or ""
-    form = f"window({event_time}, '10 seconds')"
+    source = scope.source
+    form = f"window({scope.stream.relation.event_time}, '10 seconds')"
     if len(arguments) not in (2, 3):
         message = "shifted windows are not possible" if len(arguments) > 3 else "window needs a length"
         raise refuse(call, source, message, f"{form} is possible, with a slide {form[:-1]}, '5 seconds').")
     column = arguments[0]
     if isinstance(column, exp.Column) and "bound" not in column.meta:
         column = resolve(scope, parts_of(column)) or column
-    if not isinstance(column, exp.Column) or (column.table, column.name.lower()) != (
-        scope.stream.view,
-        event_time.lower(),
-    ):
+    stream = next((m for m in scope.streams if _is_event_time(column, m)), None)
+    if stream is None:
         at = arguments[0] if offset_of(arguments[0]) is not None else call
-        raise refuse(at, source, "window must be on the stream's event-time column", f"{form} is possible.")
+        raise refuse(at, source, "window must be on the stream's event-time column", _event_time_hint(scope, form))
     lengths = [_length_of(argument, call, scope) for argument in arguments[1:]]
     _check_slide(arguments[-1], call, scope, lengths)
-    bound = scope.stream.bound(event_time)
-    bound.meta["bound"] = True
+    bound = event_time_of(stream)
     distinct = dict.fromkeys(lengths)
     texts = [exp.Literal.string(format_interval(length)) for length in distinct]
     return Window(exp.Anonymous(this=WINDOW, expressions=[bound, *texts]), lengths[0], lengths[-1])
+
+
+def event_time_of(stream: Member) -> exp.Column:
+    """The column, marked so that binding it again leaves it as it is."""
+    column = placed(stream.bound(stream.relation.event_time or "").unnest(), None)
+    assert isinstance(column, exp.Column)
+    column.meta["bound"] = True
+    return column
+
+
+def _is_event_time(column: exp.Expr, stream: Member) -> bool:
+    event_time = stream.relation.event_time
+    return event_time is not None and column.unnest() == stream.bound(event_time).unnest()
+
+
+def _event_time_hint(scope: Scope, form: str) -> str:
+    return next((hint for stream in scope.streams if (hint := lost_event_time(stream))), f"{form} is possible.")
+
+
+def lost_event_time(stream: Member) -> str:
+    """What helps when a derived table has no event time; empty when it has one."""
+    if stream.relation.event_time is not None:
+        return ""
+    return f"{stream.alias} does not select the event-time column of its stream; add it there as it is."
 
 
 def _length_of(argument: exp.Expr, call: exp.Expr, scope: Scope) -> timedelta:

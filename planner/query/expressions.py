@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable
 
 from planner.catalog import SITE_COLUMN
 from planner.functions import MERGEABLE
-from planner.sql.dialect import exp, name_node
+from planner.sql.dialect import MAX_CHAIN, exp, name_node
 from planner.sql.refusals import function_name
+
+MAX_MERGED_NODES = 20_000
+"""Largest sum of a query's expressions once derived tables are merged into it."""
 
 _SELF_CONTAINED = (exp.Column, exp.Literal, exp.Anonymous, exp.Paren, exp.Dot, exp.Cast, exp.Bracket, exp.Null)
 
@@ -69,6 +72,40 @@ def replace_columns(node: exp.Expr, change: Callable[[exp.Column], exp.Expr]) ->
     result: exp.Expr = root.this
     result.parent = None
     return result
+
+
+def with_children(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A copy whose direct parts are what `change` makes of them."""
+    changed = node.copy()
+    for name, value in node.args.items():
+        if isinstance(value, exp.Expr):
+            changed.set(name, change(value))
+        elif isinstance(value, list):
+            changed.set(name, [change(part) if isinstance(part, exp.Expr) else part for part in value])
+    return changed
+
+
+def placed(node: exp.Expr, start: int | None, end: int | None = None) -> exp.Expr:
+    """A copy that stands at one place of the text; the places of its parts, maybe of another text, are forgotten."""
+    copy = node.copy()
+    for part in copy.walk():
+        for key in ("start", "end", "line", "col"):
+            part.meta.pop(key, None)
+    if start is not None:
+        target = copy.this if isinstance(copy, exp.Column) else copy
+        target.meta.update(start=start, end=start if end is None else end)
+    return copy
+
+
+def is_small(nodes: Iterable[exp.Expr]) -> bool:
+    """Whether expressions, taken together, can be planned and analysed safely."""
+    level, total = list(nodes), 0
+    for _ in range(MAX_CHAIN):
+        total += len(level)
+        if not level or total > MAX_MERGED_NODES:
+            return not level
+        level = [child for node in level for child in node.iter_expressions()]
+    return not level
 
 
 def unqualified(node: exp.Expr) -> exp.Expr:

@@ -1,28 +1,37 @@
-"""Joins of the stream with tables."""
+"""Joins of the stream with tables, and with other streams inside a window."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planner.plan import INPUT_VIEW
-from planner.query.binder import Binder
-from planner.query.expressions import conjuncts, first_aggregate, is_site, views_of
+from planner.query.binder import Binder, Window
+from planner.query.calls import calls_function
+from planner.query.expressions import conjuncts, first_aggregate, is_site, placed, views_of
 from planner.query.scope import Member, Scope, unknown_column
-from planner.sql.dialect import exp, offset_of, snippet
+from planner.query.streamjoins import SameWindow, same_window
+from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import refuse
 
-EQUALITY_HINT = "A join needs an equality: ON stream.x = table.y, or USING (x)."
+EQUALITY_HINT = "A join needs an equality: ON stream.x = other.y, or USING (x)."
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One table joined to all that stands to its left."""
+    """One table, or one stream inside a window, joined to all that stands to its left."""
 
     member: Member
     left: bool
     """A LEFT join: rows without a match are kept."""
     on: tuple[exp.Expr, ...]
-    """Conjuncts."""
+    """Conjuncts, but for the one that says that windows are equal."""
+    same_window: SameWindow | None = None
+    """Set when a stream is joined."""
+
+    @property
+    def window(self) -> Window | None:
+        return self.same_window.window if self.same_window is not None else None
 
     @property
     def same_site(self) -> bool:
@@ -34,7 +43,7 @@ def bind_joins(tree: exp.Select, scope: Scope) -> tuple[Join, ...]:
     """The joins, in order.
 
     Raises:
-        UnsupportedSqlError: one has no equality.
+        UnsupportedSqlError: one has no equality, or is of streams without equal windows.
         UnknownColumnError: at a name that means nothing there.
     """
     return tuple(_bind_join(join, scope.first(index + 2)) for index, join in enumerate(tree.args.get("joins") or []))
@@ -52,10 +61,37 @@ def _bind_join(join: exp.Join, scope: Scope) -> Join:
         aggregate = first_aggregate(conjunct)
         if aggregate is not None:
             raise refuse(aggregate, scope.source, "an aggregate is not possible in ON", "Use HAVING.")
-    if not any(_is_equality(conjunct, member.view) for conjunct in found):
-        at = on if on is not None and offset_of(on) is not None else join.this
-        raise refuse(at, scope.source, f"the join with {member.alias} has no equality of columns", EQUALITY_HINT)
-    return Join(member, (join.args.get("side") or "").upper() == "LEFT", found)
+        _check_functions(conjunct, scope)
+    equal, found = same_window(found, scope, at=_place(join))
+    if not any(is_equality(conjunct, member.view) for conjunct in found):
+        raise refuse(
+            _place(join), scope.source, f"the join with {member.alias} has no equality of columns", EQUALITY_HINT
+        )
+    return Join(member, (join.args.get("side") or "").upper() == "LEFT", found, equal)
+
+
+def _check_functions(conjunct: exp.Expr, scope: Scope, at: exp.Expr | None = None) -> None:
+    """Spark cannot run Python in the ON of an outer join, and says so only when the query runs."""
+    call = calls_function(conjunct, scope.functions)
+    if call is not None:
+        raise refuse(at or call, scope.source, "a Python function is not possible in ON", "Use it in WHERE.")
+
+
+def check_on(joins: Iterable[Join], scope: Scope, *, at: exp.Expr) -> None:
+    """Joins whose conditions were put in other words are as possible as those that were written.
+
+    Raises:
+        UnsupportedSqlError: at `at`, when a condition calls a Python function.
+    """
+    for conjunct in (conjunct for join in joins for conjunct in join.on):
+        _check_functions(conjunct, scope, at)
+
+
+def _place(join: exp.Join) -> exp.Expr:
+    """What an error about the whole condition points to."""
+    on = join.args.get("on")
+    at: exp.Expr = on if on is not None and offset_of(on) is not None else join.this
+    return at
 
 
 def _using(name: exp.Identifier, scope: Scope) -> exp.Expr:
@@ -66,13 +102,13 @@ def _using(name: exp.Identifier, scope: Scope) -> exp.Expr:
     if not owners or own is None:
         raise unknown_column(scope if not owners else Scope((member,), scope.source), [name])
     owner = owners[0]
-    left, right = owner.bound(owner.column(name.name) or name.name), member.bound(own)
-    for column in (left, right):
-        column.this.meta.update(name.meta)
-    return exp.EQ(this=left, expression=right)
+    start, end = name.meta.get("start"), name.meta.get("end")
+    left, right = (placed(owner.bound(owner.column(name.name) or name.name), start, end), member.bound(own))
+    return exp.EQ(this=left, expression=placed(right, start, end))
 
 
-def _is_equality(conjunct: exp.Expr, view: str) -> bool:
+def is_equality(conjunct: exp.Expr, view: str) -> bool:
+    """Whether it says that something of the view equals something of others."""
     bare = conjunct.unnest()
     if not isinstance(bare, exp.EQ | exp.NullSafeEQ):
         return False
@@ -88,11 +124,3 @@ def _links_sites(conjunct: exp.Expr, view: str) -> bool:
         return False
     sides = (bare.left.unnest(), bare.right.unnest())
     return any(is_site(a, INPUT_VIEW) and is_site(b, view) for a, b in (sides, sides[::-1]))
-
-
-def describe_join(join: Join, text: str) -> str:
-    """One line for the logical plan."""
-    on = " AND ".join(snippet(conjunct, text, 200) for conjunct in join.on)
-    where = " at the same site" if join.same_site else ""
-    kind = "LEFT" if join.left else "INNER"
-    return f"Join[{kind} {join.member.relation.name}{where} ON {on}]"

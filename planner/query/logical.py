@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from planner.catalog import SITE_COLUMN, Catalog
+from planner.catalog import SITE_COLUMN
 from planner.errors import InvalidExpressionError, UnknownColumnError
 from planner.functions import WINDOW
 from planner.query.aggregates import check_aggregate
-from planner.query.binder import Binder, Window, window_of
+from planner.query.binder import Binder, Window, event_time_of, window_of
 from planner.query.expressions import conjuncts, first_aggregate, is_aggregate
 from planner.query.joins import Join, bind_joins
 from planner.query.outputs import Output, bind_outputs
-from planner.query.scope import Scope, build_scope
+from planner.query.scope import Scope
+from planner.query.streamjoins import check_join_window
 from planner.query.topk import TopK, bind_top_k
+from planner.sql.blocks import block_nodes
 from planner.sql.dialect import exp, offset_of, render, snippet
 from planner.sql.refusals import DISTINCT_HINT, function_name, refuse
-from planner.sql.statements import SelectQuery
+from planner.sql.source import Source
 
 WINDOW_HINT = (
     "An aggregate over a stream needs a window: GROUP BY window(ts, '10 seconds'), key, ... "
@@ -26,8 +28,40 @@ WINDOW_HINT = (
 
 
 @dataclass(frozen=True, slots=True)
+class UnionInput:
+    """One branch of a UNION ALL below an aggregate."""
+
+    query: LogicalQuery
+    """The aggregating query as it is over this branch alone."""
+    change: Callable[[exp.Expr], exp.Expr]
+    """From an expression of the query over the union to what it is in this branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A SELECT over the rows of an aggregating one; the MERGE stage computes it when a window closes."""
+
+    source: Source
+    view: str
+    """Name that its expressions call the rows by."""
+    where: tuple[exp.Expr, ...]
+    outputs: tuple[Output, ...]
+    grouped: bool
+    keys: tuple[exp.Expr, ...]
+    having: tuple[exp.Expr, ...]
+    top_k: TopK | None
+    ties: tuple[exp.Expr, ...]
+    """What orders rows of equal rank, so that equal input gives equal output."""
+    windows: tuple[exp.Expr, ...]
+    """Columns of the rows below that are the window, its start or its end."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogicalQuery:
-    """A query over one stream and any number of tables."""
+    """A query over one stream, or several that are joined inside a window, and any number of tables.
+
+    Derived tables are merged into it.
+    """
 
     scope: Scope
     joins: tuple[Join, ...]
@@ -36,77 +70,131 @@ class LogicalQuery:
     outputs: tuple[Output, ...]
     window: Window | None
     """None: the query does not aggregate."""
+    join_window: Window | None
+    """The window of the first stream in which other streams are joined to it; None: there is one stream."""
     keys: tuple[exp.Expr, ...]
     """Group keys besides the window."""
     having: tuple[exp.Expr, ...]
     top_k: TopK | None
-    site_named: frozenset[str]
-    """Relations whose `site` the query names."""
+    inputs: tuple[UnionInput, ...] = ()
+    """Set when it aggregates over a UNION ALL: the stream of the scope is then no relation, but the union."""
+    layers: tuple[Layer, ...] = ()
+    """What is computed of its rows, innermost first."""
+
+    @property
+    def results(self) -> tuple[Output, ...]:
+        """The columns as whoever reads the query sees them."""
+        return self.layers[-1].outputs if self.layers else self.outputs
 
 
-def build_logical(select: SelectQuery, catalog: Catalog) -> LogicalQuery:
-    """The meaning of a query.
+def bind_block(tree: exp.Select, scope: Scope, *, renamed: bool = False, below: Window | None = None) -> LogicalQuery:
+    """The meaning of one SELECT over the relations of its scope.
+
+    Args:
+        tree: the SELECT.
+        scope: what its names can mean.
+        renamed: its columns get other names.
+        below: the window in which streams are joined that its first relation, a derived table, is made of.
 
     Raises:
-        UnknownRelationError, UnknownColumnError, UnsupportedSqlError, InvalidExpressionError: with their place.
+        UnknownColumnError, UnsupportedSqlError, InvalidExpressionError: with their place.
     """
-    tree, source = select.tree, select.source
-    scope = build_scope(tree, catalog, source)
-    window = _group_window(tree, scope)
-    outputs = bind_outputs(tree, Binder(scope, window))
+    joins = bind_joins(tree, scope)
+    joined = below or _join_window(joins, scope)
+    if below is not None:
+        _check_window_below(tree, joins, below, scope)
+    window = _group_window(tree, scope, joined, given=below is not None)
+    outputs = bind_outputs(tree, Binder(scope, window), renamed=renamed)
     aliases = {output.name.lower(): output.expression for output in outputs}
-    keys = _keys(tree, outputs, Binder(scope, window, aliases))
-    grouped = tuple(key for key in keys if not _is_window(key, window))
+    keys = group_keys(tree, outputs, Binder(scope, window, aliases))
+    grouped = tuple(key for key in keys if not is_window(key, window))
     later = Binder(scope, window, aliases, keys)
     having = tree.args.get("having")
     query = LogicalQuery(
         scope=scope,
-        joins=bind_joins(tree, scope),
-        where=_bind_where(tree, Binder(scope)),
+        joins=joins,
+        where=bind_where(tree, Binder(scope)),
         outputs=outputs,
-        window=window if _is_grouped(tree) else None,
+        window=window if is_grouped(tree) else None,
+        join_window=joined,
         keys=grouped,
         having=conjuncts(later.bind(having.this)) if having is not None else (),
         top_k=bind_top_k(tree, later),
-        site_named=_site_named(tree, scope),
     )
     _check_grouping(tree, query, len(grouped) < len(keys))
     return query
 
 
-def _site_named(tree: exp.Select, scope: Scope) -> frozenset[str]:
+def site_named(tree: exp.Select, scope: Scope) -> frozenset[str]:
     """Relations whose `site` is named; Spark could not tell a bare `site` from that of a table named beside it."""
-    mentions = [c for c in tree.find_all(exp.Column, bfs=False) if c.name.lower() == SITE_COLUMN]
+    mentions = [c for c in block_nodes(tree) if isinstance(c, exp.Column) and c.name.lower() == SITE_COLUMN]
     named = {column.table.lower() for column in mentions}
     if SITE_COLUMN in scope.using:
-        return frozenset(member.relation.name for member in scope.members)
-    tables = {member.alias.lower() for member in scope.members[1:]}
-    if "" in named and named & tables:
+        return _bases(scope, None)
+    others = {member.alias.lower() for member in scope.members[1:]}
+    if "" in named and (named & others or len(scope.streams) > 1):
         bare = next(column for column in mentions if not column.table)
         raise UnknownColumnError(
-            "site is ambiguous: the query names the site of a table too",
+            "site is ambiguous: " + _other_sites(scope),
             position=scope.source.position(offset_of(bare) or 0),
             found=bare.name,
             hint=f"For the stream's, write {scope.stream.alias}.site.",
         )
     if "" in named:
         named.add(scope.stream.alias.lower())
-    return frozenset(m.relation.name for m in scope.members if m.alias.lower() in named)
+    return _bases(scope, named)
 
 
-def _group_window(tree: exp.Select, scope: Scope) -> Window | None:
-    """The one window of the query, wherever it is written."""
-    calls = [node for node in tree.find_all(exp.Anonymous, bfs=False) if function_name(node) == WINDOW]
+def _bases(scope: Scope, aliases: set[str] | None) -> frozenset[str]:
+    return frozenset(
+        m.relation.name for m in scope.members if not m.derived and (aliases is None or m.alias.lower() in aliases)
+    )
+
+
+def _other_sites(scope: Scope) -> str:
+    return "the query joins streams" if len(scope.streams) > 1 else "the query names the site of a table too"
+
+
+def _join_window(joins: Sequence[Join], scope: Scope) -> Window | None:
+    """The window of the first stream that the joined streams' windows equal."""
+    windows = [join.window for join in joins if join.window is not None]
+    if not windows:
+        return None
+    node = windows[0].node.copy()
+    node.expressions[0].replace(event_time_of(scope.stream))
+    return replace(windows[0], node=node)
+
+
+def _check_window_below(tree: exp.Select, joins: Sequence[Join], below: Window, scope: Scope) -> None:
+    """Rows of streams that were joined in a window have that window alone."""
+    call = next((node for node in block_nodes(tree) if function_name(node) == WINDOW), None)
+    if call is not None and below.slide != below.length:
+        hint = "Select the window in the sub-query, and use its column here."
+        raise refuse(call, scope.source, f"the rows of {scope.stream.alias} have windows already", hint)
+    for join, item in zip(joins, tree.args.get("joins") or [], strict=True):
+        if join.window is not None and not join.window.like(below):
+            message = f"the streams of {scope.stream.alias} are joined in windows of another length"
+            raise refuse(item.this, scope.source, message, "Join all streams in the same windows.")
+
+
+def _group_window(tree: exp.Select, scope: Scope, joined: Window | None, *, given: bool) -> Window | None:
+    """The one window of the query, wherever it is written but in ON; `given`: rows have it without its being written"""
+    conditions = [join.args["on"] for join in tree.args.get("joins") or [] if join.args.get("on") is not None]
+    within = {id(node) for condition in conditions for node in condition.walk()}
+    calls = [node for node in block_nodes(tree) if function_name(node) == WINDOW and id(node) not in within]
     windows = [(call, window_of(call, scope)) for call in calls]
+    if joined is not None:
+        check_join_window(windows, joined, scope)
+        return joined if (windows or given) and is_grouped(tree) else None
     for call, window in windows:
         if window.node != windows[0][1].node:
             raise refuse(call, scope.source, "a query has one window", "Submit one query for each window.")
-    if windows and not _is_grouped(tree):
+    if windows and not is_grouped(tree):
         raise refuse(calls[0], scope.source, "window(...) is possible only with GROUP BY", WINDOW_HINT)
     return windows[0][1] if windows else None
 
 
-def _is_window(key: exp.Expr, window: Window | None) -> bool:
+def is_window(key: exp.Expr, window: Window | None) -> bool:
     """Whether a key is the window itself or one of its ends, which says the same."""
     bare = key.unnest()
     if isinstance(bare, exp.Dot):
@@ -114,22 +202,22 @@ def _is_window(key: exp.Expr, window: Window | None) -> bool:
     return window is not None and bare == window.node
 
 
-def _is_grouped(tree: exp.Select) -> bool:
+def is_grouped(tree: exp.Select) -> bool:
     return tree.args.get("group") is not None or tree.args.get("distinct") is not None
 
 
-def _keys(tree: exp.Select, outputs: tuple[Output, ...], binder: Binder) -> tuple[exp.Expr, ...]:
+def group_keys(tree: exp.Select, outputs: tuple[Output, ...], binder: Binder) -> tuple[exp.Expr, ...]:
     """The keys of GROUP BY; SELECT DISTINCT groups by all its columns."""
     if tree.args.get("distinct") is None:
         group = tree.args.get("group")
-        return _group_keys(group.expressions, outputs, binder) if group is not None else ()
+        return _listed_keys(group.expressions, outputs, binder) if group is not None else ()
     for output in outputs:
         if (aggregate := first_aggregate(output.expression)) is not None:
             raise refuse(aggregate, binder.scope.source, "an aggregate needs GROUP BY beside a window", WINDOW_HINT)
     return tuple(dict.fromkeys(output.expression.unnest() for output in outputs))
 
 
-def _group_keys(items: Iterable[exp.Expr], outputs: tuple[Output, ...], binder: Binder) -> tuple[exp.Expr, ...]:
+def _listed_keys(items: Iterable[exp.Expr], outputs: tuple[Output, ...], binder: Binder) -> tuple[exp.Expr, ...]:
     keys: dict[exp.Expr, None] = {}
     for item in items:
         key = _ordinal(item, outputs, binder) if isinstance(item, exp.Literal) and not item.is_string else None
@@ -152,7 +240,7 @@ def _ordinal(item: exp.Literal, outputs: tuple[Output, ...], binder: Binder) -> 
     return outputs[number - 1].expression
 
 
-def _bind_where(tree: exp.Select, binder: Binder) -> tuple[exp.Expr, ...]:
+def bind_where(tree: exp.Select, binder: Binder) -> tuple[exp.Expr, ...]:
     where = tree.args.get("where")
     if where is None:
         return ()
@@ -164,7 +252,7 @@ def _bind_where(tree: exp.Select, binder: Binder) -> tuple[exp.Expr, ...]:
 
 def _check_grouping(tree: exp.Select, query: LogicalQuery, window_is_key: bool) -> None:
     source = query.scope.source
-    if not _is_grouped(tree):
+    if not is_grouped(tree):
         _refuse_ungrouped(tree, query)
         return
     if not window_is_key:
@@ -173,9 +261,7 @@ def _check_grouping(tree: exp.Select, query: LogicalQuery, window_is_key: bool) 
         raise refuse(tree.args["group"], source, "GROUP BY over a stream needs a window", WINDOW_HINT)
     ordered = query.top_k.parts if query.top_k is not None else ()
     for node in (*(output.expression for output in query.outputs), *query.having, *ordered):
-        for aggregate in (part for part in node.walk() if is_aggregate(part)):
-            check_aggregate(aggregate, query.scope.source)
-        _check_grouped(node, query)
+        check_group_parts(node, query.keys, query.window, source)
 
 
 def _refuse_ungrouped(tree: exp.Select, query: LogicalQuery) -> None:
@@ -189,19 +275,21 @@ def _refuse_ungrouped(tree: exp.Select, query: LogicalQuery) -> None:
             raise refuse(tree.args[clause], source, f"{clause.upper()} is possible only with GROUP BY", WINDOW_HINT)
 
 
-def _check_grouped(node: exp.Expr, query: LogicalQuery) -> None:
-    """Every column outside an aggregate must be part of a key."""
+def check_group_parts(node: exp.Expr, keys: Sequence[exp.Expr], window: Window | None, source: Source) -> None:
+    """Aggregates must be possible, and every column outside of them part of a key."""
+    for aggregate in (part for part in node.walk() if is_aggregate(part)):
+        check_aggregate(aggregate, source)
     stack = [node]
     while stack:
         part = stack.pop()
         bare = part.unnest()
-        if _is_window(bare, query.window) or bare in query.keys or is_aggregate(part) or _is_filtered(part):
+        if is_window(bare, window) or bare in keys or is_aggregate(part) or _is_filtered(part):
             continue
         if isinstance(part, exp.Column):
             raise InvalidExpressionError(
                 f"{part.name} is neither a group key nor in an aggregate",
-                position=query.scope.source.position(offset_of(part) or 0),
-                found=snippet(part, query.scope.source.text),
+                position=source.position(offset_of(part) or 0),
+                found=snippet(part, source.text),
                 hint=f"Add it to GROUP BY, or aggregate it, as in max({render(part.this)}).",
             )
         stack.extend(part.iter_expressions())

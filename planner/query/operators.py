@@ -2,35 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from planner.query.binder import Window
-from planner.query.joins import describe_join
-from planner.query.logical import LogicalQuery
+from planner.query.calls import without_versions
+from planner.query.expressions import unqualified
+from planner.query.joins import Join
+from planner.query.logical import Layer, LogicalQuery
 from planner.query.pruning import decides_site
+from planner.query.spread import Spread
+from planner.query.topk import TopK
 from planner.sql.dialect import exp, render
 from planner.sql.intervals import format_interval
 
 _WIDTH = 200
 
 
-def logical_lines(query: LogicalQuery, sites: Sequence[str]) -> tuple[str, ...]:
-    """One line per operator, each input two blanks further in."""
-    operators = [f"Output[{', '.join(output.name for output in query.outputs)}]"]
-    if query.top_k is not None:
-        operators.append(_top_k(query))
-    if query.having:
-        operators.append(f"Having[{_all(query, query.having)}]")
+def logical_lines(query: LogicalQuery, sites: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """One line per operator, each input two blanks further in.
+
+    Args:
+        query: a branch of a statement that joins no streams.
+        sites: of its stream; where it aggregates over a union, of the stream of each branch.
+    """
+    operators = _result_operators(query)
+    keys = "".join(f", {_words(query, key)}" for key in query.keys)
+    partial = []
+    if query.window is not None:
+        operators.append(f"MergeAggregate[window{keys}]")
+        partial = [f"PartialAggregate[window of {_window_words(query.window)}{keys}]"]
+    if not query.inputs:
+        return _indented([*operators, *partial, *_rows(query, sites[0])])
+    lines = list(_indented([*operators, "UnionAll"]))
+    for union_input, branch_sites in zip(query.inputs, sites, strict=True):
+        lines += _deeper(_indented([*partial, *_rows(union_input.query, branch_sites)]), len(operators) + 1)
+    return tuple(lines)
+
+
+def join_lines(query: LogicalQuery, inputs: Sequence[Sequence[str]], spread: Spread) -> tuple[str, ...]:
+    """The same for a query that joins streams; `inputs` are the lines of each stream, in the order of FROM."""
+    operators = _result_operators(query)
     if query.window is not None:
         keys = "".join(f", {_words(query, key)}" for key in query.keys)
-        operators += [f"MergeAggregate[window{keys}]"]
-        operators += [f"PartialAggregate[window of {_window_words(query.window)}{keys}]"]
+        operators.append(f"Aggregate[window{keys}]")
+    if spread.late:
+        operators.append(f"Filter[{_all(query, spread.late)}]")
+    return (*_indented(operators), *_deeper(_joined(query, inputs, spread), len(operators)))
+
+
+def rows_lines(query: LogicalQuery, sites: Sequence[str]) -> tuple[str, ...]:
+    """What is done before anything is computed: the stream at these sites, its tables and its conditions."""
+    return _indented(_rows(query, sites))
+
+
+def _joined(query: LogicalQuery, inputs: Sequence[Sequence[str]], spread: Spread) -> list[str]:
+    left, *others = (list(lines) for lines in inputs)
+    for join in spread.late_joins(query.joins):
+        right = others.pop(0) if join.member.is_stream else []
+        left = [_join(query, join), *_deeper(left, 1), *_deeper(right, 1)]
+    return left
+
+
+def _indented(operators: Sequence[str]) -> tuple[str, ...]:
+    return tuple("  " * depth + operator for depth, operator in enumerate(operators))
+
+
+def _deeper(lines: Sequence[str], depth: int) -> list[str]:
+    return ["  " * depth + line for line in lines]
+
+
+def _result_operators(query: LogicalQuery) -> list[str]:
+    operators = [line for layer in reversed(query.layers) for line in _layer(layer)]
+    operators.append(f"Output[{', '.join(output.name for output in query.outputs)}]")
+    if query.top_k is not None:
+        operators.append(_top_k(query.top_k, lambda node: _words(query, node)))
+    if query.having:
+        operators.append(f"Having[{_all(query, query.having)}]")
+    return operators
+
+
+def _rows(query: LogicalQuery, sites: Sequence[str]) -> list[str]:
+    operators = []
     filters = [c for c in query.where if not decides_site(c, query.scope.stream.view)]
     if filters:
         operators.append(f"Filter[{_all(query, filters)}]")
-    operators += [describe_join(join, query.scope.source.text) for join in reversed(query.joins)]
-    operators.append(_source(query, sites))
-    return tuple("  " * depth + operator for depth, operator in enumerate(operators))
+    operators += [_join(query, join) for join in reversed(query.joins)]
+    return [*operators, _source(query, sites)]
+
+
+def _layer(layer: Layer) -> list[str]:
+    operators = [f"Output[{', '.join(output.name for output in layer.outputs)}]"]
+    if layer.top_k is not None:
+        operators.append(_top_k(layer.top_k, _bare))
+    if layer.having:
+        operators.append(f"Having[{' AND '.join(map(_bare, layer.having))}]")
+    if layer.grouped:
+        operators.append(f"AggregateOfWindow[{', '.join(map(_bare, layer.keys))}]")
+    if layer.where:
+        operators.append(f"Filter[{' AND '.join(map(_bare, layer.where))}]")
+    return operators
+
+
+def _bare(node: exp.Expr) -> str:
+    return _short(render(unqualified(node)))
 
 
 def _window_words(window: Window) -> str:
@@ -38,11 +112,9 @@ def _window_words(window: Window) -> str:
     return f"{format_interval(window.length)}{every}"
 
 
-def _top_k(query: LogicalQuery) -> str:
-    top_k = query.top_k
-    assert top_k is not None
-    keys = "".join(f", {_words(query, part)}" for part in top_k.partition)
-    order = ", ".join(_words(query, o.this) + (" DESC" if o.args.get("desc") else "") for o in top_k.order)
+def _top_k(top_k: TopK, words: Callable[[exp.Expr], str]) -> str:
+    keys = "".join(f", {words(part)}" for part in top_k.partition)
+    order = ", ".join(words(o.this) + (" DESC" if o.args.get("desc") else "") for o in top_k.order)
     return f"TopK[{top_k.k} per window{keys} by {top_k.function} over {order}]"
 
 
@@ -51,6 +123,15 @@ def _source(query: LogicalQuery, sites: Sequence[str]) -> str:
     pruned = sorted(set(relation.sites) - set(sites))
     left_out = f"; not {', '.join(pruned)}" if pruned else ""
     return f"Source[{relation.name} at {', '.join(sites)}{left_out}]"
+
+
+def _join(query: LogicalQuery, join: Join) -> str:
+    where = " at the same site" if join.same_site else ""
+    kind = "LEFT" if join.left else "INNER"
+    if join.window is not None:
+        window = _window_words(join.window)
+        return f"WindowJoin[{kind} {join.member.alias} in each window of {window} ON {_all(query, join.on)}]"
+    return f"Join[{kind} {join.member.relation.name}{where} ON {_all(query, join.on)}]"
 
 
 def _all(query: LogicalQuery, parts: Sequence[exp.Expr]) -> str:
@@ -64,5 +145,9 @@ def _words(query: LogicalQuery, node: exp.Expr) -> str:
     for column in root.find_all(exp.Column):
         alias = names.get(column.table)
         column.set("table", exp.to_identifier(alias) if alias and len(query.joins) else None)
-    text = render(root.this)
+    return _short(render(root.this))
+
+
+def _short(text: str) -> str:
+    text = without_versions(text)
     return text if len(text) <= _WIDTH else text[:_WIDTH] + "..."

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from planner.errors import InvalidDefinitionError
 from planner.plan import BIN_COLUMN
 from planner.query.binder import Binder
+from planner.query.expressions import placed
 from planner.query.scope import Member, Scope, invalid_star
 from planner.sql.dialect import exp, offset_of, render, snippet
 from planner.sql.refusals import function_name, refuse
@@ -25,20 +26,23 @@ class Output:
     """The select item it comes from, as parsed."""
 
 
-def bind_outputs(tree: exp.Select, binder: Binder) -> tuple[Output, ...]:
-    """The result columns, in order.
+def bind_outputs(tree: exp.Select, binder: Binder, *, renamed: bool = False) -> tuple[Output, ...]:
+    """The result columns, in order; `renamed`: they get other names, so that two may have the same.
 
     Raises:
         InvalidDefinitionError: two have the same name.
     """
-    outputs: dict[str, Output] = {}
+    outputs: list[Output] = []
+    named: dict[str, Output] = {}
     for item in tree.expressions:
         # An alias may be used by the items after it, as in Spark.
-        known = replace(binder, aliases={name: output.expression for name, output in outputs.items()})
+        known = replace(binder, aliases={name: output.expression for name, output in named.items()})
         for output in _outputs(item, known):
-            _check_name(output, outputs, binder.scope)
-            outputs[output.name.lower()] = output
-    return tuple(outputs.values())
+            if not renamed:
+                _check_name(output, named, binder.scope)
+            named.setdefault(output.name.lower(), output)
+            outputs.append(output)
+    return tuple(outputs)
 
 
 def _outputs(item: exp.Expr, binder: Binder) -> Iterator[Output]:
@@ -46,16 +50,14 @@ def _outputs(item: exp.Expr, binder: Binder) -> Iterator[Output]:
     if isinstance(star, exp.Star):
         if any(star.args.values()):
             raise refuse(item, binder.scope.source, "* with EXCEPT or REPLACE is not possible", "Name the columns.")
-        for member, name in _starred(item, binder.scope):
-            column = member.bound(name)
-            column.this.meta.update(start=offset_of(item) or 0, end=offset_of(item) or 0)
-            yield Output(name, column, item)
+        for member, name in starred(item, binder.scope):
+            yield Output(name, placed(member.bound(name), offset_of(item) or 0), item)
         return
     expression = item.this if isinstance(item, exp.Alias) else item
     yield Output(item.alias if isinstance(item, exp.Alias) else _auto_name(expression), binder.bind(expression), item)
 
 
-def _starred(item: exp.Expr, scope: Scope) -> Iterator[tuple[Member, str]]:
+def starred(item: exp.Expr, scope: Scope) -> Iterator[tuple[Member, str]]:
     """Columns of `*` (those of USING once and first) or of `x.*`; `site` is not among them."""
     if isinstance(item, exp.Column):
         member = scope.member(item.table)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from planner.catalog import SITE_COLUMN, Catalog, Relation, RelationKind
+from planner.catalog import SITE_COLUMN, Function, Relation, RelationKind
 from planner.errors import UnknownColumnError, UnknownRelationError, UnsupportedSqlError
 from planner.functions import BARE_NOT_REPEATABLE
-from planner.plan import INPUT_VIEW
+from planner.query.expressions import enclosed, placed
 from planner.sql.dialect import exp, name_node, offset_of, snippet
 from planner.sql.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedRows:
+    """What a derived table over one table or stream is: expressions over its rows, and which of them are kept."""
+
+    base: Relation
+    expressions: Mapping[str, exp.Expr]
+    """By lower-case name of the column; they read the view `input`."""
+    where: tuple[exp.Expr, ...]
+    """Conjuncts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,98 +32,88 @@ class Member:
     alias: str
     view: str
     relation: Relation
+    """Of a derived table: its columns, and the bindings of what it reads."""
+    derived: bool = False
+    """A derived table; it has the column `site` only when it selects it."""
+    expressions: Mapping[str, exp.Expr] | None = None
+    """Of a derived table that is merged into the query: what its columns mean, by lower-case name."""
+    rows: DerivedRows | None = None
+    """Of a derived table that is joined: how the stage computes it that reads its table or stream."""
+
+    @property
+    def is_stream(self) -> bool:
+        return self.relation.kind is RelationKind.STREAM
 
     def column(self, name: str) -> str | None:
         """The column of that name as declared, `site` included; None when there is none."""
-        if name.lower() == SITE_COLUMN:
+        if name.lower() == SITE_COLUMN and not self.derived:
             return SITE_COLUMN
         column = self.relation.column(name)
         return column.name if column is not None else None
 
-    def bound(self, name: str) -> exp.Column:
+    def bound(self, name: str) -> exp.Expr:
+        """What the column of that name means."""
+        if self.expressions is not None:
+            return enclosed(self.expressions[name.lower()])
         return exp.Column(this=name_node(name), table=exp.Identifier(this=self.view, quoted=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The stream first, then the tables in the order of the joins."""
+    """A stream first, then tables and further streams in the order of the joins."""
 
     members: tuple[Member, ...]
     source: Source
     using: frozenset[str] = frozenset()
     """Lower-case names of columns of USING: without a qualifier they mean the left side's."""
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    """Python functions that can be called, by lower-case name."""
 
     @property
     def stream(self) -> Member:
         return self.members[0]
 
+    @property
+    def streams(self) -> tuple[Member, ...]:
+        return tuple(m for m in self.members if m.is_stream)
+
     def member(self, alias: str) -> Member | None:
         return next((m for m in self.members if m.alias.lower() == alias.lower()), None)
 
     def first(self, count: int) -> Scope:
-        return Scope(self.members[:count], self.source, self.using)
+        return Scope(self.members[:count], self.source, self.using, self.functions)
 
     def owners(self, name: str) -> tuple[Member, ...]:
         """The members that an unqualified name can mean."""
         if name.lower() == SITE_COLUMN:
-            return (self.stream,)
+            return (self.stream,) if self.stream.column(name) is not None else ()
         found = tuple(m for m in self.members if m.relation.column(name) is not None)
         return found[:1] if name.lower() in self.using else found
 
 
-def build_scope(tree: exp.Select, catalog: Catalog, source: Source) -> Scope:
-    """The relations of FROM and its joins.
+def scope_of(
+    members: Sequence[tuple[Member, exp.Expr]],
+    select: exp.Expr,
+    source: Source,
+    functions: Mapping[str, Function],
+) -> Scope:
+    """The scope of these members, each with the item of FROM that it comes from, and of these Python functions.
 
     Raises:
-        UnknownRelationError, UnsupportedSqlError: at the relation that is unknown or stands in the wrong place.
+        UnsupportedSqlError: two have the same name.
     """
-    tables = [tree.args["from_"].this, *(join.this for join in tree.args.get("joins") or [])]
-    members: list[Member] = []
-    for index, table in enumerate(tables):
-        relation = _find(table, catalog, source)
-        _check_place(table, relation, index, source)
-        alias = table.alias_or_name
-        if any(m.alias.lower() == alias.lower() for m in members):
+    known: list[Member] = []
+    for member, item in members:
+        if any(m.alias.lower() == member.alias.lower() for m in known):
             raise UnsupportedSqlError(
-                f"{alias} is in FROM twice",
-                position=source.position(offset_of(table) or 0),
-                found=alias,
-                hint=f"Give one of them another name: {relation.name} AS other.",
+                f"{member.alias} is in FROM twice",
+                position=source.position(offset_of(item) or 0),
+                found=member.alias,
+                hint=f"Give one of them another name: {member.relation.name} AS other.",
             )
-        members.append(Member(alias, INPUT_VIEW if index == 0 else f"t{index}", relation))
-    using = (name.name.lower() for join in tree.args.get("joins") or [] for name in join.args.get("using") or [])
-    return Scope(tuple(members), source, frozenset(using))
-
-
-def _find(table: exp.Expr, catalog: Catalog, source: Source) -> Relation:
-    relation = catalog.find(table.name)
-    if relation is None:
-        raise UnknownRelationError(
-            f"there is no stream or table {table.name}",
-            position=source.position(offset_of(table.this) or 0),
-            found=table.name,
-            hint=_did_you_mean(table.name, (r.name for r in catalog.relations.values()))
-            or "SHOW STREAMS and SHOW TABLES list what there is.",
-        )
-    return relation
-
-
-def _check_place(table: exp.Expr, relation: Relation, index: int, source: Source) -> None:
-    position = source.position(offset_of(table.this) or 0)
-    if index == 0 and relation.kind is not RelationKind.STREAM:
-        raise UnsupportedSqlError(
-            f"{relation.name} is a table, and batch queries over tables are not possible yet",
-            position=position,
-            found=table.name,
-            hint="FROM must name a stream; tables are joined to it.",
-        )
-    if index > 0 and relation.kind is RelationKind.STREAM:
-        raise UnsupportedSqlError(
-            f"{relation.name} is a stream, and streams cannot be joined with streams yet",
-            position=position,
-            found=table.name,
-            hint="FROM names the one stream; JOIN names tables.",
-        )
+        known.append(member)
+    using = (name.name.lower() for join in select.args.get("joins") or [] for name in join.args.get("using") or [])
+    return Scope(tuple(known), source, frozenset(using), functions)
 
 
 def resolve(scope: Scope, parts: Sequence[exp.Identifier]) -> exp.Expr | None:
@@ -135,10 +136,8 @@ def resolve(scope: Scope, parts: Sequence[exp.Identifier]) -> exp.Expr | None:
     return None
 
 
-def _with_fields(column: exp.Column, parts: Sequence[exp.Identifier], used: int) -> exp.Expr:
-    if "start" in parts[0].meta:
-        column.this.meta.update(start=parts[0].meta["start"], end=parts[-1].meta["end"])
-    bound: exp.Expr = column
+def _with_fields(column: exp.Expr, parts: Sequence[exp.Identifier], used: int) -> exp.Expr:
+    bound = placed(column, parts[0].meta.get("start"), parts[-1].meta.get("end"))
     for part in parts[used:]:
         bound = exp.Dot(this=bound, expression=name_node(part.name))
     return bound
@@ -160,12 +159,13 @@ def unknown_column(scope: Scope, parts: Sequence[exp.Identifier], extra: Iterabl
     searched = (member,) if member is not None else scope.members
     near = parts[1].name if member is not None else parts[0].name
     columns = [c.name for m in searched for c in m.relation.columns]
+    sites = [SITE_COLUMN] if any(m.column(SITE_COLUMN) for m in searched) else []
     listed = ", ".join(f"{m.alias} ({', '.join(c.name for c in m.relation.columns)})" for m in searched)
     return UnknownColumnError(
         f"there is no column {text}",
         position=position,
         found=text,
-        hint=_did_you_mean(near, [*columns, *extra, SITE_COLUMN]) or f"There are {listed} and {SITE_COLUMN}.",
+        hint=did_you_mean(near, [*columns, *extra, *sites]) or f"There are {' and '.join([listed, *sites])}.",
     )
 
 
@@ -179,7 +179,7 @@ def _ambiguous(scope: Scope, parts: Sequence[exp.Identifier], owners: Sequence[M
     )
 
 
-def _did_you_mean(name: str, candidates: Iterable[str]) -> str:
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     spelled = {candidate.lower(): candidate for candidate in sorted(candidates)}
     close = get_close_matches(name.lower(), spelled, n=1, cutoff=0.6)
     return f"Did you mean {spelled[close[0]]}?" if close else ""

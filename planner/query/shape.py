@@ -15,22 +15,26 @@ RATE_OPTION = "rows_per_second"
 
 
 def query_shape(query: LogicalQuery, sites: Sequence[str]) -> QueryShape:
-    top_k = query.top_k
+    layers = query.layers
+    top_k = layers[-1].top_k if layers else query.top_k
+    aggregates = [layer for layer in layers if layer.grouped]
     stream = query.scope.stream
     return QueryShape(
         relation=stream.relation.name,
         declared_rates=_declared_rates(stream.relation, sites),
-        selectivity=_selectivity(c for c in query.where if not decides_site(c, stream.view)),
+        selectivity=selectivity_of(c for c in query.where if not decides_site(c, stream.view)),
         window=query.window.length if query.window is not None else None,
         slide=query.window.slide if query.window is not None else None,
         keys=len(query.keys),
-        having=len(query.having),
+        having=len(query.having) + sum(len(layer.where) + len(layer.having) for layer in layers),
         top_k=top_k.k if top_k is not None else None,
         top_k_keys=len(top_k.partition) if top_k is not None else 0,
+        result_keys=len(aggregates[-1].keys) - 1 if aggregates else None,
     )
 
 
-def _selectivity(filters: Iterable[exp.Expr]) -> float:
+def selectivity_of(filters: Iterable[exp.Expr]) -> float:
+    """The share of rows that these conditions keep."""
     share = 1.0
     for conjunct in filters:
         share *= EQUALITY_SELECTIVITY if isinstance(conjunct.unnest(), exp.EQ) else FILTER_SELECTIVITY

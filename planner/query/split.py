@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from planner.functions import RANKS
 from planner.merge import WINDOW_START, Merged, MergeRecipe, Partial
 from planner.plan import BIN_COLUMN, BINS
-from planner.query.binder import Window
-from planner.query.expressions import arguments_of, enclosed, is_aggregate, is_distinct, replace_columns
+from planner.query.binder import WINDOW_FIELDS, Window
+from planner.query.expressions import arguments_of, enclosed, is_aggregate, is_distinct, with_children
+from planner.query.layers import around
 from planner.query.logical import LogicalQuery
 from planner.query.outputs import RANK_COLUMN
 from planner.query.partials import Call, Piece, pieces_of
@@ -32,24 +34,13 @@ class _Splitter:
         bare = node.unnest()
         window = self.query.window
         assert window is not None
-        if bare == window.node:
-            return _window_struct(window)
-        if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
-            return _column(WINDOW_START) if bare.name == "start" else _window_end(window)
+        if (rebuilt := window_part(bare, window, _column(WINDOW_START))) is not None:
+            return rebuilt
         if bare in self.query.keys:
             return _column(f"_k{self.query.keys.index(bare)}")
         if is_aggregate(node) or (isinstance(node, exp.Filter) and is_aggregate(node.this)):
             return _column(self._aggregate(node).name)
-        return self._rebuilt(node)
-
-    def _rebuilt(self, node: exp.Expr) -> exp.Expr:
-        changed = node.copy()
-        for name, value in node.args.items():
-            if isinstance(value, exp.Expr):
-                changed.set(name, self.after_merge(value))
-            elif isinstance(value, list):
-                changed.set(name, [self.after_merge(v) if isinstance(v, exp.Expr) else v for v in value])
-        return changed
+        return with_children(node, self.after_merge)
 
     def _aggregate(self, node: exp.Expr) -> Merged:
         found = self.aggregates.get(node)
@@ -63,11 +54,19 @@ class _Splitter:
         return found
 
     def _call(self, node: exp.Expr) -> Call:
-        read = replace_columns(node, self._read)
+        read = self.over_columns(node)
         call = read.this if isinstance(read, exp.Filter) else read
         condition = render(read.expression.this) if isinstance(read, exp.Filter) else ""
         arguments = tuple(render(argument) for argument in arguments_of(call))
         return Call(function_name(call), arguments, condition, is_distinct(call))
+
+    def over_columns(self, node: exp.Expr) -> exp.Expr:
+        """An aggregate over the named columns of the kept rows."""
+        window = self.query.window
+        assert window is not None
+        if (rebuilt := window_part(node, window, _column(WINDOW_START))) is not None:
+            return rebuilt
+        return self._read(node) if isinstance(node, exp.Column) else with_children(node, self.over_columns)
 
     def _partial(self, piece: Piece, before: list[str]) -> Partial:
         of = tuple(before[place] for place in piece.of)
@@ -82,21 +81,26 @@ class _Splitter:
 class Split:
     """The two halves of an aggregating query."""
 
-    source_head: str
-    """The SOURCE stage's SQL before its FROM and WHERE."""
-    source_tail: str
-    """And behind them."""
     read: tuple[exp.Expr, ...]
-    """Bound expressions that the SOURCE stage computes."""
+    """Bound expressions that the SOURCE stage computes of each row: the window, the keys, what is aggregated."""
+    names: tuple[str, ...]
+    """Their names, but for the window's."""
+    partials: str
+    """SELECT list of the SOURCE stage over them."""
+    groups: str
     recipe: MergeRecipe
+
+    def source_sql(self, rows: str, change: Callable[[exp.Expr], exp.Expr]) -> str:
+        """The SQL of a SOURCE stage over these rows; `change` says what the expressions are there."""
+        window, *others = (render(change(node)) for node in self.read)
+        named = (f"{sql} AS {name}" for sql, name in zip(others, self.names, strict=True))
+        inner = ", ".join([f"{window}.start AS {WINDOW_START}", *named])
+        return f"SELECT {self.partials} FROM (SELECT {inner} {rows}) AS kept GROUP BY {self.groups}"
 
 
 def split_aggregates(query: LogicalQuery) -> Split:
     """Both halves."""
-    splitter = _Splitter(query)
-    outputs = [(output.name, splitter.after_merge(output.expression)) for output in query.outputs]
-    having = " AND ".join(render(enclosed(splitter.after_merge(part))) for part in query.having)
-    head, tail = _outer(outputs, having, query.top_k, splitter)
+    splitter, head, tail = _halved(query)
     keys = tuple(f"_k{index}" for index in range(len(query.keys)))
     recipe = MergeRecipe(
         keys=keys,
@@ -106,20 +110,51 @@ def split_aggregates(query: LogicalQuery) -> Split:
         tail=tail,
     )
     assert query.window is not None
-    read = (query.window.node, *query.keys, *splitter.columns)
-    return Split(*_around_rows(query, splitter, keys), read, recipe)
-
-
-def _around_rows(query: LogicalQuery, splitter: _Splitter, keys: tuple[str, ...]) -> tuple[str, str]:
-    assert query.window is not None
-    inner = [f"{render(query.window.node)}.start AS {WINDOW_START}"]
-    inner += [f"{render(key)} AS {name}" for key, name in zip(query.keys, keys, strict=True)]
-    inner += [f"{render(column)} AS {name}" for column, name in splitter.columns.items()]
-    groups = [WINDOW_START, *keys]
-    outer = [*groups, *(f"{call} AS {partial.name}" for call, partial in splitter.partials.items())]
+    groups = (WINDOW_START, *keys)
+    items = [*groups, *(f"{call} AS {partial.name}" for call, partial in splitter.partials.items())]
     if keys:
-        outer.append(f"pmod(xxhash64({', '.join(keys)}), {BINS}) AS {BIN_COLUMN}")
-    return f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} ", f") AS kept GROUP BY {', '.join(groups)}"
+        items.append(f"pmod(xxhash64({', '.join(keys)}), {BINS}) AS {BIN_COLUMN}")
+    return Split(
+        read=(query.window.node, *query.keys, *splitter.columns),
+        names=(*keys, *splitter.columns.values()),
+        partials=", ".join(items),
+        groups=", ".join(groups),
+        recipe=recipe,
+    )
+
+
+def _halved(query: LogicalQuery) -> tuple[_Splitter, str, str]:
+    """Names for all that is aggregated, and the SQL before and behind the aggregated rows."""
+    splitter = _Splitter(query)
+    outputs = [(output.name, splitter.after_merge(output.expression)) for output in query.outputs]
+    having = " AND ".join(render(enclosed(splitter.after_merge(part))) for part in query.having)
+    head, tail = _outer(outputs, having, query.top_k, splitter)
+    for layer in query.layers:
+        head, tail = around(layer, head, tail)
+    return splitter, head, tail
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An aggregating query over rows that are all there at once: nothing is split, Spark's own aggregates do."""
+
+    head: str
+    """From SELECT to FROM."""
+    tail: str
+    """Behind the aggregated rows."""
+    columns: Mapping[exp.Expr, str]
+    """Bound columns that the aggregates read, and the names by which they do."""
+    aggregates: tuple[str, ...]
+    """SQL with names."""
+
+
+def whole_aggregates(query: LogicalQuery) -> Whole:
+    """The query's aggregates as they are."""
+    splitter, head, tail = _halved(query)
+    calls = tuple(
+        f"{render(splitter.over_columns(node))} AS {found.name}" for node, found in splitter.aggregates.items()
+    )
+    return Whole(head, tail, splitter.columns, calls)
 
 
 def _outer(
@@ -147,13 +182,23 @@ def _column(name: str) -> exp.Expr:
     return exp.Column(this=exp.Identifier(this=name, quoted=False))
 
 
-def _window_end(window: Window) -> exp.Expr:
+def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | None:
+    """The window or its start or end, made of its start; None for any other expression."""
+    bare = node.unnest()
+    if bare == window.node:
+        return _window_struct(window, start)
+    if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
+        return start.copy() if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
+    return None
+
+
+def _window_end(window: Window, start: exp.Expr) -> exp.Expr:
     seconds, microseconds = divmod(window.length // timedelta(microseconds=1), 1_000_000)
     text = f"{seconds}.{microseconds:06d}" if microseconds else str(seconds)
     length = exp.Interval(this=exp.Literal.string(text), unit=exp.Var(this="SECOND"))
-    return exp.Paren(this=exp.Add(this=_column(WINDOW_START), expression=length))
+    return exp.Paren(this=exp.Add(this=start.copy(), expression=length))
 
 
-def _window_struct(window: Window) -> exp.Expr:
-    ends = [exp.Literal.string("start"), _column(WINDOW_START), exp.Literal.string("end"), _window_end(window)]
+def _window_struct(window: Window, start: exp.Expr) -> exp.Expr:
+    ends = [exp.Literal.string("start"), start.copy(), exp.Literal.string("end"), _window_end(window, start)]
     return exp.Anonymous(this="named_struct", expressions=ends)

@@ -1,25 +1,26 @@
-"""From a logical query to stages: a TABLE stage per joined table, the SOURCE stage, the MERGE when it aggregates."""
+"""From logical queries to stages: a TABLE stage per joined table, SOURCE stages, a MERGE where a query aggregates.
+
+An aggregate over a UNION ALL has one SOURCE stage for each branch, and one MERGE that takes the partials of all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from planner.catalog import SITE_COLUMN, Column
+from planner.catalog import SITE_COLUMN
 from planner.errors import UnsupportedSqlError
-from planner.merge import WINDOW_START
-from planner.plan import INPUT_VIEW, DraftPlan, Merge, Stage, StageInput, StageKind
-from planner.query.expressions import columns_of, enclosed, unqualified, views_of
+from planner.merge import WINDOW_START, MergeRecipe
+from planner.plan import INPUT_VIEW, JoinShape, Merge, QueryShape, Stage, StageInput, StageKind
+from planner.query.expressions import columns_of, enclosed, replace_columns, unqualified, views_of
 from planner.query.joins import Join
 from planner.query.logical import LogicalQuery
-from planner.query.operators import logical_lines
 from planner.query.pruning import decides_site, kept_sites
+from planner.query.scope import DerivedRows
 from planner.query.shape import query_shape
 from planner.query.split import Split, split_aggregates
+from planner.query.sqltext import rows_sql, where_sql
 from planner.sql.dialect import exp, offset_of, quoted, render
-
-SOURCE_ID = "s1"
-MERGE_ID = "m1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,49 @@ class _Filters:
     """In WHERE of the TABLE stage, per join."""
 
 
-def draft_stages(query: LogicalQuery) -> DraftPlan:
-    """The stages of a query.
+@dataclass(slots=True)
+class Stages:
+    """The stages of a statement so far."""
+
+    stages: list[Stage] = field(default_factory=list)
+    recipes: dict[str, MergeRecipe] = field(default_factory=dict)
+    shapes: dict[str, QueryShape] = field(default_factory=dict)
+    joins: dict[str, JoinShape] = field(default_factory=dict)
+
+    def next_id(self, kind: StageKind, letter: str) -> str:
+        """s1, s2, ... or m1, m2, ..."""
+        return f"{letter}{1 + sum(stage.kind is kind for stage in self.stages)}"
+
+
+def add_merge(plan: Stages, query: LogicalQuery) -> str:
+    """The stages of an aggregating query; the id of the last."""
+    split = split_aggregates(query)
+    window = query.window
+    assert window is not None
+    if query.inputs:
+        sources = [add_source(plan, i.query, split, i.change) for i in query.inputs]
+    else:
+        sources = [add_source(plan, query, split)]
+    merge = Merge(WINDOW_START, window.length, split.recipe.combine_sql({}), window.slide)
+    merge_id = plan.next_id(StageKind.MERGE, "m")
+    inputs = tuple(StageInput(source, INPUT_VIEW) for source in sources)
+    plan.stages.append(
+        Stage(id=merge_id, kind=StageKind.MERGE, sql=split.recipe.sql({}), sites=(), inputs=inputs, merge=merge)
+    )
+    plan.recipes[merge_id] = split.recipe
+    return merge_id
+
+
+def add_source(
+    plan: Stages, query: LogicalQuery, split: Split | None, change: Callable[[exp.Expr], exp.Expr] | None = None
+) -> str:
+    """The SOURCE stage of a query and the TABLE stages that it reads; its id.
+
+    Args:
+        plan: gets the stages.
+        query: over one stream.
+        split: set when the query aggregates.
+        change: from the expressions of `split` to those of this query, where it is one branch of a union.
 
     Raises:
         InvalidDefinitionError: no site is left to read from.
@@ -43,36 +85,24 @@ def draft_stages(query: LogicalQuery) -> DraftPlan:
     """
     sites = kept_sites(query)
     filters = _push_down(query)
-    split = split_aggregates(query) if query.window is not None else None
-    read = split.read if split else tuple(output.expression for output in query.outputs)
+    read = tuple(o.expression for o in query.outputs) if split is None else tuple(map(change or _same, split.read))
     used = (*read, *filters.source, *(conjunct for on in filters.joins for conjunct in on))
-    tables = tuple(
-        _table_stage(join, pushed, used, sites)
-        for join, pushed in zip(query.joins, filters.tables, strict=True)
-        if _check_same_site(join, sites, query)
-    )
-    stages = [*tables, _source_stage(query, filters, used, (split, sites))]
-    if split is not None and query.window is not None:
-        merge = Merge(WINDOW_START, query.window.length, split.recipe.combine_sql({}), query.window.slide)
-        inputs = (StageInput(SOURCE_ID, INPUT_VIEW),)
-        stages.append(
-            Stage(id=MERGE_ID, kind=StageKind.MERGE, sql=split.recipe.sql({}), sites=(), inputs=inputs, merge=merge)
-        )
-    return DraftPlan(
-        text=query.scope.source.text,
-        stages=tuple(stages),
-        result_stage=stages[-1].id,
-        columns=tuple(Column(output.name, "") for output in query.outputs),
-        logical=logical_lines(query, sites),
-        relations=_relation_columns(query),
-        recipe=split.recipe if split else None,
-        shape=query_shape(query, sites),
-        site_named=query.site_named,
-    )
+    for join, pushed in zip(query.joins, filters.tables, strict=True):
+        _check_same_site(join, sites, query)
+        plan.stages.append(table_stage(join, pushed, used, sites))
+    rows = rows_sql(query.joins, filters.joins, filters.source)
+    stage_id = plan.next_id(StageKind.SOURCE, "s")
+    if split is None:
+        sql = f"SELECT {', '.join(f'{render(o.expression)} AS {quoted(o.name)}' for o in query.outputs)} {rows}"
+    else:
+        sql = split.source_sql(rows, change or _same)
+    plan.stages.append(_source_stage(stage_id, query, sql, used, sites))
+    plan.shapes[stage_id] = query_shape(query, sites)
+    return stage_id
 
 
-def _relation_columns(query: LogicalQuery) -> dict[str, tuple[Column, ...]]:
-    return {m.relation.name: m.relation.columns for m in query.scope.members}
+def _same(node: exp.Expr) -> exp.Expr:
+    return node
 
 
 def _push_down(query: LogicalQuery) -> _Filters:
@@ -100,7 +130,7 @@ def _push_down(query: LogicalQuery) -> _Filters:
     return _Filters(tuple(source), tuple(joins), tuple(tuple(tables[join.member.view]) for join in query.joins))
 
 
-def _check_same_site(join: Join, sites: Sequence[str], query: LogicalQuery) -> bool:
+def _check_same_site(join: Join, sites: Sequence[str], query: LogicalQuery) -> None:
     missing = sorted(set(sites) - set(join.member.relation.sites))
     if join.same_site and join.left and missing:
         raise UnsupportedSqlError(
@@ -109,37 +139,43 @@ def _check_same_site(join: Join, sites: Sequence[str], query: LogicalQuery) -> b
             found=join.member.alias,
             hint="Bind it there, leave these sites out in WHERE, or use an INNER join.",
         )
-    return True
 
 
-def _table_stage(join: Join, pushed: tuple[exp.Expr, ...], used: Sequence[exp.Expr], sites: Sequence[str]) -> Stage:
-    view, relation = join.member.view, join.member.relation
+def table_stage(join: Join, pushed: tuple[exp.Expr, ...], used: Sequence[exp.Expr], sites: Sequence[str]) -> Stage:
+    """What of a joined table is sent: the columns that are `used`, of the rows that the `pushed` conjuncts keep."""
+    view, relation, rows = join.member.view, join.member.relation, join.member.rows
     output = columns_of(used, view)
-    read = tuple(name for name in columns_of((*used, *pushed), view) if name != SITE_COLUMN)
-    where = _where([unqualified(conjunct) for conjunct in pushed])
+    if rows is None:
+        items, where = tuple(map(quoted, output)), pushed
+        read = set(columns_of((*used, *pushed), view))
+    else:
+        expressions = [rows.expressions[name.lower()] for name in output]
+        items = tuple(f"{render(unqualified(e))} AS {quoted(n)}" for e, n in zip(expressions, output, strict=True))
+        where = (*rows.where, *(_over_rows(rows, conjunct) for conjunct in pushed))
+        read = set(columns_of((*where, *expressions), INPUT_VIEW))
+    base = relation if rows is None else rows.base
     return Stage(
         id=view,
         kind=StageKind.TABLE,
-        sql=f"SELECT {', '.join(map(quoted, output))} FROM {INPUT_VIEW}{where}",
+        sql=f"SELECT {', '.join(items)} FROM {INPUT_VIEW}{where_sql([unqualified(part) for part in where])}",
         sites=tuple(sorted(s for s in relation.sites if s in sites or not join.same_site)),
         relation=relation.name,
-        read_columns=read or (relation.columns[0].name,),
+        read_columns=tuple(sorted(read - {SITE_COLUMN})) or (base.columns[0].name,),
     )
 
 
+def _over_rows(rows: DerivedRows, conjunct: exp.Expr) -> exp.Expr:
+    """A condition on a derived table as one on the table below."""
+    return replace_columns(conjunct, lambda column: enclosed(rows.expressions[column.name.lower()]))
+
+
 def _source_stage(
-    query: LogicalQuery, filters: _Filters, used: Sequence[exp.Expr], plan: tuple[Split | None, tuple[str, ...]]
+    stage_id: str, query: LogicalQuery, sql: str, used: Sequence[exp.Expr], sites: tuple[str, ...]
 ) -> Stage:
-    split, sites = plan
     stream = query.scope.stream
-    rows = _from(query.joins, filters.joins) + _where(filters.source)
-    if split is not None:
-        sql = split.source_head + rows + split.source_tail
-    else:
-        sql = f"SELECT {', '.join(f'{render(o.expression)} AS {quoted(o.name)}' for o in query.outputs)} {rows}"
     read = {*columns_of(used, stream.view), stream.relation.event_time or ""} - {SITE_COLUMN, ""}
     return Stage(
-        id=SOURCE_ID,
+        id=stage_id,
         kind=StageKind.SOURCE,
         sql=sql,
         sites=sites,
@@ -147,23 +183,3 @@ def _source_stage(
         read_columns=tuple(c.name for c in stream.relation.columns if c.name in read),
         inputs=tuple(StageInput(j.member.view, j.member.view, j.same_site) for j in query.joins),
     )
-
-
-def _from(joins: Sequence[Join], conditions: Sequence[tuple[exp.Expr, ...]]) -> str:
-    parts = [f"FROM {INPUT_VIEW}"]
-    for join, on in zip(joins, conditions, strict=True):
-        kind = "LEFT JOIN" if join.left else "JOIN"
-        parts.append(f"{kind} {join.member.view} ON {_conjunction(on)}")
-    return " ".join(parts)
-
-
-def _where(conjuncts: Sequence[exp.Expr]) -> str:
-    return f" WHERE {_conjunction(conjuncts)}" if conjuncts else ""
-
-
-def _conjunction(parts: Sequence[exp.Expr]) -> str:
-    return " AND ".join(render(part if _binds_tightly(part) else enclosed(part)) for part in parts)
-
-
-def _binds_tightly(part: exp.Expr) -> bool:
-    return isinstance(part, exp.Predicate) and not isinstance(part, exp.Or)

@@ -47,7 +47,7 @@ def bind_top_k(tree: exp.Select, binder: Binder) -> TopK | None:
     if order is None or over.args.get("spec") is not None:
         raise refuse(over, source, "the rank needs ORDER BY and no frame", FORM)
     partition = tuple(binder.bind(part) for part in over.args.get("partition_by") or [])
-    if binder.window is not None and not any(_covers_window(part, binder) for part in partition):
+    if binder.windows is not None and not any(_covers_window(part, binder) for part in partition):
         raise refuse(over, source, "the rank must be PARTITION BY window", FORM)
     keys = tuple(part.unnest() for part in partition if not _covers_window(part, binder))
     for part in partition:
@@ -82,7 +82,7 @@ def _covers_window(part: exp.Expr, binder: Binder) -> bool:
     bare = part.unnest()
     if isinstance(bare, exp.Dot):
         bare = bare.this.unnest()
-    return binder.window is not None and bare == binder.window.node
+    return bare in (binder.windows or ())
 
 
 def _ordered(ordered: exp.Expr, binder: Binder) -> exp.Ordered:

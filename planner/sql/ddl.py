@@ -9,6 +9,12 @@ from planner.catalog import SITE_COLUMN, Binding, Column, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, Position
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import TokenType
+from planner.sql.function_ddl import (
+    at_create_function,
+    parse_create_function,
+    parse_describe_function,
+    parse_drop_function,
+)
 from planner.sql.intervals import parse_interval
 from planner.sql.statements import (
     AlterBinding,
@@ -22,27 +28,35 @@ from planner.sql.statements import (
 )
 from planner.sql.types import parse_type
 
-KIND_HINT = "CREATE STREAM and CREATE TABLE are possible."
+KIND_HINT = "CREATE STREAM, CREATE TABLE, CREATE VIEW, CREATE SINK and CREATE FUNCTION are possible."
 WATERMARK_FORM = "WATERMARK FOR ts AS ts - INTERVAL '5 seconds'"
 MAX_NAME_CHARS = 128
 
 
 def parse_create(cursor: Cursor) -> Statement:
+    if at_create_function(cursor):
+        return parse_create_function(cursor)
     position = cursor.position
     cursor.expect("CREATE")
     kind = _kind(cursor)
     if kind is None:
-        raise cursor.error("STREAM or TABLE is expected", hint=KIND_HINT)
+        raise cursor.error("STREAM, TABLE, VIEW, SINK or FUNCTION is expected", hint=KIND_HINT)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     name = relation_name(cursor, kind)
     columns, watermark = _body(cursor, kind)
     comment = cursor.string("the comment") if cursor.take("COMMENT") else ""
     shared = _options(cursor) if cursor.take("WITH") else {}
+    place, found = cursor.position, cursor.found
+    bindings = _bindings(cursor, shared, kind)
+    if kind is RelationKind.SINK and len(bindings) > 1:
+        raise InvalidDefinitionError(
+            "a sink is at one site", position=place, found=found, hint="Leave one AT, or create one sink for each site."
+        )
     relation = Relation(
         name=name,
         kind=kind,
         columns=columns,
-        bindings=_bindings(cursor, shared),
+        bindings=bindings,
         event_time=watermark[0] if watermark else None,
         watermark_delay=watermark[1] if watermark else timedelta(0),
         comment=comment,
@@ -52,11 +66,16 @@ def parse_create(cursor: Cursor) -> Statement:
 
 
 def parse_drop(cursor: Cursor) -> Statement:
+    if cursor.at("DROP", "FUNCTION"):
+        return parse_drop_function(cursor)
     position = cursor.position
     cursor.expect("DROP")
     kind = _kind(cursor)
     if kind is None:
-        raise cursor.error("STREAM or TABLE is expected", hint="DROP STREAM name and DROP TABLE name are possible.")
+        raise cursor.error(
+            "STREAM, TABLE, VIEW, SINK or FUNCTION is expected",
+            hint="DROP STREAM, DROP TABLE, DROP VIEW, DROP SINK and DROP FUNCTION, each with a name, are possible.",
+        )
     if_exists = cursor.take("IF", "EXISTS")
     name = cursor.name("a name")
     cursor.finish()
@@ -66,9 +85,9 @@ def parse_drop(cursor: Cursor) -> Statement:
 def parse_alter(cursor: Cursor) -> Statement:
     position = cursor.position
     cursor.expect("ALTER")
-    if _kind(cursor) is None:
+    if cursor.at("VIEW") or _kind(cursor) is None:
         raise cursor.error(
-            "STREAM or TABLE is expected", hint="ALTER STREAM name [AT site] SET ('k' = 'v') is possible."
+            "STREAM, TABLE or SINK is expected", hint="ALTER STREAM name [AT site] SET ('k' = 'v') is possible."
         )
     name = cursor.name("a name")
     site = cursor.name("a site's name") if cursor.take("AT") else None
@@ -89,11 +108,13 @@ def parse_show(cursor: Cursor) -> Statement:
 
 
 def parse_describe(cursor: Cursor) -> Statement:
+    if len(cursor.tokens) > 2 and (cursor.at("DESC", "FUNCTION") or cursor.at("DESCRIBE", "FUNCTION")):
+        return parse_describe_function(cursor)
     position = cursor.position
     if not cursor.take("DESC"):
         cursor.expect("DESCRIBE")
     kind = None if len(cursor.tokens) - cursor.index == 1 else _kind(cursor)
-    name = cursor.name("a stream's or table's name")
+    name = cursor.name("a stream's, table's, view's or sink's name")
     cursor.finish()
     return Describe(name, kind, position)
 
@@ -102,13 +123,18 @@ def parse_cancel(cursor: Cursor) -> Statement:
     position = cursor.position
     cursor.expect("CANCEL")
     cursor.expect("QUERY", hint="CANCEL QUERY id is possible.")
+    return CancelQuery(query_reference(cursor), position)
+
+
+def query_reference(cursor: Cursor) -> str:
+    """Id, beginning of an id or name, which ends the statement."""
     start = cursor.current
     if start is None:
         raise cursor.error("a query's id or name is expected")
     if start.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
         cursor.index += 1
         cursor.finish()
-        return CancelQuery(start.text, position)
+        return start.text
     # An id such as q-0001-a1b2c3 is several tokens, but has no blank in it.
     text = cursor.source.text[start.start : cursor.tokens[-1].end + 1]
     word = text.split()[0]
@@ -116,7 +142,7 @@ def parse_cancel(cursor: Cursor) -> Statement:
         (i for i, token in enumerate(cursor.tokens) if token.start >= start.start + len(word)), len(cursor.tokens)
     )
     cursor.finish()
-    return CancelQuery(word, position)
+    return word
 
 
 def relation_name(cursor: Cursor, kind: RelationKind) -> str:
@@ -131,6 +157,8 @@ def _kind(cursor: Cursor) -> RelationKind | None:
 
 
 def _body(cursor: Cursor, kind: RelationKind) -> tuple[tuple[Column, ...], tuple[str, timedelta] | None]:
+    if kind is RelationKind.SINK and not cursor.at("("):
+        return (), None
     place, found = cursor.position, cursor.found
     cursor.expect("(", hint="The columns come first: CREATE STREAM name (column TYPE, ...).")
     columns: dict[str, Column] = {}
@@ -141,7 +169,7 @@ def _body(cursor: Cursor, kind: RelationKind) -> tuple[tuple[Column, ...], tuple
                 raise _invalid(cursor, "there is a watermark already", "A stream has one event-time column.")
             watermark = _watermark(cursor)
         else:
-            _add_column(cursor, columns)
+            _add_column(cursor, columns, kind)
         if not cursor.take(","):
             break
     cursor.expect(
@@ -152,11 +180,11 @@ def _body(cursor: Cursor, kind: RelationKind) -> tuple[tuple[Column, ...], tuple
     return tuple(columns.values()), _event_time(kind, columns, watermark, (place, found))
 
 
-def _add_column(cursor: Cursor, columns: dict[str, Column]) -> None:
+def _add_column(cursor: Cursor, columns: dict[str, Column], kind: RelationKind) -> None:
     place, found = cursor.position, cursor.found
     name = cursor.name("a column's name")
     _check_name(name, place, found)
-    if name.lower() == SITE_COLUMN:
+    if name.lower() == SITE_COLUMN and kind is not RelationKind.SINK:
         raise InvalidDefinitionError(
             f"no column can be called {name}",
             position=place,
@@ -211,7 +239,7 @@ def _event_time(
     body: tuple[Position, str],
 ) -> tuple[str, timedelta] | None:
     if watermark is None:
-        if kind is RelationKind.TABLE:
+        if kind is not RelationKind.STREAM:
             return None
         raise InvalidDefinitionError(
             "a stream needs an event-time column",
@@ -221,9 +249,9 @@ def _event_time(
         )
     name, delay, place = watermark
     column = columns.get(name.lower())
-    if kind is RelationKind.TABLE:
+    if kind is not RelationKind.STREAM:
         raise InvalidDefinitionError(
-            "a table has no watermark", position=place, found=name, hint="Leave it out, or CREATE STREAM."
+            f"a {kind.value} has no watermark", position=place, found=name, hint="Leave it out, or CREATE STREAM."
         )
     if column is None or column.type != "TIMESTAMP":
         raise InvalidDefinitionError(
@@ -235,7 +263,7 @@ def _event_time(
     return column.name, delay
 
 
-def _bindings(cursor: Cursor, shared: Mapping[str, str]) -> tuple[Binding, ...]:
+def _bindings(cursor: Cursor, shared: Mapping[str, str], kind: RelationKind) -> tuple[Binding, ...]:
     bindings: dict[str, Binding] = {}
     cursor.expect("AT", hint="Say where its rows are: AT site WITH ('connector' = 'files', 'path' = '...').")
     while True:
@@ -251,7 +279,7 @@ def _bindings(cursor: Cursor, shared: Mapping[str, str]) -> tuple[Binding, ...]:
                 f"the binding at {site} has no connector",
                 position=place,
                 found=found,
-                hint="Add 'connector' = 'files' or 'connector' = 'generator' to its WITH, or to the shared one.",
+                hint=_connector_hint(kind),
             )
         bindings[site] = Binding(site, options)
         comma = cursor.take(",")
@@ -259,6 +287,12 @@ def _bindings(cursor: Cursor, shared: Mapping[str, str]) -> tuple[Binding, ...]:
             if comma:
                 raise cursor.error("AT is expected")
             return tuple(bindings.values())
+
+
+def _connector_hint(kind: RelationKind) -> str:
+    names = ("parquet",) if kind is RelationKind.SINK else ("files", "generator", "push")
+    choice = " or ".join(f"'connector' = '{name}'" for name in names)
+    return f"Add {choice} to its WITH, or to the shared one."
 
 
 def _options(cursor: Cursor) -> dict[str, str]:

@@ -33,7 +33,7 @@ MAX_CHAIN = 300
 
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
-_OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "OVERLAY", "SUBSTRING", "SUBSTR")
+OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "OVERLAY", "SUBSTRING", "SUBSTR")
 
 
 class _ParseFailureError(ParseError):
@@ -47,13 +47,25 @@ class _ParseFailureError(ParseError):
 
 class _Parser(SparkParser):
     FUNCTIONS: ClassVar[Any] = {}
-    FUNCTION_PARSERS: ClassVar[Any] = {name: SparkParser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX}
+    FUNCTION_PARSERS: ClassVar[Any] = {name: SparkParser.FUNCTION_PARSERS[name] for name in OWN_SYNTAX}
     QUERY_MODIFIER_TOKENS: ClassVar[Any] = SparkParser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
     ARRAY_CONSTRUCTORS: ClassVar[Any] = {}
     NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
 
     def raise_error(self, message: str, token: Any = None) -> None:
         raise _ParseFailureError(message, token or self._curr or None)
+
+    def _parse_select_query(self, *arguments: Any, **options: Any) -> exp.Expr | None:
+        """Marks each query with the offset of its first token; see `planner.sql.blocks`."""
+        first = self._curr
+        query: exp.Expr | None = super()._parse_select_query(*arguments, **options)
+        if first is not None and isinstance(query, exp.Query):
+            query.meta["first"] = first.start
+            leftmost: exp.Expr = query
+            while isinstance(leftmost, exp.SetOperation):
+                leftmost = leftmost.this
+                leftmost.meta.setdefault("first", first.start)
+        return query
 
 
 class _Dialect(Spark):
@@ -128,16 +140,6 @@ def parse_select_tree(source: Source) -> exp.Expr:
         raise SqlSyntaxError("this is not one statement", position=source.origin)
     _check_chains(tree, source)
     return tree
-
-
-def before_qualify(source: Source) -> str:
-    """The text without its QUALIFY clause, which is the last one; places in it are those of the whole."""
-    depth = 0
-    for token in tokenize(source):
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if token.token_type is TokenType.QUALIFY and not depth:
-            return source.text[: token.start].rstrip()
-    return source.text
 
 
 def _check_chains(tree: exp.Expr, source: Source) -> None:

@@ -1,6 +1,7 @@
 """Forms of SELECT that cannot run over streams yet, refused with their place and with what is possible instead.
 
-What is looked at here needs no catalog: clauses, set operations, sub-queries, kinds of join, functions.
+What is looked at here needs no catalog: clauses, sub-queries, kinds of join, functions. `planner.sql.forms` looks at
+what SELECTs are put together to.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.errors import SqlSyntaxError, UnsupportedSqlError
-from planner.functions import AGGREGATES, DISTINCT_AGGREGATES, MERGEABLE, NOT_REPEATABLE, OTHER_WINDOWS, WINDOW
+from planner.functions import AGGREGATES, DISTINCT_AGGREGATES, MERGEABLE, NOT_REPEATABLE, OTHER_WINDOWS
+from planner.sql.blocks import (
+    FIRST,
+    block_nodes,
+    common_tables,
+    from_items,
+    nested_queries,
+    unwrapped,
+)
 from planner.sql.dialect import Token, TokenType, end_of, exp, offset_of, render, snippet, tokenize
 from planner.sql.source import Source
 
@@ -17,7 +26,10 @@ TOP_K_HINT = (
     "A stream has no end to sort by. For the top k of each window: "
     "QUALIFY row_number() OVER (PARTITION BY window ORDER BY n DESC) <= k."
 )
-JOIN_HINT = "[INNER] JOIN and LEFT JOIN of the stream with a table, ON equal columns or USING (...), are possible."
+JOIN_HINT = (
+    "[INNER] JOIN and LEFT JOIN with a table, ON equal columns or USING (...), are possible; with a stream, ON equal "
+    "columns and AND window(a.ts, '10 seconds') = window(b.ts, '10 seconds')."
+)
 DISTINCT_HINT = "SELECT DISTINCT window(ts, '10 seconds') AS w, x, ... gives the distinct rows of each window."
 GROUP_HINT = "Name the keys: GROUP BY window(ts, '10 seconds'), key, ..."
 
@@ -32,8 +44,7 @@ class _Clause:
     hint: str
 
 
-_CLAUSES = (
-    _Clause("with_", (TokenType.WITH,), "WITH (common table expressions)", "Write the query as one SELECT."),
+CLAUSES = (
     _Clause("order", (TokenType.ORDER_BY,), "ORDER BY", TOP_K_HINT),
     _Clause("sort", (TokenType.SORT_BY,), "SORT BY", TOP_K_HINT),
     _Clause("limit", (TokenType.LIMIT, TokenType.FETCH), "LIMIT", TOP_K_HINT),
@@ -45,39 +56,38 @@ _CLAUSES = (
     _Clause("hint", (TokenType.HINT,), "optimizer hint", "Leave it out."),
     _Clause("into", (TokenType.INTO,), "SELECT INTO", "Read the results with the client."),
 )
-_PLAIN_ARGUMENTS = frozenset(("expressions", "from_", "joins", "where", "group", "having", "qualify", "distinct"))
+_PLAIN_ARGUMENTS = frozenset(
+    ("expressions", "from_", "joins", "where", "group", "having", "qualify", "distinct", "with_")
+)
 _FOREIGN_NODES = (exp.Placeholder, exp.Parameter, exp.JSONExtract, exp.JSONExtractScalar, exp.SessionParameter)
 
 
-def check_select(tree: exp.Expr, source: Source) -> exp.Select:
-    """The tree, when nothing in its form stands against it.
+def check_block(select: exp.Expr, source: Source, tokens: Sequence[Token]) -> list[exp.Expr]:
+    """The queries in the FROM of one SELECT, when nothing in its form stands against it.
 
     Raises:
         UnsupportedSqlError, SqlSyntaxError: at the first form that is not possible.
     """
-    tokens = tokenize(source)
-    if isinstance(tree, exp.SetOperation):
-        kinds = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
-        raise _refuse_token(source, tokens, kinds, "a set operation", "Submit each SELECT as a query of its own.")
-    if not isinstance(tree, exp.Select):
+    if not isinstance(select, exp.Select):
         raise UnsupportedSqlError(
-            "a query in brackets is not possible",
-            position=source.origin,
-            found=tokens[0].text,
+            "only SELECT is possible here",
+            position=source.position(int(select.meta.get(FIRST, 0))),
+            found=tokens[0].text if tokens else "",
             hint="Begin with SELECT.",
         )
-    _check_complete(tree, source, tokens)
-    _check_subqueries(tree, source, tokens)
-    for clause in _CLAUSES:
-        if tree.args.get(clause.argument):
-            raise _refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
-    _check_select_distinct(tree, source, tokens)
-    _check_other_clauses(tree, source)
-    _check_group(tree, source, tokens)
-    _check_from(tree, source, tokens)
-    for node in tree.walk():
-        _check_node(node, source)
-    return tree
+    _check_complete(select, source, tokens)
+    derived = _check_subqueries(select, source)
+    for clause in CLAUSES:
+        if select.args.get(clause.argument):
+            raise refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
+    _check_select_distinct(select, source, tokens)
+    _check_other_clauses(select, source)
+    _check_group(select, source, tokens)
+    _check_from(select, source, tokens)
+    for node in block_nodes(select):
+        if not isinstance(node, exp.Query) or node is select:
+            _check_node(node, source)
+    return derived
 
 
 def refuse(node: exp.Expr, source: Source, message: str, hint: str) -> UnsupportedSqlError:
@@ -87,7 +97,7 @@ def refuse(node: exp.Expr, source: Source, message: str, hint: str) -> Unsupport
     )
 
 
-def _refuse_token(
+def refuse_token(
     source: Source, tokens: Sequence[Token], kinds: tuple[TokenType, ...], what: str, hint: str
 ) -> UnsupportedSqlError:
     token = _find(tokens, kinds)
@@ -133,28 +143,44 @@ def _missing(source: Source, tokens: Sequence[Token], kinds: tuple[TokenType, ..
     )
 
 
-def _check_subqueries(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> None:
-    if any(isinstance(node, exp.Query | exp.Subquery) and node is not tree for node in tree.walk()):
-        nested = _find(tokens, (TokenType.SELECT, TokenType.VALUES), nested=True)
-        if tree.args.get("with_") is None and nested is not tokens[0]:
-            raise UnsupportedSqlError(
-                "a sub-query is not possible over streams",
-                position=source.position(nested.start),
-                found=nested.text,
-                hint="Write the query as one SELECT; a table can be joined by its name.",
-            )
+def _check_subqueries(select: exp.Select, source: Source) -> list[exp.Expr]:
+    """The queries in FROM; a query elsewhere than in FROM or WITH is refused."""
+    derived = [item for item in from_items(select) if isinstance(item, exp.Subquery)]
+    common = [table.this for table in common_tables(select)]
+    for query in nested_queries(select):
+        if not any(query is known for known in (*derived, *common)):
+            raise _refuse_subquery(query, source)
+    for item in derived:
+        if not isinstance(unwrapped_item(item), exp.Query):
+            raise _refuse_subquery(item, source)
+    return [unwrapped_item(item) for item in derived]
+
+
+def unwrapped_item(item: exp.Subquery) -> exp.Expr:
+    """The query of a derived table, without its brackets."""
+    return unwrapped(item.this)
+
+
+def _refuse_subquery(query: exp.Expr, source: Source) -> UnsupportedSqlError:
+    inner = unwrapped(query.this) if isinstance(query, exp.Subquery) else query
+    offset = int((inner if FIRST in inner.meta else query).meta.get(FIRST, offset_of(query) or 0))
+    return UnsupportedSqlError(
+        "a sub-query is possible only in FROM",
+        position=source.position(offset),
+        found=source.text[offset : offset + 6].strip(),
+        hint="Sub-queries can stand in FROM and WITH; a table can be joined by its name.",
+    )
 
 
 def _check_select_distinct(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> None:
-    """Without a window among the columns, a row would have to be kept for ever."""
+    """Whether the window is among the columns is known when the names are: `planner.query.logical`."""
     distinct = tree.args.get("distinct")
     if distinct is None:
         return
-    windowed = any(function_name(call) == WINDOW for item in tree.expressions for call in item.find_all(exp.Anonymous))
     unlike = [name for name in ("group", "having", "qualify") if tree.args.get(name) is not None]
-    if unlike or distinct.args.get("on") is not None or not windowed:
-        what = f"SELECT DISTINCT with {unlike[0].upper()}" if unlike else "SELECT DISTINCT without a window"
-        raise _refuse_token(source, tokens, (TokenType.DISTINCT,), what, DISTINCT_HINT)
+    if unlike or distinct.args.get("on") is not None:
+        what = f"SELECT DISTINCT with {unlike[0].upper() if unlike else 'ON'}"
+        raise refuse_token(source, tokens, (TokenType.DISTINCT,), what, DISTINCT_HINT)
 
 
 def _check_other_clauses(tree: exp.Select, source: Source) -> None:
@@ -190,6 +216,9 @@ def _check_from(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> No
     first = tree.args["from_"].this
     joins = tree.args.get("joins") or []
     for node in (first, *(join.this for join in joins)):
+        if isinstance(node, exp.Subquery):
+            _check_derived(node, source)
+            continue
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             raise refuse(node, source, "only a stream's or table's name is possible here", "Name it: FROM stream.")
         if node.args.get("db") is not None:
@@ -197,12 +226,15 @@ def _check_from(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> No
         for argument in ("sample", "pivots", "joins", "laterals", "hints", "version", "when"):
             if node.args.get(argument):
                 raise refuse(node, source, f"{argument.upper()} is not possible over streams", "Name the stream alone.")
-        if node.args.get("alias") is not None and node.args["alias"].args.get("columns"):
-            raise refuse(
-                node, source, "new column names in FROM are not possible", "Rename in the select list, with AS."
-            )
     for join in joins:
         _check_join(join, source, tokens)
+
+
+def _check_derived(node: exp.Subquery, source: Source) -> None:
+    extra = next((k for k, v in node.args.items() if v and k not in ("this", "alias")), None)
+    if extra is not None:
+        name = extra.rstrip("_").upper()
+        raise refuse(node, source, f"{name} is not possible behind a sub-query", "Give it a name: (SELECT ...) AS d.")
 
 
 def _check_join(join: exp.Join, source: Source, tokens: Sequence[Token]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from planner.catalog import Relation, RelationKind
+from planner.catalog import Column, Relation, RelationKind
 from planner.errors import Position
 from planner.sql.dialect import exp
 from planner.sql.source import Source
@@ -15,14 +15,44 @@ from planner.sql.source import Source
 class ShowTarget(Enum):
     STREAMS = "streams"
     TABLES = "tables"
+    VIEWS = "views"
+    SINKS = "sinks"
     QUERIES = "queries"
     SITES = "sites"
+    FUNCTIONS = "functions"
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRelation:
     relation: Relation
     if_not_exists: bool
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFunction:
+    """A Python function; its module's text comes beside the script."""
+
+    name: str
+    parameters: tuple[Column, ...]
+    returns: str
+    entry: str
+    file: str
+    or_replace: bool
+    if_not_exists: bool
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class DropFunction:
+    name: str
+    if_exists: bool
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeFunction:
+    name: str
     position: Position
 
 
@@ -65,7 +95,7 @@ class SelectQuery:
     """The statement as written, without the semicolon."""
     position: Position
     """Where `text` begins in the script."""
-    tree: exp.Select
+    tree: exp.Query
 
     @property
     def source(self) -> Source:
@@ -73,8 +103,38 @@ class SelectQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkTarget:
+    """The name behind INSERT INTO."""
+
+    name: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class InsertInto:
+    """A query whose results go into a sink."""
+
+    target: SinkTarget
+    query: SelectQuery
+    text: str
+    """The whole statement as written, without the semicolon."""
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Explain:
     query: SelectQuery
+    position: Position
+    target: SinkTarget | None = None
+    """EXPLAIN INSERT INTO: where the results would go."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainAnalyze:
+    """The plan of a submitted query beside what was measured."""
+
+    query: str
+    """Id, unique prefix of an id, or name."""
     position: Position
 
 
@@ -85,4 +145,31 @@ class CancelQuery:
     position: Position
 
 
-Statement = CreateRelation | DropRelation | AlterBinding | Show | Describe | SelectQuery | Explain | CancelQuery
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    name: str
+    columns: tuple[str, ...]
+    """Names given to the columns; empty: those of the query."""
+    comment: str
+    query: SelectQuery
+    or_replace: bool
+    if_not_exists: bool
+    position: Position
+
+
+Statement = (
+    CreateRelation
+    | CreateView
+    | CreateFunction
+    | DropFunction
+    | DescribeFunction
+    | DropRelation
+    | AlterBinding
+    | Show
+    | Describe
+    | SelectQuery
+    | InsertInto
+    | Explain
+    | ExplainAnalyze
+    | CancelQuery
+)

@@ -22,9 +22,14 @@ _BOTH = "selat[master,agent]"
 _COMMANDS = {
     "sql": Lazy("selat.cli.sql:sql", "Run SQL: one statement, a file, standard input, or a prompt."),
     "query": Lazy("selat.cli.query:query", "List, show, explain, read and cancel queries."),
+    "push": Lazy("selat.cli.push:push", "Send the rows of a file, or of standard input, to a stream."),
     "stream": Lazy("selat.cli.relation:stream", "List and show streams."),
     "table": Lazy("selat.cli.relation:table", "List and show tables."),
+    "view": Lazy("selat.cli.relation:view", "List and show views."),
+    "sink": Lazy("selat.cli.relation:sink", "List and show sinks."),
+    "function": Lazy("selat.cli.function:function", "Create, list, show and drop Python functions for SQL."),
     "site": Lazy("selat.cli.site:site", "List and show sites."),
+    "wan": Lazy("selat.cli.wan_group:wan", "Show and measure links; make a WAN on this machine."),
     "dev": Lazy("selat.dev.cli:dev", "Run a whole cluster on this machine.", _BOTH, _MASTER + _AGENT),
     "demo": Lazy(
         "selat.demo.cli:demo",

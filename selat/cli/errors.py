@@ -54,11 +54,23 @@ def reported(ctx: click.Context) -> Iterator[None]:
     except selat.SelatError as error:
         report(error, cli_app.App(settings(ctx)), sql=cli_app.remembered_sql(ctx))
         ctx.exit(exit_code(error))
+    except UnicodeError as error:
+        report(_no_text(error), cli_app.App(settings(ctx)))
+        ctx.exit(ExitCode.USAGE)
     except KeyboardInterrupt as interrupt:
         ctx.exit(128 + getattr(interrupt, "number", 2))
     except BrokenPipeError:
         _silence_stdout()
         ctx.exit(ExitCode.BROKEN_PIPE)
+
+
+def _no_text(error: UnicodeError) -> selat.InvalidArgument:
+    """Bytes of a file, of standard input or of an argument that stand for no characters."""
+    place = f" at position {error.start}" if isinstance(error, UnicodeDecodeError | UnicodeEncodeError) else ""
+    return selat.InvalidArgument(
+        f"what was given is no UTF-8 text: there are other bytes{place}",
+        detail=selat.errors.Detail(hint="give SQL and names as UTF-8 text"),
+    )
 
 
 def report(error: selat.SelatError, app: cli_app.App, *, sql: str = "") -> None:

@@ -42,15 +42,29 @@ def print_results(app: App, query: selat.Query, results: selat.Results, cursor_f
     _say_end(app, results.info)
 
 
+def print_progress(app: App, query: selat.Query) -> None:
+    """Waits until a query that writes into a sink is over, with a live line on a terminal.
+
+    Raises selat.QueryFailed when the query failed.
+    """
+    with watched(query, enabled=app.live):
+        info = query.wait()
+    _say_end(app, info)
+
+
 def follow_submitted(app: App, query: selat.Query) -> None:
     """Follows a query that belongs to this command: when the command is interrupted, the query is cancelled."""
     try:
-        print_results(app, query, query.results())
+        if query.last.sink:
+            print_progress(app, query)
+        else:
+            print_results(app, query, query.results())
     except (KeyboardInterrupt, BrokenPipeError):
         _cancel(app, query)
         raise
     except selat.Unavailable as error:
-        hint = f"the query runs on; `selat query results {query.id}` reads its results"
+        reads = "show" if query.last.sink else "results"
+        hint = f"the query runs on; look at it with `selat query {reads} {query.id}`"
         raise type(error)(error.message, code=error.code, detail=Detail(hint=hint)) from None
 
 
@@ -72,9 +86,12 @@ def load_cursor(path: Path, query_id: str) -> selat.Cursor | None:
 
 
 def save_cursor(path: Path, query_id: str, cursor: selat.Cursor) -> None:
-    """Replaces the file in one step, so that it is whole after any crash."""
+    """Replaces the file in one step, so that it is whole after any crash, also of the machine."""
     temporary = path.with_name(path.name + ".new")
-    temporary.write_text(json.dumps({"query": query_id, "cursor": dict(cursor)}) + "\n", encoding="utf-8")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(json.dumps({"query": query_id, "cursor": dict(cursor)}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(temporary, path)
 
 
@@ -108,7 +125,8 @@ def _say_end(app: App, info: selat.QueryInfo) -> None:
         app.note(f"query {info.id} was cancelled")
     elif app.live and info.over and info.ended_at:
         took = human.duration(info.ended_at - info.submitted_at)
-        rows = f"{human.count(info.rows_in)} rows in, {human.count(info.rows_out)} rows out"
+        out = f"written into {info.sink} at {info.sink_site}" if info.sink else "out"
+        rows = f"{human.count(info.rows_in)} rows in, {human.count(info.rows_out)} rows {out}"
         app.note(f"{info.id} {info.state.value} in {took}: {rows}, {human.size(info.link_bytes)} over links")
 
 

@@ -90,9 +90,8 @@ def describe(info: selat.QueryInfo) -> str:
 
 
 @contextmanager
-def watched(query: selat.Query, *, enabled: bool) -> Iterator[LiveLine]:
-    """A live line that follows the query while the block runs, and shows the client's log in any case."""
-    line = LiveLine(sys.stderr, enabled=enabled)
+def logged_above(line: LiveLine) -> Iterator[None]:
+    """Shows the client's log above the line while the block runs; takes the line away at the end."""
     log = _LogLines(line, sys.stderr)
     logger = logging.getLogger("selat")
     propagate, level = logger.propagate, logger.level
@@ -100,16 +99,24 @@ def watched(query: selat.Query, *, enabled: bool) -> Iterator[LiveLine]:
     logger.propagate = False
     logger.setLevel(logging.INFO)
     try:
-        if enabled:
-            with query.watch() as watch, _shown_by_thread(line, watch):
-                yield line
-        else:
-            yield line
+        yield
     finally:
         line.end()
         logger.removeHandler(log)
         logger.propagate = propagate
         logger.setLevel(level)
+
+
+@contextmanager
+def watched(query: selat.Query, *, enabled: bool) -> Iterator[LiveLine]:
+    """A live line that follows the query while the block runs, and shows the client's log in any case."""
+    line = LiveLine(sys.stderr, enabled=enabled)
+    with logged_above(line):
+        if enabled:
+            with query.watch() as watch, _shown_by_thread(line, watch):
+                yield line
+        else:
+            yield line
 
 
 @contextmanager

@@ -19,10 +19,11 @@ from selat.cli.app import App
 from selat.cli.errors import report
 from selat.cli.sql import Submission, run_text
 
-_KEYWORDS = """ALTER AND AS AT AVG BETWEEN BY CANCEL CASE CAST COMMENT COUNT CREATE DESC DESCRIBE DISTINCT DROP ELSE END
-    EXISTS EXPLAIN FROM GROUP HAVING IF IN INNER INTERVAL IS JOIN LEFT LIKE MAX MIN NOT NULL ON OR ORDER OVER PARTITION
-    QUALIFY QUERIES QUERY ROW_NUMBER SELECT SET SHOW SITE SITES STREAM STREAMS SUM TABLE TABLES THEN USING WATERMARK FOR
-    WHEN WHERE WINDOW WITH"""
+_KEYWORDS = """ALTER ANALYZE AND AS AT AVG BETWEEN BY CANCEL CASE CAST COMMENT COUNT CREATE DESC DESCRIBE DISTINCT DROP
+    ELSE END EXISTS EXPLAIN FOR FROM FUNCTION FUNCTIONS GROUP HAVING IF IN INNER INSERT INTERVAL INTO IS JOIN
+    LANGUAGE LEFT LIKE MAX MIN NOT NULL ON OR ORDER OVER PARTITION PYTHON QUALIFY QUERIES QUERY REPLACE
+    RETURNS ROW_NUMBER SELECT SET SHOW SINK SINKS SITE SITES STREAM STREAMS SUM TABLE TABLES THEN USING
+    WATERMARK WHEN WHERE WINDOW WITH"""
 KEYWORDS = tuple(_KEYWORDS.split())
 
 HELP = r"""Statements end with a semicolon and may go over several lines.
@@ -30,6 +31,8 @@ HELP = r"""Statements end with a semicolon and may go over several lines.
   DESCRIBE name;                                         columns and bindings of a stream or table
   EXPLAIN SELECT ...;                                    what a query would do, without running it
   SELECT ...;                                            submit and follow; Ctrl-C cancels the query
+  INSERT INTO sink SELECT ...;                           the same, with the rows going into a sink (SHOW SINKS)
+  EXPLAIN ANALYZE QUERY id;                              what a running query measures
   CANCEL QUERY id;                                       end a query that runs elsewhere
 Keys: Tab completes, Up and Ctrl-R search the history, Ctrl-C drops the line, Ctrl-D ends.
   \?  this help     \q  end"""
@@ -90,7 +93,7 @@ def is_ready(text: str) -> bool:
 
 
 class SqlCompleter(Completer):
-    """Keywords, and the names of streams and tables."""
+    """Keywords, and the names of streams, tables and sinks."""
 
     def __init__(self, client: selat.Client) -> None:
         self._client = client
@@ -109,7 +112,8 @@ class SqlCompleter(Completer):
 
     def _names(self) -> list[str]:
         try:
-            return [relation.name for relation in (*self._client.streams(), *self._client.tables())]
+            relations = (*self._client.streams(), *self._client.tables(), *self._client.sinks())
+            return [relation.name for relation in relations]
         except selat.SelatError:
             return []
 

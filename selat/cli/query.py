@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 from rich.live import Live
+from rich.text import Text
 
 import selat
 from selat.cli import human
@@ -37,6 +39,7 @@ TASK_FIELDS: tuple[Field[selat.TaskStatus], ...] = (
     Field("epochs", lambda t: t.epochs, lambda t: human.count(t.epochs), right=True),
     Field("rows_in", lambda t: t.rows_in, lambda t: human.count(t.rows_in), right=True),
     Field("rows_out", lambda t: t.rows_out, lambda t: human.count(t.rows_out), right=True),
+    Field("rows_late", lambda t: t.rows_late, lambda t: human.count(t.rows_late), right=True),
     Field("in_rate", lambda t: t.rows_in_per_s, lambda t: human.rate(t.rows_in_per_s), right=True),
     Field("busy", lambda t: t.busy_ratio, lambda t: f"{t.busy_ratio:.0%}", right=True),
     Field("lag_rows", lambda t: t.lag_rows, lambda t: human.count(t.lag_rows), right=True),
@@ -104,17 +107,29 @@ def show(app: App, query: str, watch: bool) -> None:
 @query.command()
 @settings_options
 @click.argument("query")
+@click.option("--analyze", is_flag=True, help="Also what is measured: rows, bytes, busy share, lag, state, links.")
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+@click.option("--watch", is_flag=True, help="With --analyze: once a second, until the query is over.")
 @pass_app
-def explain(app: App, query: str) -> None:
-    """Print the plan of a submitted query.
+def explain(app: App, query: str, analyze: bool, as_json: bool, watch: bool) -> None:
+    """Print the plan of a submitted query, beside what is measured when --analyze is given.
 
     \b
     Examples:
       selat query explain q-0001
-      selat query explain visits -o json
+      selat query explain visits --analyze --watch
+      selat query explain visits --analyze --json
     """
+    if watch and not analyze:
+        raise click.UsageError("--watch needs --analyze: a plan alone does not change")
+    if as_json:
+        app = App(replace(app.settings, output=Format.JSON))
     with app.connect() as client:
-        print_explanation(app, client.query(query).explain())
+        found = client.query(query)
+        if watch:
+            _watch_plan(app, found)
+        else:
+            print_explanation(app, found.explain(analyze=analyze))
 
 
 @query.command()
@@ -126,19 +141,27 @@ def explain(app: App, query: str) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Begin where the last run with this file stopped, and keep the place in it.",
 )
+@click.option(
+    "--from-epoch",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Begin at this epoch in channels that the cursor file does not name.",
+)
 @pass_app
-def results(app: App, query: str, follow: bool, cursor_file: Path | None) -> None:
+def results(app: App, query: str, follow: bool, cursor_file: Path | None, from_epoch: int) -> None:
     """Print the results of a query; Ctrl-C ends the printing, not the query.
 
     \b
     Examples:
       selat query results q-0001 --no-follow -o csv > so_far.csv
       selat query results visits --cursor-file visits.cursor >> visits.jsonl
+      selat query results visits --from-epoch 1200
     """
     with app.connect() as client:
         found = client.query(query)
         cursor = load_cursor(cursor_file, found.id) if cursor_file else None
-        print_results(app, found, found.results(follow=follow, cursor=cursor), cursor_file)
+        wanted = found.results(follow=follow, cursor=cursor, from_epoch=from_epoch)
+        print_results(app, found, wanted, cursor_file)
 
 
 @query.command()
@@ -168,10 +191,11 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
             "submitted",
             f"{human.instant(info.submitted_at.replace(microsecond=0))}, {ran} {'in all' if info.over else 'ago'}",
         ),
-        ("gateway", info.gateway),
+        ("writes to", f"sink {info.sink} at {info.sink_site}" if info.sink else ""),
+        ("gateway", "" if info.sink else info.gateway),
         ("columns", ", ".join(f"{c.name} {c.type}" for c in info.columns)),
         ("rows in", human.count(info.rows_in)),
-        ("rows out", human.count(info.rows_out)),
+        ("rows written" if info.sink else "rows out", human.count(info.rows_out)),
         ("rows late", human.count(info.rows_late) if info.rows_late else ""),
         ("rows malformed", human.count(info.rows_malformed) if info.rows_malformed else ""),
         ("watermark", human.instant(info.watermark)),
@@ -195,3 +219,15 @@ def _watch(app: App, found: selat.Query) -> None:
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
             for info in states:
                 live.update(query_view(info, now=app.now()), refresh=True)
+
+
+def _watch_plan(app: App, found: selat.Query) -> None:
+    console = app.console()
+    with found.watch() as states:
+        if app.format is not Format.TABLE or not console.is_terminal:
+            for _ in states:
+                print_explanation(app, found.explain(analyze=True))
+            return
+        with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+            for _ in states:
+                live.update(Text(found.explain(analyze=True).text, no_wrap=True), refresh=True)

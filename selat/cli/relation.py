@@ -1,4 +1,4 @@
-"""`selat stream` and `selat table`: look at the catalog. SQL changes it."""
+"""`selat stream`, `table`, `view` and `sink`: look at the catalog. SQL changes it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ _SITES: Field[selat.Relation] = Field("sites", lambda r: ", ".join(b.site for b 
 _COMMENT: Field[selat.Relation] = Field("comment", lambda r: r.comment)
 
 TABLE_FIELDS: tuple[Field[selat.Relation], ...] = (_NAME, _COLUMNS, _SITES, _COMMENT)
+SINK_FIELDS: tuple[Field[selat.Relation], ...] = (
+    _NAME,
+    _COLUMNS,
+    _SITES,
+    Field("path", lambda r: ", ".join(b.options.get("path", "") for b in r.bindings)),
+    _COMMENT,
+)
+VIEW_FIELDS: tuple[Field[selat.Relation], ...] = (
+    _NAME,
+    _COLUMNS,
+    Field("definition", lambda r: " ".join(r.definition.split())),
+    _COMMENT,
+)
 STREAM_FIELDS: tuple[Field[selat.Relation], ...] = (
     _NAME,
     _COLUMNS,
@@ -111,8 +124,76 @@ def show_table(app: App, table: str) -> None:
         show_one(app, TABLE_FIELDS, client.table(table), relation_view)
 
 
+@click.group()
+def sink() -> None:
+    """List and show sinks. CREATE SINK, ALTER SINK and DROP SINK in `selat sql` change them, INSERT INTO fills them."""
+
+
+@sink.command("list")
+@settings_options
+@pass_app
+def list_sinks(app: App) -> None:
+    """List all sinks.
+
+    \b
+    Example:
+      selat sink list
+    """
+    with app.connect() as client:
+        show_list(app, SINK_FIELDS, client.sinks())
+
+
+@sink.command("show")
+@settings_options
+@click.argument("sink")
+@pass_app
+def show_sink(app: App, sink: str) -> None:
+    """Show one sink: columns if it declares any, site, where it is.
+
+    \b
+    Example:
+      selat sink show daily
+    """
+    with app.connect() as client:
+        show_one(app, SINK_FIELDS, client.sink(sink), relation_view)
+
+
+@click.group()
+def view() -> None:
+    """List and show views. CREATE VIEW and DROP VIEW in `selat sql` change them."""
+
+
+@view.command("list")
+@settings_options
+@pass_app
+def list_views(app: App) -> None:
+    """List all views.
+
+    \b
+    Example:
+      selat view list
+    """
+    with app.connect() as client:
+        show_list(app, VIEW_FIELDS, client.views())
+
+
+@view.command("show")
+@settings_options
+@click.argument("view")
+@pass_app
+def show_view(app: App, view: str) -> None:
+    """Show one view: columns and query.
+
+    \b
+    Example:
+      selat view show slow_pages
+    """
+    with app.connect() as client:
+        show_one(app, VIEW_FIELDS, client.view(view), relation_view)
+
+
 def relation_view(relation: selat.Relation) -> RenderableType:
-    """One stream or table for people."""
+    """One stream, table, view or sink for people."""
     watermark = f"{relation.event_time} - {human.duration(relation.watermark_delay)}" if relation.event_time else ""
     created = relation.created_at.replace(microsecond=0) if relation.created_at else None
     pairs = (
@@ -120,9 +201,9 @@ def relation_view(relation: selat.Relation) -> RenderableType:
         ("comment", relation.comment),
         ("watermark", watermark),
         ("created", human.instant(created) if created else ""),
+        ("definition", relation.definition),
     )
-    return sections(
-        ("", sheet(pairs)),
-        ("columns", table_of(_COLUMN_FIELDS, relation.columns)),
-        ("bindings", table_of(_BINDING_FIELDS, relation.bindings)),
-    )
+    parts = [("", sheet(pairs)), ("columns", table_of(_COLUMN_FIELDS, relation.columns) if relation.columns else None)]
+    if relation.kind is not selat.RelationKind.VIEW:
+        parts.append(("bindings", table_of(_BINDING_FIELDS, relation.bindings)))
+    return sections(*parts)

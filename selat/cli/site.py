@@ -43,7 +43,26 @@ _OUTGOING_FIELDS: tuple[Field[selat.Link], ...] = (
     Field("latency", lambda o: o.latency / timedelta(seconds=1), lambda o: human.duration(o.latency), right=True),
 )
 
-_SITE_TASK_FIELDS: tuple[Field[selat.TaskStatus], ...] = (Field("query", lambda t: t.query_id), *TASK_FIELDS)
+_SITE_TASK_FIELDS: tuple[Field[selat.TaskStatus], ...] = (
+    Field("query", lambda t: t.query_id),
+    *TASK_FIELDS,
+    Field("retained_bytes", lambda t: t.retained_bytes, lambda t: human.size(t.retained_bytes), right=True),
+    Field("in_flight_bytes", lambda t: t.in_flight_bytes, lambda t: human.size(t.in_flight_bytes), right=True),
+)
+
+_MEMORY_FIELDS: tuple[Field[selat.MemoryUse], ...] = (
+    Field("agent_bytes", lambda m: m.agent_bytes, lambda m: human.size(m.agent_bytes), right=True),
+    Field("jvm_bytes", lambda m: m.jvm_bytes, lambda m: human.size(m.jvm_bytes), right=True),
+    Field("heap_used_bytes", lambda m: m.heap_used_bytes, lambda m: human.size(m.heap_used_bytes), right=True),
+    Field(
+        "heap_committed_bytes",
+        lambda m: m.heap_committed_bytes,
+        lambda m: human.size(m.heap_committed_bytes),
+        right=True,
+    ),
+    Field("heap_max_bytes", lambda m: m.heap_max_bytes, lambda m: human.size(m.heap_max_bytes), right=True),
+    Field("shared_by_sites", lambda m: m.sites, right=True),
+)
 
 
 @click.group()
@@ -95,6 +114,7 @@ def site_view(site: selat.Site) -> RenderableType:
     )
     return sections(
         ("", sheet(pairs)),
+        ("memory", table(_MEMORY_FIELDS, [site.memory]) if site.memory.sites else None),
         ("tasks", table(_SITE_TASK_FIELDS, site.tasks) if site.tasks else None),
         ("received", table(LINK_FIELDS, site.links) if site.links else None),
         ("outgoing links", table(_OUTGOING_FIELDS, site.outgoing) if site.outgoing else None),

@@ -21,7 +21,7 @@ from selat.cli.output import row_writer, text_rows
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is to happen to the SELECTs of a text."""
+    """What is to happen to the queries of a text: SELECT and INSERT INTO."""
 
     follow: bool
     """Whether the last statement's results are read; all other queries are left to run."""
@@ -34,10 +34,8 @@ class Submission:
 @settings_options
 @click.argument("statement", required=False)
 @click.option("-f", "--file", "script", type=click.File("r", encoding="utf-8"), help="Read statements from a file.")
-@click.option("--name", default="", help="Name for the query, when there is exactly one SELECT.")
-@click.option(
-    "--follow", "then", flag_value="follow", default=True, help="Print the results of the last SELECT (default)."
-)
+@click.option("--name", default="", help="Name for the query, when there is exactly one.")
+@click.option("--follow", "then", flag_value="follow", default=True, help="Follow the last query (default).")
 @click.option("--no-follow", "then", flag_value="leave", help="Leave every query running and print its id.")
 @click.option(
     "--detach", "then", flag_value="detach", help="Leave the query running and print its bare id, for scripts."
@@ -46,9 +44,10 @@ class Submission:
 def sql(app: App, statement: str | None, script: TextIO | None, name: str, then: str) -> None:
     """Run SQL: STATEMENT, a file, `-` for standard input, or a prompt when alone.
 
-    A SELECT is submitted, and its results are printed until the query is over. Ctrl-C cancels the query. In a script
-    only a SELECT that is the last statement is followed; the others run on and their ids are printed. --no-follow lets
-    the last one run on as well; --detach does so too and prints nothing but the id.
+    A SELECT is submitted, and its results are printed until the query is over. Ctrl-C cancels the query. Of an INSERT
+    INTO the id is printed, and the query is followed until it is over. In a script only a query that is the last
+    statement is followed; the others run on and their ids are printed. --no-follow lets the last one run on as well;
+    --detach does so too and prints nothing but the id.
 
     \b
     Examples:
@@ -78,6 +77,8 @@ def run_text(app: App, client: selat.Client, text: str, submission: Submission) 
     for outcome, last in _with_last(client.script(text, name=submission.name)):
         if isinstance(outcome, selat.Query) and last and submission.follow:
             _say_submitted(app, outcome)
+            if outcome.last.sink:
+                _print_query(app, outcome, bare=False)
             follow_submitted(app, outcome)
         else:
             print_outcome(app, outcome, bare_ids=submission.bare_ids)

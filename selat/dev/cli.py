@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -16,8 +17,16 @@ from selat.cli.listing import Field, show_list
 from selat.cli.options import settings_options
 from selat.dev.background import start_in_background, stop_in_background
 from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.identity import ProcessIdentity
+from selat.dev.placement import Loopback, Placement
 from selat.dev.state import DEFAULT_DATA, DataDirectory, DataLock, find_running, remember_latest
-from selat.dev.topology import THREE_REGIONS
+from selat.dev.topology import read_topology, topology_file
+from selat.wan.emulation import Emulations, Wish
+from selat.wan.placement import InNamespaces
+from selat.wan.probe import PREFERENCE
+
+WAN_NAME = "dev"
+"""Of the emulated WAN that `--netns` makes."""
 
 _DATA = click.option("--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 
@@ -43,10 +52,10 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
 @click.group(invoke_without_command=True)
 @click.option(
     "--topology",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=THREE_REGIONS,
-    metavar="FILE",
-    help="Sites and links, in YAML.  [default: the regions us, eu and asia]",
+    default="three-regions",
+    metavar="FILE|NAME",
+    show_default=True,
+    help="Sites and links: a YAML file, or one that comes with Selat.",
 )
 @click.option(
     "--listen", default=DEFAULT_ADDRESS, metavar="HOST:PORT", show_default=True, help="Address of the master."
@@ -60,6 +69,12 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
     help="Where everything is kept; a later start goes on from there.",
 )
 @click.option("--isolated", is_flag=True, help="A process with a JVM of its own for each site.")
+@click.option("--netns", is_flag=True, help="Each site in a network namespace, with the topology's links between them.")
+@click.option("--backend", type=click.Choice(PREFERENCE), help="How --netns emulates delay.  [default: the best here]")
+@click.option(
+    "--cpus-per-slot", type=click.FloatRange(min=0.01), metavar="CPUS", help="With --netns: hold sites to it."
+)
+@click.option("--emulate-links", is_flag=True, help="Slow transfers down to the topology's bandwidth and latency.")
 @click.option("--detach", is_flag=True, help="Come back when it serves; it runs on in the background.")
 @click.option("--background", is_flag=True, hidden=True)
 @pass_app
@@ -68,10 +83,14 @@ def dev(  # noqa: PLR0913 - one per option
     ctx: click.Context,
     app: App,
     *,
-    topology: Path,
+    topology: str,
     listen: str,
     data: Path,
     isolated: bool,
+    netns: bool,
+    backend: str | None,
+    cpus_per_slot: float | None,
+    emulate_links: bool,
     detach: bool,
     background: bool,
 ) -> None:
@@ -81,15 +100,21 @@ def dev(  # noqa: PLR0913 - one per option
     Examples:
       selat dev                              three regions: us, eu, asia
       selat dev --topology nyc.yaml          the sites and links of a file
+      selat dev --emulate-links              with the links' bandwidth and latency
+      selat dev --netns                      the same and more, in network namespaces (root)
       selat dev --detach; selat dev stop     in the background
     """
     if ctx.invoked_subcommand is not None:
         return
-    options = ClusterOptions(listen=listen, isolated=isolated)
+    file = topology_file(topology)
+    options = ClusterOptions(listen=listen, isolated=isolated, emulate_links=emulate_links)
+    wish = Wish(WAN_NAME, backend, cpus_per_slot, ProcessIdentity.of(os.getpid())) if netns else None
     if detach:
-        _detached(app, topology, data, options)
-    else:
-        _attached(app, DevCluster(topology, data, options, report=app.note), greet=not background)
+        _detached(app, file, data, options, wish)
+        return
+    with _placement(app, file, wish) as placement:
+        options = replace(options, placement=placement)
+        _attached(app, DevCluster(file, data, options, report=app.note), greet=not background)
 
 
 @dev.command()
@@ -123,6 +148,21 @@ def status(ctx: click.Context, app: App, *, data: Path | None) -> None:
     show_list(app, _FIELDS, _endpoints(directory))
 
 
+@contextmanager
+def _placement(app: App, file: Path, wish: Wish | None) -> Iterator[Placement]:
+    """Where the cluster runs; an emulated WAN lasts as long as the cluster in it."""
+    if wish is None:
+        yield Loopback()
+        return
+    emulations = Emulations()
+    record = emulations.up(read_topology(file), str(file.resolve()), wish)
+    app.note(f"the WAN {wish.name} is up, backend {record.backend}; try: selat wan status --links --name {wish.name}")
+    try:
+        yield InNamespaces(emulations, record)
+    finally:
+        emulations.down(wish.name)
+
+
 def _attached(app: App, cluster: DevCluster, *, greet: bool) -> None:
     app.note(f"starting a master and the agents of {', '.join(cluster.sites)}; Spark takes 10 to 30 s")
     try:
@@ -138,12 +178,16 @@ def _attached(app: App, cluster: DevCluster, *, greet: bool) -> None:
         cluster.stop()
 
 
-def _detached(app: App, topology: Path, data: Path, options: ClusterOptions) -> None:
+def _detached(app: App, topology: Path, data: Path, options: ClusterOptions, wish: Wish | None) -> None:
     directory = DataDirectory(data.resolve())
     # The process in the background takes it for good; this one only finds out before anything is started.
     DataLock(directory).take().release()
     arguments = ["--background", "--topology", str(topology.resolve()), "--listen", options.listen]
     arguments += ["--data", str(directory.root), *(["--isolated"] if options.isolated else [])]
+    arguments += ["--emulate-links"] if options.emulate_links else []
+    if wish is not None:
+        arguments += ["--netns", *(["--backend", wish.backend] if wish.backend else [])]
+        arguments += ["--cpus-per-slot", f"{wish.cpus_per_slot:g}"] if wish.cpus_per_slot else []
     state = start_in_background(arguments, directory, report=app.note)
     _greet(app, directory, state.master)
     app.note(f"it runs in the background, with logs in {directory.logs}; `selat dev stop` ends it")

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +17,7 @@ import selat
 from selat.dev.child import Child, ChildSpec, ChildStatus, Report
 from selat.dev.errors import DevError
 from selat.dev.identity import ProcessIdentity
+from selat.dev.placement import Loopback, Placement
 from selat.dev.state import ClusterState, DataDirectory, DataLock
 from selat.dev.topology import read_topology
 
@@ -27,6 +28,7 @@ AGENTS = "agents"
 
 START_TIMEOUT = timedelta(minutes=3)
 STOP_GRACE = timedelta(seconds=15)
+LAST_PORT = 65535
 
 _SITES_POLL_S = 0.1
 _PATIENCE = timedelta(seconds=10)
@@ -47,6 +49,10 @@ class ClusterOptions:
     """Further arguments of every agent process."""
     site_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Further arguments of one site's agent process; they need `isolated`."""
+    emulate_links: bool = False
+    """Routers slow links down to what the topology says; needs no privileges."""
+    placement: Placement = field(default_factory=Loopback)
+    """Where the processes run; namespaces imply `isolated`."""
 
 
 class DevCluster:
@@ -68,6 +74,7 @@ class DevCluster:
         self._topology_file = topology.resolve()
         self._topology = read_topology(topology)
         self._options = options or ClusterOptions()
+        self._place = self._options.placement
         self._data = DataDirectory(data.resolve())
         self._lock = DataLock(self._data)
         self._report = report
@@ -110,7 +117,7 @@ class DevCluster:
         """
         self._lock.take()
         try:
-            self._address = _bindable(self._options.listen)
+            self._address = self._place.client_address(_bindable(self._options.listen))
             self._children = {spec.name: Child(spec, report=self._report) for spec in self._specs()}
             self._write_state(ready=False)
             for child in self._children.values():
@@ -188,30 +195,37 @@ class DevCluster:
         self._data.write(state)
 
     def _specs(self) -> list[ChildSpec]:
-        arguments = ["--listen", self._address, "--topology", str(self._topology_file)]
-        specs = [self._spec(MASTER, "master", [*arguments, *self._options.master_arguments])]
-        sites = [f"{site.name}:{site.slots}" for site in self._topology.sites.values()]
-        if not self._options.isolated:
-            return [*specs, self._spec(AGENTS, "site_agent", self._agent_arguments(sites))]
-        names = [(site.partition(":")[0], site) for site in sites]
-        isolated = [
-            (f"agent-{name}", [*self._agent_arguments([site]), *self._options.site_arguments.get(name, ())])
-            for name, site in names
-        ]
-        return [*specs, *(self._spec(name, "site_agent", arguments) for name, arguments in isolated)]
+        place, options = self._place, self._options
+        arguments = ["--listen", place.master_listen(self._address), "--topology", str(self._topology_file)]
+        arguments += [] if place.probes else ["--no-probes"]
+        specs = [self._spec(MASTER, None, [*arguments, *options.master_arguments])]
+        if not (options.isolated or place.isolated):
+            return [
+                *specs,
+                self._spec(AGENTS, tuple(self._topology.sites), self._agent_arguments(self._topology.sites)),
+            ]
+        for site in self._topology.sites:
+            own = options.site_arguments.get(site, ())
+            specs.append(self._spec(f"agent-{site}", (site,), [*self._agent_arguments([site]), *own]))
+        return specs
 
-    def _agent_arguments(self, sites: Sequence[str]) -> list[str]:
-        named = [word for site in sites for word in ("--site", site)]
-        return [*named, "--master", self._address, "--listen", "127.0.0.1:0", *self._options.agent_arguments]
+    def _agent_arguments(self, sites: Iterable[str]) -> list[str]:
+        named = [word for site in sites for word in ("--site", f"{site}:{self._topology.sites[site].slots}")]
+        listen = self._place.agent_listen(next(iter(sites)))
+        master = self._place.master_for_agents(self._address)
+        paced = ["--emulate-links", str(self._topology_file)] if self._options.emulate_links else []
+        return [*named, "--master", master, "--listen", listen, *paced, *self._options.agent_arguments]
 
-    def _spec(self, name: str, module: str, arguments: Sequence[str]) -> ChildSpec:
+    def _spec(self, name: str, sites: tuple[str, ...] | None, arguments: Sequence[str]) -> ChildSpec:
+        """A child process; without sites, the master."""
         # Agents of one site each may share a directory: everything of a site lies under its name.
-        data = self._data.root / ("master" if module == "master" else "sites")
+        module, data = ("master", "master") if sites is None else ("site_agent", "sites")
         ready_file = self._data.ready_files / f"{name}.json"
-        common = ("--data", str(data), "--ready-file", str(ready_file))
+        entrance = self._place.entrance(sites[0] if sites else None)
+        common = ("--data", str(self._data.root / data), "--ready-file", str(ready_file))
         return ChildSpec(
             name=name,
-            command=(sys.executable, "-P", "-m", module, *arguments, *common),
+            command=(*entrance, sys.executable, "-P", "-m", module, *arguments, *common),
             log=self._data.logs / f"{name}.log",
             ready_file=ready_file,
             environment=_import_path(),
@@ -229,7 +243,7 @@ def _import_path() -> dict[str, str]:
 def _bindable(listen: str) -> str:
     """host:port with a port that is free now. Raises DevError."""
     host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdigit() or int(port) > LAST_PORT:
         raise DevError.of(f"{listen!r} is not HOST:PORT", hint="for example 127.0.0.1:7410")
     try:
         address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

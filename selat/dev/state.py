@@ -104,9 +104,15 @@ class DataLock:
         return self._descriptor is not None
 
     def take(self) -> Self:
-        """Raises DevError when another cluster has it."""
-        self._data.root.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._data.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+        """Raises DevError when another cluster has it, or it cannot be written to."""
+        try:
+            self._data.root.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._data.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise DevError.of(
+                f"the data directory {self._data.root} cannot be used: {error.strerror}",
+                hint="give --data a directory to write to",
+            ) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

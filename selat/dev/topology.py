@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from selat.dev.errors import DevError
 
 if TYPE_CHECKING:
@@ -21,18 +19,31 @@ NYC = _PACKAGED / "nyc.yaml"
 """What the demo runs."""
 
 
+def packaged() -> tuple[str, ...]:
+    """Names of the topologies that come with the package."""
+    return tuple(sorted(path.stem for path in _PACKAGED.glob("*.yaml")))
+
+
+def topology_file(text: str) -> Path:
+    """The file that a user names, or the packaged one of that name."""
+    path = Path(text)
+    if not path.exists() and text in packaged():
+        return _PACKAGED / f"{text}.yaml"
+    return path
+
+
 def read_topology(path: Path) -> Topology:
     """The topology in a YAML file. Raises DevError when it cannot be read or makes no sense."""
     from planner.errors import PlannerError  # servers are loaded only when a cluster is started
-    from planner.topology import parse_topology
+    from planner.topology_text import read_topology_text
 
     try:
-        return parse_topology(yaml.safe_load(path.read_text()))
+        return read_topology_text(path.read_bytes())
     except OSError as error:
         raise DevError.of(
-            f"cannot read topology {path}: {error.strerror}", hint="give --topology the path of a YAML file"
+            f"cannot read topology {path}: {error.strerror}",
+            hint=f"give the path of a YAML file, or one of {', '.join(packaged())}",
         ) from None
-    except yaml.YAMLError as error:
-        raise DevError.of(f"topology {path} is not YAML: {error}", hint=f"compare with {THREE_REGIONS}") from None
     except PlannerError as error:
-        raise DevError.of(f"topology {path}: {error}", hint=f"compare with {THREE_REGIONS}") from None
+        hint = f"{error.hint} Compare with {THREE_REGIONS}".lstrip()
+        raise DevError.of(f"topology {path}: {error}", hint=hint) from None

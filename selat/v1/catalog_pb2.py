@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from selat.v1 import common_pb2 as selat_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16selat/v1/catalog.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\"<\n\x14ListRelationsRequest\x12$\n\x04kind\x18\x01 \x01(\x0e\x32\x16.selat.v1.RelationKind\">\n\x15ListRelationsResponse\x12%\n\trelations\x18\x01 \x03(\x0b\x32\x12.selat.v1.Relation\"\"\n\x12GetRelationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\";\n\x13GetRelationResponse\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\"T\n\x15\x43reateRelationRequest\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x15\n\rif_not_exists\x18\x02 \x01(\x08\"O\n\x16\x43reateRelationResponse\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"\\\n\x13\x44ropRelationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x04kind\x18\x02 \x01(\x0e\x32\x16.selat.v1.RelationKind\x12\x11\n\tif_exists\x18\x03 \x01(\x08\"\'\n\x14\x44ropRelationResponse\x12\x0f\n\x07\x64ropped\x18\x01 \x01(\x08\"\x9e\x01\n\x13\x41lterBindingRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04site\x18\x02 \x01(\t\x12;\n\x07options\x18\x03 \x03(\x0b\x32*.selat.v1.AlterBindingRequest.OptionsEntry\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"<\n\x14\x41lterBindingResponse\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation2\xa1\x03\n\x0e\x43\x61talogService\x12P\n\rListRelations\x12\x1e.selat.v1.ListRelationsRequest\x1a\x1f.selat.v1.ListRelationsResponse\x12J\n\x0bGetRelation\x12\x1c.selat.v1.GetRelationRequest\x1a\x1d.selat.v1.GetRelationResponse\x12S\n\x0e\x43reateRelation\x12\x1f.selat.v1.CreateRelationRequest\x1a .selat.v1.CreateRelationResponse\x12M\n\x0c\x44ropRelation\x12\x1d.selat.v1.DropRelationRequest\x1a\x1e.selat.v1.DropRelationResponse\x12M\n\x0c\x41lterBinding\x12\x1d.selat.v1.AlterBindingRequest\x1a\x1e.selat.v1.AlterBindingResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16selat/v1/catalog.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\"\x16\n\x14ListFunctionsRequest\">\n\x15ListFunctionsResponse\x12%\n\tfunctions\x18\x01 \x03(\x0b\x32\x12.selat.v1.Function\"\"\n\x12GetFunctionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\";\n\x13GetFunctionResponse\x12$\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x12.selat.v1.Function\"h\n\x15\x43reateFunctionRequest\x12$\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x12.selat.v1.Function\x12\x12\n\nor_replace\x18\x02 \x01(\x08\x12\x15\n\rif_not_exists\x18\x03 \x01(\x08\"O\n\x16\x43reateFunctionResponse\x12$\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x12.selat.v1.Function\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"6\n\x13\x44ropFunctionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tif_exists\x18\x02 \x01(\x08\"\'\n\x14\x44ropFunctionResponse\x12\x0f\n\x07\x64ropped\x18\x01 \x01(\x08\"<\n\x14ListRelationsRequest\x12$\n\x04kind\x18\x01 \x01(\x0e\x32\x16.selat.v1.RelationKind\">\n\x15ListRelationsResponse\x12%\n\trelations\x18\x01 \x03(\x0b\x32\x12.selat.v1.Relation\"\"\n\x12GetRelationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\";\n\x13GetRelationResponse\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\"h\n\x15\x43reateRelationRequest\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x15\n\rif_not_exists\x18\x02 \x01(\x08\x12\x12\n\nor_replace\x18\x03 \x01(\x08\"O\n\x16\x43reateRelationResponse\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"\\\n\x13\x44ropRelationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x04kind\x18\x02 \x01(\x0e\x32\x16.selat.v1.RelationKind\x12\x11\n\tif_exists\x18\x03 \x01(\x08\"\'\n\x14\x44ropRelationResponse\x12\x0f\n\x07\x64ropped\x18\x01 \x01(\x08\"\x9e\x01\n\x13\x41lterBindingRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04site\x18\x02 \x01(\t\x12;\n\x07options\x18\x03 \x03(\x0b\x32*.selat.v1.AlterBindingRequest.OptionsEntry\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"<\n\x14\x41lterBindingResponse\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation2\xe3\x05\n\x0e\x43\x61talogService\x12P\n\rListRelations\x12\x1e.selat.v1.ListRelationsRequest\x1a\x1f.selat.v1.ListRelationsResponse\x12J\n\x0bGetRelation\x12\x1c.selat.v1.GetRelationRequest\x1a\x1d.selat.v1.GetRelationResponse\x12S\n\x0e\x43reateRelation\x12\x1f.selat.v1.CreateRelationRequest\x1a .selat.v1.CreateRelationResponse\x12M\n\x0c\x44ropRelation\x12\x1d.selat.v1.DropRelationRequest\x1a\x1e.selat.v1.DropRelationResponse\x12M\n\x0c\x41lterBinding\x12\x1d.selat.v1.AlterBindingRequest\x1a\x1e.selat.v1.AlterBindingResponse\x12P\n\rListFunctions\x12\x1e.selat.v1.ListFunctionsRequest\x1a\x1f.selat.v1.ListFunctionsResponse\x12J\n\x0bGetFunction\x12\x1c.selat.v1.GetFunctionRequest\x1a\x1d.selat.v1.GetFunctionResponse\x12S\n\x0e\x43reateFunction\x12\x1f.selat.v1.CreateFunctionRequest\x1a .selat.v1.CreateFunctionResponse\x12M\n\x0c\x44ropFunction\x12\x1d.selat.v1.DropFunctionRequest\x1a\x1e.selat.v1.DropFunctionResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,28 +34,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ALTERBINDINGREQUEST_OPTIONSENTRY']._loaded_options = None
   _globals['_ALTERBINDINGREQUEST_OPTIONSENTRY']._serialized_options = b'8\001'
-  _globals['_LISTRELATIONSREQUEST']._serialized_start=59
-  _globals['_LISTRELATIONSREQUEST']._serialized_end=119
-  _globals['_LISTRELATIONSRESPONSE']._serialized_start=121
-  _globals['_LISTRELATIONSRESPONSE']._serialized_end=183
-  _globals['_GETRELATIONREQUEST']._serialized_start=185
-  _globals['_GETRELATIONREQUEST']._serialized_end=219
-  _globals['_GETRELATIONRESPONSE']._serialized_start=221
-  _globals['_GETRELATIONRESPONSE']._serialized_end=280
-  _globals['_CREATERELATIONREQUEST']._serialized_start=282
-  _globals['_CREATERELATIONREQUEST']._serialized_end=366
-  _globals['_CREATERELATIONRESPONSE']._serialized_start=368
-  _globals['_CREATERELATIONRESPONSE']._serialized_end=447
-  _globals['_DROPRELATIONREQUEST']._serialized_start=449
-  _globals['_DROPRELATIONREQUEST']._serialized_end=541
-  _globals['_DROPRELATIONRESPONSE']._serialized_start=543
-  _globals['_DROPRELATIONRESPONSE']._serialized_end=582
-  _globals['_ALTERBINDINGREQUEST']._serialized_start=585
-  _globals['_ALTERBINDINGREQUEST']._serialized_end=743
-  _globals['_ALTERBINDINGREQUEST_OPTIONSENTRY']._serialized_start=697
-  _globals['_ALTERBINDINGREQUEST_OPTIONSENTRY']._serialized_end=743
-  _globals['_ALTERBINDINGRESPONSE']._serialized_start=745
-  _globals['_ALTERBINDINGRESPONSE']._serialized_end=805
-  _globals['_CATALOGSERVICE']._serialized_start=808
-  _globals['_CATALOGSERVICE']._serialized_end=1225
+  _globals['_LISTFUNCTIONSREQUEST']._serialized_start=59
+  _globals['_LISTFUNCTIONSREQUEST']._serialized_end=81
+  _globals['_LISTFUNCTIONSRESPONSE']._serialized_start=83
+  _globals['_LISTFUNCTIONSRESPONSE']._serialized_end=145
+  _globals['_GETFUNCTIONREQUEST']._serialized_start=147
+  _globals['_GETFUNCTIONREQUEST']._serialized_end=181
+  _globals['_GETFUNCTIONRESPONSE']._serialized_start=183
+  _globals['_GETFUNCTIONRESPONSE']._serialized_end=242
+  _globals['_CREATEFUNCTIONREQUEST']._serialized_start=244
+  _globals['_CREATEFUNCTIONREQUEST']._serialized_end=348
+  _globals['_CREATEFUNCTIONRESPONSE']._serialized_start=350
+  _globals['_CREATEFUNCTIONRESPONSE']._serialized_end=429
+  _globals['_DROPFUNCTIONREQUEST']._serialized_start=431
+  _globals['_DROPFUNCTIONREQUEST']._serialized_end=485
+  _globals['_DROPFUNCTIONRESPONSE']._serialized_start=487
+  _globals['_DROPFUNCTIONRESPONSE']._serialized_end=526
+  _globals['_LISTRELATIONSREQUEST']._serialized_start=528
+  _globals['_LISTRELATIONSREQUEST']._serialized_end=588
+  _globals['_LISTRELATIONSRESPONSE']._serialized_start=590
+  _globals['_LISTRELATIONSRESPONSE']._serialized_end=652
+  _globals['_GETRELATIONREQUEST']._serialized_start=654
+  _globals['_GETRELATIONREQUEST']._serialized_end=688
+  _globals['_GETRELATIONRESPONSE']._serialized_start=690
+  _globals['_GETRELATIONRESPONSE']._serialized_end=749
+  _globals['_CREATERELATIONREQUEST']._serialized_start=751
+  _globals['_CREATERELATIONREQUEST']._serialized_end=855
+  _globals['_CREATERELATIONRESPONSE']._serialized_start=857
+  _globals['_CREATERELATIONRESPONSE']._serialized_end=936
+  _globals['_DROPRELATIONREQUEST']._serialized_start=938
+  _globals['_DROPRELATIONREQUEST']._serialized_end=1030
+  _globals['_DROPRELATIONRESPONSE']._serialized_start=1032
+  _globals['_DROPRELATIONRESPONSE']._serialized_end=1071
+  _globals['_ALTERBINDINGREQUEST']._serialized_start=1074
+  _globals['_ALTERBINDINGREQUEST']._serialized_end=1232
+  _globals['_ALTERBINDINGREQUEST_OPTIONSENTRY']._serialized_start=1186
+  _globals['_ALTERBINDINGREQUEST_OPTIONSENTRY']._serialized_end=1232
+  _globals['_ALTERBINDINGRESPONSE']._serialized_start=1234
+  _globals['_ALTERBINDINGRESPONSE']._serialized_end=1294
+  _globals['_CATALOGSERVICE']._serialized_start=1297
+  _globals['_CATALOGSERVICE']._serialized_end=2036
 # @@protoc_insertion_point(module_scope)

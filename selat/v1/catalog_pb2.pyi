@@ -20,12 +20,177 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class ListFunctionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFunctionsRequest: _TypeAlias = ListFunctionsRequest  # noqa: Y015
+
+@_typing.final
+class ListFunctionsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FUNCTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def functions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Function]: ...
+    def __init__(
+        self,
+        *,
+        functions: _abc.Iterable[_common_pb2.Function] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["functions", b"functions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFunctionsResponse: _TypeAlias = ListFunctionsResponse  # noqa: Y015
+
+@_typing.final
+class GetFunctionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFunctionRequest: _TypeAlias = GetFunctionRequest  # noqa: Y015
+
+@_typing.final
+class GetFunctionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FUNCTION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def function(self) -> _common_pb2.Function: ...
+    def __init__(
+        self,
+        *,
+        function: _common_pb2.Function | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["function", b"function"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["function", b"function"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFunctionResponse: _TypeAlias = GetFunctionResponse  # noqa: Y015
+
+@_typing.final
+class CreateFunctionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FUNCTION_FIELD_NUMBER: _builtins.int
+    OR_REPLACE_FIELD_NUMBER: _builtins.int
+    IF_NOT_EXISTS_FIELD_NUMBER: _builtins.int
+    or_replace: _builtins.bool
+    if_not_exists: _builtins.bool
+    @_builtins.property
+    def function(self) -> _common_pb2.Function: ...
+    def __init__(
+        self,
+        *,
+        function: _common_pb2.Function | None = ...,
+        or_replace: _builtins.bool = ...,
+        if_not_exists: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["function", b"function"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["function", b"function", "if_not_exists", b"if_not_exists", "or_replace", b"or_replace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateFunctionRequest: _TypeAlias = CreateFunctionRequest  # noqa: Y015
+
+@_typing.final
+class CreateFunctionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FUNCTION_FIELD_NUMBER: _builtins.int
+    CREATED_FIELD_NUMBER: _builtins.int
+    created: _builtins.bool
+    """False when it existed and `if_not_exists` was set."""
+    @_builtins.property
+    def function(self) -> _common_pb2.Function: ...
+    def __init__(
+        self,
+        *,
+        function: _common_pb2.Function | None = ...,
+        created: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["function", b"function"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "function", b"function"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateFunctionResponse: _TypeAlias = CreateFunctionResponse  # noqa: Y015
+
+@_typing.final
+class DropFunctionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    IF_EXISTS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    if_exists: _builtins.bool
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        if_exists: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["if_exists", b"if_exists", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropFunctionRequest: _TypeAlias = DropFunctionRequest  # noqa: Y015
+
+@_typing.final
+class DropFunctionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DROPPED_FIELD_NUMBER: _builtins.int
+    dropped: _builtins.bool
+    def __init__(
+        self,
+        *,
+        dropped: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dropped", b"dropped"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropFunctionResponse: _TypeAlias = DropFunctionResponse  # noqa: Y015
+
+@_typing.final
 class ListRelationsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KIND_FIELD_NUMBER: _builtins.int
     kind: _common_pb2.RelationKind.ValueType
-    """Unspecified: both kinds."""
+    """Unspecified: all kinds."""
     def __init__(
         self,
         *,
@@ -104,7 +269,10 @@ class CreateRelationRequest(_message.Message):
 
     RELATION_FIELD_NUMBER: _builtins.int
     IF_NOT_EXISTS_FIELD_NUMBER: _builtins.int
+    OR_REPLACE_FIELD_NUMBER: _builtins.int
     if_not_exists: _builtins.bool
+    or_replace: _builtins.bool
+    """Views only: put it in the place of the view of that name."""
     @_builtins.property
     def relation(self) -> _common_pb2.Relation: ...
     def __init__(
@@ -112,10 +280,11 @@ class CreateRelationRequest(_message.Message):
         *,
         relation: _common_pb2.Relation | None = ...,
         if_not_exists: _builtins.bool = ...,
+        or_replace: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["relation", b"relation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["if_not_exists", b"if_not_exists", "relation", b"relation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["if_not_exists", b"if_not_exists", "or_replace", b"or_replace", "relation", b"relation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

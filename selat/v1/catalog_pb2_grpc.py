@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class CatalogServiceStub:
-    """Streams and tables. The same changes can be made in SQL through QueryService.Execute.
+    """Streams, tables, views and sinks. The same changes can be made in SQL through QueryService.Execute.
     """
 
     def __init__(self, channel):
@@ -60,10 +60,30 @@ class CatalogServiceStub:
                 request_serializer=selat_dot_v1_dot_catalog__pb2.AlterBindingRequest.SerializeToString,
                 response_deserializer=selat_dot_v1_dot_catalog__pb2.AlterBindingResponse.FromString,
                 _registered_method=True)
+        self.ListFunctions = channel.unary_unary(
+                '/selat.v1.CatalogService/ListFunctions',
+                request_serializer=selat_dot_v1_dot_catalog__pb2.ListFunctionsRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_catalog__pb2.ListFunctionsResponse.FromString,
+                _registered_method=True)
+        self.GetFunction = channel.unary_unary(
+                '/selat.v1.CatalogService/GetFunction',
+                request_serializer=selat_dot_v1_dot_catalog__pb2.GetFunctionRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_catalog__pb2.GetFunctionResponse.FromString,
+                _registered_method=True)
+        self.CreateFunction = channel.unary_unary(
+                '/selat.v1.CatalogService/CreateFunction',
+                request_serializer=selat_dot_v1_dot_catalog__pb2.CreateFunctionRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_catalog__pb2.CreateFunctionResponse.FromString,
+                _registered_method=True)
+        self.DropFunction = channel.unary_unary(
+                '/selat.v1.CatalogService/DropFunction',
+                request_serializer=selat_dot_v1_dot_catalog__pb2.DropFunctionRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_catalog__pb2.DropFunctionResponse.FromString,
+                _registered_method=True)
 
 
 class CatalogServiceServicer:
-    """Streams and tables. The same changes can be made in SQL through QueryService.Execute.
+    """Streams, tables, views and sinks. The same changes can be made in SQL through QueryService.Execute.
     """
 
     def ListRelations(self, request, context):
@@ -97,6 +117,31 @@ class CatalogServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListFunctions(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetFunction(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateFunction(self, request, context):
+        """A site loads the module before it is accepted. Queries that run keep the version they began with.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropFunction(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CatalogServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -125,6 +170,26 @@ def add_CatalogServiceServicer_to_server(servicer, server):
                     request_deserializer=selat_dot_v1_dot_catalog__pb2.AlterBindingRequest.FromString,
                     response_serializer=selat_dot_v1_dot_catalog__pb2.AlterBindingResponse.SerializeToString,
             ),
+            'ListFunctions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFunctions,
+                    request_deserializer=selat_dot_v1_dot_catalog__pb2.ListFunctionsRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_catalog__pb2.ListFunctionsResponse.SerializeToString,
+            ),
+            'GetFunction': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFunction,
+                    request_deserializer=selat_dot_v1_dot_catalog__pb2.GetFunctionRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_catalog__pb2.GetFunctionResponse.SerializeToString,
+            ),
+            'CreateFunction': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateFunction,
+                    request_deserializer=selat_dot_v1_dot_catalog__pb2.CreateFunctionRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_catalog__pb2.CreateFunctionResponse.SerializeToString,
+            ),
+            'DropFunction': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropFunction,
+                    request_deserializer=selat_dot_v1_dot_catalog__pb2.DropFunctionRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_catalog__pb2.DropFunctionResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'selat.v1.CatalogService', rpc_method_handlers)
@@ -134,7 +199,7 @@ def add_CatalogServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CatalogService:
-    """Streams and tables. The same changes can be made in SQL through QueryService.Execute.
+    """Streams, tables, views and sinks. The same changes can be made in SQL through QueryService.Execute.
     """
 
     @staticmethod
@@ -262,6 +327,114 @@ class CatalogService:
             '/selat.v1.CatalogService/AlterBinding',
             selat_dot_v1_dot_catalog__pb2.AlterBindingRequest.SerializeToString,
             selat_dot_v1_dot_catalog__pb2.AlterBindingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFunctions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.CatalogService/ListFunctions',
+            selat_dot_v1_dot_catalog__pb2.ListFunctionsRequest.SerializeToString,
+            selat_dot_v1_dot_catalog__pb2.ListFunctionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFunction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.CatalogService/GetFunction',
+            selat_dot_v1_dot_catalog__pb2.GetFunctionRequest.SerializeToString,
+            selat_dot_v1_dot_catalog__pb2.GetFunctionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateFunction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.CatalogService/CreateFunction',
+            selat_dot_v1_dot_catalog__pb2.CreateFunctionRequest.SerializeToString,
+            selat_dot_v1_dot_catalog__pb2.CreateFunctionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropFunction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.CatalogService/DropFunction',
+            selat_dot_v1_dot_catalog__pb2.DropFunctionRequest.SerializeToString,
+            selat_dot_v1_dot_catalog__pb2.DropFunctionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class CatalogServiceStub:
-    """Streams and tables. The same changes can be made in SQL through QueryService.Execute."""
+    """Streams, tables, views and sinks. The same changes can be made in SQL through QueryService.Execute."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -39,10 +39,15 @@ class CatalogServiceStub:
     DropRelation: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.DropRelationRequest, _catalog_pb2.DropRelationResponse]
     AlterBinding: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.AlterBindingRequest, _catalog_pb2.AlterBindingResponse]
     """Changes connector options of a binding; running queries follow where the connector can (generator: rows_per_second)."""
+    ListFunctions: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.ListFunctionsRequest, _catalog_pb2.ListFunctionsResponse]
+    GetFunction: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.GetFunctionRequest, _catalog_pb2.GetFunctionResponse]
+    CreateFunction: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.CreateFunctionRequest, _catalog_pb2.CreateFunctionResponse]
+    """A site loads the module before it is accepted. Queries that run keep the version they began with."""
+    DropFunction: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.DropFunctionRequest, _catalog_pb2.DropFunctionResponse]
 
 @_typing.type_check_only
 class CatalogServiceAsyncStub(CatalogServiceStub):
-    """Streams and tables. The same changes can be made in SQL through QueryService.Execute."""
+    """Streams, tables, views and sinks. The same changes can be made in SQL through QueryService.Execute."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListRelations: _aio.UnaryUnaryMultiCallable[_catalog_pb2.ListRelationsRequest, _catalog_pb2.ListRelationsResponse]  # type: ignore[assignment]
@@ -51,9 +56,14 @@ class CatalogServiceAsyncStub(CatalogServiceStub):
     DropRelation: _aio.UnaryUnaryMultiCallable[_catalog_pb2.DropRelationRequest, _catalog_pb2.DropRelationResponse]  # type: ignore[assignment]
     AlterBinding: _aio.UnaryUnaryMultiCallable[_catalog_pb2.AlterBindingRequest, _catalog_pb2.AlterBindingResponse]  # type: ignore[assignment]
     """Changes connector options of a binding; running queries follow where the connector can (generator: rows_per_second)."""
+    ListFunctions: _aio.UnaryUnaryMultiCallable[_catalog_pb2.ListFunctionsRequest, _catalog_pb2.ListFunctionsResponse]  # type: ignore[assignment]
+    GetFunction: _aio.UnaryUnaryMultiCallable[_catalog_pb2.GetFunctionRequest, _catalog_pb2.GetFunctionResponse]  # type: ignore[assignment]
+    CreateFunction: _aio.UnaryUnaryMultiCallable[_catalog_pb2.CreateFunctionRequest, _catalog_pb2.CreateFunctionResponse]  # type: ignore[assignment]
+    """A site loads the module before it is accepted. Queries that run keep the version they began with."""
+    DropFunction: _aio.UnaryUnaryMultiCallable[_catalog_pb2.DropFunctionRequest, _catalog_pb2.DropFunctionResponse]  # type: ignore[assignment]
 
 class CatalogServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Streams and tables. The same changes can be made in SQL through QueryService.Execute."""
+    """Streams, tables, views and sinks. The same changes can be made in SQL through QueryService.Execute."""
 
     @_abc_1.abstractmethod
     def ListRelations(
@@ -90,5 +100,34 @@ class CatalogServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_catalog_pb2.AlterBindingResponse, _abc.Awaitable[_catalog_pb2.AlterBindingResponse]]:
         """Changes connector options of a binding; running queries follow where the connector can (generator: rows_per_second)."""
+
+    @_abc_1.abstractmethod
+    def ListFunctions(
+        self,
+        request: _catalog_pb2.ListFunctionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_catalog_pb2.ListFunctionsResponse, _abc.Awaitable[_catalog_pb2.ListFunctionsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetFunction(
+        self,
+        request: _catalog_pb2.GetFunctionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_catalog_pb2.GetFunctionResponse, _abc.Awaitable[_catalog_pb2.GetFunctionResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def CreateFunction(
+        self,
+        request: _catalog_pb2.CreateFunctionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_catalog_pb2.CreateFunctionResponse, _abc.Awaitable[_catalog_pb2.CreateFunctionResponse]]:
+        """A site loads the module before it is accepted. Queries that run keep the version they began with."""
+
+    @_abc_1.abstractmethod
+    def DropFunction(
+        self,
+        request: _catalog_pb2.DropFunctionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_catalog_pb2.DropFunctionResponse, _abc.Awaitable[_catalog_pb2.DropFunctionResponse]]: ...
 
 def add_CatalogServiceServicer_to_server(servicer: CatalogServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

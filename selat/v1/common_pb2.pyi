@@ -28,12 +28,16 @@ class _RelationKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Relation
     RELATION_KIND_UNSPECIFIED: _RelationKind.ValueType  # 0
     RELATION_KIND_STREAM: _RelationKind.ValueType  # 1
     RELATION_KIND_TABLE: _RelationKind.ValueType  # 2
+    RELATION_KIND_VIEW: _RelationKind.ValueType  # 3
+    RELATION_KIND_SINK: _RelationKind.ValueType  # 4
 
 class RelationKind(_RelationKind, metaclass=_RelationKindEnumTypeWrapper): ...
 
 RELATION_KIND_UNSPECIFIED: RelationKind.ValueType  # 0
 RELATION_KIND_STREAM: RelationKind.ValueType  # 1
 RELATION_KIND_TABLE: RelationKind.ValueType  # 2
+RELATION_KIND_VIEW: RelationKind.ValueType  # 3
+RELATION_KIND_SINK: RelationKind.ValueType  # 4
 Global___RelationKind: _TypeAlias = RelationKind  # noqa: Y015
 
 @_typing.final
@@ -110,7 +114,9 @@ Global___Binding: _TypeAlias = Binding  # noqa: Y015
 
 @_typing.final
 class Relation(_message.Message):
-    """A stream (unbounded, has an event-time column) or a table (bounded)."""
+    """A stream (unbounded, has an event-time column), a table (bounded), a view (a query with a name, bound nowhere), or a
+    sink (what queries write into).
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -122,6 +128,7 @@ class Relation(_message.Message):
     BINDINGS_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
     CREATED_AT_US_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     kind: Global___RelationKind.ValueType
     event_time: _builtins.str
@@ -129,8 +136,12 @@ class Relation(_message.Message):
     watermark_delay_us: _builtins.int
     comment: _builtins.str
     created_at_us: _builtins.int
+    definition: _builtins.str
+    """Views only: the query. When a view is created, its columns need names alone, or may be left out."""
     @_builtins.property
-    def columns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Column]: ...
+    def columns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Column]:
+        """Sinks: may be empty, then they are those of the query."""
+
     @_builtins.property
     def bindings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Binding]: ...
     def __init__(
@@ -144,14 +155,65 @@ class Relation(_message.Message):
         bindings: _abc.Iterable[Global___Binding] | None = ...,
         comment: _builtins.str = ...,
         created_at_us: _builtins.int = ...,
+        definition: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bindings", b"bindings", "columns", b"columns", "comment", b"comment", "created_at_us", b"created_at_us", "event_time", b"event_time", "kind", b"kind", "name", b"name", "watermark_delay_us", b"watermark_delay_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bindings", b"bindings", "columns", b"columns", "comment", b"comment", "created_at_us", b"created_at_us", "definition", b"definition", "event_time", b"event_time", "kind", b"kind", "name", b"name", "watermark_delay_us", b"watermark_delay_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Relation: _TypeAlias = Relation  # noqa: Y015
+
+@_typing.final
+class Function(_message.Message):
+    """One version of a Python scalar function."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    RETURNS_FIELD_NUMBER: _builtins.int
+    ENTRY_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    VECTORISED_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    CREATED_AT_US_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    returns: _builtins.str
+    """A Spark SQL type."""
+    entry: _builtins.str
+    """The Python function's name in the module."""
+    file: _builtins.str
+    """What the module's file was called, for messages, and its text."""
+    source: _builtins.str
+    vectorised: _builtins.bool
+    """Set by the master: whether it takes whole Arrow arrays, the version, and when it was made."""
+    digest: _builtins.str
+    created_at_us: _builtins.int
+    @_builtins.property
+    def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___Column]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        parameters: _abc.Iterable[Global___Column] | None = ...,
+        returns: _builtins.str = ...,
+        entry: _builtins.str = ...,
+        file: _builtins.str = ...,
+        source: _builtins.str = ...,
+        vectorised: _builtins.bool = ...,
+        digest: _builtins.str = ...,
+        created_at_us: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at_us", b"created_at_us", "digest", b"digest", "entry", b"entry", "file", b"file", "name", b"name", "parameters", b"parameters", "returns", b"returns", "source", b"source", "vectorised", b"vectorised"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Function: _TypeAlias = Function  # noqa: Y015
 
 @_typing.final
 class LinkUse(_message.Message):

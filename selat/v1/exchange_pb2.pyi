@@ -304,19 +304,29 @@ class AnalyzeRequest(_message.Message):
 
     VIEWS_FIELD_NUMBER: _builtins.int
     STATEMENTS_FIELD_NUMBER: _builtins.int
+    FUNCTIONS_FIELD_NUMBER: _builtins.int
+    LOAD_FUNCTIONS_FIELD_NUMBER: _builtins.int
+    load_functions: _builtins.bool
+    """Also load their modules where Python runs; nothing of theirs is called."""
     @_builtins.property
     def views(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnalyzeView]: ...
     @_builtins.property
     def statements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def functions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Function]:
+        """Python functions that the statements may call, by name or by version."""
+
     def __init__(
         self,
         *,
         views: _abc.Iterable[Global___AnalyzeView] | None = ...,
         statements: _abc.Iterable[_builtins.str] | None = ...,
+        functions: _abc.Iterable[_common_pb2.Function] | None = ...,
+        load_functions: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["statements", b"statements", "views", b"views"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["functions", b"functions", "load_functions", b"load_functions", "statements", b"statements", "views", b"views"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

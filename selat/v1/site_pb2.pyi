@@ -64,6 +64,8 @@ class _StageKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageKind.V
     """Reads a table once and publishes it as one epoch."""
     STAGE_KIND_MERGE: _StageKind.ValueType  # 3
     """Merges partial aggregates and emits windows when they close."""
+    STAGE_KIND_SINK: _StageKind.ValueType  # 4
+    """Writes the rows of its port into a sink, each epoch once."""
 
 class StageKind(_StageKind, metaclass=_StageKindEnumTypeWrapper): ...
 
@@ -74,6 +76,8 @@ STAGE_KIND_TABLE: StageKind.ValueType  # 2
 """Reads a table once and publishes it as one epoch."""
 STAGE_KIND_MERGE: StageKind.ValueType  # 3
 """Merges partial aggregates and emits windows when they close."""
+STAGE_KIND_SINK: StageKind.ValueType  # 4
+"""Writes the rows of its port into a sink, each epoch once."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
 class _SiteState:
@@ -180,6 +184,8 @@ class TaskStatus(_message.Message):
     WATERMARK_US_FIELD_NUMBER: _builtins.int
     EPOCHS_FIELD_NUMBER: _builtins.int
     ROWS_MALFORMED_FIELD_NUMBER: _builtins.int
+    OPERATORS_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_BYTES_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -207,6 +213,12 @@ class TaskStatus(_message.Message):
     epochs: _builtins.int
     rows_malformed: _builtins.int
     """Set aside at the site because they do not fit their columns; not in rows_in."""
+    in_flight_bytes: _builtins.int
+    """Arrow bytes that an epoch held at most, rows taken and rows made, over the last minute."""
+    @_builtins.property
+    def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorStatus]:
+        """The operators fused in the stage, from its input to its output, as Spark ran them."""
+
     def __init__(
         self,
         *,
@@ -232,16 +244,86 @@ class TaskStatus(_message.Message):
         watermark_us: _builtins.int | None = ...,
         epochs: _builtins.int = ...,
         rows_malformed: _builtins.int = ...,
+        operators: _abc.Iterable[Global___OperatorStatus] | None = ...,
+        in_flight_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "lag_rows", b"lag_rows", "next_epoch", b"next_epoch", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "in_flight_bytes", b"in_flight_bytes", "lag_rows", b"lag_rows", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
     _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
 
 Global___TaskStatus: _TypeAlias = TaskStatus  # noqa: Y015
+
+@_typing.final
+class OperatorStatus(_message.Message):
+    """Rows that one operator of a task gave out since its agent started the task."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ROWS_OUT_FIELD_NUMBER: _builtins.int
+    ROWS_OUT_PER_S_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """`Filter`, `Join`, `Aggregate`, ...; equal ones of a task are told apart by their place."""
+    rows_out: _builtins.int
+    rows_out_per_s: _builtins.float
+    """Over the last minute at most."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        rows_out: _builtins.int = ...,
+        rows_out_per_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperatorStatus: _TypeAlias = OperatorStatus  # noqa: Y015
+
+@_typing.final
+class MemoryUse(_message.Message):
+    """Memory of an agent's process and its JVM, which all sites of the process share."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_BYTES_FIELD_NUMBER: _builtins.int
+    JVM_BYTES_FIELD_NUMBER: _builtins.int
+    HEAP_USED_BYTES_FIELD_NUMBER: _builtins.int
+    HEAP_COMMITTED_BYTES_FIELD_NUMBER: _builtins.int
+    HEAP_MAX_BYTES_FIELD_NUMBER: _builtins.int
+    SITES_FIELD_NUMBER: _builtins.int
+    agent_bytes: _builtins.int
+    """Resident memory of the Python process, and of the JVM and all other processes it started."""
+    jvm_bytes: _builtins.int
+    heap_used_bytes: _builtins.int
+    """The JVM's heap: objects and garbage, what it has taken from the system, and how far it may grow."""
+    heap_committed_bytes: _builtins.int
+    heap_max_bytes: _builtins.int
+    sites: _builtins.int
+    """Sites whose agents run in the process."""
+    def __init__(
+        self,
+        *,
+        agent_bytes: _builtins.int = ...,
+        jvm_bytes: _builtins.int = ...,
+        heap_used_bytes: _builtins.int = ...,
+        heap_committed_bytes: _builtins.int = ...,
+        heap_max_bytes: _builtins.int = ...,
+        sites: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_bytes", b"agent_bytes", "heap_committed_bytes", b"heap_committed_bytes", "heap_max_bytes", b"heap_max_bytes", "heap_used_bytes", b"heap_used_bytes", "jvm_bytes", b"jvm_bytes", "sites", b"sites"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryUse: _TypeAlias = MemoryUse  # noqa: Y015
 
 @_typing.final
 class ChannelUse(_message.Message):
@@ -328,6 +410,8 @@ class ReportRequest(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     LINKS_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    ECHOES_FIELD_NUMBER: _builtins.int
     site: _builtins.str
     incarnation: _builtins.str
     assignment_version: _builtins.int
@@ -344,6 +428,12 @@ class ReportRequest(_message.Message):
     def links(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.LinkUse]:
         """Bytes received per incoming link since the agent started."""
 
+    @_builtins.property
+    def memory(self) -> Global___MemoryUse: ...
+    @_builtins.property
+    def echoes(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinkEcho]:
+        """Echoes to other sites since the last report."""
+
     def __init__(
         self,
         *,
@@ -355,10 +445,12 @@ class ReportRequest(_message.Message):
         results: _abc.Iterable[Global___ResultStatus] | None = ...,
         links: _abc.Iterable[_common_pb2.LinkUse] | None = ...,
         memory_bytes: _builtins.int = ...,
+        memory: Global___MemoryUse | None = ...,
+        echoes: _abc.Iterable[Global___LinkEcho] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "incarnation", b"incarnation", "links", b"links", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "tasks", b"tasks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "echoes", b"echoes", "incarnation", b"incarnation", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "tasks", b"tasks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -378,6 +470,39 @@ class ReportResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReportResponse: _TypeAlias = ReportResponse  # noqa: Y015
+
+@_typing.final
+class LinkEcho(_message.Message):
+    """What became of some echoes from the reporting site to another."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TO_SITE_FIELD_NUMBER: _builtins.int
+    SENT_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    RTT_S_FIELD_NUMBER: _builtins.int
+    to_site: _builtins.str
+    sent: _builtins.int
+    lost: _builtins.int
+    rtt_s: _builtins.float
+    """The least round trip; absent: all were lost."""
+    def __init__(
+        self,
+        *,
+        to_site: _builtins.str = ...,
+        sent: _builtins.int = ...,
+        lost: _builtins.int = ...,
+        rtt_s: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_rtt_s", b"_rtt_s", "rtt_s", b"rtt_s"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rtt_s", b"_rtt_s", "lost", b"lost", "rtt_s", b"rtt_s", "sent", b"sent", "to_site", b"to_site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__rtt_s: _TypeAlias = _typing.Literal["rtt_s"]  # noqa: Y015
+    _WhichOneofArgType__rtt_s: _TypeAlias = _typing.Literal["_rtt_s", b"_rtt_s"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rtt_s) -> _WhichOneofReturnType__rtt_s | None: ...
+
+Global___LinkEcho: _TypeAlias = LinkEcho  # noqa: Y015
 
 @_typing.final
 class WatchAssignmentRequest(_message.Message):
@@ -452,6 +577,7 @@ class Assignment(_message.Message):
     TASKS_FIELD_NUMBER: _builtins.int
     RESULTS_FIELD_NUMBER: _builtins.int
     SITE_ADDRESSES_FIELD_NUMBER: _builtins.int
+    STREAMS_FIELD_NUMBER: _builtins.int
     cluster_id: _builtins.str
     version: _builtins.int
     """Grows with every change; an older one is ignored."""
@@ -461,6 +587,10 @@ class Assignment(_message.Message):
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResultSpec]: ...
     @_builtins.property
     def site_addresses(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def streams(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Relation]:
+        """Streams that clients push to at this site, read or not; the only binding is this site's."""
+
     def __init__(
         self,
         *,
@@ -469,10 +599,11 @@ class Assignment(_message.Message):
         tasks: _abc.Iterable[Global___TaskSpec] | None = ...,
         results: _abc.Iterable[Global___ResultSpec] | None = ...,
         site_addresses: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        streams: _abc.Iterable[_common_pb2.Relation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster_id", b"cluster_id", "results", b"results", "site_addresses", b"site_addresses", "tasks", b"tasks", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster_id", b"cluster_id", "results", b"results", "site_addresses", b"site_addresses", "streams", b"streams", "tasks", b"tasks", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -493,6 +624,7 @@ class TaskSpec(_message.Message):
     MERGE_FIELD_NUMBER: _builtins.int
     CONSUMERS_FIELD_NUMBER: _builtins.int
     EPOCH_INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    FUNCTIONS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -502,7 +634,7 @@ class TaskSpec(_message.Message):
     epoch_interval_ms: _builtins.int
     @_builtins.property
     def relation(self) -> _common_pb2.Relation:
-        """SOURCE and TABLE: what to read; its only binding is this site's."""
+        """SOURCE and TABLE: what to read. SINK: what to write into. Its only binding is this site's."""
 
     @_builtins.property
     def read_columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -510,13 +642,19 @@ class TaskSpec(_message.Message):
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelInput]:
-        """TABLE: copies (SOURCE) to join with. MERGE: the channels of its port; may change while the task runs."""
+        """SOURCE: tables' copies to join with. MERGE and SINK: the channels of the port, which may change while the task runs; those whose
+        view is none of `merge.views` are tables' copies.
+        """
 
     @_builtins.property
     def merge(self) -> Global___MergeSpec: ...
     @_builtins.property
     def consumers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Sites whose routers read the output; the task's own site when it is read locally."""
+
+    @_builtins.property
+    def functions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Function]:
+        """Python functions that the SQL calls, by their versions."""
 
     def __init__(
         self,
@@ -532,10 +670,11 @@ class TaskSpec(_message.Message):
         merge: Global___MergeSpec | None = ...,
         consumers: _abc.Iterable[_builtins.str] | None = ...,
         epoch_interval_ms: _builtins.int = ...,
+        functions: _abc.Iterable[_common_pb2.Function] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["merge", b"merge", "relation", b"relation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "query_id", b"query_id", "read_columns", b"read_columns", "relation", b"relation", "sql", b"sql", "stage_id", b"stage_id", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "query_id", b"query_id", "read_columns", b"read_columns", "relation", b"relation", "sql", b"sql", "stage_id", b"stage_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -553,7 +692,7 @@ class ChannelInput(_message.Message):
     site: _builtins.str
     """The site that produces it."""
     view: _builtins.str
-    """Name of the view it appears as; `input` for the port of a merge."""
+    """Name of the view it appears as; `input` for the port of a merge of partials."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Column]:
         """Its columns, so that a table without rows still has a schema."""
@@ -582,6 +721,7 @@ class MergeSpec(_message.Message):
     WINDOW_US_FIELD_NUMBER: _builtins.int
     COMBINE_SQL_FIELD_NUMBER: _builtins.int
     SLIDE_US_FIELD_NUMBER: _builtins.int
+    VIEWS_FIELD_NUMBER: _builtins.int
     window_column: _builtins.str
     """Timestamp column of the input that holds a row's window start, and the windows' length."""
     window_us: _builtins.int
@@ -589,6 +729,10 @@ class MergeSpec(_message.Message):
     """Spark SQL from partials to fewer partials of the same schema; used to compact open windows."""
     slide_us: _builtins.int
     """A window begins every so often; the length is a multiple of it. 0: as often as the length."""
+    @_builtins.property
+    def views(self) -> _containers.RepeatedCompositeFieldContainer[Global___MergeView]:
+        """The views whose rows wait until their window closes; none: `input` alone, with `combine_sql`."""
+
     def __init__(
         self,
         *,
@@ -596,14 +740,44 @@ class MergeSpec(_message.Message):
         window_us: _builtins.int = ...,
         combine_sql: _builtins.str = ...,
         slide_us: _builtins.int = ...,
+        views: _abc.Iterable[Global___MergeView] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["combine_sql", b"combine_sql", "slide_us", b"slide_us", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["combine_sql", b"combine_sql", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MergeSpec: _TypeAlias = MergeSpec  # noqa: Y015
+
+@_typing.final
+class MergeView(_message.Message):
+    """An input of a MERGE. Each view has the column `window_column`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIEW_FIELD_NUMBER: _builtins.int
+    COMBINE_SQL_FIELD_NUMBER: _builtins.int
+    REQUIRED_FIELD_NUMBER: _builtins.int
+    view: _builtins.str
+    combine_sql: _builtins.str
+    """Spark SQL over the view `input`, from partials to fewer partials of the same schema. Empty: rows that are not combined."""
+    required: _builtins.bool
+    """The other views' rows of windows in which this view has none give no result."""
+    def __init__(
+        self,
+        *,
+        view: _builtins.str = ...,
+        combine_sql: _builtins.str = ...,
+        required: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["combine_sql", b"combine_sql", "required", b"required", "view", b"view"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MergeView: _TypeAlias = MergeView  # noqa: Y015
 
 @_typing.final
 class ResultSpec(_message.Message):
@@ -645,6 +819,7 @@ class Site(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     GATEWAY_FIELD_NUMBER: _builtins.int
     OUTGOING_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     state: Global___SiteState.ValueType
     address: _builtins.str
@@ -659,6 +834,8 @@ class Site(_message.Message):
     def links(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.LinkUse]: ...
     @_builtins.property
     def outgoing(self) -> _containers.RepeatedCompositeFieldContainer[Global___Link]: ...
+    @_builtins.property
+    def memory(self) -> Global___MemoryUse: ...
     def __init__(
         self,
         *,
@@ -673,10 +850,11 @@ class Site(_message.Message):
         memory_bytes: _builtins.int = ...,
         gateway: _builtins.bool = ...,
         outgoing: _abc.Iterable[Global___Link] | None = ...,
+        memory: Global___MemoryUse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us", "last_report_us", b"last_report_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us", "last_report_us", b"last_report_us", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us", "address", b"address", "gateway", b"gateway", "last_report_us", b"last_report_us", "links", b"links", "memory_bytes", b"memory_bytes", "name", b"name", "outgoing", b"outgoing", "slots", b"slots", "state", b"state", "tasks", b"tasks", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us", "address", b"address", "gateway", b"gateway", "last_report_us", b"last_report_us", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "name", b"name", "outgoing", b"outgoing", "slots", b"slots", "state", b"state", "tasks", b"tasks", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_report_us: _TypeAlias = _typing.Literal["last_report_us"]  # noqa: Y015
     _WhichOneofArgType__last_report_us: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us"]  # noqa: Y015

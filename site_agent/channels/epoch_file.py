@@ -10,6 +10,7 @@ import json
 import struct
 import zlib
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from site_agent.channels.codec import EncodedRows, verify
@@ -60,14 +61,12 @@ def read_epoch(path: Path) -> tuple[EpochHeader, EncodedRows | None]:
         CorruptEpochError: missing or damaged.
     """
     read = _read(path, whole=True)
-    header, data = read.header, read.data
-    manifest = header.manifest
+    header, manifest = read.header, read.header.manifest
     if not manifest.rows:
         return header, None
-    middle = read.offset + header.schema_bytes
     encoded = EncodedRows(
-        schema=data[read.offset : middle],
-        payload=data[middle : middle + manifest.size_bytes],
+        schema=read.schema,
+        payload=read.payload,
         raw_bytes=manifest.raw_bytes,
         rows=manifest.rows,
         crc32=manifest.crc32,
@@ -86,15 +85,14 @@ def read_epoch(path: Path) -> tuple[EpochHeader, EncodedRows | None]:
 class _Read:
     header: EpochHeader
     schema_crc32: int
-    offset: int
-    """Where the header ends in `data`."""
-    data: bytes
+    schema: bytes
+    payload: bytes
 
 
 def _read(path: Path, *, whole: bool) -> _Read:
     try:
         with path.open("rb", buffering=0) as file:
-            data = file.readall() if whole else file.read(_HEAD_BYTES)
+            data = file.read(_HEAD_BYTES)
             magic, length, crc32 = _PREFIX.unpack_from(data)
             offset = _PREFIX.size + length
             # The length is not covered by a checksum of its own: never allocate by it.
@@ -102,15 +100,28 @@ def _read(path: Path, *, whole: bool) -> _Read:
                 raise _corrupt(path, "it does not begin like an epoch file")
             if offset > len(data):
                 data += file.read(offset - len(data))
-        text = data[_PREFIX.size : offset]
-        if zlib.crc32(text) != crc32:
-            raise _corrupt(path, "its header does not match its checksum")
-        value = json.loads(text)
-        manifest = manifest_from_json(value["manifest"])
-        header = EpochHeader(manifest, int(value["schema_bytes"]), int(value["rows_before"]))
-        return _Read(header, int(value["schema_crc32"]), offset, data)
+            text = data[_PREFIX.size : offset]
+            if zlib.crc32(text) != crc32:
+                raise _corrupt(path, "its header does not match its checksum")
+            value = json.loads(text)
+            manifest = manifest_from_json(value["manifest"])
+            header = EpochHeader(manifest, int(value["schema_bytes"]), int(value["rows_before"]))
+            rows = _read_rows(file, data, offset, header) if whole and manifest.rows else (b"", b"")
+        return _Read(header, int(value["schema_crc32"]), *rows)
     except (FileNotFoundError, struct.error, KeyError, TypeError, ValueError) as error:
         raise _corrupt(path, str(error)) from error
+
+
+def _read_rows(file: FileIO, head: bytes, offset: int, header: EpochHeader) -> tuple[bytes, bytes]:
+    """Schema and payload, which follow `offset`. A long payload is read by itself: to cut it out would copy it."""
+    middle = offset + header.schema_bytes
+    end = middle + header.manifest.size_bytes
+    if end <= len(head):
+        return head[offset:middle], head[middle:end]
+    file.seek(offset)
+    schema = file.read(header.schema_bytes)
+    payload = file.readall()
+    return schema, payload if len(payload) == header.manifest.size_bytes else payload[: header.manifest.size_bytes]
 
 
 def _corrupt(path: Path, reason: str) -> CorruptEpochError:

@@ -6,8 +6,14 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
+
+from site_agent.faults import FaultPoint, reached
+
+_COPY_BYTES = 64 * 1024
 
 
 class Files:
@@ -17,11 +23,18 @@ class Files:
         path.mkdir(parents=True, exist_ok=True)
 
     def write(self, path: Path, parts: Sequence[bytes], *, sync: bool) -> None:
-        """Write a whole file; with `sync` its contents survive a power loss once this returns."""
-        with path.open("wb", buffering=0) as file:
-            file.write(b"".join(parts))
-            if sync:
-                os.fsync(file.fileno())
+        """Write a whole file, or none; with `sync` its contents survive a power loss once this returns."""
+        try:
+            with path.open("wb", buffering=0) as file:
+                for part in _joined(parts):
+                    _write_all(file, part)
+                reached(FaultPoint.FILE_WRITTEN)
+                if sync:
+                    os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):
+                self.remove(path)
+            raise
 
     def replace(self, source: Path, target: Path) -> None:
         source.replace(target)
@@ -39,6 +52,21 @@ class Files:
 
     def remove_tree(self, path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    """A write may take a part only: when the disk is nearly full, and of more than 2 GiB."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _joined(parts: Sequence[bytes]) -> list[bytes]:
+    """Small parts in one, large ones as they are: a call costs more than copying little, and less than copying much."""
+    small = [part for part in parts if len(part) < _COPY_BYTES]
+    if len(small) == len(parts):
+        return [b"".join(parts)]
+    return list(parts)
 
 
 def write_json(files: Files, path: Path, value: object, *, durable: bool) -> None:

@@ -19,7 +19,9 @@ from site_agent.channels.manifest import BinRange, EndMark, EpochManifest
 from site_agent.channels.recovery import CONSUMERS_FILE, END_FILE, epoch_path, recover
 from site_agent.channels.waiters import Waiters
 from site_agent.connectors import Json
+from site_agent.disk import disk_error
 from site_agent.errors import ChannelError, CorruptEpochError, TrimmedEpochError, UnknownChannelError
+from site_agent.faults import FaultPoint, reached
 
 
 class ChannelLog:
@@ -113,20 +115,35 @@ class ChannelLog:
 
     def append(self, manifest: EpochManifest, encoded: EncodedRows | None) -> EpochManifest:
         """Like `publish`, with rows that are encoded and grouped already; row and byte counts are taken from them."""
-        manifest = _counted(manifest, encoded)
         with self._writing:
             if manifest.epoch < self._next:
                 return self.manifest(manifest.epoch)
-            self._check_next(manifest.epoch)
-            header = EpochHeader(manifest, len(encoded.schema) if encoded else 0, self._rows_so_far())
-            size_bytes = self._commit(manifest.epoch, pack(header, encoded))
-            self._sizes[manifest.epoch] = size_bytes
-            self._retained += size_bytes
-            self._newest = header
-            self._next = manifest.epoch + 1
+            self.append_all([(manifest, encoded)])
+            return self._newest.manifest if self._newest else manifest
+
+    def append_all(self, epochs: Sequence[tuple[EpochManifest, EncodedRows | None]]) -> None:
+        """Like `append` for epochs that follow each other; they become visible together, for one sync of the directory.
+
+        After an error none of them is.
+        """
+        with self._writing:
+            new = [(_counted(m, encoded), encoded) for m, encoded in epochs if m.epoch >= self._next]
+            headers: list[EpochHeader] = []
+            rows_before = self._rows_so_far() if new else 0
+            for manifest, encoded in new:
+                self._check_next(manifest.epoch, after=len(headers))
+                headers.append(EpochHeader(manifest, len(encoded.schema) if encoded else 0, rows_before))
+                rows_before += manifest.rows
+            files = {h.manifest.epoch: pack(h, encoded) for h, (_, encoded) in zip(headers, new, strict=True)}
+            if not files:
+                return
+            sizes = self._commit(files)
+            self._sizes |= sizes
+            self._retained += sum(sizes.values())
+            self._newest = headers[-1]
+            self._next = headers[-1].manifest.epoch + 1
             self._remove_given_up()
         self._waiters.wake()
-        return manifest
 
     def put_right(self, manifest: EpochManifest, encoded: EncodedRows | None) -> None:
         """Replace an epoch whose file is damaged by the same one from elsewhere; one no longer kept is left alone.
@@ -141,7 +158,7 @@ class ChannelLog:
             if manifest.epoch >= self._next:
                 raise ChannelError(f"channel {self.id} never had this epoch", ids=self._ids(manifest.epoch))
             header = EpochHeader(manifest, len(encoded.schema) if encoded else 0, self._rows_before(manifest.epoch))
-            size_bytes = self._commit(manifest.epoch, pack(header, encoded))
+            size_bytes = self._commit({manifest.epoch: pack(header, encoded)})[manifest.epoch]
             if manifest.epoch >= self._first:
                 self._retained += size_bytes - self._sizes[manifest.epoch]
             self._sizes[manifest.epoch] = size_bytes
@@ -173,6 +190,7 @@ class ChannelLog:
             if self._end is None:
                 end = EndMark(self._next - 1 if self._next else None, successor_channel, successor_site)
                 self._write_json(END_FILE, asdict(end), durable=True)
+                reached(FaultPoint.END_STORED)
                 self._end = end
         self._waiters.wake()
 
@@ -205,6 +223,10 @@ class ChannelLog:
             self._damage = error
             raise
         return header.manifest, encoded
+
+    def stored_bytes(self, epoch: int) -> int:
+        """Size of an epoch's file; 0 when it is not here."""
+        return self._sizes.get(epoch, 0)
 
     def rows_from(self, epoch: int) -> int:
         """Rows in the epochs from this one on."""
@@ -252,20 +274,28 @@ class ChannelLog:
             self._removed = True
         self._waiters.wake()
 
-    def _commit(self, epoch: int, parts: list[bytes]) -> int:
-        temporary = self.directory / f"{epoch:012d}.tmp"
+    def _commit(self, files: Mapping[int, list[bytes]]) -> dict[int, int]:
+        """Put epochs' files in place, in order; their sizes in bytes."""
+        temporary = {epoch: self.directory / f"{epoch:012d}.tmp" for epoch in files}
         try:
-            self._files.write(temporary, parts, sync=True)
-            self._files.replace(temporary, epoch_path(self.directory, epoch))
+            for epoch, parts in files.items():
+                self._files.write(temporary[epoch], parts, sync=True)
+                reached(FaultPoint.EPOCH_WRITTEN)
+            # Nothing is synced in between: file systems journal renames in order, so that a power loss makes no gap.
+            for epoch, path in temporary.items():
+                self._files.replace(path, epoch_path(self.directory, epoch))
+                reached(FaultPoint.EPOCH_RENAMED)
             self._files.sync_directory(self.directory)
         except OSError as error:
-            raise self._disk_error(f"epoch {epoch}", error) from error
-        return sum(map(len, parts))
+            raise self._disk_error(f"epoch {min(files)}", error) from error
+        reached(FaultPoint.EPOCH_COMMITTED)
+        return {epoch: sum(map(len, parts)) for epoch, parts in files.items()}
 
     def _change_consumers(self, consumers: Consumers, *, durable: bool) -> None:
         if consumers == self._consumers:
             return
         self._store_consumers(consumers, durable=durable)
+        reached(FaultPoint.CURSORS_STORED)
         for epoch in range(self._first, consumers.first_epoch):
             self._retained -= self._sizes[epoch]
         self._first = max(self._first, consumers.first_epoch)
@@ -288,6 +318,7 @@ class ChannelLog:
         for epoch in list(takewhile(lambda epoch: epoch < limit, self._sizes)):
             self._files.remove(epoch_path(self.directory, epoch))
             del self._sizes[epoch]
+            reached(FaultPoint.EPOCH_TRIMMED)
 
     def _rows_so_far(self) -> int:
         """Of all epochs; only lags are counted by it, so a damaged one must not keep the next from being stored."""
@@ -322,13 +353,14 @@ class ChannelLog:
             self._damage = error
             raise
 
-    def _check_next(self, epoch: int) -> None:
+    def _check_next(self, epoch: int, *, after: int = 0) -> None:
+        """It must be the next epoch after so many that are about to be there."""
         self._check_exists()
         if self._end is not None:
             raise ChannelError(f"channel {self.id} has ended: epoch {epoch} cannot be published", ids=self._ids(epoch))
-        if epoch > self._next:
+        if epoch != self._next + after:
             message = f"epoch {epoch} of channel {self.id} is out of order"
-            raise ChannelError(message, hint=f"publish epoch {self._next} first", ids=self._ids(epoch))
+            raise ChannelError(message, hint=f"publish epoch {self._next + after} first", ids=self._ids(epoch))
 
     def _check_kept(self, epoch: int) -> None:
         self._check_exists()
@@ -346,9 +378,7 @@ class ChannelLog:
             raise UnknownChannelError(f"channel {self.id} was removed", ids=self._ids())
 
     def _disk_error(self, what: str, error: OSError) -> ChannelError:
-        return ChannelError(
-            f"cannot write {what} of channel {self.id}: {error}", hint="look at the disk", ids=self._ids()
-        )
+        return disk_error(f"{what} of channel {self.id}", error, ids=self._ids())
 
     def _ids(self, epoch: int | None = None) -> dict[str, str]:
         return {"channel": self.id} if epoch is None else {"channel": self.id, "epoch": str(epoch)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
 from site_agent.errors import ChannelRequestError, UnknownChannelError
+from site_agent.faults import FaultPoint, reached
 
 _CHANNEL_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _REMOVED_PREFIX = ".removed-"
@@ -72,6 +73,7 @@ class ChannelStore:
                 doomed = self.root / f"{_REMOVED_PREFIX}{channel_id}"
                 self.files.remove_tree(doomed)
                 self.files.replace(directory, doomed)
+                reached(FaultPoint.CHANNEL_DOOMED)
                 self.files.remove_tree(doomed)
 
     @property

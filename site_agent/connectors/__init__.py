@@ -33,6 +33,8 @@ class SourceContext:
     """The source's own, kept over restarts; made by the caller."""
     created_at: datetime
     """When the relation was declared."""
+    reader: str = ""
+    """The task that reads; the same over restarts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,17 @@ from site_agent.connectors import Connector
 from site_agent.connectors.files import FilesConnector
 from site_agent.connectors.files_prepared import Preparer
 from site_agent.connectors.generator import GeneratorConnector
+from site_agent.connectors.push import FindLog, PushConnector
 from site_agent.errors import ConnectorError
 
 
-def make_connectors(preparer: Preparer) -> Mapping[str, Connector]:
-    """All connectors of one site by name; `preparer` sorts files for replays."""
-    connectors: tuple[Connector, ...] = (FilesConnector(preparer), GeneratorConnector())
+def make_connectors(preparer: Preparer, find_log: FindLog | None = None) -> Mapping[str, Connector]:
+    """All connectors of one site by name.
+
+    `preparer` sorts files for replays, `find_log` knows the logs of pushed rows (None: nobody can push to the site).
+    """
+    pushed = (PushConnector(find_log),) if find_log else ()
+    connectors: tuple[Connector, ...] = (FilesConnector(preparer), GeneratorConnector(), *pushed)
     return {c.name: c for c in connectors}
 
 

@@ -27,6 +27,23 @@ class MalformedRow:
     """As it stands in the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """A version of a scalar function written in Python; SQL calls it by `versioned_name`."""
+
+    name: str
+    versioned_name: str
+    parameters: tuple[Field, ...]
+    returns: str
+    entry: str
+    """Its name in the module."""
+    file: str
+    source: str
+    """The module's text."""
+    vectorised: bool
+    """It takes and gives whole Arrow arrays."""
+
+
 MalformedSink = Callable[[Iterator[MalformedRow]], None]
 """Takes an epoch's malformed rows, one or more; called once at most, and durable when it returns."""
 
@@ -100,7 +117,14 @@ class ArrowScan:
     table: pa.Table
 
 
-Scan = FilesScan | SlicesScan | RangeScan | ArrowScan
+@dataclass(frozen=True, slots=True)
+class EmptyScan:
+    """No rows."""
+
+    columns: tuple[Field, ...]
+
+
+Scan = FilesScan | SlicesScan | RangeScan | ArrowScan | EmptyScan
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +147,21 @@ class EpochRequest:
     admission: Admission | None = None
     tables: tuple[str, ...] = ()
     """Names (views) of tables put there by `put_table` that the SQL reads."""
+    views: Mapping[str, Scan] = field(default_factory=dict)
+    """Further rows of this epoch, by the view that the SQL reads them as."""
     malformed: MalformedSink | None = None
     """Where malformed rows go; without it they fail the epoch."""
+    functions: tuple[PythonFunction, ...] = ()
+    """That the SQL calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRows:
+    """What one operator of a stage gave out in an epoch."""
+
+    name: str
+    """Its kind, as in `Filter`, `Join`, `Aggregate`."""
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +175,8 @@ class EpochResult:
     max_event_time_us: int | None
     rows_malformed: int = 0
     """Handed to the request's `malformed`."""
+    operators: tuple[OperatorRows, ...] = ()
+    """Those between the input and the output, in this order; empty when Spark proved that there is no output."""
 
 
 class Engine(Protocol):
@@ -159,11 +198,21 @@ class Engine(Protocol):
         """Forget everything kept for the task."""
         ...
 
-    def analyze(self, views: Mapping[str, Sequence[Field]], statement: str) -> tuple[Field, ...]:
-        """Output columns of a statement over empty views, without running it.
+    def analyze(
+        self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> tuple[Field, ...]:
+        """Output columns of a statement over empty views, without running it; it may call functions by either name.
 
         Raises:
             AnalysisError: Spark refuses it.
+        """
+        ...
+
+    def load(self, functions: Sequence[PythonFunction]) -> None:
+        """Load the functions' modules where Python runs, without calling anything of theirs.
+
+        Raises:
+            AnalysisError: one cannot be loaded, or its name is that of a function of Spark.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from site_agent.engine import AnalysisError
-from site_agent.errors import EngineError
+from site_agent.engine.pyworker import MARK
+from site_agent.errors import EngineError, FunctionError
 
 SPARK_ERRORS = (PySparkException, Py4JError, OSError, pa.ArrowException)
 """What a call into Spark may raise, a lost JVM included."""
@@ -24,6 +26,7 @@ _TAIL = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _PLACE = re.compile(r"line (\d+),? pos (\d+)")
 _MAX_DEPTH = 12
+FUNCTION_FAILURE = re.compile(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,9 @@ def whole_message(message: str) -> Sentence:
 def engine_error(error: Exception, task_id: str = "") -> EngineError:
     """What to raise for an error of Spark in an epoch of a task, or outside of one."""
     ids = {"task": task_id} if task_id else {}
+    failure = next((found for message in _messages(error) if (found := FUNCTION_FAILURE.search(message))), None)
+    if failure is not None:
+        return FunctionError(json.loads(failure.group(1)), ids=ids)
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return EngineError("the connection to Spark's JVM is lost", hint="restart the site agent", ids=ids)
     sentences = _distinct([first_sentence(m) for m in _messages(error)])

@@ -2,7 +2,7 @@
 
 A few rows go into the plan itself and are run in one partition, so that an epoch has no shuffle and no second Spark
 stage. Many rows in the plan would fill the driver's heap; they are read from Parquet by all slots, rows in memory
-through a file in scratch.
+through a file in scratch. Executors that do not see the agent's disk fetch these files (`file_server`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from site_agent.engine import ArrowScan, FilesScan, MalformedRow, ParquetSlice, RangeScan, Scan, SlicesScan
+from site_agent.engine import ArrowScan, EmptyScan, FilesScan, MalformedRow, ParquetSlice, RangeScan, Scan, SlicesScan
+from site_agent.engine.file_access import FileAccess
 from site_agent.engine.malformed import malformed_rows, read_malformed
 from site_agent.engine.slices import read_slices
 from site_agent.engine.types import quoted, schema_of
@@ -44,11 +45,23 @@ class Frame:
 
 
 class Frames:
-    """Opens scans. `scratch` takes rows that are too many for a plan; `slots` is the most partitions to use."""
+    """Opens scans.
 
-    def __init__(self, scratch: Path, slots: int) -> None:
+    Args:
+        scratch: Takes rows that are too many for a plan.
+        slots: The most partitions to use, now.
+        files: How Spark's readers come to files of this machine.
+    """
+
+    def __init__(self, scratch: Path, slots: Callable[[], int], files: FileAccess) -> None:
         self._scratch = scratch
         self._slots = slots
+        self._files_access = files
+
+    @property
+    def remote(self) -> bool:
+        """Whether executors do not see this machine's disk."""
+        return self._files_access.remote
 
     @contextmanager
     def open(self, session: SparkSession, scan: Scan) -> Iterator[Frame]:
@@ -61,22 +74,38 @@ class Frames:
                 yield frame
         elif isinstance(scan, RangeScan):
             yield self._range(session, scan)
+        elif isinstance(scan, EmptyScan):
+            yield Frame(session.createDataFrame([], schema_of(scan.columns)), 1)
         else:
-            yield self._files(session, scan)
+            with self._files(session, scan) as frame:
+                yield frame
 
-    def keep(self, session: SparkSession, table: pa.Table, file: Path) -> DataFrame:
-        """Rows that are read again and again; many go to `file`, which the caller removes."""
+    @contextmanager
+    def keep(self, session: SparkSession, table: pa.Table, file: Path) -> Iterator[DataFrame]:
+        """Rows that are read again and again, until the context ends; many go to `file`, which the caller removes."""
         if _is_small(table):
-            return _in_plan(session, table)
-        return _through_file(session, table, file)
+            yield _in_plan(session, table)
+            return
+        with self._through_file(session, table, file) as rows:
+            yield rows
 
     @contextmanager
     def _arrow(self, session: SparkSession, table: pa.Table) -> Iterator[Frame]:
         if _is_small(table):
             yield Frame(_in_plan(session, table), 1)
             return
-        with tempfile.NamedTemporaryFile(dir=self._scratch, prefix="rows-", suffix=".parquet") as file:
-            yield Frame(_through_file(session, table, Path(file.name)), self._slots)
+        with (
+            tempfile.NamedTemporaryFile(dir=self._scratch, prefix="rows-", suffix=".parquet") as file,
+            self._through_file(session, table, Path(file.name)) as rows,
+        ):
+            yield Frame(rows, self._slots())
+
+    @contextmanager
+    def _through_file(self, session: SparkSession, table: pa.Table, file: Path) -> Iterator[DataFrame]:
+        pq.write_table(table, file, compression="NONE", use_dictionary=False, write_statistics=False)
+        schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+        with self._files_access.offered([str(file)]) as (name,):
+            yield session.read.schema(schema).option("__globPaths__", "false").parquet(name)
 
     @contextmanager
     def _slices(self, session: SparkSession, scan: SlicesScan) -> Iterator[Frame]:
@@ -89,28 +118,34 @@ class Frames:
             with self._arrow(session, rows) as frame:
                 yield replace(frame, malformed=malformed)
         else:
-            yield Frame(_read_by_spark(session, scan), self._slots, malformed=malformed)
+            with self._files_access.offered([s.path for s in scan.slices]) as names:
+                yield Frame(_read_by_spark(session, scan, names), self._slots(), malformed=malformed)
 
     def _range(self, session: SparkSession, scan: RangeScan) -> Frame:
-        partitions = 1 if scan.end - scan.start <= SMALL_ROWS else self._slots
+        partitions = 1 if scan.end - scan.start <= SMALL_ROWS else self._slots()
         numbers = session.range(scan.start, scan.end, 1, partitions)
         columns = [f"{expression} AS {quoted(name)}" for name, expression in scan.expressions]
         return Frame(numbers.selectExpr(*columns), partitions)
 
-    def _files(self, session: SparkSession, scan: FilesScan) -> Frame:
+    @contextmanager
+    def _files(self, session: SparkSession, scan: FilesScan) -> Iterator[Frame]:
+        with self._files_access.offered(scan.paths) as names:
+            yield self._read_files(session, scan, names)
+
+    def _read_files(self, session: SparkSession, scan: FilesScan, names: Sequence[str]) -> Frame:
         reader = session.read.format(scan.format).schema(_files_schema(scan))
         # A file name may hold characters that are a pattern to Spark.
-        rows = reader.options(**scan.options).option("__globPaths__", "false").load(list(scan.paths))
+        rows = reader.options(**scan.options).option("__globPaths__", "false").load(list(names))
         small = _total_bytes(scan.paths) <= SMALL_FILES_BYTES
         column = scan.malformed_column
         if column:
             # Spark's reader refuses to give the malformed rows' column alone.
             converted = scan.read_columns or (scan.columns[0].name,)
             picked = _pick(rows, (*converted, column))
-            malformed = partial(malformed_rows, rows, scan, converted)
+            malformed = partial(malformed_rows, rows, scan, converted, path_of=self._files_access.path_of)
         else:
             picked, malformed = _pick(rows, scan.read_columns), None
-        return Frame(picked.coalesce(1) if small else picked, 1 if small else self._slots, column, malformed)
+        return Frame(picked.coalesce(1) if small else picked, 1 if small else self._slots(), column, malformed)
 
 
 def _files_schema(scan: FilesScan) -> StructType:
@@ -128,14 +163,9 @@ def _in_plan(session: SparkSession, table: pa.Table) -> DataFrame:
     return session.createDataFrame(table, schema=schema).coalesce(1)
 
 
-def _through_file(session: SparkSession, table: pa.Table, file: Path) -> DataFrame:
-    pq.write_table(table, file, compression="NONE", use_dictionary=False, write_statistics=False)
-    return session.read.schema(from_arrow_schema(table.schema, prefer_timestamp_ntz=True)).parquet(str(file))
-
-
-def _read_by_spark(session: SparkSession, scan: SlicesScan) -> DataFrame:
+def _read_by_spark(session: SparkSession, scan: SlicesScan, names: Sequence[str]) -> DataFrame:
     reader = session.read.schema(schema_of(scan.columns)).option("__globPaths__", "false")
-    rows = reader.parquet(*(s.path for s in scan.slices))
+    rows = reader.parquet(*names)
     return _pick(rows.where(_within(scan.slices)), scan.read_columns)
 
 

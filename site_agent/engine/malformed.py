@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -24,14 +23,21 @@ _KINDS: Mapping[type, str] = {list: "an array", str: "a text", bool: "a boolean"
 _SHOWN_CHARACTERS = 80
 
 
-def malformed_rows(rows: DataFrame, scan: FilesScan, columns: Sequence[str]) -> Iterator[MalformedRow]:
-    """The malformed rows among those that Spark's reader gives; `columns` are the ones that are converted."""
+def malformed_rows(
+    rows: DataFrame, scan: FilesScan, columns: Sequence[str], *, path_of: Callable[[str], str]
+) -> Iterator[MalformedRow]:
+    """The malformed rows among those that Spark's reader gives.
+
+    Args:
+        columns: The ones that are converted.
+        path_of: A file's path, given the URI by which Spark names it.
+    """
     empty = [sf.when(sf.col(quoted(name)).isNull(), sf.lit(name)) for name in columns]
     text = sf.col(quoted(scan.malformed_column))
     file = rows.metadataColumn("_metadata").getField("file_path")
     found = rows.where(text.isNotNull()).select(text, sf.array_compact(sf.array(*empty)), file)
     for line, nulls, uri in found.toLocalIterator():
-        yield MalformedRow(unquote(urlsplit(uri).path), reason_of(scan, line, nulls), line)
+        yield MalformedRow(path_of(uri), reason_of(scan, line, nulls), line)
 
 
 def reason_of(scan: FilesScan, text: str, nulls: Sequence[str]) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyspark
@@ -68,40 +71,60 @@ appender.file.strategy.max = 2
 """
 
 
-def start_spark(
-    *,
-    slots: int,
-    scratch: Path,
-    master_url: str | None = None,
-    driver_memory: str = DEFAULT_DRIVER_MEMORY,
-    java_options: str = "",
-) -> SparkSession:
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Where and how Spark runs."""
+
+    master_url: str | None = None
+    """A cluster to run on: `spark://...`, `k8s://...`, `yarn`, `local-cluster[...]`; absent: this process's own JVM."""
+    driver_memory: str = DEFAULT_DRIVER_MEMORY
+    """Heap of the driver's JVM."""
+    java_options: str = ""
+    """More options of that JVM.
+
+    `-XX:TieredStopAtLevel=1` halves the CPU time of a short run, and makes a long one several times slower.
+    """
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """More of Spark's settings; they win over ours."""
+
+    @property
+    def executors_elsewhere(self) -> bool:
+        """Whether executors are processes of their own, which need not see this machine's disk."""
+        return self.master_url is not None and not re.match(r"local(\[|$)", self.master_url)
+
+
+def start_spark(*, slots: int, scratch: Path, options: SparkOptions | None = None) -> SparkSession:
     """Start the JVM, or return the session this process already has.
 
     Args:
-        slots: Cores that Spark uses on this machine when `master_url` is not given.
+        slots: Cores that Spark uses on this machine when the options name no master.
         scratch: Directory for Spark's temporary files, its warehouse and the log of its JVM.
-        master_url: A cluster to run on: `spark://...`, `k8s://...`, `yarn`.
-        driver_memory: Heap of the JVM, as in `1g`.
-        java_options: More options of the JVM; `-XX:TieredStopAtLevel=1` halves the CPU time of a short run, and makes a
-            long one several times slower.
+        options: Where and how it runs.
 
     Raises:
         SiteAgentError: there is no suitable Java.
         EngineError: Spark does not start.
     """
+    options = options or SparkOptions()
     scratch = scratch.absolute()
-    scratch.mkdir(parents=True, exist_ok=True)
     _silence_python_logging()
     running = SparkContext._active_spark_context
     if running is None:
+        clear_scratch(scratch)
         java_home = find_java_home(os.environ, scratch)
-        conf = _configuration(scratch, driver_memory, java_options)
-        _place(conf, slots, master_url)
-        with _environment(java_home, local=master_url is None), (scratch / JVM_OUTPUT).open("wb") as output:
+        conf = _configuration(scratch, slots, options)
+        with _environment(java_home, loopback=_on_loopback(options)), (scratch / JVM_OUTPUT).open("wb") as output:
             running = _start_context(conf, output.fileno(), scratch / JVM_OUTPUT)
     session: SparkSession = SparkSession(running)
     return session
+
+
+def clear_scratch(directory: Path) -> None:
+    """Make a scratch directory that holds no rows: a process that was killed left its own. Logs stay."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for entry in directory.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _start_context(conf: SparkConf, descriptor: int, output: Path) -> SparkContext:
@@ -112,12 +135,12 @@ def _start_context(conf: SparkConf, descriptor: int, output: Path) -> SparkConte
         raise EngineError(f"Spark did not start: {_said(output) or error}", hint=f"see {output}") from error
 
 
-def _configuration(scratch: Path, driver_memory: str, java_options: str) -> SparkConf:
+def _configuration(scratch: Path, slots: int, options: SparkOptions) -> SparkConf:
     log4j = scratch / "log4j2.properties"
     log4j.write_text(_LOG4J.replace("{log}", str(scratch / SPARK_LOG)))
     conf = SparkConf()
     conf.setAll(list({**_SETTINGS, **_KEEP_LITTLE}.items()))
-    conf.set("spark.driver.memory", driver_memory)
+    conf.set("spark.driver.memory", options.driver_memory)
     conf.set("spark.local.dir", str(scratch / "local"))
     conf.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))
     conf.set("spark.pyspark.python", sys.executable)
@@ -125,28 +148,31 @@ def _configuration(scratch: Path, driver_memory: str, java_options: str) -> Spar
     conf.set(
         "spark.driver.extraJavaOptions",
         f'-Xss8m -Duser.timezone=UTC "-Djava.io.tmpdir={scratch}" '
-        f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}",
+        f"-Dlog4j2.configurationFile={log4j.as_uri()} {options.java_options}",
     )
+    conf.set("spark.executor.extraJavaOptions", "-Xss8m -Duser.timezone=UTC")
+    conf.set("spark.master", options.master_url or f"local[{slots}]")
+    if _on_loopback(options):
+        conf.set("spark.driver.host", "127.0.0.1")
+        conf.set("spark.driver.bindAddress", "127.0.0.1")
+    conf.setAll(list(options.settings.items()))
     return conf
 
 
-def _place(conf: SparkConf, slots: int, master_url: str | None) -> None:
+def _on_loopback(options: SparkOptions) -> bool:
     """Alone on this machine Spark uses loopback only; a cluster's executors must reach the driver by its own name."""
-    conf.set("spark.master", master_url or f"local[{slots}]")
-    if master_url is None:
-        conf.set("spark.driver.host", "127.0.0.1")
-        conf.set("spark.driver.bindAddress", "127.0.0.1")
+    return options.master_url is None or options.master_url.startswith("local")
 
 
 @contextmanager
-def _environment(java_home: Path, *, local: bool) -> Iterator[None]:
+def _environment(java_home: Path, *, loopback: bool) -> Iterator[None]:
     """What Spark's launcher reads from the environment, set while it starts: its own Java and its own Spark."""
     wanted = {
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "PYSPARK_PYTHON": sys.executable,
     }
-    if local:
+    if loopback:
         wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
@@ -34,10 +36,19 @@ def write_sorted(session: SparkSession, frames: Frames, scan: FilesScan, *, even
             counted = rows.observe(malformed, sf.count_if(mark.isNotNull()).alias("rows"))
             rows = counted.where(mark.isNull()).drop(mark)
         ordered = _ordered(rows, event_time)
-        ordered.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_PART).parquet(str(directory))
+        if frames.remote:
+            _write_here(ordered.toArrow(), directory)
+        else:
+            ordered.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_PART).parquet(str(directory))
         # A sort may read its input twice, to find where to cut: only whether there are any is certain here.
         if frame.malformed is not None and malformed.get["rows"]:
             write_malformed(directory / MALFORMED_NAME, frame.malformed())
+
+
+def _write_here(rows: pa.Table, directory: Path) -> None:
+    """Executors cannot write to this machine's disk: the driver has them sort, and writes."""
+    for number, start in enumerate(range(0, rows.num_rows, ROWS_PER_PART)):
+        pq.write_table(rows.slice(start, ROWS_PER_PART), directory / f"part-{number:05d}-sorted-c000.parquet")
 
 
 def _ordered(rows: DataFrame, event_time: str) -> DataFrame:

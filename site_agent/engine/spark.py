@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -20,24 +21,23 @@ from pyspark.sql import functions as sf
 from planner.catalog import SITE_COLUMN
 from planner.plan import INPUT_VIEW
 from site_agent.engine import (
-    Admission,
-    ArrowScan,
-    Engine,
     EpochRequest,
     EpochResult,
     Field,
     FilesScan,
+    PythonFunction,
     Scan,
     SlicesScan,
 )
 from site_agent.engine.admission import ObservedInput
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error
+from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.frames import Frame, Frames
+from site_agent.engine.functions import load, register
+from site_agent.engine.operators import operator_rows
 from site_agent.engine.sorting import write_sorted
 from site_agent.engine.types import fields_of, quoted
 from site_agent.errors import EngineError
-
-_WARM_UP_TASK = "warm-up"
 
 
 class _TaskSession:
@@ -46,7 +46,9 @@ class _TaskSession:
     def __init__(self, session: SparkSession, directory: Path) -> None:
         self.session = session
         self.directory = directory
-        self.tables: set[str] = set()
+        self.functions: set[str] = set()
+        self.tables: dict[str, ExitStack] = {}
+        """Views of tables, with what their rows are read from."""
         self.lock = Lock()
         self._partitions = 0
 
@@ -57,9 +59,17 @@ class _TaskSession:
         self.session.conf.set("spark.sql.leafNodeDefaultParallelism", str(count))
         self._partitions = count
 
+    def use_functions(self, functions: Sequence[PythonFunction]) -> None:
+        for function in functions:
+            if function.versioned_name not in self.functions:
+                register(self.session, function)
+                self.functions.add(function.versioned_name)
+
     def forget(self) -> None:
         for view in (*self.tables, INPUT_VIEW):
             self.session.catalog.dropTempView(view)
+        for kept in self.tables.values():
+            kept.close()
         self.tables.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -70,13 +80,14 @@ class SparkEngine:
     Args:
         session: A session of the process's JVM; only new sessions made from it are used.
         scratch: Directory for rows on their way to Spark; it may be emptied between runs.
+        files: How executors come to files of this machine; they share its disk when absent.
     """
 
-    def __init__(self, session: SparkSession, *, scratch: Path) -> None:
+    def __init__(self, session: SparkSession, *, scratch: Path, files: FileAccess | None = None) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         self._base = session
         self._scratch = Path(tempfile.mkdtemp(dir=scratch, prefix="engine-"))
-        self._frames = Frames(self._scratch, session.sparkContext.defaultParallelism)
+        self._frames = Frames(self._scratch, partial(_slots, session), files or LocalFiles())
         self._tasks: dict[str, _TaskSession] = {}
         self._lock = Lock()
 
@@ -84,7 +95,7 @@ class SparkEngine:
         """See `Engine.run`."""
         task = self._task(request.task_id)
         with task.lock:
-            missing = sorted(set(request.tables) - task.tables)
+            missing = sorted(set(request.tables) - task.tables.keys())
             if missing:
                 raise EngineError(f"no rows were put for table view {missing[0]}", ids={"task": request.task_id})
             try:
@@ -100,7 +111,6 @@ class SparkEngine:
                 self._put(task, view, table)
             except SPARK_ERRORS as error:
                 raise engine_error(error, task_id) from error
-            task.tables.add(view)
 
     def drop_task(self, task_id: str) -> None:
         """See `Engine.drop_task`. Waits for the task's epoch when one is running."""
@@ -125,15 +135,23 @@ class SparkEngine:
         except SPARK_ERRORS as error:
             raise engine_error(error) from error
 
-    def analyze(self, views: Mapping[str, Sequence[Field]], statement: str) -> tuple[Field, ...]:
+    def analyze(
+        self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> tuple[Field, ...]:
         """See `Engine.analyze`."""
         try:
             session = self._base.newSession()
+            for function in functions:
+                register(session, function, with_own_name=True)
             for name, columns in views.items():
                 _empty_view(session, name, columns)
             return fields_of(session.sql(statement).schema)
         except SPARK_ERRORS as error:
             raise analysis_error(error, statement) from error
+
+    def load(self, functions: Sequence[PythonFunction]) -> None:
+        """See `Engine.load`."""
+        load(self._base.newSession(), functions)
 
     def _task(self, task_id: str) -> _TaskSession:
         with self._lock:
@@ -144,16 +162,28 @@ class SparkEngine:
             return task
 
     def _put(self, task: _TaskSession, view: str, table: pa.Table | Sequence[Field]) -> None:
-        if isinstance(table, pa.Table):
-            file = Path(tempfile.mkdtemp(dir=task.directory)) / "table.parquet"
-            self._frames.keep(task.session, table, file).createOrReplaceTempView(quoted(view))
-        else:
-            _empty_view(task.session, view, table)
+        with ExitStack() as stack:
+            if isinstance(table, pa.Table):
+                directory = stack.enter_context(tempfile.TemporaryDirectory(dir=task.directory))
+                rows = stack.enter_context(self._frames.keep(task.session, table, Path(directory) / "table.parquet"))
+                rows.createOrReplaceTempView(quoted(view))
+            else:
+                _empty_view(task.session, view, table)
+            before, task.tables[view] = task.tables.get(view), stack.pop_all()
+        if before is not None:
+            before.close()
 
     def _run(self, task: _TaskSession, request: EpochRequest) -> EpochResult:
         with ExitStack() as stack:
             frame: Frame = stack.enter_context(self._frames.open(task.session, request.scan))
-            task.use_partitions(frame.partitions)
+            task.use_functions(request.functions)
+            others = {
+                view: stack.enter_context(self._frames.open(task.session, scan)) for view, scan in request.views.items()
+            }
+            task.use_partitions(max(f.partitions for f in (frame, *others.values())))
+            for view, other in others.items():
+                other.rows.createOrReplaceTempView(quoted(view))
+                stack.callback(task.session.catalog.dropTempView, view)
             rows = _with_site(frame.rows, request.site)
             observed = ObservedInput(rows, request.admission, frame.malformed_column)
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
@@ -164,7 +194,14 @@ class SparkEngine:
             rows_malformed = metrics.rows_malformed + _set_aside_before(request.scan)
             if rows_malformed:
                 _hand_over(request, frame, rows_malformed)
-        return EpochResult(table, metrics.rows, metrics.rows_late, metrics.max_event_time_us, rows_malformed)
+        return EpochResult(
+            table, metrics.rows, metrics.rows_late, metrics.max_event_time_us, rows_malformed, operator_rows(output)
+        )
+
+
+def _slots(session: SparkSession) -> int:
+    """Cores of the executors that are there now."""
+    return int(session.sparkContext.defaultParallelism)
 
 
 def _with_site(rows: DataFrame, site: str) -> DataFrame:
@@ -187,18 +224,3 @@ def _hand_over(request: EpochRequest, frame: Frame, count: int) -> None:
 def _empty_view(session: SparkSession, name: str, columns: Sequence[Field]) -> None:
     picked = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
     session.sql(f"CREATE OR REPLACE TEMPORARY VIEW {quoted(name)} AS SELECT {picked} WHERE false")
-
-
-def warm_up(engine: Engine) -> None:
-    """Run a tiny epoch, so that the JVM has loaded and compiled what every query needs.
-
-    Raises:
-        EngineError: Spark does not work.
-    """
-    columns = {"ts": pa.array([0, 1], pa.timestamp("us", tz="UTC")), "v": [1, 2]}
-    sql = f"SELECT window(ts, '1 second') AS w, count(*) AS n, sum(v) AS s FROM {INPUT_VIEW} GROUP BY 1"
-    request = EpochRequest(_WARM_UP_TASK, sql, ArrowScan(pa.table(columns)), "", Admission("ts", None))
-    try:
-        engine.run(request)
-    finally:
-        engine.drop_task(_WARM_UP_TASK)

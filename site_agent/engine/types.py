@@ -27,6 +27,11 @@ def _parsed(columns: tuple[tuple[str, str], ...]) -> StructType:
     return schema
 
 
+def type_of(kind: str) -> DataType:
+    """Spark's type of that name."""
+    return _parsed((("value", kind),)).fields[0].dataType
+
+
 def fields_of(schema: StructType) -> tuple[Field, ...]:
     """Columns of a Spark schema, types in capitals."""
     return tuple(Field(f.name, type_name(f.dataType)) for f in schema.fields)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from google.protobuf.message import DecodeError
+
 from selat.v1 import exchange_pb2 as pb
-from site_agent.channels.codec import EncodedRows, verify
+from site_agent.channels.codec import EncodedRows
 from site_agent.channels.manifest import EndMark, EpochManifest
 from site_agent.errors import CorruptEpochError
 from site_agent.exchange.convert import end_from_proto, manifest_from_proto
+from site_agent.exchange.wire import Payload, parse
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEpoch:
-    """A whole epoch that matches its checksum."""
+    """A whole epoch. Its checksum has not been looked at: that takes a while, so it is for a thread (`verify`)."""
 
     manifest: EpochManifest
     encoded: EncodedRows | None
@@ -26,17 +29,22 @@ class EpochAssembler:
         self.next_epoch = next_epoch
         self._channel = channel
         self._schema = b""
-        self._pieces: list[bytes] = []
+        self._pieces: list[Payload] = []
 
-    def feed(self, response: pb.PullResponse) -> ReceivedEpoch | EndMark | None:
+    def feed(self, data: bytes) -> ReceivedEpoch | EndMark | None:
         """What the message completes.
 
         Raises:
-            CorruptEpochError: a wrong checksum, length or order.
+            CorruptEpochError: a wrong length or order, or no message at all.
         """
+        try:
+            incoming = parse(data)
+        except DecodeError as error:
+            raise self._corrupt(str(error)) from error
+        response = incoming.message
         kind = response.WhichOneof("message")
         if kind == "part":
-            return self._part(response.part)
+            return self._part(response.part, incoming.payload)
         if kind == "schema":
             self._schema = response.schema
             return None
@@ -48,11 +56,11 @@ class EpochAssembler:
             raise self._corrupt(f"it ends after {end.last_epoch}, but {last_epoch} was the last one received")
         return end
 
-    def _part(self, part: pb.EpochPart) -> ReceivedEpoch | None:
+    def _part(self, part: pb.EpochPart, payload: Payload) -> ReceivedEpoch | None:
         if part.epoch != self.next_epoch:
             raise self._corrupt(f"epoch {part.epoch} came")
-        if part.payload:
-            self._pieces.append(part.payload)
+        if payload:
+            self._pieces.append(payload)
         if not part.HasField("manifest"):
             return None
         manifest = manifest_from_proto(part.manifest)
@@ -69,9 +77,7 @@ class EpochAssembler:
             return None
         if not self._schema:
             raise self._corrupt("rows came before their schema")
-        encoded = EncodedRows(self._schema, payload, manifest.raw_bytes, manifest.rows, manifest.crc32)
-        verify(encoded)
-        return encoded
+        return EncodedRows(self._schema, payload, manifest.raw_bytes, manifest.rows, manifest.crc32)
 
     def _corrupt(self, reason: str) -> CorruptEpochError:
         return CorruptEpochError(

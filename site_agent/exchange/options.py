@@ -35,6 +35,8 @@ SERVER_OPTIONS: Options = (
     *keepalive(KEEPALIVE_MS),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
     ("grpc.http2.max_ping_strikes", 0),
+    # A pushed batch and what is around it; see site_agent/ingest.
+    ("grpc.max_receive_message_length", 9 * 1024 * 1024),
     # Two agents must never share a port unnoticed.
     ("grpc.so_reuseport", 0),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any
 
 from selat.v1 import exchange_pb2 as pb
@@ -15,11 +15,16 @@ from site_agent.exchange.convert import end_to_proto, manifest_to_proto
 from site_agent.exchange.credit import Credit
 from site_agent.exchange.offload import Offload
 from site_agent.exchange.selection import Selection, read_selected
+from site_agent.exchange.wire import Response, part_of_epoch
+from site_agent.faults import FaultPoint, reached
 
 CLIENT_CONSUMER = "client"
 """A reader that retains nothing and acknowledges nothing."""
 PIECE_BYTES = 1024 * 1024
 _INLINE_BYTES = 256 * 1024
+_INLINE_SELECTED_BYTES = 32 * 1024
+
+_Epoch = tuple[EpochManifest, EncodedRows | None]
 
 
 class Sender:
@@ -43,8 +48,9 @@ class Sender:
         self._position = request.from_epoch
         self._schema = b""
         self._reader: asyncio.Task[None] | None = None
+        self._ahead: asyncio.Task[_Epoch] | None = None
 
-    async def responses(self, requests: AsyncIterator[pb.PullRequest]) -> AsyncIterator[pb.PullResponse]:
+    async def responses(self, requests: AsyncIterator[pb.PullRequest]) -> AsyncIterator[Response]:
         """Everything to be sent; follows the reader's grants and acknowledgements meanwhile.
 
         Raises:
@@ -60,42 +66,59 @@ class Sender:
                     # The reader acknowledges what it has; it closes its side when it has said so for the last epoch.
                     await reader
         finally:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
+            tasks = [task for task in (reader, self._ahead) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _epochs(self) -> AsyncIterator[pb.PullResponse]:
+    async def _epochs(self) -> AsyncIterator[Response]:
         stop = None if self._request.follow else self._log.next_epoch
         while stop is None or self._position < stop:
             await self._unless_reader_fails(self._log.wait(self._position))
             if self._position >= self._log.next_epoch:
                 return
-            manifest, encoded = await self._read(self._position)
+            manifest, encoded = await self._next()
             await self._unless_reader_fails(self._credit.take(manifest.size_bytes))
+            self._read_ahead(self._position + 1)
             for response in self._messages(manifest, encoded):
                 yield response
+            reached(FaultPoint.EPOCH_SENT)
             self._position += 1
 
-    async def _read(self, epoch: int) -> tuple[EpochManifest, EncodedRows | None]:
-        manifest = self._log.manifest(epoch)
-        small = (
-            manifest.size_bytes <= _INLINE_BYTES if self._selection.everything else manifest.raw_bytes <= _INLINE_BYTES
-        )
-        if small:
+    async def _next(self) -> _Epoch:
+        if self._ahead is None:
+            return await self._read(self._position)
+        ahead, self._ahead = self._ahead, None
+        return await ahead
+
+    def _read_ahead(self, epoch: int) -> None:
+        """Have a large epoch read while the one before it is sent."""
+        if epoch < self._log.next_epoch and not self._quickly_read(epoch):
+            self._ahead = asyncio.create_task(self._read(epoch))
+
+    async def _read(self, epoch: int) -> _Epoch:
+        if self._quickly_read(epoch):
             return read_selected(self._log, epoch, self._selection)
         return await self._offload.run(read_selected, self._log, epoch, self._selection)
 
-    def _messages(self, manifest: EpochManifest, encoded: EncodedRows | None) -> list[pb.PullResponse]:
+    def _quickly_read(self, epoch: int) -> bool:
+        """Sooner than a thread would begin with it. What is to be selected from is decoded and encoded again."""
+        limit_bytes = _INLINE_BYTES if self._selection.everything else _INLINE_SELECTED_BYTES
+        return self._log.stored_bytes(epoch) <= limit_bytes
+
+    def _messages(self, manifest: EpochManifest, encoded: EncodedRows | None) -> Iterator[Response]:
         described = manifest_to_proto(manifest)
         if encoded is None:
-            return [pb.PullResponse(part=pb.EpochPart(epoch=manifest.epoch, manifest=described))]
-        messages = []
+            yield part_of_epoch(manifest.epoch, b"", described)
+            return
         if encoded.schema != self._schema:
             self._schema = encoded.schema
-            messages.append(pb.PullResponse(schema=encoded.schema))
-        pieces = [encoded.payload[at : at + PIECE_BYTES] for at in range(0, len(encoded.payload), PIECE_BYTES)]
-        parts = [pb.EpochPart(epoch=manifest.epoch, payload=piece) for piece in pieces]
-        parts[-1].manifest.CopyFrom(described)
-        return messages + [pb.PullResponse(part=part) for part in parts]
+            yield pb.PullResponse(schema=encoded.schema)
+        payload = memoryview(encoded.payload)
+        last = (len(payload) - 1) // PIECE_BYTES
+        for number in range(last + 1):
+            piece = payload[number * PIECE_BYTES : (number + 1) * PIECE_BYTES]
+            yield part_of_epoch(manifest.epoch, piece, described if number == last else None)
 
     async def _follow_reader(self, requests: AsyncIterator[pb.PullRequest]) -> None:
         async for request in requests:
@@ -104,7 +127,9 @@ class Sender:
                 self._credit.grant(request.credit.bytes)
             elif kind == "acknowledge":
                 if self._request.consumer != CLIENT_CONSUMER:
+                    reached(FaultPoint.ACK_RECEIVED)
                     await self._offload.run(self._log.acknowledge, self._request.consumer, request.acknowledge.epoch)
+                    reached(FaultPoint.ACK_TAKEN)
             else:
                 raise ChannelRequestError("only the first message of a call opens a channel")
         self._credit.close()

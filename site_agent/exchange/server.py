@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
 from selat.v1 import exchange_pb2 as pb
-from selat.v1.exchange_pb2_grpc import ExchangeServiceServicer
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelRequestError, SiteAgentError
 from site_agent.exchange.offload import Offload
+from site_agent.exchange.options import SERVER_OPTIONS
 from site_agent.exchange.sender import Sender
 from site_agent.exchange.status import Context, abort
+from site_agent.exchange.unreadable import UnreadableInterceptor, unreadable
+from site_agent.exchange.wire import SERVICE, Response, serialize
+
+logger = logging.getLogger(__name__)
 
 Analyze = Callable[[pb.AnalyzeRequest], Awaitable[pb.AnalyzeResponse]]
 
 
-class ExchangeServicer(ExchangeServiceServicer):
-    """Add it to a `grpc.aio` server that has `SERVER_OPTIONS`."""
+class ExchangeServicer:
+    """Add it to an `exchange_server`, with `add_to`."""
 
     def __init__(self, store: ChannelStore, analyze: Analyze) -> None:
         self._store = store
@@ -25,24 +34,48 @@ class ExchangeServicer(ExchangeServiceServicer):
 
     async def Pull(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.PullRequest], context: Context
-    ) -> AsyncIterator[pb.PullResponse]:
+    ) -> AsyncIterator[Response]:
         try:
             opening = await _opening(request_iterator)
             sender = Sender(self._store.get(opening.channel), opening, self._offload)
             async for response in sender.responses(request_iterator):
                 yield response
-        except SiteAgentError as error:
-            await abort(context, error)
+        except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+            await abort(context, _told(error))
 
     async def Analyze(self, request: pb.AnalyzeRequest, context: Context) -> pb.AnalyzeResponse:  # noqa: N802
         try:
             return await self._analyze(request)
-        except SiteAgentError as error:
-            await abort(context, error)
+        except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+            await abort(context, _told(error))
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Serve it. What gRPC generates for a server would have protobuf copy every payload."""
+        handlers = {
+            "Pull": grpc.stream_stream_rpc_method_handler(self.Pull, pb.PullRequest.FromString, serialize),
+            "Analyze": grpc.unary_unary_rpc_method_handler(
+                self.Analyze, pb.AnalyzeRequest.FromString, pb.AnalyzeResponse.SerializeToString
+            ),
+        }
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
     def close(self) -> None:
         """After the server has stopped."""
         self._offload.close()
+
+
+def exchange_server() -> grpc.aio.Server:
+    """A server for an `ExchangeServicer`."""
+    return grpc.aio.server(options=SERVER_OPTIONS, interceptors=(UnreadableInterceptor(),))
+
+
+def _told(error: Exception) -> SiteAgentError:
+    if isinstance(error, DecodeError):
+        return unreadable(error)
+    if isinstance(error, SiteAgentError):
+        return error
+    logger.error("call failed unexpectedly", exc_info=error)
+    return SiteAgentError(f"the agent failed unexpectedly: {type(error).__name__}", hint="its log has the details")
 
 
 async def _opening(requests: AsyncIterator[pb.PullRequest]) -> pb.OpenChannel:

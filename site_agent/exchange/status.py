@@ -15,25 +15,48 @@ from site_agent.errors import (
     ChannelRequestError,
     ConnectorError,
     CorruptEpochError,
+    CorruptLogError,
+    DiskFullError,
     EngineError,
+    FunctionError,
+    IngestError,
+    NoSpaceError,
+    PushRequestError,
+    SchemaMismatchError,
+    SequenceGapError,
     SiteAgentError,
+    StreamEndedError,
     TrimmedEpochError,
     UnknownChannelError,
+    UnknownStreamError,
 )
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 ERROR_TRAILER = "selat-error-bin"
 
+_MESSAGE_BYTES = 1000
+_WORD_BYTES = 200
+
 STATUS_CODES: dict[type[SiteAgentError], grpc.StatusCode] = {
     SiteAgentError: grpc.StatusCode.INTERNAL,
     ConnectorError: grpc.StatusCode.FAILED_PRECONDITION,
     EngineError: grpc.StatusCode.INTERNAL,
+    FunctionError: grpc.StatusCode.INTERNAL,
     ChannelError: grpc.StatusCode.FAILED_PRECONDITION,
     ChannelRequestError: grpc.StatusCode.INVALID_ARGUMENT,
     UnknownChannelError: grpc.StatusCode.NOT_FOUND,
     TrimmedEpochError: grpc.StatusCode.OUT_OF_RANGE,
     CorruptEpochError: grpc.StatusCode.DATA_LOSS,
+    IngestError: grpc.StatusCode.INTERNAL,
+    PushRequestError: grpc.StatusCode.INVALID_ARGUMENT,
+    SchemaMismatchError: grpc.StatusCode.INVALID_ARGUMENT,
+    UnknownStreamError: grpc.StatusCode.NOT_FOUND,
+    SequenceGapError: grpc.StatusCode.FAILED_PRECONDITION,
+    StreamEndedError: grpc.StatusCode.FAILED_PRECONDITION,
+    DiskFullError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    CorruptLogError: grpc.StatusCode.DATA_LOSS,
+    NoSpaceError: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 """A class that is not listed has its nearest ancestor's code."""
 
@@ -43,13 +66,27 @@ def status_of(error: SiteAgentError) -> grpc.StatusCode:
 
 
 def detail_of(error: SiteAgentError) -> ErrorDetail:
-    return ErrorDetail(code=error.code, message=error.message, hint=error.hint, ids=error.ids)
+    """Its texts are shortened where needed: gRPC drops a trailer of more than 8 KiB, and with it the status."""
+    return ErrorDetail(
+        code=error.code,
+        message=shortened(error.message, _MESSAGE_BYTES),
+        hint=shortened(error.hint, _MESSAGE_BYTES),
+        ids={name: shortened(value, _WORD_BYTES) for name, value in error.ids.items()},
+    )
+
+
+def shortened(text: str, limit_bytes: int) -> str:
+    """The text, or its beginning and an ellipsis, in so many bytes of UTF-8 at most."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit_bytes:
+        return data.decode()
+    return data[: limit_bytes - len("…".encode())].decode("utf-8", "ignore") + "…"
 
 
 async def abort(context: Context, error: SiteAgentError) -> NoReturn:
     """End the call with this error."""
-    trailer = ((ERROR_TRAILER, detail_of(error).SerializeToString()),)
-    await context.abort(status_of(error), error.message, trailer)
+    detail = detail_of(error)
+    await context.abort(status_of(error), detail.message, ((ERROR_TRAILER, detail.SerializeToString()),))
 
 
 def received_detail(error: grpc.aio.AioRpcError) -> ErrorDetail | None:

@@ -16,6 +16,17 @@ class PortInput:
 
     channel: str
     site: str
+    view: str = ""
+    """What its rows, and those of its successors, are to the reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where rows come from, and what they are to the reader."""
+
+    channel: str
+    epoch: int
+    view: str
 
 
 @dataclass(slots=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from site_agent.channels.codec import decode
-from site_agent.channels.manifest import EpochManifest
+from site_agent.channels.manifest import EndMark, EpochManifest
 from site_agent.errors import CorruptEpochError
-from site_agent.port.inputs import InputState, Pick, PortInput, pick_epochs
+from site_agent.port.inputs import InputState, Origin, Pick, PortInput, pick_epochs
 from site_agent.port.watermark import InputWatermark, port_watermark
 from site_agent.router import Router
 
@@ -21,8 +21,8 @@ class PortBatch:
     """What is new. Rows with an event time before `watermark_us` come in no later batch, except from idle channels."""
 
     tables: tuple[pa.Table, ...]
-    origins: tuple[tuple[str, int], ...]
-    """Channel and epoch of each table."""
+    origins: tuple[Origin, ...]
+    """Of each table."""
     cursors: Mapping[str, int]
     """Per channel, the next epoch to take after this batch."""
     watermark_us: int | None
@@ -32,12 +32,16 @@ class PortBatch:
 
 
 class Port:
-    """Takes epochs of several channels, each once and in its channel's order. Belongs to one event loop."""
+    """Takes epochs of several channels, each once and in its channel's order. Belongs to one event loop.
 
-    def __init__(self, router: Router, *, reader: str, query_id: str) -> None:
+    `beside` are channels that the reader reads by itself: the port leaves these subscriptions alone.
+    """
+
+    def __init__(self, router: Router, *, reader: str, query_id: str, beside: Collection[str] = ()) -> None:
         self._router = router
         self._reader = reader
         self._query_id = query_id
+        self._beside = frozenset(beside)
         self._states: dict[str, InputState] = {}
         self._known_cursors: dict[str, int] = {}
         self._done: frozenset[str] = frozenset()
@@ -101,7 +105,8 @@ class Port:
                 if item.channel not in self._skipped:
                     await self._join_chain(item)
             wanted = self._with_successors(listed)
-            for channel in self._states.keys() | self._router.subscriptions(self._reader).keys():
+            known = self._states.keys() | self._router.subscriptions(self._reader).keys()
+            for channel in known - self._beside:
                 if channel not in wanted:
                     await self._leave(channel)
         self._changed.set()
@@ -158,11 +163,11 @@ class Port:
         self._advance(picks, read)
         for state in ending:
             self._end(state)
-        taken = {
-            (pick.state.source.channel, pick.epoch): table
+        taken = [
+            (Origin(pick.state.source.channel, pick.epoch, pick.state.source.view), table)
             for pick, (_, table) in zip(picks, read, strict=True)
             if table is not None
-        }
+        ]
         return self._batch(taken, bool(picks or ending))
 
     def _advance(self, picks: Sequence[Pick], read: Sequence[tuple[EpochManifest, pa.Table | None]]) -> None:
@@ -173,7 +178,7 @@ class Port:
             watermark_us = state.says.watermark_us if manifest.watermark_us is None else manifest.watermark_us
             state.says = InputWatermark(watermark_us, manifest.idle)
 
-    def _batch(self, taken: Mapping[tuple[str, int], pa.Table], something: bool) -> PortBatch | None:
+    def _batch(self, taken: Sequence[tuple[Origin, pa.Table]], something: bool) -> PortBatch | None:
         heard = [state.heard() for state in self._states.values() if not state.ended or state.says.ended]
         heard += [InputWatermark(ended=True)] * len(self._skipped)
         self._watermark_us = port_watermark(self._watermark_us, heard)
@@ -181,9 +186,9 @@ class Port:
         if not something and (self._watermark_us, ended) == self._returned:
             return None
         self._returned = (self._watermark_us, ended)
-        tables = tuple(taken.values())
+        tables = tuple(table for _, table in taken)
         rows = sum(table.num_rows for table in tables)
-        return PortBatch(tables, tuple(taken), self.cursors, self._watermark_us, ended, rows)
+        return PortBatch(tables, tuple(origin for origin, _ in taken), self.cursors, self._watermark_us, ended, rows)
 
     def _end(self, state: InputState) -> None:
         state.ended = True
@@ -207,7 +212,7 @@ class Port:
         end = state.log.end
         if end is None or not end.successor_channel:
             return None
-        return await self._join(PortInput(end.successor_channel, end.successor_site or state.source.site))
+        return await self._join(_successor_of(state.source, end))
 
     async def _join(self, item: PortInput) -> InputState:
         if item.channel in self._states:
@@ -268,6 +273,10 @@ def _waiting_rows(state: InputState) -> int:
     except CorruptEpochError:
         # Taking the epoch is what puts it right, or says what is wrong.
         return 0
+
+
+def _successor_of(source: PortInput, end: EndMark) -> PortInput:
+    return PortInput(end.successor_channel, end.successor_site or source.site, source.view)
 
 
 def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:

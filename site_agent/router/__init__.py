@@ -3,8 +3,8 @@
     remote site --Pull--> pull --epochs--> copy (a ChannelLog here) --> ports and results of this site
                 <--acknowledge-- what all local readers acknowledged
 
-`router` keeps the books, `pull` is the transfer of one channel, `refetch` of one damaged epoch,
-`readers` who reads it here, `links` the connections.
+`router` keeps the books, `pull` is the transfer of one channel, `storing` its way to the disk, `refetch` fetches one
+damaged epoch again, `readers` says who reads here, `links` holds the connections.
 """
 
 from site_agent.router.links import LinkUsage

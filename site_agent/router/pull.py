@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 
 import grpc
 import grpc.aio
 
 from selat.v1 import exchange_pb2 as pb
-from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import EndMark
 from site_agent.errors import SiteAgentError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.offload import Offload
 from site_agent.exchange.status import received_detail
+from site_agent.exchange.wire import PullCall, pull_call
+from site_agent.faults import FaultPoint, reached
 from site_agent.router.backoff import Backoff
 from site_agent.router.links import Links, LinkUsage
+from site_agent.router.pacing import LinkPace, Paced
+from site_agent.router.storing import Backlog, Storing
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +30,6 @@ _LONGEST_WAIT_FOR_UNKNOWN_S = 1.0
 
 Needed = Callable[[int], int]
 """From the number of epochs stored here to the first one that the producer must keep for this site."""
-Call = grpc.aio.StreamStreamCall[pb.PullRequest, pb.PullResponse]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,14 @@ class PullEnvironment:
     offload: Offload
     random: Callable[[], float]
     window_bytes: int
+    backlog: Backlog
+    paces: dict[str, LinkPace] = field(default_factory=dict)
+    """Links that are slowed down, by the site where they begin."""
+
+    def paced(self, call: PullCall, from_site: str) -> AbstractAsyncContextManager[AsyncIterable[bytes]]:
+        """What comes over a link, as fast as it is to be."""
+        pace = self.paces.get(from_site)
+        return nullcontext(call) if pace is None else Paced(call, pace)
 
 
 class Pull:
@@ -140,42 +149,44 @@ class Pull:
             self._backoff.reset()
 
     async def _call(self) -> None:
-        stub = ExchangeServiceStub(await self._env.links.connection(self.from_site))
-        call: Call = stub.Pull(None)
+        call = pull_call(await self._env.links.connection(self.from_site))
         self._granted_bytes = 0
-        writer = asyncio.create_task(self._talk(call, self._log.next_epoch))
+        from_epoch = self._log.next_epoch
+        storing = Storing(self._log, self._env.offload, self._env.backlog, stored=self._stored)
+        storer = asyncio.create_task(storing.run())
+        listener = asyncio.create_task(self._listen(call, from_epoch, storing))
+        talker = asyncio.create_task(self._talk(call, from_epoch))
         try:
-            await self._listen(call)
+            await asyncio.wait({storer, listener}, return_when=asyncio.FIRST_COMPLETED)
+            if listener.done():
+                # What came whole before the call broke off need not come again.
+                await asyncio.wait({storer})
+            storer.result()
+            listener.result()
         finally:
             call.cancel()
-            writer.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
+            for task in (listener, storer, talker):
+                task.cancel()
+            await asyncio.gather(listener, storer, talker, return_exceptions=True)
 
-    async def _listen(self, call: Call) -> None:
-        assembler = EpochAssembler(self._log.id, self._log.next_epoch)
-        async for response in call:
-            self._count(response.ByteSize())
-            received = assembler.feed(response)
-            if isinstance(received, ReceivedEpoch):
-                await self._store(received)
-            elif isinstance(received, EndMark):
-                await self._finish(received)
+    async def _listen(self, call: PullCall, from_epoch: int, storing: Storing) -> None:
+        assembler = EpochAssembler(self._log.id, from_epoch)
+        try:
+            async with self._env.paced(call, self.from_site) as messages:
+                async for data in messages:
+                    received = assembler.feed(data)
+                    self._count(len(data), epochs=isinstance(received, ReceivedEpoch))
+                    if received is not None:
+                        await storing.put(received)
+        finally:
+            storing.close()
 
-    async def _store(self, received: ReceivedEpoch) -> None:
-        self.usage.epochs += 1
-        self._link.epochs += 1
-        await self._env.offload.run(self._log.append, received.manifest, received.encoded)
+    def _stored(self, payload_bytes: int) -> None:
+        self._granted_bytes += payload_bytes
         self._backoff.reset()
-        self._granted_bytes += received.manifest.size_bytes
         self._something_to_say.set()
 
-    async def _finish(self, end: EndMark) -> None:
-        await self._env.offload.run(
-            self._log.finish, successor_channel=end.successor_channel, successor_site=end.successor_site
-        )
-        self._something_to_say.set()
-
-    async def _talk(self, call: Call, from_epoch: int) -> None:
+    async def _talk(self, call: PullCall, from_epoch: int) -> None:
         """Open the channel, then say what was acknowledged and grant what was stored."""
         opening = pb.OpenChannel(
             channel=self._log.id,
@@ -191,7 +202,9 @@ class Pull:
             needed = min(self._needed(self._log.next_epoch), self._log.next_epoch)
             if needed > said:
                 said = needed
+                reached(FaultPoint.ACK_SENDING)
                 await call.write(pb.PullRequest(acknowledge=pb.Acknowledge(epoch=said - 1)))
+                reached(FaultPoint.ACK_SENT)
             if self._granted_bytes:
                 credit, self._granted_bytes = pb.Credit(bytes=self._granted_bytes), 0
                 await call.write(pb.PullRequest(credit=credit))
@@ -200,9 +213,10 @@ class Pull:
                 return
             await self._something_to_say.wait()
 
-    def _count(self, size_bytes: int) -> None:
-        self.usage.bytes += size_bytes
-        self._link.bytes += size_bytes
+    def _count(self, size_bytes: int, *, epochs: int) -> None:
+        for usage in (self.usage, self._link):
+            usage.bytes += size_bytes
+            usage.epochs += epochs
 
 
 def _first_kept_epoch(error: grpc.aio.AioRpcError) -> int | None:

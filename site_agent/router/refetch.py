@@ -9,13 +9,14 @@ import grpc
 import grpc.aio
 
 from selat.v1 import exchange_pb2 as pb
-from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
+from site_agent.channels.codec import verify
 from site_agent.channels.log import ChannelLog
 from site_agent.errors import CorruptEpochError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.sender import CLIENT_CONSUMER
+from site_agent.exchange.wire import pull_call
 from site_agent.router.backoff import Backoff
-from site_agent.router.pull import Call, PullEnvironment
+from site_agent.router.pull import PullEnvironment
 
 _log = logging.getLogger(__name__)
 
@@ -47,15 +48,17 @@ async def refetch(log: ChannelLog, epoch: int, *, from_site: str, environment: P
 
 
 async def _receive(channel: str, epoch: int, connection: grpc.aio.Channel) -> ReceivedEpoch:
-    call: Call = ExchangeServiceStub(connection).Pull(None)
+    call = pull_call(connection)
     # As `client` the call neither retains nor acknowledges anything; the credit of one byte allows one epoch.
     opening = pb.OpenChannel(channel=channel, consumer=CLIENT_CONSUMER, from_epoch=epoch, credit_bytes=1)
     assembler = EpochAssembler(channel, epoch)
     try:
         await call.write(pb.PullRequest(open=opening))
-        async for response in call:
-            received = assembler.feed(response)
+        async for data in call:
+            received = assembler.feed(data)
             if isinstance(received, ReceivedEpoch):
+                if received.encoded is not None:
+                    verify(received.encoded)
                 return received
     finally:
         call.cancel()

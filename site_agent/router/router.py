@@ -12,12 +12,20 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, CorruptEpochError, UnknownChannelError
 from site_agent.exchange.offload import Offload
+from site_agent.faults import FaultPoint, reached
 from site_agent.router.links import Connect, Links, LinkUsage
+from site_agent.router.pacing import LinkPace
 from site_agent.router.pull import Pull, PullEnvironment
 from site_agent.router.readers import READERS_FILE, Readers, load_readers, save_readers
 from site_agent.router.refetch import refetch
+from site_agent.router.storing import Backlog
 
-DEFAULT_WINDOW_BYTES = 8 * 1024 * 1024
+DEFAULT_WINDOW_BYTES = 32 * 1024 * 1024
+"""Several large epochs: while one is synced to disk, the next ones are under way."""
+SYNCING_THREADS = 8
+"""Syncs of several channels at a time share a commit of the file system's journal: eight do, for the price of two."""
+BACKLOG_BYTES = 64 * 1024 * 1024
+"""Of whole epochs of all channels that are not stored yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +55,9 @@ class Router:
         self.site = site
         self.store = store
         self._links = Links(connect)
-        self.offload = Offload("selat-router")
-        self._env = PullEnvironment(site, self._links, self.offload, random, window_bytes)
+        self.offload = Offload("selat-router", threads=SYNCING_THREADS)
+        backlog = Backlog(max(BACKLOG_BYTES, window_bytes))
+        self._env = PullEnvironment(site, self._links, self.offload, random, window_bytes, backlog, {})
         self._usage: dict[str, LinkUsage] = {}
         self._pulls: dict[str, Pull] = {}
         self._readers: dict[str, Readers] = {}
@@ -58,6 +67,10 @@ class Router:
             readers = load_readers(store.root / channel)
             if readers is not None:
                 self._readers[channel] = readers
+
+    def slow_down(self, paces: Mapping[str, LinkPace]) -> None:
+        """Links that are to be slowed down, by the site where they begin; before the first subscription."""
+        self._env.paces.update(paces)
 
     def set_addresses(self, addresses: Mapping[str, str]) -> None:
         """Where each site's exchange is now; transfers from a site that moved continue at its new address."""
@@ -87,6 +100,7 @@ class Router:
             joined = known.joined(reader, keeps=keeps)
             if joined is not known:
                 await self.offload.run(save_readers, self.store.files, log.directory, joined)
+                reached(FaultPoint.READERS_STORED)
             with self._changing:
                 # Another reader may have acknowledged meanwhile.
                 joined = self._readers.get(channel, known).joined(reader, keeps=keeps)

@@ -1,7 +1,8 @@
 """A merge's progress on disk: how far each channel is read, and the rows of the windows that were open then.
 
-Two files in the task's directory: `state-<n>.arrow` first, then `checkpoint.json`, whose rename makes both count.
-Channels are acknowledged only up to a checkpoint, so everything after it can be read again.
+In the task's directory: for each view that has rows `state-<n>-<view>.arrow` first, then `checkpoint.json`, whose
+rename makes all of them count. Channels are acknowledged only up to a checkpoint, so everything after it can be read
+again.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from planner.plan import INPUT_VIEW
+from site_agent.disk import disk_error
 from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError
+from site_agent.faults import FaultPoint, reached
 from site_agent.tasks.progress import Totals
+from site_agent.tasks.views import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +46,17 @@ class CheckpointStore:
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
 
-    def load(self) -> tuple[Checkpoint, pa.Table | None]:
-        """The last checkpoint and its rows; the empty one when there is none.
+    def load(self) -> tuple[Checkpoint, Rows]:
+        """The last checkpoint and its rows by view; the empty one when there is none.
 
         Raises:
             SiteAgentError: a file is damaged.
         """
         path = self._directory / "checkpoint.json"
         if not path.exists():
-            return Checkpoint(), None
+            return Checkpoint(), {}
         try:
-            value = _unsealed(json.loads(path.read_bytes()))
+            value = unsealed(json.loads(path.read_bytes()))
             checkpoint = Checkpoint(
                 value["number"],
                 value["cursors"],
@@ -60,13 +65,30 @@ class CheckpointStore:
                 value["watermark_us"],
                 Totals.from_json(value["totals"]),
             )
-            return checkpoint, self._load_state(value["state"], value["state_crc32"])
+            states = value["states"] if "states" in value else _only_state(value)
+            return checkpoint, {view: self._load_state(state["file"], state["crc32"]) for view, state in states.items()}
         except (ValueError, KeyError, TypeError, AttributeError, OSError, pa.ArrowInvalid) as error:
             raise SiteAgentError(f"the checkpoint {path} cannot be read: {error}") from error
 
-    def save(self, checkpoint: Checkpoint, rows: pa.Table | None) -> None:
-        state = f"state-{checkpoint.number}.arrow" if rows is not None and rows.num_rows else ""
-        state_crc32 = self._save_state(state, rows) if state else 0
+    def save(self, checkpoint: Checkpoint, rows: Rows) -> None:
+        """Make this the last checkpoint; views without rows need not be named.
+
+        Raises:
+            ChannelError: the disk refuses; the checkpoint before it counts.
+        """
+        try:
+            self._save(checkpoint, rows)
+        except OSError as error:
+            task = self._directory.name
+            raise disk_error(f"the checkpoint of {task}", error, ids={"task": task}) from error
+
+    def _save(self, checkpoint: Checkpoint, rows: Rows) -> None:
+        states = {
+            view: self._save_state(f"state-{checkpoint.number}-{view}.arrow", table)
+            for view, table in sorted(rows.items())
+            if table.num_rows
+        }
+        reached(FaultPoint.STATE_WRITTEN)
         content = {
             "number": checkpoint.number,
             "cursors": dict(checkpoint.cursors),
@@ -74,46 +96,54 @@ class CheckpointStore:
             "closed_us": checkpoint.closed_us,
             "watermark_us": checkpoint.watermark_us,
             "totals": checkpoint.totals.to_json(),
-            "state": state,
-            "state_crc32": state_crc32,
+            "states": states,
         }
-        write_atomically(self._directory / "checkpoint.json", json.dumps(_sealed(content)).encode())
-        self._remove_states_but(state)
+        write_atomically(self._directory / "checkpoint.json", json.dumps(sealed(content)).encode())
+        reached(FaultPoint.CHECKPOINT_SAVED)
+        self._remove_states_but({state["file"] for state in states.values()})
 
-    def _load_state(self, name: str, crc32: int) -> pa.Table | None:
-        if not name:
-            return None
+    def _load_state(self, name: str, crc32: int) -> pa.Table:
         data = (self._directory / name).read_bytes()
         if zlib.crc32(data) != crc32:
             raise ValueError(f"{name} does not match its checksum")
         return pa.ipc.open_file(pa.py_buffer(data)).read_all()
 
-    def _save_state(self, name: str, rows: pa.Table) -> int:
-        """Returns its CRC-32."""
+    def _save_state(self, name: str, rows: pa.Table) -> dict[str, Any]:
+        """Returns what the checkpoint says of the file."""
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, rows.schema, options=options) as writer:
             writer.write_table(rows)
         data = sink.getvalue()
-        with (self._directory / name).open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        return zlib.crc32(data)
+        path = self._directory / name
+        try:
+            with path.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        return {"file": name, "crc32": zlib.crc32(data)}
 
-    def _remove_states_but(self, name: str) -> None:
+    def _remove_states_but(self, names: Collection[str]) -> None:
         for path in self._directory.glob("state-*.arrow"):
-            if path.name != name:
+            if path.name not in names:
                 path.unlink()
 
 
-def _sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+def _only_state(value: Mapping[str, Any]) -> dict[str, Any]:
+    """As merges wrote it that had one view."""
+    return {INPUT_VIEW: {"file": value["state"], "crc32": value["state_crc32"]}} if value["state"] else {}
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     """With a checksum: a changed digit of a cursor is still JSON, and would lose rows."""
     return {**content, "crc32": _crc32(content)}
 
 
-def _unsealed(value: dict[str, Any]) -> dict[str, Any]:
-    """Raises KeyError or ValueError when it is not what `_sealed` made."""
+def unsealed(value: dict[str, Any]) -> dict[str, Any]:
+    """Raises KeyError or ValueError when it is not what `sealed` made."""
     crc32 = value.pop("crc32")
     if _crc32(value) != crc32:
         raise ValueError("it does not match its checksum")

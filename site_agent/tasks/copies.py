@@ -1,4 +1,4 @@
-"""Table copies: bounded channels that a SOURCE task reads whole before its first epoch."""
+"""Table copies: bounded channels that a task reads whole before its first epoch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.spec import InputSpec
 
 
-async def put_table_copies(context: TaskContext) -> None:
+async def put_table_copies(context: TaskContext, copies: Sequence[InputSpec]) -> None:
     """Wait for every copy the task joins with and give it to the engine, one view per table.
 
     The copies are not acknowledged: a restarted task reads them again.
     """
     by_view: dict[str, list[InputSpec]] = {}
-    for item in context.spec.inputs:
+    for item in copies:
         by_view.setdefault(item.view, []).append(item)
     for view, shards in sorted(by_view.items()):
         tables = [table for shard in shards for table in await _read_copy(context, shard)]

@@ -1,5 +1,7 @@
 """MERGE: partial aggregates of all sites in, one row per window and key out, when the window closes.
 
+The rows of several streams, a view each, are joined in the same way: they wait, too, until their window closes.
+
 Exactly once rests on three facts. The port's watermark never runs ahead of rows not handed over, so a window that
 closes is whole. The epoch that emits a window and the watermark that closed it are one manifest, so after a crash
 the rows of emitted windows, read again, are known and dropped. A channel is acknowledged only up to a checkpoint, so
@@ -16,16 +18,15 @@ import pyarrow as pa
 
 from site_agent.channels.manifest import EpochManifest
 from site_agent.connectors import Json
-from site_agent.engine import ArrowScan, EpochRequest
-from site_agent.port import Port, PortBatch, PortInput
+from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, OperatorRows
+from site_agent.faults import FaultPoint, reached
+from site_agent.port import Origin, Port, PortBatch, PortInput
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.context import TaskContext
+from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.progress import Sample, TaskState, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
-from site_agent.tasks.windows import OpenWindows
-
-COMPACT_ROWS = 20_000
-"""Open windows with fewer rows are not worth a compaction."""
+from site_agent.tasks.views import OpenViews, Rows, scans_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +49,49 @@ class Emitted:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """What the windows that an epoch closed gave out."""
+
+    rows: int = 0
+    size_bytes: int = 0
+    operators: tuple[OperatorRows, ...] = ()
+
+
 class MergeTask:
     """The loop of a MERGE stage. After a failed epoch it is of no more use: a new one goes on from the checkpoint."""
 
     def __init__(self, context: TaskContext, window: WindowSpec) -> None:
         self._context = context
         self._window = window
-        self._port = Port(context.router, reader=context.spec.task_id, query_id=context.spec.query_id)
+        self._views = frozenset(view.name for view in window.views)
+        self._copies = tuple(i for i in context.spec.inputs if i.view not in self._views)
+        self._port = Port(
+            context.router,
+            reader=context.spec.task_id,
+            query_id=context.spec.query_id,
+            beside=[copy.channel for copy in self._copies],
+        )
         self._checkpoints = CheckpointStore(context.directory)
         self._checkpoint = Checkpoint()
         self._checkpoint_s = context.clock.monotonic()
         self._since_checkpoint_bytes = 0
         self._saved_bytes = 0
-        self._compacted_rows = 0
-        self._open = OpenWindows(window.column, window.length_us, window.slide_us)
+        self._open = OpenViews(window)
+        self._held_bytes = 0
         self._totals = Totals()
         self._counted: Mapping[str, int] = {}
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs."""
-        await self._port.set_inputs([PortInput(i.channel, i.site) for i in inputs])
+        waiting = [i for i in inputs if i.view in self._views]
+        await self._port.set_inputs([PortInput(i.channel, i.site, i.view) for i in waiting])
 
     async def run(self) -> None:
         """Until every channel of the port has ended."""
         context = self._context
         await self._restore()
+        await put_table_copies(context, self._copies)
         if context.log.end is None:
             await self.set_inputs(context.spec.inputs)
         context.progress.enter(TaskState.RUNNING)
@@ -84,8 +103,9 @@ class MergeTask:
                 await self._save_checkpoint(self._port.cursors)
                 continue
             started_s = context.clock.monotonic()
-            await self._epoch(batch, started_s)
-            if not batch.ended:
+            published = await self._epoch(batch, started_s)
+            if published and not batch.ended:
+                # Only what runs Spark is paced: a window must not wait because rows of another site came just before.
                 await context.pace(started_s)
         context.progress.enter(TaskState.ENDED)
 
@@ -109,10 +129,9 @@ class MergeTask:
         self._checkpoint, rows = await context.in_thread(self._checkpoints.load)
         emitted = Emitted.from_manifest(context.log.last_manifest)
         closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
-        window = self._window
-        self._open = OpenWindows(window.column, window.length_us, window.slide_us, closed_us=max(closed, default=None))
-        if rows is not None:
-            self._open.add([rows])
+        self._open = OpenViews(self._window, closed_us=max(closed, default=None))
+        for view, table in rows.items():
+            self._open.add(view, table)
         restored = self._checkpoint
         # Of the two records of what was read, the newer one holds.
         newer = restored if restored.totals.rows_in >= emitted.totals.rows_in else emitted
@@ -120,43 +139,62 @@ class MergeTask:
         context.progress.restore(self._totals, emitted.closed_us)
         self._port.restore(restored.cursors, restored.ended, watermark_us=restored.watermark_us)
 
-    async def _epoch(self, batch: PortBatch, started_s: float) -> None:
+    async def _epoch(self, batch: PortBatch, started_s: float) -> bool:
+        """Whether an epoch was published."""
         for origin, table in zip(batch.origins, batch.tables, strict=True):
             self._take(origin, table)
-        rows_out = 0
-        if self._open.crosses_boundary(batch.watermark_us) or batch.ended:
-            rows_out = await self._emit(batch)
+        self._held_bytes = sum(table.get_total_buffer_size() for table in batch.tables)
+        emission = Emission()
+        closes = self._open.crosses_boundary(batch.watermark_us) or batch.ended
+        if closes:
+            emission = await self._emit(batch)
         if batch.ended:
             self._context.log.finish()
         await self._maybe_checkpoint(batch)
-        self._record(batch, started_s, rows_out)
+        self._record(batch, started_s, emission)
+        return closes
 
-    def _take(self, origin: tuple[str, int], table: pa.Table) -> None:
+    def _take(self, origin: Origin, table: pa.Table) -> None:
         """Rows that were counted before a crash come again after it."""
-        dropped = self._open.add([table])
+        dropped = self._open.add(origin.view, table)
         self._since_checkpoint_bytes += table.get_total_buffer_size()
-        channel, epoch = origin
-        if epoch >= self._counted.get(channel, 0):
+        if origin.epoch >= self._counted.get(origin.channel, 0):
             self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
 
-    async def _emit(self, batch: PortBatch) -> int:
+    async def _emit(self, batch: PortBatch) -> Emission:
         context = self._context
         closed = self._open.close(batch.watermark_us)
-        merged = await self._run(context.spec.sql, closed) if closed is not None else None
+        result = await self._join(closed) if self._open.can_match(closed) else None
+        merged = result.table if result is not None else None
         rows_out = merged.num_rows if merged is not None else 0
+        self._held_bytes += merged.get_total_buffer_size() if merged is not None else 0
         self._totals = self._totals.plus(rows_out=rows_out)
         commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
         epoch = context.log.next_epoch
+        reached(FaultPoint.WINDOW_CLOSED)
         manifest = await context.in_thread(
             lambda: context.log.publish(epoch, merged, watermark_us=batch.watermark_us, commit=commit)
         )
+        reached(FaultPoint.WINDOW_PUBLISHED)
         self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
-        return rows_out
+        return Emission(rows_out, manifest.size_bytes, result.operators if result is not None else ())
 
-    async def _run(self, sql: str, rows: pa.Table) -> pa.Table:
+    async def _join(self, closed: Rows) -> EpochResult:
+        """The result of closed windows."""
+        spec, site = self._context.spec, self._context.site
+        scan, views = scans_of(closed, self._columns())
+        copies = tuple(sorted({copy.view for copy in self._copies}))
+        request = EpochRequest(spec.task_id, spec.sql, scan, site, tables=copies, views=views, functions=spec.functions)
+        return await self._run(request)
+
+    def _columns(self) -> dict[str, tuple[Field, ...]]:
+        """Of the views whose rows wait."""
+        columns: dict[str, tuple[Field, ...]] = dict.fromkeys(sorted(self._views), ())
+        return columns | {i.view: i.columns for i in self._context.spec.inputs if i.view in self._views}
+
+    async def _run(self, request: EpochRequest) -> EpochResult:
         context = self._context
-        request = EpochRequest(context.spec.task_id, sql, ArrowScan(rows), context.site)
-        return (await context.in_slot(lambda: context.engine.run(request))).table
+        return await context.in_slot(lambda: context.engine.run(request))
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
         limits, clock = self._context.limits, self._context.clock
@@ -170,12 +208,10 @@ class MergeTask:
             await self._save_checkpoint(batch.cursors)
 
     async def _compact(self) -> None:
-        rows = self._open.table()
-        if rows is None or rows.num_rows < max(COMPACT_ROWS, 2 * self._compacted_rows):
-            return
-        combined = await self._run(self._window.combine_sql, rows)
-        self._open.replace(combined)
-        self._compacted_rows = combined.num_rows
+        spec, site = self._context.spec, self._context.site
+        for view, rows in self._open.grown():
+            combined = await self._run(EpochRequest(spec.task_id, view.combine_sql, ArrowScan(rows), site))
+            self._open.compact(view.name, combined.table)
 
     async def _save_checkpoint(self, cursors: Mapping[str, int]) -> None:
         checkpoint = Checkpoint(
@@ -186,19 +222,31 @@ class MergeTask:
             watermark_us=self._port.watermark_us,
             totals=self._totals,
         )
-        rows = self._open.table()
+        rows = self._open.tables()
         await self._context.in_thread(lambda: self._checkpoints.save(checkpoint, rows))
+        reached(FaultPoint.CHECKPOINT_DONE)
         self._checkpoint = checkpoint
         self._checkpoint_s = self._context.clock.monotonic()
         self._since_checkpoint_bytes = 0
         self._saved_bytes = self._open.size_bytes
         await self._context.in_thread(lambda: self._port.acknowledge(checkpoint.cursors))
+        reached(FaultPoint.CHECKPOINT_ACKNOWLEDGED)
 
-    def _record(self, batch: PortBatch, started_s: float, rows_out: int) -> None:
+    def _record(self, batch: PortBatch, started_s: float, emission: Emission) -> None:
         progress, clock = self._context.progress, self._context.clock
         progress.totals = self._totals
         progress.watermark_us = batch.watermark_us
         progress.lag_rows = self._port.lag_rows
         progress.state_rows, progress.state_bytes = self._open.rows, self._open.size_bytes
         finished_s = clock.monotonic()
-        progress.epoch_done(Sample(finished_s, finished_s - started_s, batch.rows, rows_out, 0))
+        progress.epoch_done(
+            Sample(
+                finished_s,
+                finished_s - started_s,
+                batch.rows,
+                emission.rows,
+                emission.size_bytes,
+                held_bytes=self._held_bytes,
+                operators=emission.operators,
+            )
+        )

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import Enum
 
 from site_agent.connectors import Json
+from site_agent.engine import OperatorRows
 
 RATE_WINDOW_S = 60.0
 
@@ -68,6 +69,18 @@ class Sample:
     rows_in: int
     rows_out: int
     bytes_out: int
+    held_bytes: int = 0
+    """Arrow bytes that it held at most: rows taken and rows made."""
+    operators: tuple[OperatorRows, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStatus:
+    """One of a stage's operators: rows out since the task was started here, and over the last minute."""
+
+    name: str
+    rows_out: int
+    rows_out_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +105,7 @@ class Progress:
         self.epochs = 0
         self._started_s = started_s
         self._samples: deque[Sample] = deque()
+        self._operators: dict[tuple[str, int], int] = {}
 
     def enter(self, state: TaskState, reason: str = "") -> None:
         self.state, self.reason = state, reason
@@ -102,12 +116,13 @@ class Progress:
     def epoch_done(self, sample: Sample) -> None:
         self.epochs += 1
         self._samples.append(sample)
+        for place, rows in _by_place(sample.operators).items():
+            self._operators[place] = self._operators.get(place, 0) + rows
         self._forget(sample.at_s)
 
     def rates(self, now_s: float) -> Rates:
         """Over the last minute, or since the task started if that is less; 0 before the first epoch."""
-        self._forget(now_s)
-        span_s = min(RATE_WINDOW_S, now_s - self._started_s)
+        span_s = self._span_s(now_s)
         if not self._samples or span_s <= 0:
             return Rates()
         return Rates(
@@ -117,9 +132,40 @@ class Progress:
             busy_ratio=min(1.0, sum(s.busy_s for s in self._samples) / span_s),
         )
 
+    def operators(self, now_s: float) -> tuple[OperatorStatus, ...]:
+        """In the order in which rows pass them."""
+        span_s = self._span_s(now_s)
+        recent: dict[tuple[str, int], int] = {}
+        for sample in self._samples:
+            for place, rows in _by_place(sample.operators).items():
+                recent[place] = recent.get(place, 0) + rows
+        return tuple(
+            OperatorStatus(place[0], total, recent.get(place, 0) / span_s if span_s > 0 else 0.0)
+            for place, total in self._operators.items()
+        )
+
+    def _span_s(self, now_s: float) -> float:
+        self._forget(now_s)
+        return min(RATE_WINDOW_S, now_s - self._started_s)
+
+    def in_flight_bytes(self, now_s: float) -> int:
+        """Arrow bytes that an epoch of the last minute held at most."""
+        self._forget(now_s)
+        return max((s.held_bytes for s in self._samples), default=0)
+
     def _forget(self, now_s: float) -> None:
         while self._samples and self._samples[0].at_s < now_s - RATE_WINDOW_S:
             self._samples.popleft()
+
+
+def _by_place(operators: tuple[OperatorRows, ...]) -> dict[tuple[str, int], int]:
+    """Rows by name and number among those of the name: Spark may leave one out of an epoch."""
+    counted: dict[str, int] = {}
+    rows: dict[tuple[str, int], int] = {}
+    for operator in operators:
+        number = counted[operator.name] = counted.get(operator.name, 0) + 1
+        rows[operator.name, number] = operator.rows
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +186,5 @@ class TaskStatus:
     state_bytes: int
     retained_bytes: int
     watermark_us: int | None
+    operators: tuple[OperatorStatus, ...] = ()
+    in_flight_bytes: int = 0

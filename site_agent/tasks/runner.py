@@ -6,20 +6,35 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 from site_agent.channels.log import ChannelLog
 from site_agent.clock import Clock
-from site_agent.errors import SiteAgentError
+from site_agent.disk import NO_SPACE_HINT, lacks_space
+from site_agent.errors import NoSpaceError, SiteAgentError
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress, TaskState, TaskStatus
+from site_agent.tasks.sink import SinkTask
 from site_agent.tasks.source import SourceTask
-from site_agent.tasks.spec import TaskSpec
+from site_agent.tasks.spec import StageKind, TaskSpec
 
 logger = logging.getLogger(__name__)
 
 RETRY_DELAYS_S: Sequence[float] = (0.5, 1.0, 2.0, 4.0)
-"""A task that fails this many times in a row, without publishing an epoch in between, fails for good."""
+"""A task that fails this many times in a row, without an epoch that counts in between, fails for good.
+
+Unless the disk is full: that is not the task's fault, and passes.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed."""
+
+    reason: str
+    passing: bool = False
+    """To be tried again for as long as it takes."""
 
 
 class RunnableTask(Protocol):
@@ -60,11 +75,11 @@ class TaskRunner:
                 await self._running
 
     async def update(self, spec: TaskSpec) -> None:
-        """Take over a changed spec; only a merge's inputs and a source's connector options can change while it runs."""
+        """Take over a changed spec; only the inputs of a port and connector options can change while it runs."""
         before, self.spec = self.spec, spec
-        if isinstance(self._task, MergeTask) and before.inputs != spec.inputs:
+        if isinstance(self._task, MergeTask | SinkTask) and before.inputs != spec.inputs:
             await self._task.set_inputs(spec.inputs)
-        if isinstance(self._task, SourceTask) and _options(before) != _options(spec):
+        if isinstance(self._task, SourceTask | SinkTask) and _options(before) != _options(spec):
             self._task.reconfigure(_options(spec))
 
     def status(self) -> TaskStatus:
@@ -88,25 +103,34 @@ class TaskRunner:
             state_bytes=progress.state_bytes,
             retained_bytes=self._log.retained_bytes,
             watermark_us=progress.watermark_us,
+            operators=progress.operators(self._clock.monotonic()),
+            in_flight_bytes=progress.in_flight_bytes(self._clock.monotonic()),
         )
 
     async def _run(self) -> None:
-        failures = 0
+        failures, retries = 0, 0
         while True:
-            epoch_before = self._log.next_epoch
-            reason = await self._attempt()
-            if reason is None:
+            made_before = self._made()
+            failure = await self._attempt()
+            if failure is None:
                 return
-            failures = 1 if self._log.next_epoch > epoch_before else failures + 1
+            if self._made() > made_before:
+                failures, retries = 0, 0
+            retries += 1
+            failures += not failure.passing
             if failures > len(RETRY_DELAYS_S):
-                self._progress.enter(TaskState.FAILED, reason)
-                logger.error("task failed task=%s reason=%s", self.spec.task_id, reason)
+                self._progress.enter(TaskState.FAILED, failure.reason)
+                logger.error("task failed task=%s reason=%s", self.spec.task_id, failure.reason)
                 return
-            self._progress.enter(TaskState.RETRYING, reason)
-            logger.warning("epoch failed task=%s attempt=%d reason=%s", self.spec.task_id, failures, reason)
-            await self._clock.sleep(RETRY_DELAYS_S[failures - 1])
+            self._progress.enter(TaskState.RETRYING, failure.reason)
+            logger.warning("epoch failed task=%s attempt=%d reason=%s", self.spec.task_id, retries, failure.reason)
+            await self._clock.sleep(RETRY_DELAYS_S[min(retries, len(RETRY_DELAYS_S)) - 1])
 
-    async def _attempt(self) -> str | None:
+    def _made(self) -> int:
+        """Grows with each epoch that counts: published, or of a sink, which has no output channel, committed."""
+        return self._progress.epochs if self.spec.kind is StageKind.SINK else self._log.next_epoch
+
+    async def _attempt(self) -> Failure | None:
         """Run the task once; None when it ended, else why it failed."""
         try:
             self._task = task = self._build(self.spec, self._progress)
@@ -114,13 +138,21 @@ class TaskRunner:
                 await task.run()
             finally:
                 await task.close()
-        except SiteAgentError as error:
-            return f"{error.message} ({error.hint})" if error.hint else error.message
+        except (SiteAgentError, OSError) as error:
+            return _failure(error)
         except Exception as error:
             # The top of the task's loop: whatever it was must reach the user.
             logger.exception("unexpected error task=%s", self.spec.task_id)
-            return f"internal error: {type(error).__name__}: {error}"
+            return Failure(f"internal error: {type(error).__name__}: {error}")
         return None
+
+
+def _failure(error: SiteAgentError | OSError) -> Failure:
+    passing = lacks_space(error)
+    if isinstance(error, OSError):
+        where = f": cannot write {error.filename}" if error.filename else ""
+        error = NoSpaceError(f"the disk is full{where}", hint=NO_SPACE_HINT) if passing else SiteAgentError(str(error))
+    return Failure(f"{error.message} ({error.hint})" if error.hint else error.message, passing)
 
 
 def _options(spec: TaskSpec) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from site_agent.connectors import Json, Offset, Poll, ReadLimit, Source
 from site_agent.connectors.options import idle_timeout_of
 from site_agent.dead_letters import DeadLetters
 from site_agent.engine import Admission, EpochRequest, EpochResult
+from site_agent.faults import FaultPoint, reached
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.progress import Sample, TaskState, Totals
@@ -79,7 +80,7 @@ class SourceTask:
         initial = await context.in_thread(self._source.initial)
         position = position_after(context.log.last_manifest, initial)
         context.progress.restore(position.totals, position.watermark_us)
-        await put_table_copies(context)
+        await put_table_copies(context, context.spec.inputs)
         context.progress.enter(TaskState.RUNNING)
         while not position.ended:
             if await context.wait_for_room():
@@ -115,6 +116,7 @@ class SourceTask:
             admission=Admission(self._relation.event_time, position.watermark_us),
             tables=tuple(sorted({i.view for i in spec.inputs})),
             malformed=self._letters.sink(self._context.log.next_epoch),
+            functions=spec.functions,
         )
 
     async def _publish(self, position: Position, poll: Poll, result: EpochResult, started_s: float) -> Position:
@@ -132,6 +134,7 @@ class SourceTask:
             rows_malformed=result.rows_malformed,
         )
         after = Position(poll.end, watermark_us, totals, poll.ended)
+        reached(FaultPoint.EPOCH_COMPUTED)
         manifest = await context.in_thread(
             lambda: context.log.publish(
                 context.log.next_epoch, result.table, watermark_us=watermark_us, commit=after.to_commit()
@@ -147,7 +150,15 @@ class SourceTask:
         progress.watermark_us = after.watermark_us
         finished_s = clock.monotonic()
         progress.epoch_done(
-            Sample(finished_s, finished_s - started_s, result.rows_read, manifest.rows, manifest.size_bytes)
+            Sample(
+                finished_s,
+                finished_s - started_s,
+                result.rows_read,
+                manifest.rows,
+                manifest.size_bytes,
+                held_bytes=result.table.get_total_buffer_size(),
+                operators=result.operators,
+            )
         )
 
     async def _without_rows(self, position: Position, poll: Poll) -> Position:

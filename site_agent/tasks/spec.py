@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from site_agent.engine import Field
+from site_agent.engine import Field, PythonFunction
 
 
 class StageKind(Enum):
     SOURCE = "source"
     TABLE = "table"
     MERGE = "merge"
+    SINK = "sink"
 
 
 @dataclass(frozen=True, slots=True)
 class RelationSpec:
-    """The stream or table a task reads, as bound at this site."""
+    """The stream or table a task reads, or the sink it writes into, as bound at this site."""
 
     name: str
     columns: tuple[Field, ...]
@@ -39,14 +40,25 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewSpec:
+    """A view of a merge whose rows wait until their window closes."""
+
+    name: str
+    combine_sql: str = ""
+    """From partials to fewer, over the view `input`; empty: they are rows, and cannot be made fewer."""
+    required: bool = True
+    """Without a row of this view, the rows of the others give no result."""
+
+
+@dataclass(frozen=True, slots=True)
 class WindowSpec:
     """How a merge closes windows and compacts open ones."""
 
     column: str
     length_us: int
-    combine_sql: str
     slide_us: int
     """A window begins every so often; the length is a multiple of it."""
+    views: tuple[ViewSpec, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,7 @@ class TaskSpec:
     inputs: tuple[InputSpec, ...] = ()
     window: WindowSpec | None = None
     consumers: tuple[str, ...] = ()
+    functions: tuple[PythonFunction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +94,5 @@ class Assignment:
     tasks: tuple[TaskSpec, ...] = ()
     results: tuple[ResultSpec, ...] = ()
     site_addresses: Mapping[str, str] = field(default_factory=dict)
+    streams: tuple[RelationSpec, ...] = ()
+    """Streams that clients push to at the site."""

@@ -37,7 +37,15 @@ class TableTask:
             )
             finished_s = context.clock.monotonic()
             context.progress.epoch_done(
-                Sample(finished_s, finished_s - started_s, totals.rows_in, totals.rows_out, manifest.size_bytes)
+                Sample(
+                    finished_s,
+                    finished_s - started_s,
+                    totals.rows_in,
+                    totals.rows_out,
+                    manifest.size_bytes,
+                    held_bytes=result.table.get_total_buffer_size(),
+                    operators=result.operators,
+                )
             )
         self._restore_totals()
         context.log.finish()
@@ -52,7 +60,14 @@ class TableTask:
         letters = DeadLetters(
             self._context.dead_letters, relation=name, site=self._context.site, clock=self._context.clock
         )
-        return EpochRequest(spec.task_id, spec.sql, self._table.scan(), self._context.site, malformed=letters.sink(0))
+        return EpochRequest(
+            spec.task_id,
+            spec.sql,
+            self._table.scan(),
+            self._context.site,
+            malformed=letters.sink(0),
+            functions=spec.functions,
+        )
 
     def _refuse_large(self, result: EpochResult) -> None:
         limit = self._context.limits.table_copy_bytes

@@ -1,4 +1,4 @@
-"""Input of the oracle tests: orders born in three regions, in three file formats, and two tables."""
+"""Input of the oracle tests: orders born in three regions, in three file formats, their parcels, and tables."""
 
 from __future__ import annotations
 
@@ -50,6 +50,11 @@ class Dataset:
           WATERMARK FOR ts AS ts - INTERVAL '5 seconds'
         ) WITH ('connector' = 'files', {source})
         {bindings};
+        CREATE STREAM parcels (
+          id BIGINT, ts TIMESTAMP, product STRING, fee DECIMAL(10,2),
+          WATERMARK FOR ts AS ts - INTERVAL '8 seconds'
+        ) WITH ('connector' = 'files', {source})
+          AT asia WITH ('path' = '{self.root}/asia/orders', 'format' = 'parquet');
         CREATE TABLE products (product STRING, name STRING, category STRING)
           WITH ('connector' = 'files', 'format' = 'csv', 'header' = 'true')
           AT us WITH ('path' = '{self.root}/us/products.csv');
@@ -61,6 +66,12 @@ class Dataset:
           AT us WITH ('path' = '{self.root}/us/stock.parquet'),
           AT eu WITH ('path' = '{self.root}/eu/stock.parquet'),
           AT asia WITH ('path' = '{self.root}/asia/stock.parquet');
+        CREATE VIEW priced (id, ts, what, total, price, born) AS
+          SELECT id, ts, product, quantity * price, price, site FROM orders;
+        CREATE VIEW dear AS SELECT * FROM priced WHERE price > 40;
+        CREATE VIEW labels AS SELECT product, lower(category) AS label FROM products WHERE category <> 'B';
+        CREATE VIEW per_product AS
+          SELECT window(ts, '30 seconds') AS w, product, count(*) AS n FROM orders GROUP BY 1, 2;
         """
 
 

@@ -32,6 +32,7 @@ def connect(dataset: Dataset) -> duckdb.DuckDBPyConnection:
         FROM read_json('{root}/eu/orders/*.json', format = 'newline_delimited', columns = {columns})
         UNION ALL SELECT *, 'asia' AS site FROM read_parquet('{root}/asia/orders/*.parquet')"""
     )
+    db.execute("CREATE VIEW parcels AS SELECT id, ts, product, fee, site FROM orders WHERE site = 'asia'")
     db.execute(f"CREATE VIEW products AS SELECT * FROM read_csv('{root}/us/products.csv', header = true)")
     db.execute("CREATE TABLE recalls (product VARCHAR, reason VARCHAR)")
     shards = " UNION ALL ".join(

@@ -1,5 +1,5 @@
 -- Queries of the oracle tests: in Selat's SQL, then in DuckDB's over all the input at once.
--- In the oracle `orders` has the column `site`, and `w(ts, n)` is the start of ts's window of n seconds.
+-- `parcels` are the orders of asia, as a stream of their own. In the oracle `orders` has the column `site`, and `w(ts, n)` is the start of ts's window of n seconds.
 
 -- name: projection
 SELECT id, quantity * price AS total, upper(product) AS product FROM orders WHERE quantity >= 7
@@ -126,3 +126,192 @@ fee, count(DISTINCT fee) FILTER (WHERE quantity > 4) AS f, count(*) AS n FROM or
 SELECT DISTINCT window(ts, '10 seconds').start AS s, product, express FROM orders WHERE quantity > 7
 -- oracle
 SELECT DISTINCT w(ts, 10) AS s, product, express FROM orders WHERE quantity > 7
+
+-- name: top_k_per_group
+SELECT window.start AS s, site, product, sum(price) AS total FROM orders GROUP BY window(ts, '30 seconds'), site,
+product QUALIFY row_number() OVER (PARTITION BY window, site ORDER BY total DESC) <= 3
+-- oracle
+SELECT * FROM (SELECT w(ts, 30) AS s, site, product, sum(price) AS total FROM orders GROUP BY 1, 2, 3) QUALIFY
+row_number() OVER (PARTITION BY s, site ORDER BY total DESC) <= 3
+
+-- name: top_ranks_per_group
+SELECT window.end AS e, express, product, count(*) AS n FROM orders WHERE quantity < 5 GROUP BY window(ts, '1 minute',
+'30 seconds'), express, product QUALIFY dense_rank() OVER (PARTITION BY express, window.end ORDER BY n DESC) < 3
+-- oracle
+SELECT * FROM (SELECT s + INTERVAL 60 SECOND AS e, express, product, count(*) AS n FROM (SELECT *, w(ts, 30) -
+to_seconds(30 * unnest(range(2))) AS s FROM orders) WHERE quantity < 5 GROUP BY 1, 2, 3) QUALIFY dense_rank() OVER
+(PARTITION BY express, e ORDER BY n DESC) < 3
+
+-- name: join_of_three_tables
+SELECT window.start AS s, p.category, o.site, count(*) AS n, count(r.reason) AS recalled, sum(k.amount) AS amount FROM
+orders o LEFT JOIN recalls r ON o.product = r.product JOIN products p ON p.product = o.product AND p.category <> 'B'
+LEFT JOIN stock k ON k.product = p.product AND k.site = o.site AND k.amount > 3 GROUP BY window(o.ts, '1 minute'),
+p.category, o.site
+-- oracle
+SELECT w(o.ts, 60) AS s, p.category, o.site, count(*) AS n, count(r.reason) AS recalled, sum(k.amount) AS amount FROM
+orders o LEFT JOIN recalls r ON o.product = r.product JOIN products p ON p.product = o.product AND p.category <> 'B'
+LEFT JOIN stock k ON k.product = p.product AND k.site = o.site AND k.amount > 3 GROUP BY 1, 2, 3
+
+-- name: window_join
+SELECT window(a.ts, '10 seconds').start AS s, a.id, b.id AS other, b.site FROM orders a JOIN orders b ON a.product =
+b.product AND a.quantity = b.quantity AND window(a.ts, '10 seconds') = window(b.ts, '10 seconds') AND a.id < b.id
+WHERE a.price > 80
+-- oracle
+SELECT w(a.ts, 10) AS s, a.id, b.id AS other, b.site FROM orders a JOIN orders b ON a.product = b.product AND
+a.quantity = b.quantity AND w(a.ts, 10) = w(b.ts, 10) AND a.id < b.id WHERE a.price > 80
+
+-- name: window_left_join
+SELECT a.id, p.id AS parcel, p.fee FROM orders a LEFT JOIN parcels p ON a.product = p.product AND p.fee > 4.5 AND
+a.quantity > 5 AND window(a.ts, '10 seconds') = window(p.ts, '10 seconds') WHERE a.site <> 'eu'
+-- oracle
+SELECT a.id, p.id AS parcel, p.fee FROM orders a LEFT JOIN parcels p ON a.product = p.product AND p.fee > 4.5 AND
+a.quantity > 5 AND w(a.ts, 10) = w(p.ts, 10) WHERE a.site <> 'eu'
+
+-- name: window_join_of_rows_without_match
+SELECT a.id, a.product FROM orders a LEFT JOIN parcels p ON a.product = p.product AND a.fee < p.fee AND window(a.ts,
+'5 seconds') = window(p.ts, '5 seconds') WHERE p.id IS NULL AND a.site = 'us'
+-- oracle
+SELECT a.id, a.product FROM orders a LEFT JOIN parcels p ON a.product = p.product AND a.fee < p.fee AND w(a.ts, 5) =
+w(p.ts, 5) WHERE p.id IS NULL AND a.site = 'us'
+
+-- name: window_join_aggregate
+SELECT window.start AS s, a.product, count(*) AS n, sum(p.fee) AS fees, avg(a.price) AS mean, count(DISTINCT p.id) AS
+parcels, max(a.quantity) FILTER (WHERE a.express) AS fast FROM orders a JOIN parcels p ON a.product = p.product AND
+window(a.ts, '10 seconds') = window(p.ts, '10 seconds') GROUP BY window(a.ts, '10 seconds'), a.product HAVING count(*)
+> 100
+-- oracle
+SELECT w(a.ts, 10) AS s, a.product, count(*) AS n, sum(p.fee) AS fees, avg(a.price) AS mean, count(DISTINCT p.id) AS
+parcels, max(a.quantity) FILTER (WHERE a.express) AS fast FROM orders a JOIN parcels p ON a.product = p.product AND
+w(a.ts, 10) = w(p.ts, 10) GROUP BY 1, 2 HAVING count(*) > 100
+
+-- name: window_join_top_k
+SELECT window.end AS e, a.site, a.product, count(*) AS n FROM orders AS a JOIN orders AS b ON a.product = b.product AND
+b.express AND window(a.ts, '30 seconds') = window(b.ts, '30 seconds') AND a.id <> b.id GROUP BY window(a.ts, '30
+seconds'), a.site, a.product QUALIFY row_number() OVER (PARTITION BY window, a.site ORDER BY n DESC, a.product) <= 2
+-- oracle
+SELECT * FROM (SELECT w(a.ts, 30) + INTERVAL 30 SECOND AS e, a.site, a.product, count(*) AS n FROM orders AS a JOIN
+orders AS b ON a.product = b.product AND b.express AND w(a.ts, 30) = w(b.ts, 30) AND a.id <> b.id GROUP BY 1, 2, 3)
+QUALIFY row_number() OVER (PARTITION BY e, site ORDER BY n DESC, product) <= 2
+
+-- name: window_join_sliding
+SELECT window(a.ts, '20 seconds', '5 seconds').end AS e, a.id, p.id AS parcel FROM orders a JOIN parcels p ON a.product
+= p.product AND window(a.ts, '20 seconds', '5 seconds') = window(p.ts, '20 seconds', '5 seconds') AND p.fee > 4.8
+WHERE a.quantity = 8
+-- oracle
+SELECT a.s + INTERVAL 20 SECOND AS e, a.id, p.id AS parcel FROM (SELECT *, w(ts, 5) - to_seconds(5 * unnest(range(4)))
+AS s FROM orders) a JOIN (SELECT *, w(ts, 5) - to_seconds(5 * unnest(range(4))) AS s FROM parcels) p ON a.product =
+p.product AND a.s = p.s AND p.fee > 4.8 WHERE a.quantity = 8
+
+-- name: window_join_of_three_streams
+SELECT window.start AS s, c.site, count(*) AS n, count(p.id) AS m FROM orders a JOIN orders c ON a.product = c.product
+AND a.quantity = c.quantity AND window(a.ts, '10 seconds') = window(c.ts, '10 seconds') LEFT JOIN parcels p ON p.id =
+c.id AND p.fee < 2 AND window(c.ts, '10 seconds') = window(p.ts, '10 seconds') WHERE a.site = 'eu' GROUP BY
+window(a.ts, '10 seconds'), c.site
+-- oracle
+SELECT w(a.ts, 10) AS s, c.site, count(*) AS n, count(p.id) AS m FROM orders a JOIN orders c ON a.product = c.product
+AND a.quantity = c.quantity AND w(a.ts, 10) = w(c.ts, 10) LEFT JOIN parcels p ON p.id = c.id AND p.fee < 2 AND w(c.ts,
+10) = w(p.ts, 10) WHERE a.site = 'eu' GROUP BY 1, 2
+
+-- name: window_join_with_tables
+SELECT window.start AS s, n.category, count(*) AS n, sum(k.amount) AS amount, count(r.reason) AS recalled FROM orders a
+JOIN parcels p ON a.product = p.product AND a.quantity < 3 AND window(a.ts, '10 seconds') = window(p.ts, '10 seconds')
+JOIN products n ON n.product = p.product LEFT JOIN stock k ON k.product = a.product AND k.site = a.site LEFT JOIN
+recalls r ON r.product = a.product AND r.product = p.product GROUP BY window(a.ts, '10 seconds'), n.category
+-- oracle
+SELECT w(a.ts, 10) AS s, n.category, count(*) AS n, sum(k.amount) AS amount, count(r.reason) AS recalled FROM orders a
+JOIN parcels p ON a.product = p.product AND a.quantity < 3 AND w(a.ts, 10) = w(p.ts, 10) JOIN products n ON n.product =
+p.product LEFT JOIN stock k ON k.product = a.product AND k.site = a.site LEFT JOIN recalls r ON r.product = a.product
+AND r.product = p.product GROUP BY 1, 2
+
+-- name: window_left_join_with_a_table_behind_it
+SELECT DISTINCT window(a.ts, '10 seconds').start AS s, a.product, n.category, n.name FROM orders a LEFT JOIN parcels p
+ON a.product = p.product AND p.fee > 4.9 AND window(a.ts, '10 seconds') = window(p.ts, '10 seconds') LEFT JOIN products
+n ON n.product = p.product AND n.category <> 'C'
+-- oracle
+SELECT DISTINCT w(a.ts, 10) AS s, a.product, n.category, n.name FROM orders a LEFT JOIN parcels p ON a.product =
+p.product AND p.fee > 4.9 AND w(a.ts, 10) = w(p.ts, 10) LEFT JOIN products n ON n.product = p.product AND n.category <>
+'C'
+-- name: sub_query
+SELECT id, total * 2 AS twice FROM (SELECT id, quantity * price AS total, site AS born FROM orders WHERE quantity > 6)
+AS d WHERE born <> 'us' AND total > 300
+-- oracle
+SELECT id, quantity * price * 2 AS twice FROM orders WHERE quantity > 6 AND site <> 'us' AND quantity * price > 300
+
+-- name: sub_query_with_star_and_site
+SELECT id, born, q FROM (SELECT *, site AS born, coalesce(quantity, 0) AS q FROM orders WHERE express) AS d WHERE price > 50
+-- oracle
+SELECT id, site AS born, coalesce(quantity, 0) AS q FROM orders WHERE express AND price > 50
+
+-- name: common_tables
+WITH big(id, at, p, total) AS (SELECT id, ts, product, quantity * price FROM orders WHERE quantity > 3), named AS
+(SELECT b.at, b.total, coalesce(r.reason, '-') AS reason FROM big AS b LEFT JOIN recalls r ON b.p = r.product)
+SELECT window.start AS s, reason, count(*) AS n, sum(total) AS total FROM named GROUP BY window(at, '30 seconds'), reason
+-- oracle
+SELECT w(o.ts, 30) AS s, coalesce(r.reason, '-') AS reason, count(*) AS n, sum(o.quantity * o.price) AS total
+FROM orders o LEFT JOIN recalls r ON o.product = r.product WHERE o.quantity > 3 GROUP BY 1, 2
+
+-- name: joined_sub_query
+SELECT o.id, d.n FROM orders o LEFT JOIN (SELECT product, upper(name) AS n FROM products WHERE category <> 'A') AS d
+USING (product) WHERE o.quantity = 2
+-- oracle
+SELECT o.id, upper(d.name) AS n FROM orders o LEFT JOIN (SELECT * FROM products WHERE category <> 'A') AS d
+ON o.product = d.product WHERE o.quantity = 2
+
+-- name: union_all_rows
+SELECT id, quantity AS x FROM orders WHERE quantity > 8 UNION ALL SELECT id, price FROM orders WHERE price > 95
+UNION ALL SELECT id, fee FROM orders WHERE site = 'eu' AND fee > 4
+-- oracle
+SELECT id, CAST(quantity AS DOUBLE) AS x FROM orders WHERE quantity > 8 UNION ALL SELECT id, price FROM orders WHERE
+price > 95 UNION ALL SELECT id, CAST(fee AS DOUBLE) FROM orders WHERE site = 'eu' AND fee > 4
+
+-- name: union_all_aggregates
+SELECT window.start AS s, 'all' AS what, count(*) AS n FROM orders GROUP BY window(ts, '30 seconds') UNION ALL SELECT
+window.start, product, sum(quantity) FROM orders GROUP BY window(ts, '10 seconds'), product UNION ALL SELECT ts, 'dear',
+id FROM orders WHERE price > 98
+-- oracle
+SELECT w(ts, 30) AS s, 'all' AS what, count(*) AS n FROM orders GROUP BY 1 UNION ALL SELECT w(ts, 10), product,
+sum(quantity) FROM orders GROUP BY 1, 2 UNION ALL SELECT ts, 'dear', id FROM orders WHERE price > 98
+
+-- name: aggregate_over_union_all
+SELECT window.start AS s, what, count(*) AS n, sum(x) AS total, max(x) AS most FROM (SELECT ts, product AS what,
+quantity AS x FROM orders UNION ALL SELECT ts, site AS what, fee FROM orders WHERE express) AS u WHERE x > 1
+GROUP BY window(ts, '30 seconds'), what
+-- oracle
+SELECT w(ts, 30) AS s, what, count(*) AS n, sum(x) AS total, max(x) AS most FROM (SELECT ts, product AS what,
+CAST(quantity AS DECIMAL(12,2)) AS x FROM orders UNION ALL SELECT ts, site, CAST(fee AS DECIMAL(12,2)) FROM orders WHERE
+express) AS u WHERE x > 1 GROUP BY 1, 2
+
+-- name: over_aggregate
+SELECT s, product, q * 2 AS twice FROM (SELECT window.start AS s, product, sum(quantity) AS q, count(*) AS n FROM orders
+GROUP BY window(ts, '10 seconds'), product) AS d WHERE n > 5 AND q % 2 = 0
+-- oracle
+SELECT w(ts, 10) AS s, product, sum(quantity) * 2 AS twice FROM orders GROUP BY 1, 2 HAVING count(*) > 5 AND
+sum(quantity) % 2 = 0
+
+-- name: aggregate_over_aggregate
+SELECT w.end AS e, site, max(n) AS most, count(*) AS products, avg(total) AS mean FROM (SELECT window(ts, '10 seconds') AS w,
+site, product, count(*) AS n, sum(price) AS total FROM orders GROUP BY 1, 2, 3) AS d GROUP BY w, site HAVING count(*) > 1
+-- oracle
+SELECT w + INTERVAL 10 SECOND AS e, site, max(n) AS most, count(*) AS products, avg(total) AS mean FROM (SELECT
+w(ts, 10) AS w, site, product, count(*) AS n, sum(price) AS total FROM orders GROUP BY 1, 2, 3) AS d GROUP BY w, site
+HAVING count(*) > 1
+
+-- name: top_k_over_aggregate
+SELECT w.start AS s, product, q FROM (SELECT window(ts, '30 seconds') AS w, product, sum(quantity) AS q FROM orders
+GROUP BY 1, 2) AS d WHERE q > 0 QUALIFY rank() OVER (PARTITION BY w ORDER BY q DESC) <= 2
+-- oracle
+SELECT s, product, q FROM (SELECT w(ts, 30) AS s, product, sum(quantity) AS q FROM orders GROUP BY 1, 2) AS d
+WHERE q > 0 QUALIFY rank() OVER (PARTITION BY s ORDER BY q DESC NULLS LAST) <= 2
+
+-- name: views
+SELECT window.start AS s, k.label, sum(d.total) AS total FROM dear AS d JOIN labels AS k ON d.what = k.product
+WHERE d.born <> 'asia' GROUP BY window(d.ts, '1 minute'), k.label
+-- oracle
+SELECT w(o.ts, 60) AS s, lower(p.category) AS label, sum(o.quantity * o.price) AS total FROM orders o JOIN products p
+ON o.product = p.product WHERE o.price > 40 AND o.site <> 'asia' AND p.category <> 'B' GROUP BY 1, 2
+
+-- name: view_of_windows
+SELECT w.start AS s, max(n) AS most FROM per_product WHERE product <> 'x' GROUP BY w
+-- oracle
+SELECT s, max(n) AS most FROM (SELECT w(ts, 30) AS s, product, count(*) AS n FROM orders GROUP BY 1, 2) AS d
+WHERE product <> 'x' GROUP BY s

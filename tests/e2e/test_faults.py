@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(400)]
 
 CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join", "top_k"))
 PROJECTION = tuple(c for c in CASES if c.name == "projection")
+JOINS = tuple(c for c in CASES if c.name in ("window_left_join", "window_join_aggregate"))
 AGGREGATE = tuple(c for c in CASES if c.name == "all_aggregates")
 
 SEVERED_S = 20.0
@@ -44,8 +45,12 @@ def client(scene: Scene) -> Iterator[selat.Client]:
 
 @pytest.mark.parametrize(
     "victims",
-    [("agent-asia",), ("agent-us",), ("master",), ("master", "agent-us", "agent-eu")],
-    ids=["source", "merge-and-gateway", "master", "master-and-agents"],
+    [
+        pytest.param(("agent-asia",), id="source", marks=pytest.mark.long),
+        pytest.param(("agent-us",), id="merge-and-gateway", marks=pytest.mark.long),
+        pytest.param(("master",), id="master", marks=pytest.mark.long),
+        pytest.param(("master", "agent-us", "agent-eu"), id="master-and-agents"),
+    ],
 )
 def test_results_equal_the_oracle_after_a_kill(scene: Scene, client: selat.Client, victims: tuple[str, ...]) -> None:
     queries = dict(submit(client, CHOSEN))
@@ -56,6 +61,17 @@ def test_results_equal_the_oracle_after_a_kill(scene: Scene, client: selat.Clien
     check_against_oracle(scene.dataset, CHOSEN, queries)
 
 
+def test_a_join_of_streams_is_whole_after_a_kill_of_its_merge(scene: Scene, client: selat.Client) -> None:
+    queries = dict(submit(client, JOINS))
+    in_the_middle(queries, rows_in=1500)
+    tasks = [task for query in queries.values() for task in query.info().tasks]
+    for site in sorted({task.site for task in tasks if task.stage_id == "m1"}):
+        kill(scene.cluster, f"agent-{site}")
+
+    check_against_oracle(scene.dataset, JOINS, queries)
+
+
+@pytest.mark.long
 def test_random_kills_during_one_query(scene: Scene, client: selat.Client) -> None:
     rng = random.Random(SEED)
     queries = submit(client, AGGREGATE)

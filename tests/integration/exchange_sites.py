@@ -11,13 +11,14 @@ import grpc.aio
 import pyarrow as pa
 
 from selat.v1 import exchange_pb2 as pb
-from selat.v1.exchange_pb2_grpc import ExchangeServiceStub, add_ExchangeServiceServicer_to_server
+from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import EngineError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
-from site_agent.exchange.options import SERVER_OPTIONS, connect
-from site_agent.exchange.server import ExchangeServicer
+from site_agent.exchange.options import connect
+from site_agent.exchange.server import ExchangeServicer, exchange_server
+from site_agent.exchange.wire import serialize
 from site_agent.router import Router
 
 CHANNEL = "q-0001-a1b2c3.s0.ewr"
@@ -54,11 +55,11 @@ class Site:
             async def Pull(self, request_iterator, context):  # type: ignore[no-untyped-def]
                 site.pulls += 1
                 async for response in super().Pull(request_iterator, context):
-                    yield site.mangle(response)
+                    yield site.mangle(pb.PullResponse.FromString(serialize(response)))
 
-        self.server = grpc.aio.server(options=SERVER_OPTIONS)
+        self.server = exchange_server()
         self.servicer = Servicer(self.store, _refuse_analysis)
-        add_ExchangeServiceServicer_to_server(self.servicer, self.server)
+        self.servicer.add_to(self.server)
         self.port = self.server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self.server.start()
 
@@ -176,5 +177,5 @@ async def pulled(site: Site, **fields: object) -> list[pb.PullResponse]:
 
 def epochs_in(responses: Sequence[pb.PullResponse], *, first: int = 0) -> list[ReceivedEpoch]:
     assembler = EpochAssembler(CHANNEL, first)
-    received = [assembler.feed(response) for response in responses]
+    received = [assembler.feed(response.SerializeToString()) for response in responses]
     return [item for item in received if isinstance(item, ReceivedEpoch)]

@@ -65,6 +65,9 @@ class FakeMaster(
         self.changed = threading.Condition()
         self.queries: dict[str, FakeQuery] = {}
         self.relations: dict[str, common_pb2.Relation] = {}
+        self.functions: dict[str, common_pb2.Function] = {}
+        self.files: dict[str, str] = {}
+        """Texts of modules that came with the last script."""
         self.sites = _sites()
         self.executed: list[str] = []
         self.cursors: list[dict[str, int]] = []
@@ -156,6 +159,7 @@ class FakeMaster(
     # QueryService
 
     def Execute(self, request: query_pb2.ExecuteRequest, context: Any) -> Iterator[query_pb2.ExecuteResponse]:
+        self.files = dict(request.files)
         for statement in split_statements(request.text).statements:
             self.executed.append(statement)
             yield self._execute(statement, request, context)
@@ -166,6 +170,8 @@ class FakeMaster(
             self._refuse_nope(request.text, context)
         if words[0] == "SELECT":
             return query_pb2.ExecuteResponse(query=self._submit(statement, request.query_name))
+        if words[0] == "INSERT":
+            return query_pb2.ExecuteResponse(query=self._insert(statement, words[2].lower(), request.query_name))
         if words[0] == "SHOW":
             return query_pb2.ExecuteResponse(rows=self._shown(words[1]))
         if words[0] == "EXPLAIN":
@@ -208,6 +214,18 @@ class FakeMaster(
             self.end(query_id)
         return self.queries[query_id].message
 
+    def _insert(self, sql: str, sink: str, name: str) -> query_pb2.Query:
+        """A query whose rows go elsewhere."""
+        query_id = self.add_query(sql, name=name)
+        message = self.queries[query_id].message
+        message.sink, message.sink_site = sink, "eu"
+        message.rows_out = sum(batch.num_rows for batch in self.on_submit or ())
+        if self.fail_with:
+            self.end(query_id, query_pb2.QUERY_STATE_FAILED, self.fail_with)
+        elif self.on_submit is not None:
+            self.end(query_id)
+        return message
+
     def ListQueries(self, request: query_pb2.ListQueriesRequest, context: Any) -> query_pb2.ListQueriesResponse:
         if self.silent:
             self._stopping.wait()
@@ -218,7 +236,10 @@ class FakeMaster(
         return query_pb2.GetQueryResponse(query=self._find(request.query, context).message)
 
     def ExplainQuery(self, request: query_pb2.ExplainQueryRequest, context: Any) -> query_pb2.ExplainQueryResponse:
-        self._find(request.query, context)
+        found = self._find(request.query, context).message
+        if request.analyze:
+            measured = query_pb2.Explanation(text=f"Query {found.id}", json=f'{{"query": "{found.id}", "links": []}}')
+            return query_pb2.ExplainQueryResponse(explanation=measured)
         return query_pb2.ExplainQueryResponse(explanation=self._plan())
 
     def CancelQuery(self, request: query_pb2.CancelQueryRequest, context: Any) -> query_pb2.CancelQueryResponse:
@@ -242,6 +263,9 @@ class FakeMaster(
         self, request: query_pb2.FetchResultsRequest, context: Any
     ) -> Iterator[query_pb2.FetchResultsResponse]:
         found = self._find(request.query, context)
+        if found.message.sink:
+            text = f"query {found.message.id} writes into sink {found.message.sink}, and has no results to fetch"
+            self._abort(context, grpc.StatusCode.FAILED_PRECONDITION, code="NO_RESULTS", message=text)
         cursor = {c.channel: c.epoch for c in request.cursor}
         self.cursors.append(cursor)
         broken = self.fetch_failures.pop(0) if self.fetch_failures else None
@@ -249,7 +273,7 @@ class FakeMaster(
         while not self._stopping.is_set() and context.is_active():
             with self.changed:
                 over = _over(found.message)
-                due = [e for e in found.epochs[sent:] if e.epoch >= cursor.get(e.channel, 0)]
+                due = [e for e in found.epochs[sent:] if e.epoch >= cursor.get(e.channel, request.from_epoch)]
                 sent = len(found.epochs)
             for epoch in due:
                 yield epoch
@@ -277,10 +301,10 @@ class FakeMaster(
         self, request: catalog_pb2.CreateRelationRequest, context: Any
     ) -> catalog_pb2.CreateRelationResponse:
         exists = request.relation.name in self.relations
-        if exists and not request.if_not_exists:
+        if exists and not request.if_not_exists and not request.or_replace:
             message = f"{request.relation.name} exists"
             self._abort(context, grpc.StatusCode.ALREADY_EXISTS, code="RELATION_EXISTS", message=message)
-        if not exists:
+        if not exists or request.or_replace:
             self.relations[request.relation.name] = request.relation
         return catalog_pb2.CreateRelationResponse(relation=request.relation, created=not exists)
 
@@ -296,6 +320,37 @@ class FakeMaster(
             if request.site in ("", binding.site):
                 binding.options.update(request.options)
         return catalog_pb2.AlterBindingResponse(relation=relation)
+
+    def ListFunctions(
+        self, request: catalog_pb2.ListFunctionsRequest, context: Any
+    ) -> catalog_pb2.ListFunctionsResponse:
+        return catalog_pb2.ListFunctionsResponse(functions=self.functions.values())
+
+    def GetFunction(self, request: catalog_pb2.GetFunctionRequest, context: Any) -> catalog_pb2.GetFunctionResponse:
+        return catalog_pb2.GetFunctionResponse(function=self._function(request.name, context))
+
+    def CreateFunction(
+        self, request: catalog_pb2.CreateFunctionRequest, context: Any
+    ) -> catalog_pb2.CreateFunctionResponse:
+        made = request.function
+        if made.name in self.functions and not request.or_replace:
+            message = f"function {made.name} exists"
+            self._abort(context, grpc.StatusCode.ALREADY_EXISTS, code="FUNCTION_EXISTS", message=message)
+        made.digest, made.created_at_us = "0123456789abcdef", T0_US
+        self.functions[made.name] = made
+        return catalog_pb2.CreateFunctionResponse(function=made, created=True)
+
+    def DropFunction(self, request: catalog_pb2.DropFunctionRequest, context: Any) -> catalog_pb2.DropFunctionResponse:
+        if request.if_exists and request.name not in self.functions:
+            return catalog_pb2.DropFunctionResponse(dropped=False)
+        del self.functions[self._function(request.name, context).name]
+        return catalog_pb2.DropFunctionResponse(dropped=True)
+
+    def _function(self, name: str, context: Any) -> common_pb2.Function:
+        if name not in self.functions:
+            message = f"no function {name}"
+            self._abort(context, grpc.StatusCode.NOT_FOUND, code="UNKNOWN_FUNCTION", message=message)
+        return self.functions[name]
 
     # SiteService
 
@@ -386,6 +441,25 @@ def pages_relation() -> common_pb2.Relation:
     )
 
 
+def daily_relation() -> common_pb2.Relation:
+    return common_pb2.Relation(
+        name="daily",
+        kind=common_pb2.RELATION_KIND_SINK,
+        bindings=[common_pb2.Binding(site="eu", options={"connector": "parquet", "path": "/data/out"})],
+        created_at_us=T0_US,
+    )
+
+
+def front_relation() -> common_pb2.Relation:
+    return common_pb2.Relation(
+        name="front",
+        kind=common_pb2.RELATION_KIND_VIEW,
+        columns=[common_pb2.Column(name="user_id", type="BIGINT"), common_pb2.Column(name="ts", type="TIMESTAMP")],
+        definition="SELECT user_id, ts FROM clicks WHERE page = '/'",
+        created_at_us=T0_US,
+    )
+
+
 def _task(query_id: str) -> site_pb2.TaskStatus:
     return site_pb2.TaskStatus(
         task_id=f"{query_id}.s1.us",
@@ -413,6 +487,14 @@ def _sites() -> list[site_pb2.Site]:
         version="0.1.0",
         last_report_us=T0_US + 1,
         memory_bytes=812_000_000,
+        memory=site_pb2.MemoryUse(
+            agent_bytes=192_000_000,
+            jvm_bytes=620_000_000,
+            heap_used_bytes=180_000_000,
+            heap_committed_bytes=400_000_000,
+            heap_max_bytes=1_073_000_000,
+            sites=3,
+        ),
         gateway=True,
         links=[common_pb2.LinkUse(from_site="eu", to_site="us", bytes=1_500_000, epochs=3, bytes_per_s=2000.0)],
         outgoing=[site_pb2.Link(from_site="us", to_site="eu", bandwidth_bytes_per_s=1_250_000.0, latency_s=0.045)],
@@ -425,4 +507,17 @@ def _over(message: query_pb2.Query) -> bool:
         query_pb2.QUERY_STATE_CANCELLED,
         query_pb2.QUERY_STATE_FINISHED,
         query_pb2.QUERY_STATE_FAILED,
+    )
+
+
+def zone_function() -> common_pb2.Function:
+    return common_pb2.Function(
+        name="zone",
+        parameters=[common_pb2.Column(name="page", type="STRING"), common_pb2.Column(name="depth", type="INT")],
+        returns="STRING",
+        entry="zone",
+        file="geo.py",
+        source="def zone(page: str, depth: int) -> str:\n    return page[:depth]\n",
+        digest="0123456789abcdef",
+        created_at_us=T0_US,
     )

@@ -21,6 +21,7 @@ from master.status import ERROR_TRAILER
 from master.store.sqlite import SqliteStore
 from master.testing import CountingHex, VirtualClock
 from master.testing.agent import FakeAgent
+from master.wan.sqlite_history import SqliteLinkHistory
 from planner.topology import Link, Site, Topology
 from selat.v1 import (
     catalog_pb2_grpc,
@@ -39,7 +40,7 @@ TOPOLOGY = Topology(
     links={(a, b): Link(a, b, 2_500_000.0, LINK) for a in NAMES for b in NAMES if a != b},
     gateway="hub",
 )
-CONFIG = MasterConfig()
+CONFIG = MasterConfig(probes=False)
 
 CREATE = (
     "CREATE STREAM clicks (user_id BIGINT, page STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds')\n"
@@ -81,7 +82,12 @@ class Cluster:
         self._running = AsyncExitStack()
         store = SqliteStore.open(self.data)
         self._running.callback(store.close)
-        self.master = Master(store, TOPOLOGY, config=CONFIG, around=Surroundings(self.clock, self.random_hex))
+        self.master = Master(
+            store,
+            TOPOLOGY,
+            config=CONFIG,
+            around=Surroundings(self.clock, self.random_hex, SqliteLinkHistory.in_memory()),
+        )
         self.address = await self._running.enter_async_context(serving(self.master, self.address))
 
     async def stop_master(self) -> None:

@@ -192,14 +192,15 @@ class TestUsage:
 
     def test_help_lists_every_command_and_the_exit_codes(self, run: Run) -> None:
         text = run("--help").stdout
-        for name in ("sql", "query", "stream", "table", "site", "dev", "demo", "master", "agent"):
+        for name in ("sql", "query", "stream", "table", "view", "function", "site", "dev", "demo", "master", "agent"):
             assert f"\n  {name} " in text
         assert "5 master unreachable" in text
 
     @pytest.mark.parametrize(
         "command",
         ["sql", "query list", "query show", "query explain", "query results", "query cancel", "stream list",
-         "stream show", "table list", "table show", "site list", "site show"],
+         "stream show", "table list", "table show", "view list", "view show",
+         "site list", "site show", "function create", "function list", "function show", "function drop"],
     )  # fmt: skip
     def test_every_command_has_help_with_an_example(self, run: Run, command: str) -> None:
         result = run(*command.split(), "--help")
@@ -265,6 +266,17 @@ class TestQuery:
         assert run("query", "explain", query_id, "-o", "table").stdout == PLAN + "\n"
         assert lines(run("query", "explain", query_id)) == [{"stages": ["s1"]}]
 
+    def test_explain_with_what_is_measured(self, run: Run, master: FakeMaster) -> None:
+        query_id = master.add_query()
+        measured = {"query": query_id, "links": []}
+        assert run("query", "explain", query_id, "--analyze", "-o", "table").stdout == f"Query {query_id}\n"
+        assert lines(run("query", "explain", query_id, "--analyze", "--json", "-o", "table")) == [measured]
+        assert run("query", "explain", query_id, "--watch").exit_code == 2
+        threading.Timer(0.2, master.end, [query_id]).start()
+        answers = lines(run("query", "explain", query_id, "--analyze", "--watch"))
+        assert answers
+        assert all(answer == measured for answer in answers)
+
     def test_results_that_are_there(self, run: Run, master: FakeMaster) -> None:
         query_id = master.add_query()
         master.publish(query_id, clicks(1, 2, 3))
@@ -279,6 +291,36 @@ class TestQuery:
         master.end(query_id)
         assert first + lines(run("query", "results", query_id, "--cursor-file", place)) == ROWS
         assert os.listdir(tmp_path) == ["place"]
+
+    def test_results_begin_at_an_epoch(self, run: Run, master: FakeMaster, tmp_path: Path) -> None:
+        query_id, place = master.add_query(), str(tmp_path / "place")
+        for user in (1, 2, 3):
+            master.publish(query_id, clicks(user))
+        arguments = ("query", "results", query_id, "--no-follow", "--from-epoch", "1", "--cursor-file", place)
+        assert lines(run(*arguments)) == ROWS[1:]
+        assert lines(run(*arguments)) == []
+
+    def test_a_query_that_writes_into_a_sink(self, run: Run, master: FakeMaster) -> None:
+        done = run("sql", "INSERT INTO daily SELECT * FROM clicks")
+        (told,) = lines(done)
+        assert done.exit_code == 0
+        shown = run("query", "show", told["query"], "-o", "table").stdout
+        assert "writes to     sink daily at eu" in shown
+        assert "rows written  3" in shown
+        assert "gateway" not in shown
+        refused = run("query", "results", told["query"])
+        assert (refused.exit_code, "NO_RESULTS" in refused.stderr) == (3, True)
+
+    def test_an_insert_that_fails(self, run: Run, master: FakeMaster) -> None:
+        master.fail_with = "no such column"
+        failed = run("sql", "INSERT INTO daily SELECT * FROM clicks")
+        assert failed.exit_code == 1
+        assert "no such column" in failed.stderr
+
+    def test_an_insert_is_left_to_run(self, run: Run, master: FakeMaster) -> None:
+        master.on_submit = None
+        assert run("sql", "--detach", "INSERT INTO daily SELECT 1", "-o", "table").stdout == "q-0001-abcdef\n"
+        assert not master.queries["q-0001-abcdef"].message.ended_at_us
 
     def test_a_cursor_file_of_another_query_is_refused(self, run: Run, master: FakeMaster, tmp_path: Path) -> None:
         one, other, place = master.add_query(), master.add_query(), tmp_path / "place"
@@ -410,3 +452,28 @@ class TestLazyCommands:
         result = run(command, "--listen", "127.0.0.1:0")
         assert result.exit_code == 2
         assert f"pip install '{extra}'" in result.stderr
+
+
+def test_functions_are_made_listed_and_dropped(run: Run, master: FakeMaster, tmp_path: Path) -> None:
+    file = tmp_path / "geo.py"
+    file.write_text("def zone(page: str) -> str:\n    return page\n\ndef _helper(): ...\n")
+    (made,) = lines(run("function", "create", str(file)))
+    assert (made["name"], made["returns"], made["file"]) == ("zone", "STRING", "geo.py")
+    assert run("function", "create", str(file)).exit_code == 3
+    assert run("function", "create", str(file), "--replace", "--name", "zone").exit_code == 0
+    assert run("function", "create", str(file), "--name", "nope").exit_code == 2
+    assert run("function", "create", str(tmp_path / "no.py")).exit_code == 2
+    assert [f["name"] for f in lines(run("function", "list"))] == ["zone"]
+    assert run("function", "drop", "zone", "-o", "table").stdout == "function zone dropped\n"
+    assert run("function", "show", "zone").exit_code == 4
+
+
+def test_the_files_of_a_script_go_with_it(run: Run, master: FakeMaster, tmp_path: Path) -> None:
+    file = tmp_path / "geo.py"
+    file.write_text("def zone(page): return page\n")
+    statement = f"CREATE FUNCTION zone(page STRING) RETURNS STRING LANGUAGE PYTHON AS 'zone' FROM '{file}'"
+    run("sql", statement)
+    assert master.files == {str(file): file.read_text()}
+    missing = run("sql", statement.replace("geo.py", "no.py"))
+    assert missing.exit_code == 2
+    assert "no.py: No such file" in missing.stderr

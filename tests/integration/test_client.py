@@ -344,3 +344,34 @@ def test_times_are_aware(client: selat.Client, master: FakeMaster) -> None:
     info = client.query(master.add_query()).last
     assert info.submitted_at == datetime.fromtimestamp(T0_US / 1e6, tz=UTC)
     assert info.submitted_at.utcoffset() == timedelta(0)
+
+
+class TestSinks:
+    def test_they_are_declared_and_listed(self, master: FakeMaster, client: selat.Client) -> None:
+        sink = selat.Relation("daily", selat.RelationKind.SINK, (), (selat.Binding("eu", {"path": "/out"}),))
+        assert client.create_relation(sink)
+        assert client.sinks() == [client.sink("daily")] == [sink]
+        with pytest.raises(selat.NotFound, match="no sink is named clicks"):
+            client.sink("clicks")
+
+    def test_a_query_that_writes_has_no_results(self, master: FakeMaster, client: selat.Client) -> None:
+        query = submit(client, "INSERT INTO daily SELECT * FROM clicks")
+        assert (query.last.sink, query.last.sink_site) == ("daily", "eu")
+        assert query.wait().rows_out == 3
+        with pytest.raises(selat.StatementError) as caught:
+            next(query.results())
+        assert caught.value.code == "NO_RESULTS"
+
+    def test_reading_begins_at_an_epoch_in_channels_that_the_cursor_lacks(
+        self, master: FakeMaster, client: selat.Client
+    ) -> None:
+        master.on_submit = None
+        query = submit(client)
+        for user in (1, 2, 3):
+            master.publish(query.id, clicks(user), site="us")
+            master.publish(query.id, clicks(user), site="eu")
+        cursor = {f"{query.id}.s1.eu": 2}
+        found = [(b.channel[-2:], b.epoch) for b in query.results(follow=False, cursor=cursor, from_epoch=1)]
+        assert sorted(found) == [("eu", 2), ("us", 1), ("us", 2)]
+        with pytest.raises(selat.InvalidArgument):
+            query.results(from_epoch=-1)

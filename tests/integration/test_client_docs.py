@@ -15,7 +15,15 @@ from click.testing import CliRunner
 from selat.cli import _COMMANDS, cli
 from selat.cli.app import App
 from selat.cli.errors import ExitCode
-from tests.integration.fake_master import FakeMaster, clicks, clicks_relation, pages_relation
+from tests.integration.fake_master import (
+    FakeMaster,
+    clicks,
+    clicks_relation,
+    daily_relation,
+    front_relation,
+    pages_relation,
+    zone_function,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -23,7 +31,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.fixture
 def master(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMaster]:
     fake = FakeMaster()
-    fake.relations = {"clicks": clicks_relation(), "pages": pages_relation()}
+    relations = (clicks_relation(), pages_relation(), daily_relation(), front_relation())
+    fake.relations = {relation.name: relation for relation in relations}
     fake.start()
     monkeypatch.setenv("SELAT_MASTER", fake.address)
     monkeypatch.setattr(App, "now", lambda app: datetime(2013, 1, 1, 0, 3, 20, tzinfo=UTC))
@@ -42,8 +51,9 @@ def test_the_examples_of_the_python_page(master: FakeMaster, capsys: pytest.Capt
     assert out[5] == "q-0001-abcdef.s1.us 0 2 2013-01-01 00:00:00+00:00"
     assert out[7:10] == ["1 /p1", "2 /p2", "3 /p3"]
     assert out[10] == "[1]"
-    assert out[-4:] == [
+    assert out[-5:] == [
         "['page', 'topic']",
+        "front SELECT user_id, ts FROM clicks WHERE page = '/'",
         "clicks ts 0:00:05 ['us', 'eu']",
         "us SiteState.ALIVE 2 [1500000]",
         "eu SiteState.EXPECTED 0 []",
@@ -61,6 +71,7 @@ def run(command: str) -> str:
 def test_the_answers_on_the_page_of_the_command(master: FakeMaster) -> None:
     visits = master.add_query("SELECT user_id, page, ts FROM clicks", name="visits")
     master.publish(visits, clicks(1, 2, 3))
+    master.functions = {"zone": zone_function()}
     text = (DOCS / "cli.md").read_text()
     examples = re.findall(r"^\$ (.*)\n((?:(?!\$ |```).*\n)*)", text, re.MULTILINE)
     assert len(examples) > 15

@@ -306,6 +306,27 @@ async def test_the_catalog_service(cluster: Cluster) -> None:
     assert not again.dropped
 
 
+async def test_views_by_sql_and_by_the_catalog_service(cluster: Cluster) -> None:
+    await cluster.execute(CREATE)
+    script = (
+        "CREATE VIEW big (who, what) COMMENT 'x' AS SELECT user_id, page FROM clicks WHERE user_id > 5;"
+        "CREATE VIEW IF NOT EXISTS big AS SELECT page FROM clicks; SHOW VIEWS; DESCRIBE VIEW big"
+    )
+    created, left, listed, described = await cluster.execute(script)
+    assert (created.done, left.done) == ("view big created", "view big exists already")
+    definition = "SELECT user_id, page FROM clicks WHERE user_id > 5"
+    assert [list(r.values) for r in listed.rows.rows] == [["big", "who BIGINT, what STRING", definition, "x"]]
+    assert ["definition", "", definition] in [list(r.values) for r in described.rows.rows]
+    view = common_pb2.Relation(
+        name="all", kind=common_pb2.RELATION_KIND_VIEW, definition="SELECT what AS page FROM big"
+    )
+    answer = await cluster.catalog.CreateRelation(catalog_pb2.CreateRelationRequest(relation=view, or_replace=True))
+    assert (answer.created, answer.relation.columns[0].type) == (True, "STRING")
+    code, said = await refusal(cluster.catalog.DropRelation(catalog_pb2.DropRelationRequest(name="big")))
+    assert (code, said.code, said.ids["view"]) == (grpc.StatusCode.FAILED_PRECONDITION, "RELATION_IN_USE", "all")
+    await cluster.execute("SELECT page FROM all; DROP VIEW all; DROP VIEW big")
+
+
 async def test_altered_rates_reach_the_running_task(cluster: Cluster) -> None:
     await cluster.execute(CREATE)
     await cluster.run()

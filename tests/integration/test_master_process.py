@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import grpc.aio
@@ -42,12 +44,14 @@ class Process:
         self.topology = directory / "topology.yaml"
         self.topology.write_text(topology)
 
-    async def start(self, listen: str = "127.0.0.1:0") -> None:
+    async def start(self, listen: str = "127.0.0.1:0", environment: Mapping[str, str] | None = None) -> None:
+        """`environment` is added to ours."""
         self.ready.unlink(missing_ok=True)
         self.process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "master", "--listen", listen, "--data", str(self.data)),
             *("--topology", str(self.topology), "--ready-file", str(self.ready)),
             stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
         )
 
     async def address(self) -> str:
@@ -97,5 +101,5 @@ async def test_what_keeps_the_process_from_starting_is_told_in_a_line(tmp_path: 
     await master.start()
     code, said = await master.ended()
     assert code == 1
-    assert said.startswith(f"master: topology {master.topology} is no YAML")
+    assert said.startswith(f"master: topology {master.topology}: it is no YAML")
     assert "Traceback" not in said

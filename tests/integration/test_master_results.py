@@ -19,7 +19,6 @@ from master.results.pull import ChannelAbsentError, PullTarget, pull
 from master.testing.agent import FakeChannel
 from selat.v1 import (
     exchange_pb2,
-    exchange_pb2_grpc,
     query_pb2,
     site_pb2,
 )
@@ -206,7 +205,7 @@ async def real_exchange(store: ChannelStore) -> AsyncIterator[grpc.aio.Channel]:
     """An agent's own exchange over that store, and a connection to it as the master makes it."""
     server = grpc.aio.server(options=SERVER_OPTIONS)
     servicer = ExchangeServicer(store, _no_analysis)
-    exchange_pb2_grpc.add_ExchangeServiceServicer_to_server(servicer, server)
+    servicer.add_to(server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     peers = Peers()

@@ -24,7 +24,7 @@ from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, WindowSpec
+from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, ViewSpec, WindowSpec
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,7 @@ SPEC = TaskSpec(
     StageKind.MERGE,
     MERGE,
     timedelta(milliseconds=50),
-    window=WindowSpec("_window_start", WINDOW_US, COMBINE, WINDOW_US),
+    window=WindowSpec("_window_start", WINDOW_US, WINDOW_US, (ViewSpec("input", COMBINE),)),
 )
 Counts = Counter[tuple[int, str]]
 

@@ -281,14 +281,14 @@ async def test_a_slow_router_slows_the_sender_and_both_hold_little(tmp_path: Pat
 
         ewr.mangle = count
         copy = jfk.store.open(CHANNEL)
-        append = copy.append
+        append_all = copy.append_all
 
-        def slow_append(*args: object) -> object:
+        def slow_append_all(*args: object) -> None:
             entered.set()
             gate.wait(10)
-            return append(*args)  # type: ignore[arg-type]
+            append_all(*args)  # type: ignore[arg-type]
 
-        copy.append = slow_append  # type: ignore[method-assign,assignment]
+        copy.append_all = slow_append_all  # type: ignore[method-assign,assignment]
         await jfk.router.subscribe(CHANNEL, "ewr", "r")
         await eventually(entered.is_set)
         await asyncio.sleep(0.3)

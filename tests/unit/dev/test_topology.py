@@ -31,7 +31,7 @@ def test_the_deployed_files_are_the_packaged_ones(packaged: Path) -> None:
     ("text", "message"),
     [
         (None, "cannot read topology .*: No such file or directory"),
-        ("sites: [", "is not YAML"),
+        ("sites: [", "it is no YAML"),
         ("sites: {}", "topology .*t.yaml: "),
     ],
 )

@@ -6,12 +6,19 @@ from pathlib import Path
 from planner.sql import CreateRelation, parse_script
 from site_agent.connectors.files_options import check_options
 from site_agent.connectors.generator import GeneratorConnector
+from site_agent.ingest import options as push_options
+from site_agent.sinks.parquet import DEFAULT_FILE_BYTES, DEFAULT_ROLL_INTERVAL, ParquetSink
 
 PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
 
 
 def test_the_statements_on_the_page_are_right() -> None:
-    checks = {"files": check_options, "generator": GeneratorConnector().check}
+    checks = {
+        "files": check_options,
+        "generator": GeneratorConnector().check,
+        "push": push_options.check_options,
+        "parquet": ParquetSink().policy,
+    }
     checked = 0
     for block in re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL):
         for statement in parse_script(block):
@@ -19,4 +26,10 @@ def test_the_statements_on_the_page_are_right() -> None:
             for binding in statement.relation.bindings:
                 checks[binding.options["connector"]](binding.options)
                 checked += 1
-    assert checked >= 7
+    assert checked >= 10
+
+
+def test_the_sinks_defaults_are_those_of_the_code() -> None:
+    page = PAGE.read_text()
+    assert f"| `target_file_bytes` | `{DEFAULT_FILE_BYTES}` |" in page
+    assert f"| `roll_interval` | `{DEFAULT_ROLL_INTERVAL}` |" in page

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from planner.catalog import Catalog
+from planner.catalog import Catalog, Function
 from planner.errors import PlannerError
 from planner.estimate import DEFAULT_ROWS_PER_S, GROUPS_PER_KEY
 from planner.functions import MERGEABLE, RANKS
 from planner.planning import draft_query
-from planner.sql import CreateRelation, Explain, SelectQuery, parse_script
+from planner.pyfunctions import checked_function
+from planner.sinks import find_sink, with_sink
+from planner.sql import CreateFunction, CreateRelation, CreateView, Explain, InsertInto, SelectQuery, parse_script
 from planner.sql.dialect import MAX_CHAIN, MAX_DEPTH, MAX_STATEMENT_CHARS
 from planner.sql.types import ALIASES, SIMPLE_TYPES
+from tests.unit.planner.build import view_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
 _FENCE = re.compile(r"^```sql (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MODULES = dict(re.findall(r"^```python\n# (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 CODES = {leaf.code for leaf in PlannerError.__subclasses__()}
 
 
@@ -34,14 +38,41 @@ EXAMPLES = [Example(PAGE[: m.start()].count("\n") + 1, m.group(1), m.group(2)) f
 
 def run(text: str, catalog: Catalog) -> Catalog:
     """The catalog after a script; queries are planned as far as that is possible without Spark."""
-    relations = dict(catalog.relations)
+    relations, functions = dict(catalog.relations), dict(catalog.functions)
     for statement in parse_script(text):
-        if isinstance(statement, CreateRelation):
+        if isinstance(statement, CreateFunction):
+            made = _function(statement)
+            functions[made.name] = made
+        elif isinstance(statement, CreateRelation):
             relations[statement.relation.name.lower()] = statement.relation
-        elif isinstance(statement, SelectQuery | Explain):
-            query = statement.query if isinstance(statement, Explain) else statement
-            draft_query(query, Catalog(relations))
-    return Catalog(relations)
+        elif isinstance(statement, CreateView):
+            relations[statement.name.lower()] = view_of(statement, Catalog(relations, functions))
+        elif isinstance(statement, SelectQuery):
+            draft_query(statement, Catalog(relations, functions))
+        elif isinstance(statement, Explain | InsertInto):
+            draft = draft_query(statement.query, Catalog(relations, functions))
+            if statement.target is not None:
+                stages = (replace(stage, columns=stage.columns or draft.columns) for stage in draft.stages)
+                draft = replace(draft, stages=tuple(stages))
+                with_sink(draft, statement.target, find_sink(statement.target, Catalog(relations)))
+    return Catalog(relations, functions)
+
+
+def _function(statement: CreateFunction) -> Function:
+    """With the text of the module that the page has."""
+    definition = Function(
+        statement.name,
+        statement.parameters,
+        statement.returns,
+        statement.entry,
+        statement.file,
+        MODULES[statement.file],
+    )
+    try:
+        return checked_function(definition)
+    except PlannerError as error:
+        error.position = statement.position
+        raise
 
 
 def declared() -> Catalog:

@@ -10,7 +10,7 @@ import pytest
 from master.assignments import Assignment, AssignmentInput, ChannelInput, build_assignments, result_channels, task_sites
 from master.errors import MasterError
 from master.model import QueryRecord, QueryState
-from planner.catalog import Catalog
+from planner.catalog import Binding, Catalog
 from planner.plan import StageInput, StageKind
 from tests.unit.master.build import CATALOG, CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, START, query
 
@@ -104,3 +104,14 @@ def test_a_live_query_over_a_lost_relation_is_a_defect_that_is_named() -> None:
 
 def test_task_sites_include_the_gateway() -> None:
     assert task_sites(PLAN) == {"us", "eu", "hub"}
+
+
+def test_pushed_streams_are_given_to_their_sites_whether_a_query_reads_them_or_not() -> None:
+    clicks = CATALOG.relations["clicks"]
+    pushed = replace(
+        clicks, bindings=(Binding("us", {"connector": "push"}), Binding("eu", {"connector": "files", "path": "/x"}))
+    )
+    table = replace(CATALOG.relations["pages"], bindings=(Binding("us", {"connector": "push"}),))
+    assignments = built(catalog=Catalog({"clicks": pushed, "pages": table}))
+    assert assignments["us"].streams == (replace(pushed, bindings=pushed.bindings[:1]),)
+    assert assignments["eu"].streams == assignments["hub"].streams == ()

@@ -86,6 +86,13 @@ def test_definitions_that_contradict_themselves(world: World, change: dict[str, 
     assert world.store.relations() == ()
 
 
+def test_a_table_cannot_be_pushed_to(world: World) -> None:
+    bindings = (Binding("us", {"connector": "push"}),)
+    with pytest.raises(InvalidDefinitionError, match="a table cannot be pushed to"):
+        world.catalog.create(replace(PAGES, bindings=bindings))
+    assert world.catalog.create(replace(CLICKS, bindings=bindings))[1]
+
+
 def test_a_binding_at_an_unknown_site_is_refused_with_what_may_have_been_meant(world: World) -> None:
     with pytest.raises(UnknownSiteError) as caught:
         world.catalog.create(replace(CLICKS, bindings=(Binding("huub", {"connector": "files"}),)))

@@ -11,7 +11,7 @@ import pytest
 from master import codec
 from master.model import Progress
 from planner.catalog import Relation
-from planner.plan import LinkEstimate, PhysicalPlan, PlacementCandidate
+from planner.plan import LinkEstimate, Merge, MergeView, PhysicalPlan, PlacementCandidate
 from tests.unit.master.build import CLICKS, PLAN, START, query
 
 
@@ -31,6 +31,16 @@ def test_a_plan_comes_back_equal() -> None:
         logical=("Sink", "  Merge"),
     )
     assert codec.loads(PhysicalPlan, codec.dumps(plan)) == plan
+
+
+def test_a_merge_with_views_comes_back_equal() -> None:
+    merge = Merge(
+        "w", timedelta(seconds=10), "", timedelta(seconds=5), (MergeView("input"), MergeView("t1", "C", False))
+    )
+    assert codec.loads(Merge, codec.dumps(merge)) == merge
+    stored = json.loads(codec.dumps(merge))
+    del stored["views"]
+    assert codec.loads(Merge, json.dumps(stored)) == replace(merge, views=())
 
 
 def test_a_relation_comes_back_equal() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,15 +12,23 @@ import pytest
 from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.config import MasterConfig
-from master.errors import QueryNameTakenError, QueryOverError, RelationInUseError
+from master.errors import (
+    QueryNameTakenError,
+    QueryOverError,
+    QueryPurgedError,
+    RelationInUseError,
+    StoreFullError,
+    UnknownQueryError,
+)
 from master.jobs import JobManager, JobParts
-from master.model import ChannelUse, QueryState, ResultStatus, SiteState, TaskState
+from master.model import AssignmentMark, ChannelUse, QueryState, ResultStatus, SiteState, TaskState
 from master.queries import QueryRegistry
 from master.sites import SiteRegistry
 from master.statistics import MeasuredRates
 from master.store.sqlite import SqliteStore
 from master.testing import CountingHex, VirtualClock
 from master.views import QueryViews
+from planner.catalog import Binding
 from planner.plan import RelationStats
 from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, report, site_record, status
 
@@ -26,10 +36,11 @@ CONFIG = MasterConfig()
 
 
 class World:
-    def __init__(self) -> None:
-        self.store = SqliteStore.in_memory()
+    def __init__(self, store: SqliteStore | None = None) -> None:
+        self.store = store or SqliteStore.in_memory()
         self.clock = VirtualClock(START)
         self.random_hex = CountingHex()
+        self.config = CONFIG
         self.restart()
         for relation in (CLICKS, PAGES):
             self.catalog.create(relation)
@@ -45,7 +56,7 @@ class World:
         self.board = AssignmentBoard(self.store, version=version)
         self.rates = MeasuredRates()
         parts = JobParts(self.queries, self.sites, self.catalog, self.board, self.rates)
-        self.jobs = JobManager(parts, clock=self.clock, config=CONFIG)
+        self.jobs = JobManager(parts, clock=self.clock, config=self.config)
         self.views = QueryViews(self.queries, self.sites)
 
     def submit(self, name: str = "") -> str:
@@ -290,3 +301,115 @@ def test_rates_are_measured_where_tasks_read(world: World) -> None:
     world.jobs.report(report("us", status(f"{query}.clicks.us", rows_in_per_s=0.0)))
     world.jobs.report(report("eu", status(f"{query}.merge.eu", rows_in_per_s=7.0)))
     assert world.rates.snapshot().rates == {("clicks", "us"): RelationStats(120.0, measured=True)}
+
+
+def test_a_pushed_stream_reaches_its_site_when_it_is_created_and_leaves_it_when_it_is_dropped(world: World) -> None:
+    pushed = replace(CLICKS, name="orders", bindings=(Binding("us", {"connector": "push"}),))
+    before = world.board.version("us"), world.board.version("eu")
+    world.jobs.create_relation(pushed)
+    (given,) = world.board.current("us").assignment.streams
+    assert given.name == "orders"
+    assert (world.board.version("us") > before[0], world.board.version("eu")) == (True, before[1])
+
+    world.restart()
+    assert world.board.current("us").assignment.streams == (given,)
+    world.jobs.alter_binding("orders", {"retention": "1 hour"}, site="us")
+    assert world.board.current("us").assignment.streams[0].bindings[0].options["retention"] == "1 hour"
+    assert world.jobs.drop_relation("orders")
+    assert world.board.current("us").assignment.streams == ()
+
+
+class FullStore(SqliteStore):
+    """Stores no versions of assignments while `full`."""
+
+    full = False
+
+    def put_assignment_marks(self, marks: Iterable[AssignmentMark]) -> None:
+        if self.full:
+            raise StoreFullError("full")
+        super().put_assignment_marks(marks)
+
+
+def full_world() -> tuple[World, FullStore]:
+    world = World(FullStore.in_memory())
+    assert isinstance(world.store, FullStore)
+    return world, world.store
+
+
+def test_a_query_that_is_stored_is_given_out_as_soon_as_versions_can_be() -> None:
+    world, store = full_world()
+    store.full = True
+    query = world.submit()
+    world.jobs.tick()
+    assert world.state(query) is QueryState.DEPLOYING
+    assert not world.board.current("us").assignment.tasks
+
+    store.full = False
+    world.jobs.tick()
+    assert {t.query_id for t in world.board.current("us").assignment.tasks} == {query}
+
+
+def test_a_cancelled_query_is_not_over_before_its_tasks_are_taken_away() -> None:
+    world, store = full_world()
+    query = world.submit()
+    for site in ("us", "eu", "hub"):
+        world.report(site)
+    store.full = True
+    world.jobs.cancel(query)
+    for site in ("us", "eu", "hub"):
+        world.report(site)
+    assert world.state(query) is QueryState.CANCELLING
+
+    store.full = False
+    world.jobs.tick()
+    for site in ("us", "eu", "hub"):
+        world.report(site)
+    assert world.state(query) is QueryState.CANCELLED
+
+
+def finished(world: World) -> str:
+    """A query that is over now."""
+    query = world.submit()
+    world.jobs.cancel(query)
+    for site in ("us", "eu", "hub"):
+        world.report(site)
+    assert world.state(query) is QueryState.CANCELLED
+    return query
+
+
+def test_an_ended_query_is_purged_when_it_is_old_with_its_events_and_results(world: World) -> None:
+    query, running = finished(world), world.submit()
+    world.wait(CONFIG.ended_retention - timedelta(seconds=1))
+    assert world.state(query) is QueryState.CANCELLED
+    world.wait(timedelta(seconds=1))
+
+    assert [q.id for q in world.store.queries()] == [running]
+    assert world.queries.history(query) == ()
+    assert [r.query_id for r in world.board.current("hub").assignment.results] == [running]
+    world.restart()
+    assert [q.id for q in world.queries.all()] == [running]
+    for reference in (query, "q-0001"):
+        with pytest.raises(QueryPurgedError, match="no longer known"):
+            world.queries.find(reference)
+    with pytest.raises(UnknownQueryError):
+        world.queries.find("q-0003")
+
+
+def test_only_so_many_ended_queries_are_kept(world: World) -> None:
+    world.config = replace(CONFIG, ended_count=2)
+    world.restart()
+    running = world.submit()
+    ended = []
+    for _ in range(4):
+        ended.append(finished(world))
+        world.wait(timedelta(seconds=1))
+    assert [q.id for q in world.queries.all()] == [running, *ended[2:]]
+    # What was purged is not kept at its gateway either, though its results are young.
+    assert len(world.board.current("hub").assignment.results) == 3
+
+
+def test_a_new_query_does_not_get_the_number_of_a_purged_one(world: World) -> None:
+    finished(world)
+    world.wait(CONFIG.ended_retention)
+    world.restart()
+    assert world.submit().startswith("q-0002-")

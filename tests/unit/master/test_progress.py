@@ -11,8 +11,20 @@ from hypothesis import strategies as st
 
 from master.lifecycle import QueryEvent
 from master.model import ChannelUse, QueryRecord, QueryState, ResultStatus, SiteReport, TaskState
-from master.progress import next_event, tasks_gone, totals, with_report
-from tests.unit.master.build import CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, QUERY_ID, START, query, report, status
+from master.progress import initial_progress, next_event, tasks_gone, totals, with_report
+from planner.plan import Stage, StageInput, StageKind
+from tests.unit.master.build import (
+    CLICKS_EU,
+    CLICKS_US,
+    MERGE_EU,
+    PAGES_US,
+    PLAN,
+    QUERY_ID,
+    START,
+    query,
+    report,
+    status,
+)
 
 ALIVE = frozenset(("us", "eu", "hub"))
 WAIT = timedelta(seconds=5)
@@ -55,6 +67,23 @@ def test_it_is_finished_when_the_gateway_has_all_and_the_last_totals_are_in() ->
     running = replace(after(query(), *RUNNING, COMPLETE), state=QueryState.RUNNING)
     assert event(running) is None
     assert event(after(running, *ENDED)) is QueryEvent.RESULTS_COMPLETE
+
+
+def test_an_insert_is_finished_when_its_sink_is_and_counts_what_that_wrote() -> None:
+    sink = Stage("sink", StageKind.SINK, "", ("eu",), relation="daily", inputs=(StageInput("merge", "input"),))
+    plan = replace(PLAN, stages=(*PLAN.stages, sink), gateway="eu")
+    record = replace(query(), plan=plan, progress=initial_progress(QUERY_ID, plan), state=QueryState.RUNNING)
+    sink_eu = f"{QUERY_ID}.sink.eu"
+    assert totals(record).rows_out == 0
+
+    written = after(record, ENDED[0], replace(ENDED[1], tasks=(*ENDED[1].tasks, status(sink_eu, rows_out=4))))
+    assert (event(written), totals(written).rows_out) == (None, 4)
+    # The gateway keeps nothing of it, whatever is reported.
+    assert event(after(written, replace(COMPLETE, site="hub"))) is None
+    ended = status(sink_eu, TaskState.ENDED, rows_out=9, watermark_us=7)
+    done = after(written, replace(ENDED[1], tasks=(*ENDED[1].tasks, ended)))
+    assert event(done) is QueryEvent.RESULTS_COMPLETE
+    assert (totals(done).rows_out, totals(done).watermark_us) == (9, 7)
 
 
 def test_last_totals_are_not_waited_for_longer_than_the_wait() -> None:

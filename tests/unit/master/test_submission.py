@@ -15,7 +15,7 @@ from master.statistics import MeasuredRates
 from master.store.sqlite import SqliteStore
 from master.submission import PlanningParts, QueryPlanner
 from master.testing import VirtualClock
-from planner.catalog import Column
+from planner.catalog import Column, Function
 from planner.errors import InvalidExpressionError, PlacementError
 from planner.plan import PhysicalPlan
 from planner.sql.script import parse_script
@@ -34,7 +34,14 @@ class FakeSpark:
         self.at_each: Callable[[], None] = lambda: None
         self.asked: list[str] = []
 
-    async def analyze(self, views: Mapping[str, Sequence[Column]], statement: str) -> tuple[Column, ...]:
+    async def analyze(
+        self,
+        views: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        load: bool = False,
+    ) -> tuple[Column, ...]:
         self.asked.append(statement)
         self.at_each()
         for part, answer in self.answers.items():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
-from planner.catalog import Catalog, Column
+from planner.catalog import Catalog, Column, Relation, RelationKind
 from planner.plan import DraftPlan
-from planner.planning import draft_query
-from planner.sql import CreateRelation, SelectQuery, parse_script
+from planner.planning import draft_query, draft_view
+from planner.sql import CreateRelation, CreateView, SelectQuery, parse_script
 from planner.topology import Link, Site, Topology
 
 DECLARATIONS = """
@@ -21,9 +22,26 @@ CREATE TABLE users (user_id BIGINT, name STRING) WITH ('connector' = 'files') AT
 """
 
 
-def catalog_of(script: str = DECLARATIONS) -> Catalog:
-    created = [s.relation for s in parse_script(script) if isinstance(s, CreateRelation)]
-    return Catalog({relation.name.lower(): relation for relation in created})
+def catalog_of(script: str = DECLARATIONS, catalog: Catalog | None = None) -> Catalog:
+    """The catalog after the script, types of views' columns unknown."""
+    known = catalog or Catalog()
+    for statement in parse_script(script):
+        if isinstance(statement, CreateRelation):
+            known = with_relation(known, statement.relation)
+        elif isinstance(statement, CreateView):
+            known = with_relation(known, view_of(statement, known))
+    return known
+
+
+def with_relation(catalog: Catalog, relation: Relation) -> Catalog:
+    return replace(catalog, relations={**catalog.relations, relation.name.lower(): relation})
+
+
+def view_of(statement: CreateView, catalog: Catalog) -> Relation:
+    found = draft_view(statement.query, catalog).columns
+    names = statement.columns or tuple(column.name for column in found)
+    columns = tuple(Column(name, "") for name in names)
+    return Relation(statement.name, RelationKind.VIEW, columns, (), definition=statement.query.text)
 
 
 CATALOG = catalog_of()

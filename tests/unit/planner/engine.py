@@ -74,22 +74,66 @@ def run_draft(
 ) -> list[tuple[Any, ...]]:
     """Result rows, sorted. `combined` says how many of the gathered partials are combined before the merge."""
     outputs = {s.id: _table_outputs(db, s, draft, data) for s in draft.stages if s.kind is StageKind.TABLE}
-    (source,) = (s for s in draft.stages if s.kind is StageKind.SOURCE)
+    results: list[tuple[Any, ...]] = []
+    for last in (draft.stage(stage_id) for stage_id in draft.result_stages):
+        results += _results(db, last, draft, (data, outputs), combined)
+    return sorted(results, key=repr)
+
+
+def _results(
+    db: duckdb.DuckDBPyConnection,
+    last: Stage,
+    draft: DraftPlan,
+    given: tuple[Data, Mapping[str, dict[str, str]]],
+    combined: Callable[[int], int],
+) -> list[tuple[Any, ...]]:
     db.execute("DROP TABLE IF EXISTS gathered")
+    if last.merge is None:
+        _run_source(db, last, draft, given)
+        return fetch(db, "SELECT * FROM gathered")
+    if last.merge.views:
+        _join_views(db, last, draft, given)
+    else:
+        for used in last.inputs:
+            _run_source(db, draft.stage(used.stage), draft, given)
+        _port(db, last, combined)
+    return fetch(db, to_duckdb(last.sql))
+
+
+def _run_source(
+    db: duckdb.DuckDBPyConnection, source: Stage, draft: DraftPlan, given: tuple[Data, Mapping[str, dict[str, str]]]
+) -> None:
+    """Adds the output of all epochs at all sites to `gathered`."""
+    data, outputs = given
     for site in source.sites:
         for used in source.inputs:
             sites = [site] if used.same_site else draft.stage(used.stage).sites
             parts = " UNION ALL ".join(f"SELECT * FROM {outputs[used.stage][s]}" for s in sites)
-            db.execute(f"CREATE OR REPLACE VIEW {used.view} AS {parts}")
+            _put_view(db, used.view, parts)
         for rows in data[source.relation or ""].get(site, ()):
             _load_input(db, source, draft, (site, rows))
             gathered = db.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'gathered'").fetchall()
             db.execute(f"{'INSERT INTO gathered' if gathered else 'CREATE TABLE gathered AS'} {to_duckdb(source.sql)}")
-    merge = next((s for s in draft.stages if s.kind is StageKind.MERGE), None)
-    if merge is None:
-        return fetch(db, "SELECT * FROM gathered")
-    _port(db, merge, combined)
-    return fetch(db, to_duckdb(merge.sql))
+
+
+def _join_views(
+    db: duckdb.DuckDBPyConnection, merge: Stage, draft: DraftPlan, given: tuple[Data, Mapping[str, dict[str, str]]]
+) -> None:
+    """The views of a merge that joins streams, and tables' copies."""
+    _, outputs = given
+    for used in merge.inputs:
+        if used.stage in outputs:
+            continue
+        db.execute("DROP TABLE IF EXISTS gathered")
+        _run_source(db, draft.stage(used.stage), draft, given)
+        db.execute(f"CREATE OR REPLACE TABLE of_{used.stage} AS SELECT * FROM gathered")
+    for used in merge.inputs:
+        copies = outputs.get(used.stage, {}).values() or [f"of_{used.stage}"]
+        _put_view(db, used.view, " UNION ALL ".join(f"SELECT * FROM {name}" for name in copies))
+
+
+def _put_view(db: duckdb.DuckDBPyConnection, view: str, sql: str) -> None:
+    db.execute(f"CREATE OR REPLACE TABLE {view} AS {sql}")
 
 
 def fetch(db: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:

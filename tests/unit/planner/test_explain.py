@@ -31,7 +31,7 @@ def test_text_shows_operators_stages_traffic_and_sites() -> None:
         "        MergeAggregate[window, p.topic]",
         "          PartialAggregate[window of 10 seconds, p.topic]",
         "            Filter[c.ms > 5]",
-        "              Join[INNER pages ON page]",
+        "              Join[INNER pages ON c.page = p.page]",
         "                Source[clicks at eu, us; not ap]",
     ]
     assert "  s1: source of clicks at eu, us" in lines
@@ -62,3 +62,22 @@ def test_a_query_of_one_stage_sends_its_rows_to_the_gateway() -> None:
     assert "  s1: source of clicks at us, results at hub" in text
     assert "  us -> hub: 1 k rows/s, 8 kB/s, 0.8 % of 1 MB/s" in text
     assert "Sites for the merge" not in text
+
+
+def test_a_join_of_streams_shows_both_and_the_views_of_the_merge() -> None:
+    plan = plan_of(
+        "SELECT c.ms FROM clicks c LEFT JOIN visits v ON c.page = v.page "
+        "AND window(c.ts, '10 seconds', '5 seconds') = window(v.ts, '10 seconds', '5 seconds') WHERE c.site <> 'ap'"
+    )
+    lines = explain_text(plan).splitlines()
+    assert lines[:5] == [
+        "Logical plan",
+        "  Output[ms]",
+        "    WindowJoin[LEFT v in each window of 10 seconds every 5 seconds ON c.page = v.page]",
+        "      Source[clicks at eu, us; not ap]",
+        "      Source[visits at us]",
+    ]
+    assert "  s2: source of visits at us" in lines
+    assert "    reads s2 as t1" in lines
+    views = explain_json(plan)["stages"][-1]["merge"]["views"]
+    assert [(view["view"], view["required"]) for view in views] == [("input", True), ("t1", False)]

@@ -128,7 +128,7 @@ def test_no_site_is_better_than_the_chosen_one(
     """Brute force, written from the rule and not from the code."""
     topology, statistics = topology_of(*SITES, links=links), rates(**speeds)
     plan = place(COUNTS, topology, statistics, alive=frozenset(SITES))
-    flows = estimate_flows(COUNTS, statistics)
+    (flows,) = estimate_flows(COUNTS, statistics)
     assert flows.results is not None
 
     def score(site: str) -> tuple[bool, float, float, bool, str]:

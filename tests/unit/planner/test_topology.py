@@ -68,6 +68,14 @@ def test_latencies(text: str, latency: timedelta) -> None:
     assert link.latency == latency
 
 
+@pytest.mark.parametrize(("text", "loss"), [("0.5%", 0.005), ("100%", 1.0), (0.02, 0.02), (0, 0.0)])
+def test_loss(text: object, loss: float) -> None:
+    link = parse_topology(with_link(loss=text, jitter="3ms")).link("b", "a")
+    assert link is not None
+    assert link.loss == pytest.approx(loss)
+    assert link.jitter == timedelta(milliseconds=3)
+
+
 @pytest.mark.parametrize(
     ("data", "key"),
     [
@@ -94,7 +102,9 @@ def test_latencies(text: str, latency: timedelta) -> None:
             (with_link(bandwidth=value), "links[1].bandwidth")
             for value in (20, "20", "-1Mbit/s", "0Mbit/s", "1Mbit", "fast")
         ),
-        *((with_link(latency=value), "links[1].latency") for value in (40, "-3ms", "40", "1 hour", None)),
+        *((with_link(latency=value), "links[1].latency") for value in (40, "-3ms", "40", "1 hour", "3%", None)),
+        *((with_link(loss=value), "links[1].loss") for value in ("101%", 2, -0.1, "some", True, None, float("nan"))),
+        (with_link(jitter=5), "links[1].jitter"),
         (TWO | {"default_link": {"latency": "x"}}, "default_link.latency"),
         (TWO | {"default_link": "fast"}, "default_link"),
     ],
@@ -111,4 +121,9 @@ def test_graph_has_the_figures() -> None:
     graph = topology_graph(parse_topology(with_link(bandwidth="1MB/s", latency="20ms")))
     assert graph.graph["gateway"] == "a"
     assert dict(graph.nodes(data="slots")) == {"a": 1, "b": 2}
-    assert graph.edges["b", "a"] == {"bandwidth_bytes_per_s": 1e6, "latency_s": 0.02}
+    assert graph.edges["b", "a"] == {
+        "bandwidth_bytes_per_s": 1e6,
+        "latency_s": 0.02,
+        "jitter_s": 0.0,
+        "loss": 0.0,
+    }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import selat
 
 NAMES = """
-Binding Client Column ConnectionLost Cursor Done Explanation InvalidArgument Link LinkUse NotFound Outcome Query
-QueryFailed QueryInfo QueryState Relation RelationKind ResultBatch Results Rows SelatError ServerFault Site SiteState
-StatementError TaskState TaskStatus TimedOut Unavailable Watch connect
+Binding Client Column ConnectionLost Cursor Done Explanation Function InvalidArgument Link LinkUse MemoryUse NotFound
+Outcome Producer PushTotals Query QueryFailed QueryInfo QueryState Relation RelationKind ResultBatch Results Rows
+SelatError ServerFault Site SiteState StatementError TaskState TaskStatus TimedOut Unavailable Watch connect
 """
 
 
@@ -26,8 +26,9 @@ def test_every_public_class_and_function_is_documented() -> None:
 
 def test_the_public_methods() -> None:
     assert {n for n in vars(selat.Client) if not n.startswith("_")} == {
-        "address", "alter", "close", "create_relation", "drop", "queries", "query", "script", "site", "sites", "sql",
-        "stream", "streams", "table", "tables",
+        "address", "alter", "close", "create_relation", "drop", "drop_function", "function", "functions",
+        "link_history", "links", "probe_link", "push", "queries", "query", "register_function", "script",
+        "sink", "sinks", "site", "sites", "sql", "stream", "streams", "table", "tables", "view", "views",
     }  # fmt: skip
     assert {n for n in vars(selat.Query) if not n.startswith("_")} == {
         "cancel", "explain", "id", "info", "last", "results", "state", "wait", "watch",

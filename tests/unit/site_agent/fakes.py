@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from site_agent.connectors import Offset, Poll, ReadLimit
-from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, MalformedRow
+from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, MalformedRow, PythonFunction
 from site_agent.errors import EngineError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -73,6 +73,8 @@ class TableEngine:
         self.malformed: list[Sequence[MalformedRow]] = []
         """Malformed rows of each epoch to come; none when it is exhausted."""
         self.tables: dict[tuple[str, str], pa.Table | Sequence[Field]] = {}
+        self.views: Mapping[str, pa.Table | None] = {}
+        """The further views of the epoch that runs; None: without rows."""
 
     def run(self, request: EpochRequest) -> EpochResult:
         self.requests.append(request)
@@ -84,6 +86,7 @@ class TableEngine:
         if malformed:
             assert request.malformed is not None
             request.malformed(iter(malformed))
+        self.views = {view: scan.table if isinstance(scan, ArrowScan) else None for view, scan in request.views.items()}
         output = self._functions[request.sql](rows)
         return EpochResult(output, request.scan.table.num_rows, late, newest, len(malformed))
 
@@ -93,7 +96,12 @@ class TableEngine:
     def drop_task(self, task_id: str) -> None:
         self.tables = {key: table for key, table in self.tables.items() if key[0] != task_id}
 
-    def analyze(self, views: Mapping[str, Sequence[Field]], statement: str) -> tuple[Field, ...]:
+    def load(self, functions: Sequence[PythonFunction]) -> None:
+        raise EngineError(f"nothing to load {len(functions)} functions with")
+
+    def analyze(
+        self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> tuple[Field, ...]:
         raise EngineError(f"nothing to analyse {statement} with over {sorted(views)}")
 
 

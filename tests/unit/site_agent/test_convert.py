@@ -6,9 +6,18 @@ import pytest
 
 from selat.v1 import common_pb2, site_pb2
 from site_agent.convert import assignment_from_proto, status_to_proto
-from site_agent.engine import Field
-from site_agent.tasks.progress import Rates, TaskState, TaskStatus, Totals
-from site_agent.tasks.spec import Assignment, InputSpec, RelationSpec, ResultSpec, StageKind, TaskSpec, WindowSpec
+from site_agent.engine import Field, PythonFunction
+from site_agent.tasks.progress import OperatorStatus, Rates, TaskState, TaskStatus, Totals
+from site_agent.tasks.spec import (
+    Assignment,
+    InputSpec,
+    RelationSpec,
+    ResultSpec,
+    StageKind,
+    TaskSpec,
+    ViewSpec,
+    WindowSpec,
+)
 
 RELATION = common_pb2.Relation(
     name="clicks",
@@ -22,6 +31,17 @@ RELATION = common_pb2.Relation(
 INPUT = site_pb2.ChannelInput(
     channel="q.t1.us", site="us", view="t1", columns=[common_pb2.Column(name="a", type="INT")]
 )
+FUNCTION = common_pb2.Function(
+    name="Cell",
+    parameters=[common_pb2.Column(name="x", type="INT")],
+    returns="STRING",
+    entry="cell",
+    file="geo.py",
+    source="def cell(x): ...",
+    vectorised=True,
+    digest="0123456789abcdef",
+)
+PARTIALS = WindowSpec("w", 10, 10, (ViewSpec("input", "C"),))
 
 
 def test_an_assignment_comes_over_whole() -> None:
@@ -40,6 +60,7 @@ def test_an_assignment_comes_over_whole() -> None:
                 inputs=[INPUT],
                 consumers=["eu"],
                 epoch_interval_ms=250,
+                functions=[FUNCTION],
             ),
             site_pb2.TaskSpec(
                 task_id="q.m1.eu",
@@ -54,6 +75,8 @@ def test_an_assignment_comes_over_whole() -> None:
     clicks = RelationSpec(
         "clicks", (Field("ts", "TIMESTAMP"),), "ts", timedelta(seconds=5), {"connector": "files"}, created
     )
+    columns = (Field("x", "INT"),)
+    cell = PythonFunction("Cell", "cell__0123456789ab", columns, "STRING", "cell", "geo.py", "def cell(x): ...", True)
     source = InputSpec("q.t1.us", "us", "t1", (Field("a", "INT"),))
 
     assert assignment_from_proto(message) == Assignment(
@@ -71,8 +94,9 @@ def test_an_assignment_comes_over_whole() -> None:
                 ("ts",),
                 (source,),
                 consumers=("eu",),
+                functions=(cell,),
             ),
-            TaskSpec("q.m1.eu", "", "", StageKind.MERGE, "", timedelta(seconds=1), window=WindowSpec("w", 10, "C", 10)),
+            TaskSpec("q.m1.eu", "", "", StageKind.MERGE, "", timedelta(seconds=1), window=PARTIALS),
         ),
         (ResultSpec("q", (source,)),),
         {"us": "h:1"},
@@ -85,13 +109,36 @@ def test_windows_follow_one_another_unless_said_otherwise(said: int, slide_us: i
     task = site_pb2.TaskSpec(task_id="q.m1.eu", kind=site_pb2.STAGE_KIND_MERGE, merge=merge)
     (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
 
-    assert spec.window == WindowSpec("w", 10, "C", slide_us)
+    assert spec.window == WindowSpec("w", 10, slide_us, (ViewSpec("input", "C"),))
+
+
+def test_a_merge_may_have_several_views() -> None:
+    views = [site_pb2.MergeView(view="input", combine_sql="C", required=True), site_pb2.MergeView(view="t1")]
+    merge = site_pb2.MergeSpec(window_column="w", window_us=10, views=views)
+    task = site_pb2.TaskSpec(task_id="q.m1.eu", kind=site_pb2.STAGE_KIND_MERGE, merge=merge)
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+
+    assert spec.window == WindowSpec("w", 10, 10, (ViewSpec("input", "C"), ViewSpec("t1", "", required=False)))
 
 
 @pytest.mark.parametrize("state", list(TaskState))
 def test_a_status_goes_over_whole(state: TaskState) -> None:
     status = TaskStatus(
-        "q.s1.us", "q", "s1", state, "why", Totals(1, 2, 3, 4, 15), Rates(5.0, 6.0, 7.0, 0.5), 8, 9, 10, 11, 12, 13, 14
+        "q.s1.us",
+        "q",
+        "s1",
+        state,
+        "why",
+        Totals(1, 2, 3, 4, 15),
+        Rates(5.0, 6.0, 7.0, 0.5),
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        (OperatorStatus("Filter", 16, 17.0),),
     )
     message = status_to_proto(status, "us")
 
@@ -102,3 +149,4 @@ def test_a_status_goes_over_whole(state: TaskState) -> None:
     assert (message.busy_ratio, message.next_epoch, message.epochs, message.lag_rows) == (0.5, 8, 9, 10)
     assert (message.state_rows, message.state_bytes, message.retained_bytes, message.watermark_us) == (11, 12, 13, 14)
     assert (message.reason, message.rows_malformed) == ("why", 15)
+    assert [(o.name, o.rows_out, o.rows_out_per_s) for o in message.operators] == [("Filter", 16, 17.0)]

@@ -8,14 +8,16 @@ import pytest
 
 from selat.v1 import common_pb2, exchange_pb2
 from site_agent.channels.store import ChannelStore
-from site_agent.engine import AnalysisError, Field
+from site_agent.engine import AnalysisError, Field, PythonFunction
 from site_agent.errors import SiteAgentError
 from site_agent.host import analysis, start_exchange
 from tests.unit.site_agent.fakes import TableEngine
 
 
 class Analyst(TableEngine):
-    def analyze(self, views: Mapping[str, Sequence[Field]], statement: str) -> tuple[Field, ...]:
+    def analyze(
+        self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> tuple[Field, ...]:
         if statement == "bad":
             raise AnalysisError("no such function", condition="UNRESOLVED", line=2, column=5, fragment="nope(a)")
         return tuple(views["v"])

@@ -18,7 +18,16 @@ from site_agent.results import reader_of
 from site_agent.router import Router
 from site_agent.runtime import SiteRuntime, SiteServices
 from site_agent.tasks.progress import TaskState
-from site_agent.tasks.spec import Assignment, InputSpec, RelationSpec, ResultSpec, StageKind, TaskSpec, WindowSpec
+from site_agent.tasks.spec import (
+    Assignment,
+    InputSpec,
+    RelationSpec,
+    ResultSpec,
+    StageKind,
+    TaskSpec,
+    ViewSpec,
+    WindowSpec,
+)
 from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine, VirtualClock
 
 EVENTS = pa.table({"ts": pa.array([1, 12], TIMESTAMP), "v": [1, 2]})
@@ -84,7 +93,7 @@ MERGE = TaskSpec(
     "all",
     timedelta(0),
     inputs=(InputSpec(SOURCE.task_id, "us", "input"),),
-    window=WindowSpec("_window_start", 10, "all", 10),
+    window=WindowSpec("_window_start", 10, 10, (ViewSpec("input", "all"),)),
     consumers=("us",),
 )
 RESULT = ResultSpec("q", (InputSpec(MERGE.task_id, "us", "input"),))

@@ -14,10 +14,20 @@ from master.convert.assignments import assignment_from_proto, assignment_to_prot
 from master.convert.relations import relation_from_proto, relation_to_proto
 from master.convert.reports import LARGEST_COUNT, registration_from_proto, report_from_proto, report_to_proto
 from master.errors import InvalidRequestError
-from master.model import ChannelUse, LinkUse, ResultStatus, SiteRecord, SiteReport, TaskState, TaskStatus
+from master.model import (
+    ChannelUse,
+    LinkUse,
+    MemoryUse,
+    OperatorStatus,
+    ResultStatus,
+    SiteRecord,
+    SiteReport,
+    TaskState,
+    TaskStatus,
+)
 from master.times import from_us
-from planner.catalog import Binding, Column, Relation, RelationKind
-from planner.plan import Merge, StageKind
+from planner.catalog import Binding, Column, Function, Relation, RelationKind
+from planner.plan import Merge, MergeView, StageKind
 from selat.v1 import common_pb2, site_pb2
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -49,9 +59,10 @@ STATUSES = st.builds(
     TaskStatus,
     **dict.fromkeys(("task_id", "query_id", "stage_id", "site", "reason"), TEXT),
     **dict.fromkeys(("next_epoch", "rows_in", "rows_out", "rows_late", "bytes_out", "lag_rows", "epochs"), COUNT),
-    **dict.fromkeys(("state_bytes", "state_rows", "retained_bytes", "rows_malformed"), COUNT),
+    **dict.fromkeys(("state_bytes", "state_rows", "retained_bytes", "rows_malformed", "in_flight_bytes"), COUNT),
     **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio"), RATE),
     state=st.sampled_from(TaskState),
+    operators=tuples(st.builds(OperatorStatus, TEXT, COUNT, RATE)),
     watermark_us=WATERMARK,
 )
 REPORTS = st.builds(
@@ -64,8 +75,10 @@ REPORTS = st.builds(
     results=tuples(st.builds(ResultStatus, TEXT, COUNT, COUNT, st.booleans(), WATERMARK)),
     links=tuples(st.builds(LinkUse, TEXT, TEXT, COUNT, COUNT, RATE)),
     memory_bytes=COUNT,
+    memory=st.builds(MemoryUse, *[COUNT] * 5, st.integers(0, 2**31)),
 )
 INPUTS = tuples(st.builds(ChannelInput, TEXT, TEXT, TEXT))
+VIEWS = tuples(st.builds(MergeView, TEXT, TEXT, st.booleans()))
 TASKS = st.builds(
     TaskSpec,
     task_id=TEXT,
@@ -76,14 +89,19 @@ TASKS = st.builds(
     relation=st.none() | RELATIONS,
     read_columns=tuples(TEXT),
     inputs=INPUTS,
-    merge=st.none() | st.builds(Merge, TEXT, LENGTH, TEXT, st.none() | LENGTH.filter(bool)),
+    merge=st.none() | st.builds(Merge, TEXT, LENGTH, TEXT, st.none() | LENGTH.filter(bool), VIEWS),
     consumers=tuples(TEXT),
+    functions=tuples(
+        st.builds(
+            Function, NAMED, tuples(st.builds(Column, NAMED, NAMED)), TEXT, NAMED, NAMED, TEXT, st.booleans(), TEXT
+        )
+    ),
     epoch_interval=st.integers(0, 2**31).map(lambda ms: timedelta(milliseconds=ms)),
 )
 ASSIGNMENTS = st.builds(
     VersionedAssignment,
     COUNT,
-    st.builds(Assignment, tuples(TASKS), tuples(st.builds(ResultSpec, TEXT, INPUTS)), OPTIONS),
+    st.builds(Assignment, tuples(TASKS), tuples(st.builds(ResultSpec, TEXT, INPUTS)), OPTIONS, tuples(RELATIONS)),
 )
 
 
@@ -107,7 +125,7 @@ def test_assignments(current: VersionedAssignment) -> None:
 
 
 def test_a_relation_without_kind_is_refused() -> None:
-    with pytest.raises(InvalidRequestError, match="neither stream nor table"):
+    with pytest.raises(InvalidRequestError, match="neither stream, table, view nor sink"):
         relation_from_proto(common_pb2.Relation(name="x"))
 
 

@@ -14,7 +14,8 @@ from master.model import (
     StateChange,
     TaskState,
 )
-from master.store import Store
+from master.store import INCARNATIONS_KEPT, Store
+from planner.catalog import Column, Function
 from tests.unit.master.build import CLICKS, CLICKS_US, PAGES, QUERY_ID, START, query, site_record, status
 
 ACCEPTED = StateChange(QUERY_ID, None, QueryState.DEPLOYING, "", START)
@@ -96,3 +97,35 @@ class StoreContract:
         store.put_assignment_marks([AssignmentMark("eu", 4, "z")])
         assert store.assignment_marks() == (AssignmentMark("eu", 4, "z"), AssignmentMark("us", 5, "x"))
         assert store.cluster("c").version == 5
+
+    def test_functions_come_back_equal_and_are_replaced_without_regard_to_case(self, store: Store) -> None:
+        made = Function(
+            "Cell", (Column("x", "INT"),), "STRING", "cell", "geo.py", "def cell(x): ...", True, "ab", START
+        )
+        store.put_function(made)
+        store.put_function(replace(made, name="area"))
+        assert store.functions() == (replace(made, name="area"), made)
+        store.put_function(replace(made, name="cell", digest="cd"))
+        store.delete_function("AREA")
+        assert store.functions() == (replace(made, name="cell", digest="cd"),)
+
+    def test_deleted_queries_are_gone_with_their_logs_and_no_number_comes_back(self, store: Store) -> None:
+        store.cluster("c")
+        assert store.last_query_number() == 0
+        assert store.next_query_number() == 1
+        other = query("q-0002-000000")
+        store.put_query(query(), ACCEPTED)
+        store.put_query(other, replace(ACCEPTED, query_id=other.id))
+        store.delete_queries([QUERY_ID, "q-0099-000000"])
+        assert store.queries() == (other,)
+        assert store.changes(QUERY_ID) == ()
+        assert len(store.changes(other.id)) == 1
+        assert store.last_query_number() == 1
+
+    def test_the_oldest_incarnations_of_a_site_are_forgotten(self, store: Store) -> None:
+        store.put_site(replace(site_record("eu"), incarnation="other"))
+        for number in range(INCARNATIONS_KEPT + 5):
+            store.put_site(replace(site_record("us"), incarnation=f"i{number}"))
+        seen = [n for n in range(INCARNATIONS_KEPT + 5) if store.incarnation_seen("us", f"i{n}")]
+        assert seen == list(range(5, INCARNATIONS_KEPT + 5))
+        assert store.incarnation_seen("eu", "other")

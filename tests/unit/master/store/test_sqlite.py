@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from master.errors import StoreError
+from master.errors import StoreError, StoreFullError
 from master.store.migrations import MIGRATIONS
 from master.store.sqlite import STATE_FILE, SqliteStore
 from tests.unit.master.build import CLICKS, query
@@ -71,3 +71,62 @@ def test_a_write_that_fails_halfway_leaves_nothing_behind() -> None:
     assert store.queries() == ()
     store.put_query(query(), ACCEPTED)
     assert store.changes(ACCEPTED.query_id) == (ACCEPTED,)
+
+
+def fill(store: SqliteStore) -> None:
+    """From now on the file may not grow, as on a full disk."""
+    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def free(store: SqliteStore) -> None:
+    store._connection.execute("PRAGMA max_page_count = 100000")
+
+
+def test_a_full_disk_refuses_and_forgets_nothing(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path)
+    store.cluster("c")
+    store.put_relation(CLICKS)
+    fill(store)
+    large = replace(query(), sql="SELECT " + "1 + " * 50_000 + "1")
+
+    for _ in range(2):
+        with pytest.raises(StoreFullError, match="is full: nothing was accepted"):
+            store.put_query(large, ACCEPTED)
+    assert (store.queries(), store.changes(ACCEPTED.query_id)) == ((), ())
+    assert store.relations() == (CLICKS,)
+
+    free(store)
+    store.put_query(large, ACCEPTED)
+    store.close()
+    assert SqliteStore.open(tmp_path).queries() == (large,)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"no database at all, but long enough to be one" * 100, "cannot be used: file is not a database"),
+        (b"SQLite format 3\x00" + b"\xff" * 5000, "cannot be used: "),
+    ],
+    ids=["garbage", "header-only"],
+)
+def test_a_damaged_file_is_said_and_left_alone(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / STATE_FILE).write_bytes(content)
+    with pytest.raises(StoreError, match=said) as caught:
+        SqliteStore.open(tmp_path)
+    assert str(tmp_path / STATE_FILE) in caught.value.message
+    assert "backup" in caught.value.hint
+    assert (tmp_path / STATE_FILE).read_bytes() == content
+
+
+def test_a_body_that_is_none_of_ours_is_said(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path)
+    store._connection.execute("INSERT INTO relations VALUES ('clicks', '{\"name\": 5')")
+    with pytest.raises(StoreError, match="the list of streams and tables is damaged"):
+        store.relations()
+
+
+def test_a_directory_that_cannot_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot be used: (Not a directory|File exists)"):
+        SqliteStore.open(tmp_path / "file")

@@ -164,8 +164,7 @@ def test_other_conditions_on_site_are_evaluated_row_by_row(condition: str) -> No
 def test_keys_may_be_expressions_aliases_or_ordinals_in_any_order(group: str) -> None:
     items = "window(ts, '1 minute') AS w, upper(page) AS u, count(*) AS n"
     draft = draft_of(f"SELECT {items} FROM clicks GROUP BY {group}")
-    assert draft.recipe is not None
-    assert draft.recipe.keys == ("_k0",)
+    assert draft.recipes["m1"].keys == ("_k0",)
     assert "upper(input.page) AS _k0" in draft.stage("s1").sql
     assert "_k0 AS u" in draft.stage("m1").sql
 
@@ -174,8 +173,7 @@ def test_equal_aggregates_are_computed_once() -> None:
     draft = draft_of(
         "SELECT avg(ms) AS a, sum(ms) AS s, count(ms) AS c, mean(ms) + 1 AS b FROM clicks GROUP BY window(ts, '1 day')"
     )
-    assert draft.recipe is not None
-    assert [(p.name, p.function) for p in draft.recipe.partials] == [("_p0", "sum"), ("_p1", "sum")]
+    assert [(p.name, p.function) for p in draft.recipes["m1"].partials] == [("_p0", "sum"), ("_p1", "sum")]
     assert "sum(_c0) AS _p0, count(_c0) AS _p1" in draft.stage("s1").sql
 
 
@@ -184,8 +182,7 @@ def test_variances_share_their_partials() -> None:
         "SELECT stddev(ms) AS s, var_pop(ms) AS v, avg(ms) AS a, variance(ms) FILTER (WHERE ms > 1) AS f FROM clicks "
         "GROUP BY window(ts, '1 day')"
     )
-    assert draft.recipe is not None
-    assert [(p.name, p.function, p.of) for p in draft.recipe.partials] == [
+    assert [(p.name, p.function, p.of) for p in draft.recipes["m1"].partials] == [
         ("_p0", "sum", ()),
         ("_p1", "mean", ("_p0",)),
         ("_p2", "m2", ("_p0", "_p1")),
@@ -194,7 +191,7 @@ def test_variances_share_their_partials() -> None:
         ("_p5", "mean", ("_p4",)),
         ("_p6", "m2", ("_p4", "_p5")),
     ]
-    assert [a.function for a in draft.recipe.aggregates] == ["stddev_samp", "var_pop", "avg", "var_samp"]
+    assert [a.function for a in draft.recipes["m1"].aggregates] == ["stddev_samp", "var_pop", "avg", "var_samp"]
     assert "var_pop(CAST(_c0 AS DOUBLE)) * count(_c0) AS _p2" in draft.stage("s1").sql
     assert "avg(CAST(_c0 AS DOUBLE)) FILTER(WHERE _c0 > 1) AS _p5" in draft.stage("s1").sql
 
@@ -204,9 +201,8 @@ def test_distinct_values_are_sent_as_sets() -> None:
         "SELECT count(DISTINCT ms) AS c, sum(DISTINCT ms) AS s, max(DISTINCT ms) AS m, count(DISTINCT ms, page) "
         "FILTER (WHERE ms > 1) AS f, count(ms) AS n FROM clicks GROUP BY window(ts, '1 day')"
     )
-    assert draft.recipe is not None
-    assert [p.function for p in draft.recipe.partials] == ["set", "max", "set", "sum"]
-    assert [a.function for a in draft.recipe.aggregates] == [
+    assert [p.function for p in draft.recipes["m1"].partials] == ["set", "max", "set", "sum"]
+    assert [a.function for a in draft.recipes["m1"].aggregates] == [
         *("count_distinct", "sum_distinct", "value", "count_distinct", "value")
     ]
     one = "CASE WHEN (_c0 > 1) AND (_c0) IS NOT NULL AND (_c1) IS NOT NULL THEN struct(_c0, _c1) END"
@@ -230,8 +226,7 @@ def test_approximate_aggregates_send_sketches() -> None:
     assert merge.merge is not None
     assert "hll_union_agg(_p0) AS _p0" in merge.merge.combine_sql
     assert "kll_merge_agg_double(_p2) AS _p2, max(_p3) AS _p3" in merge.merge.combine_sql
-    assert draft.recipe is not None
-    sql = draft.recipe.sql({"_p3": "INT"})
+    sql = draft.recipes["m1"].sql({"_p3": "INT"})
     assert "hll_sketch_estimate(hll_union_agg(_p0)) AS _a0" in sql
     merged = "kll_merge_agg_double(_p2)"
     one = f"CAST(kll_sketch_get_quantile_double({merged}, 0.5) AS INT)"

@@ -10,13 +10,17 @@ from planner.sql import (
     AlterBinding,
     CancelQuery,
     CreateRelation,
+    CreateView,
     Describe,
     DropRelation,
+    ExplainAnalyze,
     Show,
     ShowTarget,
     Statement,
     parse_script,
 )
+from planner.sql.queries import parse_query, relations_named
+from planner.sql.source import Source
 
 START = Position(1, 1)
 
@@ -82,6 +86,9 @@ def test_watermarks(watermark: str, delay: timedelta) -> None:
         ("DESCRIBE table", Describe("table", None, START)),
         ("CANCEL QUERY q-0001-a1b2c3", CancelQuery("q-0001-a1b2c3", START)),
         ("CANCEL QUERY 'my query'", CancelQuery("my query", START)),
+        ("EXPLAIN ANALYZE QUERY q-0001-a1b2c3", ExplainAnalyze("q-0001-a1b2c3", START)),
+        ("EXPLAIN ANALYZE q-0001", ExplainAnalyze("q-0001", START)),
+        ("explain analyze query 'my query'", ExplainAnalyze("my query", START)),
     ],
 )
 def test_small_statements(text: str, expected: Statement) -> None:
@@ -94,7 +101,15 @@ AT = "AT us WITH ('connector' = 'files')"
 @pytest.mark.parametrize(
     ("text", "code", "line", "column", "found"),
     [
-        (f"CREATE VIEW v AS SELECT 1 {AT}", "SYNTAX_ERROR", 1, 8, "VIEW"),
+        ("CREATE VIEW v", "SYNTAX_ERROR", 1, 14, "end of statement"),
+        ("CREATE VIEW v AS VALUES (1)", "SYNTAX_ERROR", 1, 18, "VALUES"),
+        ("CREATE VIEW v (a, A) AS SELECT a, b FROM s", "INVALID_DEFINITION", 1, 19, "A"),
+        ("CREATE VIEW v (a INT) AS SELECT a FROM s", "SYNTAX_ERROR", 1, 18, "INT"),
+        ("CREATE VIEW v AS\nSELECT a FROM s ORDER BY a", "UNSUPPORTED_SQL", 2, 17, "ORDER BY"),
+        ("CREATE VIEW v AS SELECT a,, b FROM s", "SYNTAX_ERROR", 1, 27, ","),
+        ("CREATE OR REPLACE VIEW IF NOT EXISTS v AS SELECT a FROM s", "INVALID_DEFINITION", 1, 24, "IF NOT EXISTS"),
+        ("CREATE OR REPLACE TABLE t (a INT)", "SYNTAX_ERROR", 1, 19, "TABLE"),
+        ("ALTER VIEW v SET ('a' = 'b')", "SYNTAX_ERROR", 1, 7, "VIEW"),
         (f"CREATE TABLE t (a VARCHAR) {AT}", "INVALID_DEFINITION", 1, 19, "VARCHAR"),
         (f"CREATE TABLE t (a INT,\n A INT) {AT}", "INVALID_DEFINITION", 2, 2, "A"),
         (f"CREATE TABLE t (site STRING) {AT}", "INVALID_DEFINITION", 1, 17, "site"),
@@ -125,6 +140,8 @@ AT = "AT us WITH ('connector' = 'files')"
         ("SHOW DATABASES", "SYNTAX_ERROR", 1, 6, "DATABASES"),
         ("CANCEL q-1", "SYNTAX_ERROR", 1, 8, "q"),
         ("CANCEL QUERY a b", "SYNTAX_ERROR", 1, 16, "b"),
+        ("EXPLAIN ANALYZE", "SYNTAX_ERROR", 1, 16, "end of statement"),
+        ("EXPLAIN ANALYZE SELECT a FROM b", "SYNTAX_ERROR", 1, 17, "SELECT"),
     ],
 )
 def test_refused_declarations(text: str, code: str, line: int, column: int, found: str) -> None:
@@ -140,3 +157,23 @@ def test_an_unknown_type_says_which_are_possible() -> None:
         parse_script(f"CREATE TABLE t (a VARCHAR) {AT}")
     assert "STRING" in caught.value.hint
     assert "DECIMAL(p,s)" in caught.value.hint
+
+
+def test_a_view_is_its_name_and_its_query() -> None:
+    (view,) = parse_script("CREATE OR REPLACE VIEW v (x, `y z`) COMMENT 'two' AS\n  SELECT a, b FROM s  ;")
+    assert isinstance(view, CreateView)
+    assert (view.name, view.columns, view.comment) == ("v", ("x", "y z"), "two")
+    assert (view.or_replace, view.if_not_exists) == (True, False)
+    assert (view.query.text, view.query.position) == ("SELECT a, b FROM s", Position(2, 3))
+
+
+@pytest.mark.parametrize(("text", "named"), [
+    ("SELECT a FROM s JOIN t USING (a)", {"s", "t"}),
+    ("WITH x AS (SELECT a FROM s) SELECT a FROM x", {"s"}),
+    ("WITH s AS (SELECT a FROM s) SELECT a FROM S", {"s"}),
+    ("WITH x AS (SELECT a FROM s), y AS (SELECT a FROM x) SELECT a FROM y UNION ALL SELECT a FROM (SELECT a FROM Z)",
+     {"s", "z"}),
+    ("SELECT a FROM (WITH x AS (SELECT a FROM s) SELECT a FROM x) AS d JOIN x USING (a)", {"s", "x"}),
+])  # fmt: skip
+def test_relations_that_a_query_names(text: str, named: set[str]) -> None:
+    assert relations_named(parse_query(Source(text))) == named

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.sql.dialect import before_qualify, name_node, parse_select_tree, render
+from planner.sql.dialect import name_node, parse_select_tree, render
 from planner.sql.source import Source
 
 UNCHANGED = [
@@ -62,9 +62,3 @@ def test_window_may_stand_anywhere_in_group_by(keys: str) -> None:
 )
 def test_names_are_quoted_where_needed(name: str, expected: str) -> None:
     assert render(name_node(name)) == expected
-
-
-def test_text_before_qualify() -> None:
-    text = "SELECT 'QUALIFY' AS a FROM s\n QUALIFY rank() OVER (ORDER BY a) = 1"
-    assert before_qualify(Source(text)) == "SELECT 'QUALIFY' AS a FROM s"
-    assert before_qualify(Source("SELECT a FROM s")) == "SELECT a FROM s"

@@ -76,6 +76,9 @@ class Everything(FakeClient):
     def tables(self) -> list[selat.Relation]:
         return []
 
+    def sinks(self) -> list[selat.Relation]:
+        return []
+
 
 def test_names_come_before_keywords() -> None:
     completer = prompt.SqlCompleter(as_client(Everything()))

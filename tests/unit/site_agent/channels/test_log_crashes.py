@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from site_agent.channels.codec import EncodedRows, encode
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import BinRange
+from site_agent.channels.manifest import BinRange, EpochManifest
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, TrimmedEpochError
 from tests.unit.site_agent.channels.crash import Crash, CrashingFiles
@@ -229,3 +231,45 @@ def test_every_crash_point_of_a_publish_leaves_all_or_nothing(tmp_path: Path) ->
             assert again.manifest(1).commit == {"offset": 5}
             assert holds(again, 1, ((2, 7), (1, 8)))
     assert seen == [1, 1, 2, 2]
+
+
+def test_a_crash_while_several_epochs_are_stored_leaves_the_first_of_them(tmp_path: Path) -> None:
+    seen = set()
+    for crash_after in range(8):
+        files = CrashingFiles()
+        log = ChannelStore(tmp_path / str(crash_after), files).open("q.s.ewr")
+        for epoch in range(2):
+            log.publish(epoch, table_of(((0, epoch),)), watermark_us=epoch)
+        several = [received(epoch) for epoch in range(1, 5)]
+        files.arm(crash_after)
+        with suppress(Crash):
+            log.append_all(several)
+        files.arm(None)
+        log = ChannelStore(tmp_path / str(crash_after), files).open("q.s.ewr")
+        seen.add(log.next_epoch)
+        assert [log.read(epoch) for epoch in range(log.next_epoch)] == [table(epoch) for epoch in range(log.next_epoch)]
+        assert not list(log.directory.glob("*.tmp"))
+        log.append_all(several)
+        assert log.next_epoch == 5
+        assert log.rows_from(0) == 5
+        assert [manifest.epoch for manifest in map(log.manifest, range(5))] == list(range(5))
+    assert seen == {2, 3, 4, 5}
+
+
+def test_several_epochs_are_stored_in_order_or_not_at_all(tmp_path: Path) -> None:
+    log = ChannelStore(tmp_path).open("q.s.ewr")
+    with pytest.raises(ChannelError, match=r"epoch 2 of channel q\.s\.ewr is out of order"):
+        log.append_all([received(0), received(2)])
+    assert (log.next_epoch, log.retained_bytes) == (0, 0)
+    log.append_all([])
+    log.append_all([received(0), received(1)])
+    assert log.retained_bytes == sum(log.stored_bytes(epoch) for epoch in range(2)) > 0
+    assert log.stored_bytes(2) == 0
+
+
+def table(epoch: int) -> pa.Table:
+    return pa.table({"v": [epoch]})
+
+
+def received(epoch: int) -> tuple[EpochManifest, EncodedRows]:
+    return EpochManifest(epoch, 0, 0, 0, epoch, False, ()), encode(table(epoch))

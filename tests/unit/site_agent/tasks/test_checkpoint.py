@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,38 +9,41 @@ import pytest
 
 from site_agent.errors import SiteAgentError
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
+from site_agent.tasks.progress import Totals
 
 ROWS = pa.table({"k": ["a", "b"], "n": [1, 2]})
+OTHERS = pa.table({"x": [0.5]})
 
 
 def test_no_checkpoint_is_the_empty_one(tmp_path: Path) -> None:
-    assert CheckpointStore(tmp_path).load() == (Checkpoint(), None)
+    assert CheckpointStore(tmp_path).load() == (Checkpoint(), {})
 
 
 def test_a_checkpoint_comes_back_whole(tmp_path: Path) -> None:
     checkpoint = Checkpoint(1, {"c1": 4, "c2": 0}, ("c1",), closed_us=50, watermark_us=55)
-    CheckpointStore(tmp_path).save(checkpoint, ROWS)
+    CheckpointStore(tmp_path).save(checkpoint, {"input": ROWS, "t1": OTHERS})
 
     loaded, rows = CheckpointStore(tmp_path).load()
 
     assert loaded == checkpoint
-    assert rows is not None
-    assert rows.equals(ROWS)
+    assert rows.keys() == {"input", "t1"}
+    assert rows["input"].equals(ROWS)
+    assert rows["t1"].equals(OTHERS)
 
 
 def test_the_next_checkpoint_replaces_the_last(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
-    store.save(Checkpoint(1, {"c": 1}), ROWS)
-    store.save(Checkpoint(2, {"c": 2}), None)
+    store.save(Checkpoint(1, {"c": 1}), {"input": ROWS, "t1": OTHERS})
+    store.save(Checkpoint(2, {"c": 2}), {"t1": ROWS.slice(0, 0)})
 
-    assert store.load() == (Checkpoint(2, {"c": 2}), None)
+    assert store.load() == (Checkpoint(2, {"c": 2}), {})
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.json"]
 
 
 def test_a_state_file_without_its_checkpoint_does_not_count(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
-    store.save(Checkpoint(1, {"c": 1}), ROWS)
-    (tmp_path / "state-2.arrow").write_bytes(b"half written")
+    store.save(Checkpoint(1, {"c": 1}), {"input": ROWS, "t1": OTHERS})
+    (tmp_path / "state-2-input.arrow").write_bytes(b"half written")
 
     assert store.load()[0].number == 1
 
@@ -51,9 +56,9 @@ def test_damage_is_an_error_that_names_the_file(tmp_path: Path) -> None:
 
 
 def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
-    CheckpointStore(tmp_path).save(Checkpoint(1, {"c1": 4}), ROWS)
+    CheckpointStore(tmp_path).save(Checkpoint(1, {"c1": 4}), {"input": ROWS, "t1": OTHERS})
 
-    for path in (tmp_path / "checkpoint.json", tmp_path / "state-1.arrow"):
+    for path in (tmp_path / "checkpoint.json", tmp_path / "state-1-t1.arrow"):
         data = path.read_bytes()
         for at in range(len(data)):
             path.write_bytes(data[:at] + bytes([data[at] ^ 0x01]) + data[at + 1 :])
@@ -62,3 +67,24 @@ def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
                 with pytest.raises(SiteAgentError, match="cannot be read"):
                     CheckpointStore(tmp_path).load()
         path.write_bytes(data)
+
+
+def test_a_checkpoint_of_a_merge_with_one_view_can_still_be_read(tmp_path: Path) -> None:
+    """As it was written before merges had views."""
+    content = {
+        **{"number": 3, "cursors": {"c": 7}, "ended": [], "closed_us": 5, "watermark_us": 6},
+        **{"totals": Totals().to_json(), "state": "state-3.arrow"},
+    }
+    with pa.ipc.new_file(str(tmp_path / "state-3.arrow"), ROWS.schema) as writer:
+        writer.write_table(ROWS)
+    content["state_crc32"] = zlib.crc32((tmp_path / "state-3.arrow").read_bytes())
+    sealed = {**content, "crc32": zlib.crc32(json.dumps(content, sort_keys=True).encode())}
+    (tmp_path / "checkpoint.json").write_text(json.dumps(sealed))
+    store = CheckpointStore(tmp_path)
+
+    checkpoint, rows = store.load()
+
+    assert (checkpoint.number, checkpoint.cursors) == (3, {"c": 7})
+    assert rows["input"].equals(ROWS)
+    store.save(Checkpoint(4), rows)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint.json", "state-4-input.arrow"]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,12 +17,13 @@ from site_agent.channels.store import ChannelStore
 from site_agent.errors import EngineError
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
-from site_agent.tasks.merge import COMPACT_ROWS, MergeTask
+from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress, TaskState
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, WindowSpec
+from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, ViewSpec, WindowSpec
+from site_agent.tasks.views import COMPACT_ROWS
 from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine, VirtualClock
 
-WINDOW = WindowSpec("_window_start", 10, "combine", 10)
+WINDOW = WindowSpec("_window_start", 10, 10, (ViewSpec("input", "combine"),))
 INPUTS = (InputSpec("q.s1.us", "hub", "input"), InputSpec("q.s1.eu", "hub", "input"))
 SPEC = TaskSpec("q.m1.hub", "q", "m1", StageKind.MERGE, "merge", timedelta(0), inputs=INPUTS, window=WINDOW)
 
@@ -106,6 +108,24 @@ async def test_a_window_is_emitted_once_when_every_channel_has_passed_its_end(tm
         assert hub.log.manifest(hub.log.next_epoch - 1).watermark_us == END_OF_TIME_US
         assert hub.context.progress.state is TaskState.ENDED
         assert (hub.context.progress.totals.rows_in, hub.context.progress.totals.rows_out) == (4, 3)
+
+
+async def test_a_window_does_not_wait_because_rows_came_just_before(tmp_path: Path) -> None:
+    async with site(tmp_path, engine()) as hub:
+        paced = replace(hub.context, spec=replace(SPEC, epoch_interval=timedelta(seconds=1)))
+        task = asyncio.create_task(MergeTask(paced, WINDOW).run())
+        us, eu = hub.inputs
+        us.publish(0, partials((0, "a", 1)), watermark_us=12)
+        async with asyncio.timeout(10):
+            while paced.progress.totals.rows_in < 1 and not task.done():
+                await asyncio.sleep(0.01)
+            assert paced.clock.monotonic() == 0
+            eu.publish(0, partials((0, "a", 2)), watermark_us=12)
+            await hub.log.wait(0)
+        assert paced.clock.monotonic() <= 1
+        assert hub.results() == [(0, "a", 3)]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.parametrize("checkpoint_bytes", [0, 10**9])

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from site_agent.tasks.progress import Progress, Rates, Sample, TaskState, Totals
+from site_agent.engine import OperatorRows
+from site_agent.tasks.progress import OperatorStatus, Progress, Rates, Sample, TaskState, Totals
 
 
 def test_totals_survive_json() -> None:
@@ -42,3 +43,27 @@ def test_a_state_carries_its_reason_until_the_next() -> None:
     assert progress.reason == "disk full"
     progress.enter(TaskState.RUNNING)
     assert (progress.state, progress.reason) == (TaskState.RUNNING, "")
+
+
+def test_operators_keep_their_place_when_an_epoch_lacks_one() -> None:
+    progress = Progress(0.0)
+    filters = (OperatorRows("Filter", 6), OperatorRows("Join", 4), OperatorRows("Filter", 2))
+    progress.epoch_done(Sample(1.0, 1.0, 10, 2, 0, operators=filters))
+    progress.epoch_done(Sample(2.0, 1.0, 10, 0, 0, operators=filters[:1]))
+    progress.epoch_done(Sample(90.0, 1.0, 10, 2, 0, operators=filters))
+
+    assert progress.operators(100.0) == (
+        OperatorStatus("Filter", 18, 0.1),
+        OperatorStatus("Join", 8, 4 / 60),
+        OperatorStatus("Filter", 4, 2 / 60),
+    )
+
+
+def test_bytes_in_flight_are_those_of_the_largest_epoch_of_the_last_minute() -> None:
+    progress = Progress(0.0)
+    assert progress.in_flight_bytes(0.0) == 0
+    for at_s, held_bytes in ((1.0, 500), (50.0, 200), (55.0, 100)):
+        progress.epoch_done(Sample(at_s, 0.1, 1, 1, 1, held_bytes))
+    assert progress.in_flight_bytes(60.0) == 500
+    assert progress.in_flight_bytes(62.0) == 200
+    assert progress.in_flight_bytes(200.0) == 0

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,8 +12,8 @@ import pytest
 
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ConnectorError, CorruptEpochError, EngineError
-from site_agent.tasks.progress import Progress, TaskState
+from site_agent.errors import ConnectorError, CorruptEpochError, EngineError, NoSpaceError
+from site_agent.tasks.progress import Progress, Sample, TaskState
 from site_agent.tasks.runner import RETRY_DELAYS_S, TaskRunner
 from site_agent.tasks.spec import StageKind, TaskSpec
 from tests.unit.site_agent.fakes import VirtualClock
@@ -76,6 +78,38 @@ async def test_it_fails_for_good_with_the_last_reason_and_its_hint(log: ChannelL
     assert made.status().reason == "no such directory (make it)"
 
 
+async def test_a_full_disk_is_waited_for_as_long_as_it_takes(log: ChannelLog) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/data/state-4.arrow")
+    java = EngineError("Job aborted: java.io.IOException: No space left on device")
+    publishing = NoSpaceError("the disk is full: cannot write epoch 3 of channel q.s1.us")
+    reasons: list[str] = []
+    made: TaskRunner
+
+    def note() -> None:
+        reasons.append(made.status().reason)
+        raise full
+
+    made = runner(log, VirtualClock(), *[full, java, publishing] * 5, note)
+
+    assert await finished(made) is TaskState.ENDED
+    assert reasons == [publishing.message]
+
+
+async def test_attempts_at_a_full_disk_do_not_count_as_failures(log: ChannelLog) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    bad = EngineError("bad")
+
+    assert await finished(runner(log, VirtualClock(), *[full] * 9, *[bad] * 4)) is TaskState.ENDED
+    assert await finished(runner(log, VirtualClock(), *[full] * 9, *[bad, full] * 5)) is TaskState.FAILED
+
+
+async def test_another_fault_of_the_disk_is_told_without_the_words_internal_error(log: ChannelLog) -> None:
+    made = runner(log, VirtualClock(), *[OSError(errno.EROFS, "Read-only file system", "/data/x")] * 5)
+
+    assert await finished(made) is TaskState.FAILED
+    assert made.status().reason == "[Errno 30] Read-only file system: '/data/x'"
+
+
 async def test_progress_in_between_counts(log: ChannelLog) -> None:
     def progresses() -> None:
         log.publish(log.next_epoch, None, watermark_us=None)
@@ -84,6 +118,22 @@ async def test_progress_in_between_counts(log: ChannelLog) -> None:
     steps = [EngineError("x")] * len(RETRY_DELAYS_S) + [progresses] + [EngineError("x")] * (len(RETRY_DELAYS_S) - 1)
 
     assert await finished(runner(log, VirtualClock(), *steps)) is TaskState.ENDED
+
+
+async def test_commits_of_a_sink_count_as_progress(log: ChannelLog) -> None:
+    """It publishes nothing: failures far apart must not add up over its life."""
+    spec = replace(SPEC, kind=StageKind.SINK)
+    attempts = iter(range(3 * len(RETRY_DELAYS_S)))
+
+    def build(spec: TaskSpec, progress: Progress) -> ScriptedTask:
+        def commits_and_fails() -> None:
+            if next(attempts, None) is not None:
+                progress.epoch_done(Sample(0.0, 0.0, 1, 1, 1))
+                raise EngineError("after a commit")
+
+        return ScriptedTask(commits_and_fails, progress)
+
+    assert await finished(TaskRunner(spec, build, log=log, clock=VirtualClock())) is TaskState.ENDED
 
 
 async def test_a_surprise_does_not_escape(log: ChannelLog) -> None:

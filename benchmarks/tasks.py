@@ -1,0 +1,91 @@
+"""Source tasks of a site without an agent around them: real engine, connector and channel, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.store import ChannelStore
+from site_agent.clock import SystemClock
+from site_agent.connectors import SourceContext
+from site_agent.connectors.registry import find_connector, make_connectors
+from site_agent.engine import Field
+from site_agent.engine.spark import SparkEngine
+from site_agent.exchange.options import connect
+from site_agent.router import Router
+from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.progress import Progress
+from site_agent.tasks.source import SourceTask
+from site_agent.tasks.spec import RelationSpec, StageKind, TaskSpec
+
+SITE = "us"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A source stage: what it reads and what it makes of it."""
+
+    columns: tuple[Field, ...]
+    event_time: str
+    options: Mapping[str, str]
+    sql: str
+    epoch_interval: timedelta
+    watermark_delay: timedelta = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTask:
+    """A task, its channel and its counts."""
+
+    task: SourceTask
+    log: ChannelLog
+    progress: Progress
+
+
+class Site:
+    """Makes source tasks over one engine and one directory."""
+
+    def __init__(self, engine: SparkEngine, root: Path, slots: Executor) -> None:
+        self._engine = engine
+        self._root = root
+        self._slots = slots
+        self._store = ChannelStore(root / "channels")
+        self._router = Router(SITE, self._store, connect)
+        self._connectors = make_connectors(engine)
+
+    def make_task(self, name: str, stage: Stage) -> RunningTask:
+        """A task that nobody reads: what it publishes stays."""
+        relation = RelationSpec(
+            name, stage.columns, stage.event_time, stage.watermark_delay, stage.options, datetime.now(UTC)
+        )
+        spec = TaskSpec(name, name, "s1", StageKind.SOURCE, stage.sql, stage.epoch_interval, relation)
+        directory = self._root / name
+        directory.mkdir()
+        columns = tuple(column.name for column in stage.columns)
+        context = SourceContext(
+            name, SITE, stage.columns, columns, stage.event_time, stage.options, directory, relation.created_at
+        )
+        source = find_connector(self._connectors, stage.options).open_source(context)
+        log, clock = self._store.open(name), SystemClock()
+        progress = Progress(clock.monotonic())
+        task_context = TaskContext(
+            site=SITE,
+            spec=spec,
+            engine=self._engine,
+            log=log,
+            router=self._router,
+            directory=directory,
+            dead_letters=directory / "dead-letters",
+            executor=self._slots,
+            clock=clock,
+            limits=TaskLimits(retained_bytes_per_channel=2**40),
+            progress=progress,
+        )
+        return RunningTask(SourceTask(task_context, relation, source), log, progress)
+
+    async def close(self) -> None:
+        await self._router.close()

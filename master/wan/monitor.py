@@ -1,0 +1,240 @@
+"""Keeps the record of every link; decides with the planner what to probe, and has agents do it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from master.clock import Clock
+from master.errors import ProbeFailedError
+from master.logs import line
+from master.wan.history import LinkHistory, LinkPoint
+from planner.topology import Topology
+from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_echo, fold_use
+from planner.wan.probing import (
+    DEFAULT_SETTINGS,
+    Budget,
+    Pair,
+    Probe,
+    ProbeKind,
+    ProbeSettings,
+    ProbeState,
+    choose_probes,
+)
+from planner.wan.samples import BandwidthSample, EchoSample, Method, UseSample
+from planner.wan.snapshot import WanSnapshot, snapshot
+
+logger = logging.getLogger(__name__)
+
+_LONG_RTT = timedelta(milliseconds=150)
+_LONG_PROBE = 2
+"""Beyond that round trip a full probe takes twice as long: slow start takes that much more of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one probe saw."""
+
+    method: Method
+    bytes_per_s: float
+    bytes_sent: int
+    took: timedelta
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Echoes:
+    """What became of some echoes over a link and back."""
+
+    sent: int
+    lost: int
+    rtt: timedelta | None
+    """The least; None: all were lost."""
+
+
+class Prober(Protocol):
+    """Has agents measure."""
+
+    async def measure(self, probe: Probe, expected_bytes_per_s: float) -> Measured:
+        """Measure a link.
+
+        Raises:
+            ProbeFailedError: a site is away, or nothing came through.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorSettings:
+    """How the monitor works; probing has settings of its own."""
+
+    probing: ProbeSettings = DEFAULT_SETTINGS
+    enabled: bool = True
+    """False: no probes but those that users ask for."""
+    point_every: timedelta = timedelta(seconds=10)
+    """A link's use and round trip enter its history so often."""
+    retention: timedelta = timedelta(hours=24)
+    failed_pause: timedelta = timedelta(seconds=5)
+    """After a probe that failed, the link is left alone for so long."""
+
+
+@dataclass(slots=True)
+class _Link:
+    """What is kept of one link besides its record."""
+
+    budget: Budget | None = None
+    thorough_at: datetime | None = None
+    not_before: datetime | None = None
+    point_at: datetime | None = None
+
+
+class WanMonitor:
+    """Called from one event loop."""
+
+    def __init__(
+        self, topology: Topology, *, clock: Clock, prober: Prober, history: LinkHistory, settings: MonitorSettings
+    ) -> None:
+        self._topology = topology
+        self._clock = clock
+        self._prober = prober
+        self._history = history
+        self._settings = settings
+        self._records: dict[Pair, LinkRecord] = {pair: LinkRecord() for pair in topology.links}
+        self._links = {pair: _Link() for pair in topology.links}
+        self._running: dict[Pair, asyncio.Task[None]] = {}
+        self._flushed_at = clock.now()
+
+    def observe_use(self, pair: Pair, bytes_per_s: float) -> None:
+        """What our own transfers put on a link lately."""
+        if pair in self._records:
+            now = self._clock.now()
+            self._records[pair] = fold_use(self._records[pair], UseSample(now, bytes_per_s))
+            self._note_point(pair, now)
+
+    def observe_echoes(self, pair: Pair, echoes: Echoes) -> None:
+        """Echoes that a site sent to another."""
+        if pair in self._records:
+            sample = EchoSample(self._clock.now(), echoes.sent, echoes.lost, echoes.rtt)
+            self._records[pair] = fold_echo(self._records[pair], sample)
+
+    def observe_transfer(self, pair: Pair, bytes_per_s: float) -> None:
+        """A transfer of ours that had more to send than the link carried, with all that went beside it."""
+        if pair in self._records:
+            self._fold(pair, BandwidthSample(self._clock.now(), Method.PASSIVE, bytes_per_s))
+
+    def tick(self, alive: Collection[str]) -> None:
+        """Begin the probes that are due between sites that are there; store the history when that is due."""
+        now = self._clock.now()
+        if now - self._flushed_at >= self._settings.point_every:
+            self.flush()
+        if not self._settings.enabled:
+            return
+        state = ProbeState(
+            records={p: r for p, r in self._records.items() if self._may_probe(p, alive, now)},
+            budgets={p: link.budget for p, link in self._links.items() if link.budget is not None},
+            thorough_at={p: link.thorough_at for p, link in self._links.items() if link.thorough_at is not None},
+            running=tuple(self._running),
+            now=now,
+        )
+        for probe in choose_probes(state, self._settings.probing):
+            task = asyncio.create_task(self._probe_quietly(probe))
+            self._running[probe.pair] = task
+            task.add_done_callback(lambda _, pair=probe.pair: self._running.pop(pair, None))  # type: ignore[misc]
+
+    async def probe_now(self, pair: Pair) -> Measured:
+        """A full probe that a user asks for; waits for one that runs at either site, and costs what it costs.
+
+        Raises:
+            ProbeFailedError: the sites could not measure.
+        """
+        while busy := [task for other, task in self._running.items() if not set(other).isdisjoint(pair)]:
+            await asyncio.wait(busy)
+        probe = Probe(pair, ProbeKind.FULL, self._settings.probing.full, "asked for")
+        task = asyncio.ensure_future(self._probe(probe))
+        self._running[pair] = asyncio.ensure_future(_done(task))
+        try:
+            return await task
+        finally:
+            self._running.pop(pair, None)
+
+    def snapshot(self) -> WanSnapshot:
+        """All links as they are known now."""
+        return snapshot(self._topology, self._records, self._clock.now())
+
+    def history(self, pair: Pair, last: timedelta) -> tuple[LinkPoint, ...]:
+        """What was measured of a link, oldest first."""
+        return self._history.of(pair, self._clock.now() - last)
+
+    def flush(self) -> None:
+        """Store the history; also done by itself every now and then."""
+        self._flushed_at = self._clock.now()
+        self._history.flush(self._clock.now())
+
+    async def close(self) -> None:
+        """Break off the probes that run."""
+        tasks = tuple(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _may_probe(self, pair: Pair, alive: Collection[str], now: datetime) -> bool:
+        not_before = self._links[pair].not_before
+        return pair[0] in alive and pair[1] in alive and (not_before is None or now >= not_before)
+
+    async def _probe_quietly(self, probe: Probe) -> None:
+        try:
+            await self._probe(probe)
+        except ProbeFailedError as error:
+            self._links[probe.pair].not_before = self._clock.now() + self._settings.failed_pause
+            logger.info(line("probe failed", link="->".join(probe.pair), reason=error.message))
+
+    async def _probe(self, probe: Probe) -> Measured:
+        link, record, settings = self._links[probe.pair], self._records[probe.pair], self._settings.probing
+        now = self._clock.now()
+        budget = link.budget or Budget(settings.most_saved, now)
+        link.budget = budget.after(probe, now, settings)
+        expected = record.capacity_bytes_per_s or self._topology.links[probe.pair].bandwidth_bytes_per_s
+        measured = await self._prober.measure(_lengthened(probe, record), expected)
+        beside = self._records[probe.pair].used_bytes_per_s if probe.kind is ProbeKind.FULL else 0.0
+        self._fold(probe.pair, BandwidthSample(self._clock.now(), measured.method, measured.bytes_per_s, beside))
+        return measured
+
+    def _fold(self, pair: Pair, sample: BandwidthSample) -> None:
+        before = self._records[pair]
+        record = self._records[pair] = fold_bandwidth(before, sample)
+        if sample.method.thorough:
+            self._links[pair].thorough_at = sample.at
+        if record.changed_at != before.changed_at:
+            logger.info(
+                line(
+                    "link changed",
+                    link="->".join(pair),
+                    was_bytes_per_s=round(before.capacity_bytes_per_s or 0),
+                    now_bytes_per_s=round(record.capacity_bytes_per_s or 0),
+                )
+            )
+        self._note_point(pair, sample.at, sample.method)
+
+    def _note_point(self, pair: Pair, at: datetime, method: Method | None = None) -> None:
+        link, record = self._links[pair], self._records[pair]
+        if method is None and link.point_at is not None and at - link.point_at < self._settings.point_every:
+            return
+        link.point_at = at
+        point = LinkPoint(
+            pair, at, record.capacity_bytes_per_s or 0.0, record.used_bytes_per_s, record.rtt, record.loss, method
+        )
+        self._history.add(point)
+
+
+def _lengthened(probe: Probe, record: LinkRecord) -> Probe:
+    long = probe.kind is ProbeKind.FULL and record.rtt is not None and record.rtt > _LONG_RTT
+    return Probe(probe.pair, probe.kind, probe.duration * _LONG_PROBE, probe.reason) if long else probe
+
+
+async def _done(task: asyncio.Future[Measured]) -> None:
+    """Ends when the task has, however it did."""
+    await asyncio.wait([task])

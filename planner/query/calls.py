@@ -1,0 +1,49 @@
+"""Calls of Python functions in a query: checked, and named by the version that is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from planner.catalog import DIGEST_CHARS, Function
+from planner.errors import InvalidExpressionError
+from planner.sql.dialect import exp, offset_of, snippet
+from planner.sql.refusals import function_name
+from planner.sql.source import Source
+
+_VERSION = re.compile(rf"__[0-9a-f]{{{DIGEST_CHARS}}}\(")
+
+
+def checked_call(call: exp.Anonymous, function: Function, source: Source) -> str:
+    """The versioned name of the function that is called.
+
+    Raises:
+        InvalidExpressionError: it is called with another number of arguments, or with * or DISTINCT.
+    """
+    arguments, wanted = call.expressions, len(function.parameters)
+    if len(arguments) == wanted and not any(isinstance(a, exp.Star | exp.Distinct) for a in arguments):
+        return function.versioned_name
+    given = "* or DISTINCT" if len(arguments) == wanted else str(len(arguments))
+    raise InvalidExpressionError(
+        f"{function.name} takes {wanted} argument{'s' if wanted > 1 else ''}, not {given}",
+        position=source.position(offset_of(call) or 0),
+        found=snippet(call, source.text),
+        hint=f"It is {function.signature}.",
+    )
+
+
+def called_functions(tree: exp.Expr, functions: Mapping[str, Function]) -> tuple[Function, ...]:
+    """The functions that a query as parsed calls, by name."""
+    names = {function_name(call) for call in tree.find_all(exp.Anonymous)}
+    return tuple(functions[name] for name in sorted(names & set(functions)))
+
+
+def calls_function(node: exp.Expr, functions: Mapping[str, Function]) -> exp.Expr | None:
+    """The first call of a Python function in a bound expression."""
+    versions = {function.versioned_name for function in functions.values()}
+    return next((call for call in node.find_all(exp.Anonymous) if function_name(call) in versions), None)
+
+
+def without_versions(text: str) -> str:
+    """SQL as people wrote it: functions by their own names."""
+    return _VERSION.sub("(", text)

@@ -1,0 +1,134 @@
+"""The whole of a statement: its branches, and what else is known of it once it is bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.catalog import Catalog, Column, Function, Relation
+from planner.edits import edited
+from planner.plan import DraftPlan, StatementText
+from planner.query.compose import bind_statement, columns_over_table
+from planner.query.gathered import STATEMENT, Gathered, Text
+from planner.query.logical import LogicalQuery
+from planner.query.operators import logical_lines
+from planner.query.pruning import kept_sites
+from planner.query.windowjoin import window_join_lines
+from planner.sql.qualify import without_qualify
+from planner.sql.source import Source
+from planner.sql.statements import SelectQuery
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalStatement:
+    """A query of any form, every name bound."""
+
+    source: Source
+    branches: tuple[LogicalQuery, ...]
+    """Those of a UNION ALL at the top, else one."""
+    relations: Mapping[str, Relation]
+    """Streams and tables that are read, by name."""
+    site_named: frozenset[str]
+    """Relations whose `site` is named."""
+    texts: tuple[StatementText, ...]
+    """The definitions of views, each after those it uses, then the query itself."""
+    unions: Mapping[str, Mapping[str, str]]
+    """Statements that tell the types of unions' columns, by union."""
+    functions: tuple[Function, ...]
+    """Python functions that the query and its views call, by name."""
+    notes: tuple[str, ...]
+    """What became of derived tables."""
+
+    def lines(self) -> tuple[str, ...]:
+        """The logical plan for EXPLAIN.
+
+        Raises:
+            InvalidDefinitionError: no site is left to read from.
+        """
+        return tuple(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        indent = "  " if len(self.branches) > 1 else ""
+        if indent:
+            yield "UnionAll"
+        for branch in self.branches:
+            yield from (indent + line for line in _branch_lines(branch))
+        yield from (f"({note})" for note in self.notes)
+
+
+def _branch_lines(branch: LogicalQuery) -> tuple[str, ...]:
+    if branch.join_window is not None:
+        return window_join_lines(branch)
+    queries = [i.query for i in branch.inputs] or [branch]
+    return logical_lines(branch, [kept_sites(query) for query in queries])
+
+
+def build_logical(
+    select: SelectQuery, catalog: Catalog, types: Mapping[str, Sequence[Column]] | None = None
+) -> LogicalStatement:
+    """The meaning of a query.
+
+    Args:
+        select: the query as parsed.
+        catalog: all streams, tables and views.
+        types: of the columns of unions, as far as they are known; see `DraftPlan.unions`.
+
+    Raises:
+        PlannerError: with the place.
+    """
+    gathered = Gathered(catalog, types or {})
+    branches = bind_statement(select.tree, select.source, gathered)
+    return LogicalStatement(
+        source=select.source,
+        branches=branches,
+        relations=gathered.relations,
+        site_named=frozenset(gathered.site_named),
+        texts=_texts(gathered),
+        unions={name: union.statements for name, union in gathered.unions.items()},
+        functions=_functions(gathered),
+        notes=tuple(gathered.notes),
+    )
+
+
+def table_view(select: SelectQuery, catalog: Catalog) -> DraftPlan | None:
+    """The definition of a view over a table, as a plan without stages; None when it is over a stream.
+
+    Raises:
+        PlannerError: with the place.
+    """
+    gathered = Gathered(catalog, {})
+    columns = columns_over_table(select.tree, select.source, gathered)
+    if columns is None:
+        return None
+    return DraftPlan(
+        text=select.text,
+        stages=(),
+        result_stage="",
+        columns=tuple(Column(name, "") for name in columns),
+        logical=(),
+        shapes={},
+        site_named=frozenset(gathered.site_named),
+        relations={name: relation.columns for name, relation in gathered.relations.items()},
+        texts=_texts(gathered),
+        functions=_functions(gathered),
+    )
+
+
+def _functions(gathered: Gathered) -> tuple[Function, ...]:
+    return tuple(gathered.functions[name] for name in sorted(gathered.functions))
+
+
+def _texts(gathered: Gathered) -> tuple[StatementText, ...]:
+    return tuple(_text(name, text, star=bool(gathered.site_named)) for name, text in gathered.texts.items())
+
+
+def _text(name: str, text: Text, *, star: bool) -> StatementText:
+    edits = (*without_qualify(text.source), *text.equal_windows.values(), *(text.stars.values() if star else ()))
+    return StatementText(
+        view=name,
+        text=text.source.text,
+        sql=edited(text.source.text, edits),
+        edits=edits,
+        relations=tuple(sorted(text.relations)),
+        position=None if name == STATEMENT else text.source.position(0),
+    )

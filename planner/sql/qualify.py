@@ -1,0 +1,26 @@
+"""QUALIFY taken out of a text."""
+
+from __future__ import annotations
+
+from planner.edits import Edit
+from planner.sql.blocks import SET_TOKENS
+from planner.sql.dialect import TokenType, tokenize
+from planner.sql.source import Source
+
+
+def without_qualify(source: Source) -> list[Edit]:
+    """Each QUALIFY clause, of nested queries too, as blanks: it is the last clause of its block."""
+    edits: list[Edit] = []
+    depth = 0
+    begun: tuple[int, int] | None = None
+    """Offset and depth of the outermost QUALIFY that is open."""
+    for token in tokenize(source):
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if token.token_type is TokenType.QUALIFY and begun is None:
+            begun = (token.start, depth)
+        elif begun is not None and (depth < begun[1] or (depth == begun[1] and token.token_type in SET_TOKENS)):
+            edits.append(Edit(begun[0], token.start, ""))
+            begun = None
+    if begun is not None:
+        edits.append(Edit(len(source.text[: begun[0]].rstrip()), len(source.text), ""))
+    return edits

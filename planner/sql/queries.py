@@ -1,0 +1,50 @@
+"""Queries as texts: parsed and checked in form, and which relations they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.sql.blocks import common_tables
+from planner.sql.cursor import Cursor
+from planner.sql.dialect import Token, TokenType, exp, parse_select_tree
+from planner.sql.forms import check_query
+from planner.sql.source import Source
+from planner.sql.statements import SelectQuery
+
+
+def begins_query(cursor: Cursor) -> bool:
+    """Whether SELECT or WITH comes next, in brackets or not."""
+    ahead = cursor.tokens[cursor.index :]
+    first = next((token for token in ahead if token.token_type is not TokenType.L_PAREN), None)
+    return first is not None and first.token_type in (TokenType.SELECT, TokenType.WITH)
+
+
+def parse_query(source: Source) -> exp.Query:
+    """The tree of a query that is the whole text.
+
+    Raises:
+        SqlSyntaxError, UnsupportedSqlError: with the place.
+    """
+    return check_query(parse_select_tree(source), source)
+
+
+def select_query(tokens: Sequence[Token], source: Source) -> SelectQuery:
+    """The query that these tokens of a script are; raises as `parse_query` does."""
+    start = tokens[0].start
+    statement = Source(source.text[start : tokens[-1].end + 1], source.position(start))
+    return SelectQuery(statement.text, statement.origin, parse_query(statement))
+
+
+def relations_named(query: exp.Expr) -> frozenset[str]:
+    """Lower-case names of the streams, tables and views of a query; entries of WITH are not among them."""
+    found: set[str] = set()
+    stack: list[tuple[exp.Expr, frozenset[str]]] = [(query, frozenset())]
+    while stack:
+        node, common = stack.pop()
+        for table in common_tables(node):
+            stack.append((table.this, common))
+            common |= {table.alias.lower()}
+        if isinstance(node, exp.Table) and node.name.lower() not in common:
+            found.add(node.name.lower())
+        stack += [(child, common) for child in node.iter_expressions() if not isinstance(child, exp.With)]
+    return frozenset(found)

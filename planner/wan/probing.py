@@ -1,0 +1,140 @@
+"""Which links to probe now: those known least, never two at one site, never for more than a share of a link.
+
+A *train* is cheap and tells whether the estimate still holds; a *full* probe is dear and says what the link carries. A
+link whose own traffic fills it is measured by that traffic and not probed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from planner.wan.estimate import DEFAULT_SMOOTHING, LinkRecord, Smoothing, confidence, use_ratio
+from planner.wan.samples import Method
+
+Pair = tuple[str, str]
+
+
+class ProbeKind(Enum):
+    TRAIN = "train"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A measurement to make now."""
+
+    pair: Pair
+    kind: ProbeKind
+    duration: timedelta
+    """How long it fills the link."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSettings:
+    """What probing may cost, and how fresh estimates are to be."""
+
+    most_share: float = 0.02
+    """Of a link's capacity, on average, that probes may take."""
+    most_saved: timedelta = timedelta(seconds=1.2)
+    """Probing that a link may save up for, so that a full probe does not stop the trains for a minute."""
+    train: timedelta = timedelta(milliseconds=60)
+    full: timedelta = timedelta(seconds=1)
+    check_every: timedelta = timedelta(seconds=6)
+    """A train is due when the last sample is older."""
+    renew_every: timedelta = timedelta(minutes=10)
+    """A full probe is due when the last thorough sample is older."""
+    busy: float = 0.5
+    """From this share of use on, a link's own traffic measures it..."""
+    passive_for: timedelta = timedelta(seconds=10)
+    """...as long as it did so within this time."""
+
+
+DEFAULT_SETTINGS = ProbeSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What probes of one link may still cost: time that they fill it."""
+
+    saved: timedelta
+    at: datetime
+
+    def now(self, now: datetime, settings: ProbeSettings = DEFAULT_SETTINGS) -> timedelta:
+        """What is saved by now."""
+        earned = max(timedelta(0), now - self.at) * settings.most_share
+        return min(settings.most_saved, self.saved + earned)
+
+    def after(self, probe: Probe, now: datetime, settings: ProbeSettings = DEFAULT_SETTINGS) -> Budget:
+        """The budget once a probe has begun."""
+        return Budget(self.now(now, settings) - probe.duration, now)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeState:
+    """What is known when probes are chosen."""
+
+    records: Mapping[Pair, LinkRecord]
+    """Of all links that could be probed: both sites are alive."""
+    budgets: Mapping[Pair, Budget]
+    """Of links that were probed; others have saved all they may."""
+    thorough_at: Mapping[Pair, datetime]
+    """When each link last had a thorough sample."""
+    running: Collection[Pair]
+    now: datetime
+
+
+def choose_probes(
+    state: ProbeState, settings: ProbeSettings = DEFAULT_SETTINGS, smoothing: Smoothing = DEFAULT_SMOOTHING
+) -> tuple[Probe, ...]:
+    """Probes to begin now; no site is part of two of them, those that run included."""
+    wanted = []
+    for pair, record in state.records.items():
+        saved = state.budgets[pair].now(state.now, settings) if pair in state.budgets else settings.most_saved
+        probes = [p for p in _wanted(pair, record, state, settings) if p.duration <= saved]
+        if probes:
+            wanted.append((_urgency(record), confidence(record, state.now, smoothing), pair, probes[0]))
+    taken = {site for pair in state.running for site in pair}
+    chosen = []
+    for _, _, pair, probe in sorted(wanted, key=lambda entry: entry[:3]):
+        if taken.isdisjoint(pair):
+            taken.update(pair)
+            chosen.append(probe)
+    return tuple(chosen)
+
+
+def _wanted(pair: Pair, record: LinkRecord, state: ProbeState, settings: ProbeSettings) -> list[Probe]:
+    """What would be good to know of a link, best first; the first that can be paid for is made."""
+    now = state.now
+    full, train = ProbeKind.FULL, ProbeKind.TRAIN
+    if record.capacity_bytes_per_s is None:
+        return [Probe(pair, full, settings.full, "never measured")]
+    if record.suspect is not None:
+        reason = "a sample speaks against the estimate"
+        return [Probe(pair, full, settings.full, reason), Probe(pair, train, settings.train, reason)]
+    if _measures_itself(record, now, settings):
+        return []
+    probes = []
+    thorough_at = state.thorough_at.get(pair)
+    if thorough_at is None or now - thorough_at >= settings.renew_every:
+        probes.append(Probe(pair, full, settings.full, "no thorough measurement of late"))
+    if record.measured_at is None or now - record.measured_at >= settings.check_every:
+        probes.append(Probe(pair, train, settings.train, "does the estimate still hold?"))
+    return probes
+
+
+def _measures_itself(record: LinkRecord, now: datetime, settings: ProbeSettings) -> bool:
+    ratio = use_ratio(record)
+    if ratio is None or ratio < settings.busy or record.measured_at is None:
+        return False
+    return record.method is Method.PASSIVE and now - record.measured_at <= settings.passive_for
+
+
+def _urgency(record: LinkRecord) -> int:
+    """What comes first when sites are short."""
+    if record.capacity_bytes_per_s is None:
+        return 0
+    return 1 if record.suspect is not None else 2

@@ -1,0 +1,61 @@
+"""Where a cluster's processes run and how they find each other."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Placement(Protocol):
+    """Loopback, or namespaces with a WAN between them."""
+
+    @property
+    def isolated(self) -> bool:
+        """Whether each site must have a process of its own."""
+        ...
+
+    @property
+    def probes(self) -> bool:
+        """Whether there are links worth measuring."""
+        ...
+
+    def master_listen(self, address: str) -> str:
+        """host:port at which the master listens, given where clients are to find it."""
+        ...
+
+    def client_address(self, address: str) -> str:
+        """host:port at which clients on this machine find it."""
+        ...
+
+    def master_for_agents(self, address: str) -> str:
+        """host:port at which agents find it."""
+        ...
+
+    def agent_listen(self, site: str) -> str:
+        """host:port of a site's agent; port 0 takes a free one."""
+        ...
+
+    def entrance(self, site: str | None) -> tuple[str, ...]:
+        """What goes in front of the command of a site's agent; None: of the master's."""
+        ...
+
+
+class Loopback:
+    """Everything on the machine's own loopback."""
+
+    isolated = False
+    probes = False
+
+    def master_listen(self, address: str) -> str:
+        return address
+
+    def client_address(self, address: str) -> str:
+        return address
+
+    def master_for_agents(self, address: str) -> str:
+        return address
+
+    def agent_listen(self, site: str) -> str:
+        return "127.0.0.1:0"
+
+    def entrance(self, site: str | None) -> tuple[str, ...]:
+        return ()

@@ -1,0 +1,62 @@
+"""Holds a site's processes to the CPUs that its slots stand for, by a control group with a quota."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from selat.wan.errors import WanError
+
+_ROOT = Path("/sys/fs/cgroup")
+_PERIOD_US = 100_000
+_LEAST_QUOTA_US = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class CpuGroups:
+    """The groups of one emulation. `root` is where the control groups' file system is mounted."""
+
+    name: str
+    root: Path = _ROOT
+
+    @property
+    def version(self) -> int | None:
+        """2 or 1, whichever can hold CPUs here; None: neither."""
+        with suppress(OSError):
+            if "cpu" in (self.root / "cgroup.controllers").read_text().split():
+                return 2
+        return 1 if (self.root / "cpu" / "cpu.cfs_quota_us").exists() else None
+
+    def directory(self, site: str) -> Path:
+        parent = self.root / "cpu" if self.version == 1 else self.root
+        return parent / f"selat-{self.name}.{site}"
+
+    def make(self, site: str, cpus: float) -> None:
+        """Raises WanError where there is no CPU controller."""
+        version = self.version
+        if version is None:
+            raise WanError.of(
+                "this machine has no CPU controller for control groups",
+                hint="leave --cpus-per-slot out; sites then share the CPUs",
+            )
+        quota_us = max(_LEAST_QUOTA_US, int(cpus * _PERIOD_US))
+        directory = self.directory(site)
+        try:
+            directory.mkdir(exist_ok=True)
+            if version == 2:
+                (directory / "cpu.max").write_text(f"{quota_us} {_PERIOD_US}")
+            else:
+                (directory / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+                (directory / "cpu.cfs_quota_us").write_text(str(quota_us))
+        except OSError as error:
+            raise WanError.of(
+                f"cannot hold {site} to {cpus:g} CPUs: {error.strerror}", hint="leave --cpus-per-slot out"
+            ) from None
+
+    def remove_all(self) -> None:
+        """Groups whose processes have ended."""
+        for parent in (self.root, self.root / "cpu"):
+            for directory in parent.glob(f"selat-{self.name}.*"):
+                with suppress(OSError):
+                    directory.rmdir()

@@ -1,0 +1,9 @@
+#!/bin/sh
+# enter.sh HELD CGROUP NAMESPACE PROGRAM [ARGUMENT...]: becomes the program, inside a site.
+# Waits as long as the file HELD is there (the site is killed); joins CGROUP unless it is empty. The control group comes
+# first: in the namespace, /sys is another one.
+held=$1 cgroup=$2 namespace=$3
+shift 3
+while [ -e "$held" ]; do sleep 0.2; done
+[ -z "$cgroup" ] || echo $$ > "$cgroup/cgroup.procs" || exit 1
+exec ip netns exec "$namespace" "$@"

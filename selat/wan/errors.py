@@ -1,0 +1,16 @@
+"""What can go wrong with the emulation."""
+
+from __future__ import annotations
+
+from selat.errors import Detail, SelatError
+
+
+class WanError(SelatError):
+    """An emulated WAN could not be made, found, changed or removed."""
+
+    default_code = "WAN_EMULATION"
+
+    @classmethod
+    def of(cls, message: str, *, hint: str) -> WanError:
+        """The error with what to do about it."""
+        return cls(message, detail=Detail(hint=hint))

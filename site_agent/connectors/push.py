@@ -1,0 +1,97 @@
+"""`push`: rows that clients send to the site's agent, read from the log that keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Table
+from site_agent.durable import write_atomically
+from site_agent.engine import ArrowScan, Scan
+from site_agent.errors import ConnectorError
+from site_agent.ingest import PUSH_CONNECTOR
+from site_agent.ingest.log import PushLog
+from site_agent.ingest.options import FROM, LATEST, check_options
+
+FindLog = Callable[[str, datetime], PushLog]
+"""The site's log of a stream, by its name and when it was declared."""
+
+START_NAME = "start.json"
+MAX_EPOCH_BYTES = 64 * 1024 * 1024
+"""Most that an epoch reads, in memory: unlike files, the rows of an epoch are there as a whole."""
+
+
+class PushSource:
+    """The offset is the number of the next record; where a query began is kept on disk before it is used."""
+
+    def __init__(self, context: SourceContext, log: PushLog) -> None:
+        self._context = context
+        self._log = log
+        self._latest = FROM.of(context.options) == LATEST
+
+    def initial(self) -> Offset:
+        """See `Source.initial`."""
+        path = self._context.directory / START_NAME
+        try:
+            return {"record": int(json.loads(path.read_bytes())["record"])}
+        except FileNotFoundError:
+            record = self._log.next_record if self._latest else self._log.first_record
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConnectorError(f"{path} is damaged: {error}", hint="submit the query again") from error
+        write_atomically(path, json.dumps({"record": record}).encode())
+        return {"record": record}
+
+    def poll(self, start: Offset, *, now: datetime, limit: ReadLimit) -> Poll:
+        """See `Source.poll`. What comes before `start` is committed, so this reader needs it no longer."""
+        first = _record(start)
+        log = self._log
+        # Asked for in this order: an end that is seen comes after every row.
+        ended = log.ended
+        end = log.extent(first, rows=limit.rows, raw_bytes=min(limit.size_bytes, MAX_EPOCH_BYTES))
+        log.advance(self._context.reader, first)
+        left = log.rows_from(end)
+        return Poll({"record": end}, empty=end == first, ended=ended and end == log.next_record, lag_rows=left)
+
+    def scan(self, start: Offset, end: Offset) -> Scan:
+        """See `Source.scan`."""
+        wanted = {*self._context.read_columns, self._context.event_time}
+        columns = [c.name for c in self._context.columns if c.name in wanted]
+        return ArrowScan(self._log.read(_record(start), _record(end), columns))
+
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        """Retention is the log's own; nothing else can change while rows are read."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class PushConnector:
+    """See docs/connectors.md."""
+
+    name = PUSH_CONNECTOR
+
+    def __init__(self, find_log: FindLog) -> None:
+        self._find_log = find_log
+
+    def check(self, options: Mapping[str, str]) -> None:
+        """See `Connector.check`."""
+        check_options(options)
+
+    def open_source(self, context: SourceContext) -> Source:
+        """Raises SiteAgentError when an option is wrong, or the stream's log cannot be used."""
+        self.check(context.options)
+        return PushSource(context, self._find_log(context.relation, context.created_at))
+
+    def open_table(self, context: SourceContext) -> Table:
+        """Raises ConnectorError, always."""
+        raise ConnectorError(
+            f"{context.relation} is a table, and tables cannot be pushed to", hint="use 'files', or a stream"
+        )
+
+
+def _record(offset: Offset) -> int:
+    record = offset["record"]
+    if not isinstance(record, int):
+        raise ConnectorError("a pushed stream is read from a record that is not known")
+    return record

@@ -1,0 +1,59 @@
+"""Rows that clients push: taken over gRPC, kept in a log on the site's disk, read by source tasks from there.
+
+    IngestService.Push -> RowFormat (schema rules) -> Intake (group commit, waits for room) -> PushLog -> segment files
+                                                                                               ^
+    connectors.push: where a query's source stands, and the rows from there on ---------------+
+
+A **record** is one pushed batch; records are numbered from 0 for each stream and site. A **segment** is a file of
+consecutive records. A batch is acknowledged when its record is synced to disk, and known again by its producer and
+sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from site_agent.channels.codec import EncodedRows
+
+PUSH_CONNECTOR = "push"
+
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+"""Largest Arrow IPC stream of one push."""
+MAX_BATCH_RAW_BYTES = 64 * 1024 * 1024
+"""Largest size of its rows in memory."""
+MAX_BATCH_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """One batch on its way into the log."""
+
+    producer: str
+    sequence: int
+    rows: EncodedRows | None
+    """In the stream's schema; None when there are none."""
+
+    @property
+    def row_count(self) -> int:
+        return self.rows.rows if self.rows else 0
+
+    @property
+    def payload(self) -> bytes:
+        return self.rows.payload if self.rows else b""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The batch is durable."""
+
+    sequence: int
+    rows: int
+    """Stored by this push; 0 when it was known."""
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """Nothing was stored: the log is full of rows that somebody has still to read."""
+
+    reason: str

@@ -1,0 +1,74 @@
+"""The file operations of a push log, one method each: a test replaces them to crash, or to fill the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from site_agent.durable import sync_directory, write_atomically
+from site_agent.errors import DiskFullError, IngestError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class LogFiles:
+    """The real file system. Every method may raise OSError."""
+
+    def make_directory(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        for made in (path.parent, path.parent.parent):
+            sync_directory(made)
+
+    def create(self, path: Path, content: bytes) -> None:
+        """A new file, or a new content of an old one, at once and durable."""
+        write_atomically(path, content)
+
+    def append(self, path: Path, position: int, data: bytes) -> None:
+        """Write behind what is known to be there; durable when it returns."""
+        with path.open("r+b", buffering=0) as file:
+            file.seek(position)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fdatasync(file.fileno())
+
+    def truncate(self, path: Path, size_bytes: int) -> None:
+        """Cut off the end, durably; and make durable what is left, whoever wrote it."""
+        with path.open("r+b", buffering=0) as file:
+            if file.seek(0, os.SEEK_END) > size_bytes:
+                file.truncate(size_bytes)
+            os.fsync(file.fileno())
+
+    def note(self, path: Path, content: bytes) -> None:
+        """Write a few bytes in place. They survive the process; a power loss may bring back older ones."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, content, 0)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, path: Path) -> None:
+        """Durably, so that files go in the order in which they are removed."""
+        path.unlink(missing_ok=True)
+        sync_directory(path.parent)
+
+    def remove_tree(self, path: Path) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def disk_errors(directory: Path) -> Iterator[None]:
+    """Says what the disk refused: DiskFullError when there is no room, else IngestError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DiskFullError(
+                f"the disk of {directory} is full: nothing of this was stored",
+                hint="free some space, or lower 'retention_bytes' of the streams; then push again",
+            ) from error
+        raise IngestError(f"cannot write {directory}: {error}", hint="look at the disk") from error

@@ -1,0 +1,167 @@
+"""The pushed streams of one site: one log each, from CREATE STREAM until DROP, whether a query reads it or not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from site_agent.clock import Clock
+from site_agent.connectors.times import to_us
+from site_agent.errors import IngestError, PushRequestError, SiteAgentError, UnknownStreamError
+from site_agent.exchange.offload import Offload
+from site_agent.ingest import PUSH_CONNECTOR
+from site_agent.ingest.files import LogFiles
+from site_agent.ingest.intake import Intake
+from site_agent.ingest.log import PushLog
+from site_agent.ingest.options import limits_of
+from site_agent.ingest.rows import RowFormat
+from site_agent.tasks.spec import Assignment, RelationSpec, StageKind
+
+logger = logging.getLogger(__name__)
+
+DIRECTORY_NAME = "ingest"
+TRIM_INTERVAL_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    relation: RelationSpec
+    state: Intake | SiteAgentError
+    """What keeps it from being pushed to, if it cannot be."""
+
+
+class PushStreams:
+    """Made to equal the assignment by `apply`; looked up by the service and by source tasks."""
+
+    def __init__(self, site: str, directory: Path, *, clock: Clock, files: LogFiles | None = None) -> None:
+        self._site = site
+        self._root = directory / DIRECTORY_NAME
+        self._clock = clock
+        self._files = files or LogFiles()
+        self._offload = Offload("selat-ingest")
+        self._entries: dict[str, _Entry] = {}
+        self._trimming: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+
+    async def apply(self, assignment: Assignment) -> None:
+        """Open the logs of new streams, change options, say who reads, delete the logs of dropped streams."""
+        async with self._lock:
+            wanted = {_key(r.name, r.created_at): r for r in assignment.streams}
+            for key in sorted(self._entries.keys() - wanted.keys()):
+                await self._close(self._entries.pop(key))
+            await self._offload.run(self._remove_but, wanted.keys())
+            readers = readers_by_stream(assignment)
+            for key, relation in sorted(wanted.items()):
+                self._entries[key] = entry = await self._updated(key, relation)
+                if isinstance(entry.state, Intake):
+                    entry.state.log.set_readers(readers.get(key, ()))
+            if self._entries and self._trimming is None:
+                self._trimming = asyncio.create_task(self._trim(), name=f"trim-{self._site}")
+
+    def intake(self, stream: str, site: str) -> Intake:
+        """Where pushes to the stream go.
+
+        Raises:
+            PushRequestError: no stream or site is named.
+            UnknownStreamError: the stream is not pushed to at this site, or the site is another.
+            SiteAgentError: its options are wrong, or its log is damaged.
+        """
+        if not stream or not site:
+            raise PushRequestError("a push names its stream and its site", hint="set stream and site")
+        if site != self._site:
+            raise UnknownStreamError(
+                f"this is site {self._site}, not {site[:128]}", hint="ask the master for the site's address"
+            )
+        for entry in self._entries.values():
+            if entry.relation.name.lower() == stream.lower():
+                if isinstance(entry.state, SiteAgentError):
+                    raise entry.state
+                return entry.state
+        raise UnknownStreamError(
+            f"no stream {stream[:128]!r} is pushed to at site {self._site}",
+            hint="is it created, with 'connector' = 'push' at this site? a new one takes a moment to get here",
+            ids={"stream": stream[:128], "site": self._site},
+        )
+
+    def log(self, relation: str, created_at: datetime) -> PushLog:
+        """The log that a source task reads.
+
+        Raises:
+            SiteAgentError: there is none, or it cannot be used.
+        """
+        entry = self._entries.get(_key(relation, created_at))
+        if entry is None:
+            raise UnknownStreamError(f"the site has no log of stream {relation}", ids={"stream": relation})
+        if isinstance(entry.state, SiteAgentError):
+            raise entry.state
+        return entry.state.log
+
+    async def close(self) -> None:
+        """Refuse what waits; the logs stay on disk."""
+        if self._trimming is not None:
+            self._trimming.cancel()
+            await asyncio.gather(self._trimming, return_exceptions=True)
+        for entry in self._entries.values():
+            await self._close(entry)
+        self._entries.clear()
+        self._offload.close()
+
+    async def _updated(self, key: str, relation: RelationSpec) -> _Entry:
+        known = self._entries.get(key)
+        if known is not None and known.relation == relation and isinstance(known.state, Intake):
+            return known
+        try:
+            limits = limits_of(relation.options)
+            if known is not None and isinstance(known.state, Intake):
+                known.state.log.set_limits(limits)
+                return _Entry(relation, known.state)
+            rows = RowFormat(relation.columns)
+            log = await self._offload.run(
+                PushLog, self._root / key, rows.schema, limits=limits, clock=self._clock, files=self._files
+            )
+        except SiteAgentError as error:
+            logger.error("stream=%s site=%s cannot be pushed to: %s", relation.name, self._site, error.message)  # noqa: TRY400
+            return _Entry(relation, error if known is None or not isinstance(known.state, Intake) else known.state)
+        logger.info("stream=%s site=%s is pushed to, from record %d on", relation.name, self._site, log.next_record)
+        return _Entry(relation, Intake(relation.name, log, rows, self._offload))
+
+    async def _close(self, entry: _Entry) -> None:
+        if isinstance(entry.state, Intake):
+            await entry.state.close()
+
+    def _remove_but(self, keys: Iterable[str]) -> None:
+        """Delete the logs of streams that were dropped, also while this agent was away."""
+        keep = set(keys)
+        for directory in self._root.iterdir() if self._root.exists() else ():
+            if directory.name not in keep:
+                logger.info("site=%s removes the log %s of a dropped stream", self._site, directory.name)
+                self._files.remove_tree(directory)
+
+    async def _trim(self) -> None:
+        while True:
+            await self._clock.sleep(TRIM_INTERVAL_S)
+            for entry in tuple(self._entries.values()):
+                if isinstance(entry.state, Intake):
+                    # A disk that refuses now is asked again the next time.
+                    with suppress(IngestError):
+                        await self._offload.run(entry.state.log.trim)
+
+
+def readers_by_stream(assignment: Assignment) -> Mapping[str, Sequence[str]]:
+    """Which tasks read each pushed stream."""
+    readers: dict[str, list[str]] = {}
+    for task in assignment.tasks:
+        relation = task.relation
+        if task.kind is StageKind.SOURCE and relation and relation.options.get("connector") == PUSH_CONNECTOR:
+            readers.setdefault(_key(relation.name, relation.created_at), []).append(task.task_id)
+    return readers
+
+
+def _key(relation: str, created_at: datetime) -> str:
+    """A directory name: a stream that is dropped and created anew is another."""
+    return f"{relation.lower()}-{to_us(created_at)}"

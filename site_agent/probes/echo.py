@@ -1,0 +1,85 @@
+"""Round trips to all other sites, by small echoes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+
+from selat.v1 import wan_pb2 as pb
+from selat.v1.wan_pb2_grpc import ProbeServiceStub
+
+INTERVAL_S = 5.0
+ECHOES = 3
+_LATE_S = 3.0
+"""An echo that takes longer counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Echoes:
+    """What became of some echoes to one site."""
+
+    to_site: str
+    sent: int
+    lost: int
+    rtt_s: float | None
+    """The least; None: all were lost."""
+
+
+class EchoLoop:
+    """Keeps the latest echoes to every site, on connections of its own: those of transfers are busy."""
+
+    def __init__(self, site: str) -> None:
+        self._site = site
+        self._addresses: dict[str, str] = {}
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._fresh: dict[str, Echoes] = {}
+
+    def set_addresses(self, addresses: Mapping[str, str]) -> None:
+        """host:port of all agents; this site's own is left out."""
+        self._addresses = {site: address for site, address in addresses.items() if site != self._site}
+
+    def take(self) -> tuple[Echoes, ...]:
+        """What is new since the last call."""
+        fresh, self._fresh = tuple(self._fresh.values()), {}
+        return fresh
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(INTERVAL_S)
+                await self.once()
+        finally:
+            for channel in self._channels.values():
+                await channel.close(None)
+
+    async def once(self) -> None:
+        """Some echoes to every site, all at once."""
+        found = await asyncio.gather(*(self._echo(site, address) for site, address in self._addresses.items()))
+        self._fresh.update({echoes.to_site: echoes for echoes in found})
+
+    async def _echo(self, site: str, address: str) -> Echoes:
+        stub = ProbeServiceStub(await self._channel(address))
+        times = []
+        for _ in range(ECHOES):
+            started_s = time.perf_counter()
+            try:
+                await stub.Echo(pb.EchoRequest(), timeout=_LATE_S)
+            except grpc.aio.AioRpcError:
+                continue
+            times.append(time.perf_counter() - started_s)
+        return Echoes(site, ECHOES, ECHOES - len(times), min(times, default=None))
+
+    async def _channel(self, address: str) -> grpc.aio.Channel:
+        for old in self._channels.keys() - set(self._addresses.values()):
+            await self._channels.pop(old).close(None)
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = grpc.aio.insecure_channel(address, options=(("grpc.enable_http_proxy", 0),))
+            self._channels[address] = channel
+        return channel

@@ -1,0 +1,46 @@
+"""From what arrived when to a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+WIRE_OVERHEAD_UDP = 42
+"""Ethernet, IP and UDP headers of a packet."""
+TCP_PAYLOAD_RATIO = 1448 / 1514
+"""Payload of a full-sized TCP packet among its bytes on the wire."""
+
+
+def train_rate(arrivals_s: Sequence[float], packet_bytes: int) -> float | None:
+    """What TCP would carry as payload, in bytes per second, from the gaps between packets of a burst.
+
+    The first half is left out: links let a few packets pass at once before they slow a burst down.
+
+    Args:
+        arrivals_s: when each packet came, in order; lost ones are absent.
+        packet_bytes: payload of each.
+
+    Returns:
+        None: too few came.
+    """
+    half = arrivals_s[len(arrivals_s) // 2 :]
+    if len(half) < 4 or half[-1] <= half[0]:
+        return None
+    wire_bytes_per_s = (len(half) - 1) * (packet_bytes + WIRE_OVERHEAD_UDP) / (half[-1] - half[0])
+    return wire_bytes_per_s * TCP_PAYLOAD_RATIO
+
+
+def steady_rate(intervals: Sequence[tuple[float, int]]) -> float | None:
+    """The mean rate over the second half of a transfer, in bytes per second; the last, cut interval does not count.
+
+    In the first half the sender still finds out how fast it may go.
+
+    Args:
+        intervals: (length in seconds, bytes) in order.
+
+    Returns:
+        None: there are too few.
+    """
+    whole = intervals[:-1]
+    half = whole[len(whole) // 2 :]
+    seconds = sum(length for length, _ in half)
+    return sum(count for _, count in half) / seconds if half and seconds > 0 else None

@@ -1,0 +1,129 @@
+"""From a call into the copy: epochs are checked and stored in a thread while the call receives the next ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from site_agent.channels.codec import verify
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EndMark
+from site_agent.exchange.assembler import ReceivedEpoch
+from site_agent.exchange.credit import Credit
+from site_agent.exchange.offload import Offload
+from site_agent.faults import FaultPoint, reached
+
+GROUP_EPOCHS = 64
+GROUP_BYTES = 1024 * 1024
+"""No more is stored at once, but for one epoch at least: then it is another channel's turn."""
+
+
+class Backlog:
+    """Bytes that all calls of a site together may hold before they are stored; whoever asked first gets first."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._credit = Credit(limit_bytes)
+        self._turn = asyncio.Lock()
+
+    async def take(self, size_bytes: int) -> None:
+        async with self._turn:
+            await self._credit.take(size_bytes)
+
+    def give_back(self, size_bytes: int) -> None:
+        self._credit.grant(size_bytes)
+
+
+class Storing:
+    """Takes what one call received, in order. `run` stores it; `put` waits while the site's backlog is full."""
+
+    def __init__(self, log: ChannelLog, offload: Offload, backlog: Backlog, *, stored: Callable[[int], None]) -> None:
+        """`stored` is told the payload bytes of what has become durable."""
+        self._log = log
+        self._offload = offload
+        self._backlog = backlog
+        self._stored = stored
+        self._waiting: deque[ReceivedEpoch] = deque()
+        self._end: EndMark | None = None
+        self._changed = asyncio.Event()
+        self._closed = False
+
+    async def put(self, received: ReceivedEpoch | EndMark) -> None:
+        if isinstance(received, EndMark):
+            self._end = received
+        else:
+            await self._backlog.take(received.manifest.size_bytes)
+            self._waiting.append(received)
+        self._changed.set()
+
+    def close(self) -> None:
+        """Nothing more comes: `run` ends when all is stored."""
+        self._closed = True
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until closed.
+
+        Raises:
+            CorruptEpochError: an epoch does not match its checksum; those before it are stored.
+            ChannelError: the disk refused.
+        """
+        try:
+            while self._waiting or self._end is not None or not self._closed:
+                self._changed.clear()
+                if self._waiting:
+                    await self._store()
+                elif self._end is not None:
+                    await self._finish(self._end)
+                    self._end = None
+                else:
+                    await self._changed.wait()
+        finally:
+            self._backlog.give_back(_size_bytes(self._waiting))
+            self._waiting.clear()
+
+    async def _store(self) -> None:
+        group = self._group()
+        size_bytes = _size_bytes(group)
+        reached(FaultPoint.COPY_RECEIVED)
+        try:
+            await self._offload.run(store_checked, self._log, group)
+            reached(FaultPoint.COPY_STORED)
+        finally:
+            self._backlog.give_back(size_bytes)
+        self._stored(size_bytes)
+
+    def _group(self) -> Sequence[ReceivedEpoch]:
+        group = [self._waiting.popleft()]
+        while self._waiting and len(group) < GROUP_EPOCHS:
+            if _size_bytes([*group, self._waiting[0]]) > GROUP_BYTES:
+                break
+            group.append(self._waiting.popleft())
+        return group
+
+    async def _finish(self, end: EndMark) -> None:
+        await self._offload.run(
+            self._log.finish, successor_channel=end.successor_channel, successor_site=end.successor_site
+        )
+        self._stored(0)
+
+
+def store_checked(log: ChannelLog, epochs: Sequence[ReceivedEpoch]) -> None:
+    """Append epochs that match their checksums.
+
+    Raises:
+        CorruptEpochError: one does not; those before it are stored.
+        ChannelError: the disk refused.
+    """
+    good: list[ReceivedEpoch] = []
+    try:
+        for epoch in epochs:
+            if epoch.encoded is not None:
+                verify(epoch.encoded)
+            good.append(epoch)
+    finally:
+        log.append_all([(epoch.manifest, epoch.encoded) for epoch in good])
+
+
+def _size_bytes(epochs: Iterable[ReceivedEpoch]) -> int:
+    return sum(epoch.manifest.size_bytes for epoch in epochs)

@@ -1,0 +1,187 @@
+"""Sink `parquet`: a directory of Parquet files, one per commit (and per partition), each there whole or not at all.
+
+    <path>/q-0001-a1b2c3-000000001.parquet            number 1 of the query's commits
+    <path>/country=us/q-0001-a1b2c3-000000001.parquet with 'partition_by' = 'country'
+    <path>/_selat/q-0001-a1b2c3/                      files that are being written; nobody reads them
+
+A file's name follows from query and number, and the ledger sees to it that a number's rows never change, so writing a
+commit again replaces each of its files by the same. The footer's key `selat` has the epochs a file is made of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from site_agent.channels.files import Files
+from site_agent.connectors.options import (
+    Option,
+    one_of,
+    parse_duration,
+    parse_positive_int,
+    refuse_unknown,
+    require,
+)
+from site_agent.errors import ConnectorError
+from site_agent.sinks import RollPolicy, SinkCommit, SinkError
+from site_agent.sinks.partitions import partitions
+
+METADATA_KEY = "selat"
+WORK_DIRECTORY = "_selat"
+"""Beside the files; readers of directories skip names with an underscore."""
+
+DEFAULT_FILE_BYTES = 64 * 1024 * 1024
+DEFAULT_ROLL_INTERVAL = "1 minute"
+
+_PATH_TEXT = "the absolute path of a directory at the site"
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError(text)
+    return names
+
+
+def _parse_positive_duration_s(text: str) -> float:
+    seconds = parse_duration(text).total_seconds()
+    if seconds <= 0:
+        raise ValueError(text)
+    return seconds
+
+
+FILE_BYTES = Option(
+    "target_file_bytes", parse_positive_int, "a whole number of bytes, at least 1", default=DEFAULT_FILE_BYTES
+)
+ROLL_INTERVAL = Option(
+    "roll_interval",
+    _parse_positive_duration_s,
+    "a duration above 0 as in '1 minute'",
+    default=_parse_positive_duration_s(DEFAULT_ROLL_INTERVAL),
+)
+COMPRESSION = Option("compression", one_of("zstd", "snappy", "gzip", "none"), "zstd, snappy, gzip or none", "zstd")
+PARTITION_BY: Option[tuple[str, ...]] = Option(
+    "partition_by", _parse_names, "names of columns as in 'country, day'", ()
+)
+
+_KNOWN = ("connector", "path", FILE_BYTES.name, ROLL_INTERVAL.name, COMPRESSION.name, PARTITION_BY.name)
+
+
+class ParquetSink:
+    """Opens Parquet directories."""
+
+    name = "parquet"
+    fixed_options: tuple[str, ...] = ("path", PARTITION_BY.name)
+
+    def __init__(self, files: Files | None = None) -> None:
+        self._files = files or Files()
+
+    def policy(self, options: Mapping[str, str]) -> RollPolicy:
+        refuse_unknown(options, _KNOWN)
+        return RollPolicy(FILE_BYTES.of(options), ROLL_INTERVAL.of(options))
+
+    def open(self, options: Mapping[str, str], query_id: str) -> ParquetWriter:
+        refuse_unknown(options, _KNOWN)
+        path = Path(require(options, "path", allowed=_PATH_TEXT))
+        if not path.is_absolute():
+            raise ConnectorError(f"option 'path' is {str(path)!r}", hint=f"'path' takes {_PATH_TEXT}")
+        layout = Layout(path, PARTITION_BY.of(options), COMPRESSION.of(options))
+        return ParquetWriter(layout, query_id, self._files)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    path: Path
+    partition_by: tuple[str, ...]
+    compression: str
+
+
+class ParquetWriter:
+    """One query's files in one directory. Other files there are left alone."""
+
+    def __init__(self, layout: Layout, query_id: str, files: Files) -> None:
+        self._layout = layout
+        self._query_id = query_id
+        self._files = files
+        self._work = layout.path / WORK_DIRECTORY / query_id
+
+    def prepare(self) -> None:
+        self._files.remove_tree(self._work)
+        self._make_durable(self._layout.path)
+        self._files.make_directory(self._work)
+
+    def write(self, commit: SinkCommit, rows: pa.Table) -> int:
+        name = f"{commit.query_id}-{commit.number:09d}.parquet"
+        parts = partitions(rows, self._layout.partition_by)
+        size_bytes, written = 0, []
+        for index, part in enumerate(parts):
+            data = self._encoded(commit, part.rows)
+            temporary = self._work / f"{commit.number}-{index}.tmp"
+            self._files.write(temporary, [data], sync=True)
+            written.append((temporary, self._layout.path.joinpath(*part.directories)))
+            size_bytes += len(data)
+        # All of a commit's files are on disk before the first is seen: no full disk stops it between two of them.
+        for temporary, directory in written:
+            self._make_durable(directory)
+            _refuse_another(directory / name, commit)
+            self._files.replace(temporary, directory / name)
+        for directory in dict.fromkeys(directory for _, directory in written):
+            self._files.sync_directory(directory)
+        return size_bytes
+
+    def close(self) -> None:
+        self._files.remove_tree(self._work)
+
+    def _encoded(self, commit: SinkCommit, rows: pa.Table) -> bytes:
+        told = {METADATA_KEY: _described(commit)}
+        schema = pa.schema([field.with_nullable(True).remove_metadata() for field in rows.schema])
+        sink = pa.BufferOutputStream()
+        try:
+            table = rows.cast(schema).replace_schema_metadata(told)
+            pq.write_table(table, sink, compression=self._layout.compression, write_statistics=True)
+        except pa.ArrowException as error:
+            raise SinkError(
+                f"rows of query {commit.query_id} cannot be written as Parquet: {error}",
+                hint="CAST the column to a type that Parquet has",
+                ids={"query": commit.query_id},
+            ) from error
+        return bytes(sink.getvalue().to_pybytes())
+
+    def _make_durable(self, directory: Path) -> None:
+        """Each directory that is missing, with its name in its parent."""
+        missing = []
+        while not directory.exists():
+            missing.append(directory)
+            directory = directory.parent
+        for made in reversed(missing):
+            self._files.make_directory(made)
+            self._files.sync_directory(made.parent)
+
+
+def _described(commit: SinkCommit) -> str:
+    return json.dumps(commit.to_json(), sort_keys=True)
+
+
+def _refuse_another(path: Path, commit: SinkCommit) -> None:
+    """A task that lost its ledger counts from 1 again; it must not write over rows that are nowhere else any more.
+
+    Raises:
+        SinkError: a file of that name is there, and made of other epochs.
+    """
+    if not path.exists():
+        return
+    try:
+        told = (pq.read_metadata(path).metadata or {}).get(METADATA_KEY.encode(), b"").decode()
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        told = "something that is no Parquet file"
+    if told != _described(commit):
+        raise SinkError(
+            f"{path} is there already and holds {told or 'rows of unknown epochs'}",
+            hint="was the agent's data directory lost? cancel the query and submit it again",
+            ids={"query": commit.query_id},
+        )

@@ -1,0 +1,59 @@
+"""Random queries from a grammar, on a real cluster: what clients get equals DuckDB over the whole input.
+
+`SELAT_RANDOM_BATCHES=50 pytest tests/e2e/test_random_queries.py --hypothesis-seed=7` looks further.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+import selat
+from tests.e2e.cluster import check_against_oracle, running_cluster, submit
+from tests.e2e.dataset import Dataset, write_dataset
+from tests.e2e.queries import Case
+from tests.grammar.queries import queries
+from tests.grammar.text import Both
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(3600)]
+
+BATCHES = int(os.environ.get("SELAT_RANDOM_BATCHES", "0"))
+QUERIES_PER_BATCH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    dataset: Dataset
+    client: selat.Client
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    directory = tmp_path_factory.mktemp("random")
+    dataset = write_dataset(directory / "input", rows_per_site=800)
+    with running_cluster(directory / "cluster") as cluster, selat.connect(cluster.address) as client:
+        list(client.script(dataset.ddl()))
+        yield Scene(dataset, client)
+
+
+@settings(
+    max_examples=BATCHES or 2,
+    derandomize=not BATCHES,
+    database=None,
+    # Shrinking would run hundreds of queries; a failure names its query.
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)
+@given(batch=st.lists(queries(), min_size=QUERIES_PER_BATCH, max_size=QUERIES_PER_BATCH))
+def test_random_queries_equal_the_oracle(scene: Scene, batch: list[Both]) -> None:
+    cases = tuple(Case(f"{query.selat}\n-- oracle\n{query.oracle}\n", query.selat, query.oracle) for query in batch)
+    note(f"{len(cases)} queries")
+
+    submitted = submit(scene.client, cases)
+
+    check_against_oracle(scene.dataset, cases, submitted)

@@ -1,0 +1,102 @@
+"""A site agent that may die: everything real but Spark, whose stages are Python functions over rows in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from site_agent import faults
+from site_agent.agent import AgentIdentity, SiteAgent, running
+from site_agent.channels.store import ChannelStore
+from site_agent.clock import SystemClock
+from site_agent.connectors import Source, SourceContext, Table
+from site_agent.exchange.options import connect
+from site_agent.host import start_exchange
+from site_agent.router import Router
+from site_agent.runtime import SiteRuntime, SiteServices
+from site_agent.tasks.context import TaskLimits
+from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine
+
+GROUPS = 12
+"""Groups of input at a site, an epoch each."""
+ROWS = 20
+WINDOW_US = 100
+"""Two groups."""
+LIMITS = TaskLimits(port_batch_bytes=4000, checkpoint_bytes=1, checkpoint_interval=timedelta(seconds=0.1))
+"""One or two epochs a batch, and a checkpoint after each."""
+
+
+def events(group: int) -> pa.Table:
+    """Rows of a group: 50 us of event time, values that tell a lost or doubled row in any sum."""
+    at = [group * 50 + row * 2 for row in range(ROWS)]
+    return pa.table({"ts": pa.array(at, TIMESTAMP), "v": [group * 1000 + row for row in range(ROWS)]})
+
+
+def partials(table: pa.Table) -> pa.Table:
+    starts = [t // WINDOW_US * WINDOW_US for t in table.column("ts").cast(pa.int64()).to_pylist()]
+    return pa.table({"_window_start": pa.array(starts, TIMESTAMP), "n": [1] * table.num_rows, "v": table.column("v")})
+
+
+def merged(table: pa.Table) -> pa.Table:
+    sums = table.group_by("_window_start").aggregate([("n", "sum"), ("v", "sum")])
+    return pa.table({"w": sums.column("_window_start"), "n": sums.column("n_sum"), "v": sums.column("v_sum")})
+
+
+class GroupsConnector:
+    """The same rows at every start."""
+
+    name = "groups"
+
+    def check(self, options: Mapping[str, str]) -> None:
+        return None
+
+    def open_source(self, context: SourceContext) -> Source:
+        return ListSource([events(group) for group in range(GROUPS)])
+
+    def open_table(self, context: SourceContext) -> Table:
+        raise AssertionError("nobody asks for this here")
+
+
+async def serve(site: str, directory: Path, listen: str, master: str) -> None:
+    """Until it is killed."""
+    async with AsyncExitStack() as stack:
+        engine = TableEngine({"partials": partials, "merged": merged})
+        store = ChannelStore(directory / "channels")
+        router = Router(site, store, connect)
+        address = await start_exchange(listen, store, engine, stack)
+        runtime = SiteRuntime(
+            SiteServices(
+                site=site,
+                directory=directory,
+                engine=engine,
+                store=store,
+                router=router,
+                executor=ThreadPoolExecutor(1),
+                clock=SystemClock(),
+                connectors={"groups": GroupsConnector()},
+                limits=LIMITS,
+            )
+        )
+        identity = AgentIdentity.new(site, address, 1)
+        agent = SiteAgent(identity, runtime=runtime, router=router, directory=directory)
+        channel = await stack.enter_async_context(connect(master))
+        await stack.enter_async_context(running(agent, channel))
+        await asyncio.Event().wait()
+
+
+def run(site: str, directory: Path, listen: str, master: str, *, fault: str) -> None:
+    """The process: forked from one that has our modules loaded, because starting Python takes longer than the rest."""
+    log = os.open(directory.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    logging.basicConfig(level=logging.INFO, force=True)
+    faults.arm({faults.FAULT_VARIABLE: fault})
+    asyncio.run(serve(site, directory, listen, master))

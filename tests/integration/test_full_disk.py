@@ -1,0 +1,119 @@
+"""Disks without room: of a site while it publishes, checkpoints, copies and is told its tasks, and of the master."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from selat.v1 import query_pb2, query_pb2_grpc, site_pb2
+from tests.integration.master_cluster import CREATE, FILTER, NAMES, Cluster, refusal
+from tests.integration.small_disk import half_files, small_disk
+from tests.integration.two_sites import MERGE, SOURCES, Orders, expected, stored_results, two_sites
+
+pytestmark = pytest.mark.timeout(120)
+
+INTERVAL_MS = 150
+RETRYING = site_pb2.TASK_STATE_RETRYING
+
+
+async def begun(orders: Orders, site: str) -> None:
+    """Some epochs are published, and some are to come."""
+    async with orders.changed:
+        await orders.changed.wait_for(
+            lambda: site in orders.reports and any(t.next_epoch >= 3 for t in orders.reports[site].tasks)
+        )
+
+
+@pytest.mark.parametrize("site", ["ewr", "jfk"])
+async def test_a_site_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(tmp_path: Path, site: str) -> None:
+    """jfk merges and copies the other's rows; ewr publishes, and copies the results."""
+    with small_disk(tmp_path / site) as disk:
+        async with two_sites(tmp_path, interval_ms=INTERVAL_MS) as (orders, mortals), asyncio.timeout(100):
+            await begun(orders, site)
+            disk.fill()
+            reasons = [await orders.told(site, SOURCES[site], RETRYING)]
+            if site == "jfk":
+                reasons.append(await orders.told(site, MERGE, RETRYING))
+            for reason in reasons:
+                assert reason.startswith("the disk is full: cannot write ")
+                assert reason.endswith("(free some space; it goes on by itself)")
+            assert half_files(tmp_path) == []
+            disk.free()
+            await orders.complete()
+        assert mortals.deaths == []
+        assert stored_results(tmp_path) == expected()
+
+
+async def test_a_site_that_cannot_store_what_it_is_told_is_told_again(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "jfk") as disk:
+        (tmp_path / "jfk" / "channels").mkdir()
+        disk.fill()
+        async with two_sites(tmp_path) as (orders, mortals), asyncio.timeout(100):
+            async with orders.changed:
+                await orders.changed.wait_for(lambda: "jfk" in orders.reports)
+            log = tmp_path / "jfk.log"
+            while "assignment not applied site=jfk version=1: [Errno 28] No space left" not in log.read_text():
+                await asyncio.sleep(0.05)
+            assert orders.reports["jfk"].assignment_version == 0
+            disk.free()
+            await orders.complete()
+        assert mortals.deaths == []
+        assert stored_results(tmp_path) == expected()
+
+
+async def test_a_master_whose_disk_is_full_refuses_and_keeps_what_it_accepted(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "master") as disk:
+        async with AsyncExitStack() as stack:
+            cluster = Cluster(tmp_path / "master", stack)
+            await cluster.start_master()
+            stack.push_async_callback(cluster.stop_master)
+            await cluster.connect()
+            for name in NAMES:
+                await cluster.agent(name)
+            await cluster.execute(CREATE)
+            kept = await cluster.run(FILTER)
+            disk.fill()
+
+            refused = await fill_store(cluster)
+            assert refused == (grpc.StatusCode.RESOURCE_EXHAUSTED, "STORE_FULL")
+            names = {q.name for q in await listed(cluster)}
+            assert await cluster.state(kept) == "RUNNING"
+
+            disk.free()
+            await cluster.stop_master()
+            await cluster.start_master()
+            assert {q.name for q in await listed(cluster)} == names
+            assert await cluster.state(kept) == "RUNNING"
+            again = await cluster.submit(FILTER, "again")
+            await cluster.agents["us"].assigned(lambda a: {kept, again} <= {t.query_id for t in a.tasks})
+
+
+async def fill_store(cluster: Cluster) -> tuple[grpc.StatusCode, str]:
+    """Submit queries until one is refused, for the write-ahead log has some room; no part of that one is accepted."""
+    for number in range(1000):
+        before = {q.name for q in await listed(cluster)}
+        stub = query_pb2_grpc.QueryServiceStub(cluster.channel)
+        request = query_pb2.ExecuteRequest(text=FILTER, query_name=f"n{number}")
+        call = stub.Execute(request)
+        try:
+            async for _ in call:
+                pass
+        except grpc.aio.AioRpcError:
+            code, described = await refusal(first_of(stub.Execute(request)))
+            assert {q.name for q in await listed(cluster)} == before
+            return code, described.code
+    raise AssertionError("the disk was never full")
+
+
+async def first_of(call: grpc.aio.UnaryStreamCall[query_pb2.ExecuteRequest, query_pb2.ExecuteResponse]) -> object:
+    return [response async for response in call]
+
+
+async def listed(cluster: Cluster) -> list[query_pb2.Query]:
+    answer = await cluster.queries.ListQueries(query_pb2.ListQueriesRequest(all=True), wait_for_ready=True, timeout=10)
+    return list(answer.queries)

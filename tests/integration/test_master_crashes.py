@@ -1,0 +1,186 @@
+"""`python -m master` dies by SIGKILL at each step, and is started again: nothing is lost or done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+import grpc.aio
+import pytest
+
+from master.faults import FAULT_VARIABLE, FaultPoint
+from master.model import TaskState, TaskStatus
+from master.testing.agent import FakeAgent
+from selat.v1 import query_pb2, query_pb2_grpc, site_pb2
+from tests.e2e.faults import free_port
+from tests.integration.master_cluster import COUNT, FILTER, NAMES, analyze
+from tests.integration.test_master_process import Process
+
+pytestmark = pytest.mark.timeout(120)
+
+T = TypeVar("T")
+
+TOPOLOGY = "gateway: hub\nsites: {hub: {}, us: {}, eu: {}}\n"
+CREATE = (
+    "CREATE STREAM IF NOT EXISTS clicks (user_id BIGINT, page STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts)\n"
+    "WITH ('connector' = 'generator', 'rows_per_second' = '100') AT us, AT eu;"
+)
+SECOND_PASSAGE = {FaultPoint.QUERY_STORED, FaultPoint.VERSIONS_STORED}
+"""Those that are also died at when they are passed again: by then there is more to lose."""
+CASES = [(point, 1) for point in FaultPoint] + [(point, 2) for point in FaultPoint if point in SECOND_PASSAGE]
+
+
+@dataclass
+class Survivor:
+    """A master that is started again when it dies, and what clients and agents see of it."""
+
+    process: Process
+    address: str
+    queries: query_pb2_grpc.QueryServiceAsyncStub
+    agents: dict[str, FakeAgent] = field(default_factory=dict)
+    deaths: int = 0
+
+    async def persistently(self, step: Callable[[], Awaitable[T]], done: Callable[[], Awaitable[T | None]]) -> T:
+        """Do a step; when the master dies of it, see in its successor whether it is done, else do it again."""
+        try:
+            return await step()
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            found = await done()
+            return await step() if found is None else found
+
+    async def watch_over(self) -> None:
+        """Start it again, without faults, when it dies; until cancelled."""
+        while True:
+            _, log = await self.process.process.communicate()
+            assert self.process.process.returncode == -signal.SIGKILL, log.decode()
+            assert b"Traceback" not in log, log.decode()
+            self.deaths += 1
+            await self.process.start(self.address)
+
+    async def execute(self, text: str, name: str = "") -> list[query_pb2.ExecuteResponse]:
+        request = query_pb2.ExecuteRequest(text=text, query_name=name)
+        return [r async for r in self.queries.Execute(request, wait_for_ready=True, timeout=60)]
+
+    async def named(self, name: str) -> query_pb2.Query | None:
+        while True:
+            try:
+                request = query_pb2.ListQueriesRequest(all=True)
+                listed = await self.queries.ListQueries(request, wait_for_ready=True, timeout=60)
+                break
+            except grpc.aio.AioRpcError as error:
+                # The connection may break of the same death once more.
+                if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    raise
+        found = [query for query in listed.queries if query.name == name]
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    async def declare(self) -> None:
+        async def step() -> bool:
+            return bool(await self.execute(CREATE))
+
+        async def not_known() -> None:
+            return None
+
+        await self.persistently(step, not_known)
+
+    async def submit(self, sql: str, name: str) -> str:
+        async def step() -> query_pb2.Query:
+            return (await self.execute(sql, name))[-1].query
+
+        return (await self.persistently(step, lambda: self.named(name))).id
+
+    async def cancel(self, name: str) -> None:
+        async def step() -> query_pb2.Query:
+            response = await self.queries.CancelQuery(
+                query_pb2.CancelQueryRequest(query=name), wait_for_ready=True, timeout=20
+            )
+            return response.query
+
+        async def done() -> query_pb2.Query | None:
+            query = await self.named(name)
+            over = (query_pb2.QUERY_STATE_CANCELLING, query_pb2.QUERY_STATE_CANCELLED)
+            return query if query is not None and query.state in over else None
+
+        await self.persistently(step, done)
+
+    async def report(self, state: TaskState) -> None:
+        for name, agent in self.agents.items():
+            tasks = agent.assignments[-1].tasks if agent.assignments else ()
+            statuses = [TaskStatus(t.task_id, t.query_id, t.stage_id, name, state) for t in tasks]
+            try:
+                await agent.report(*statuses, tasks=tuple(statuses))
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    raise
+
+    async def until(self, name: str, state: query_pb2.QueryState.ValueType) -> None:
+        # Longer than a master takes to start on a machine with other work.
+        async with asyncio.timeout(60):
+            while (query := await self.named(name)) is None or query.state != state:
+                await self.report(TaskState.RUNNING)
+                await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def surviving(directory: Path, fault: str) -> AsyncIterator[Survivor]:
+    process = Process(directory, TOPOLOGY)
+    # Known from the start: it may die before it can say where it is.
+    address = f"127.0.0.1:{free_port()}"
+    await process.start(address, environment={FAULT_VARIABLE: fault})
+    agents = {name: FakeAgent(name, address, analyze=analyze) for name in NAMES}
+    options = (("grpc.max_reconnect_backoff_ms", 200),)
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
+        survivor = Survivor(process, address, query_pb2_grpc.QueryServiceStub(channel), agents)
+        watching = asyncio.create_task(survivor.watch_over())
+        try:
+            for agent in agents.values():
+                await survivor.persistently(agent.start, agent.start)
+            yield survivor
+        finally:
+            watching.cancel()
+            for agent in agents.values():
+                await agent.stop()
+            if process.process.returncode is None:
+                process.process.kill()
+            await process.process.wait()
+        if not watching.cancelled():
+            await asyncio.gather(watching, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("point", "passage"), CASES, ids=lambda value: getattr(value, "value", str(value)))
+async def test_a_master_that_dies_there_goes_on_after_it(tmp_path: Path, point: FaultPoint, passage: int) -> None:
+    async with surviving(tmp_path, f"{point.value}:{passage}") as master:
+        await master.declare()
+        lasting = await master.submit(COUNT, "lasting")
+        await master.until("lasting", query_pb2.QUERY_STATE_RUNNING)
+        await master.submit(FILTER, "passing")
+        await master.until("passing", query_pb2.QUERY_STATE_RUNNING)
+        await master.cancel("passing")
+        await master.until("passing", query_pb2.QUERY_STATE_CANCELLED)
+
+        assert master.deaths == 1
+        lives = await master.named("lasting")
+        assert lives is not None
+        assert (lives.id, lives.state) == (lasting, query_pb2.QUERY_STATE_RUNNING)
+        for name, agent in master.agents.items():
+            await agent.assigned(partial(runs_only, lasting if name != "hub" else ""))
+            versions = [a.version for a in agent.assignments]
+            assert versions == sorted(versions)
+            by_version: dict[int, site_pb2.Assignment] = {}
+            assert all(by_version.setdefault(a.version, a) == a for a in agent.assignments)
+
+
+def runs_only(query: str, assignment: site_pb2.Assignment) -> bool:
+    """Whether the site runs tasks of that query (empty: of whichever) and of none that was cancelled."""
+    running = {task.query_id for task in assignment.tasks}
+    return running == {query} if query else len(running) <= 1

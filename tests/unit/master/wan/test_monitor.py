@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from master.errors import ProbeFailedError
+from master.wan.history import LinkHistory, LinkPoint
+from master.wan.monitor import Echoes, Measured, MonitorSettings, WanMonitor
+from planner.wan.probing import Pair, Probe, ProbeKind
+from planner.wan.samples import Method
+from tests.unit.planner.build import topology_of
+
+SITES = ("us", "eu", "asia")
+LINK = ("us", "eu")
+
+
+@dataclass(slots=True)
+class HandClock:
+    """Moves when it is told to."""
+
+    instant: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.instant
+
+    def pass_s(self, seconds: float) -> None:
+        self.instant += timedelta(seconds=seconds)
+
+
+@dataclass(slots=True)
+class KeptPoints:
+    """A history store in memory."""
+
+    points: list[LinkPoint] = field(default_factory=list)
+
+    def put_link_points(self, points: Iterable[LinkPoint]) -> None:
+        self.points += points
+
+    def link_points(self, pair: Pair, since: datetime) -> tuple[LinkPoint, ...]:
+        return tuple(p for p in self.points if p.pair == pair and p.at >= since)
+
+    def drop_link_points(self, before: datetime) -> None:
+        self.points = [p for p in self.points if p.at >= before]
+
+
+@dataclass(slots=True)
+class ScriptedProber:
+    """Measures what `truth` says; holds probes back while `gate` is closed."""
+
+    truth: dict[Pair, float]
+    asked: list[Probe] = field(default_factory=list)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def measure(self, probe: Probe, expected_bytes_per_s: float) -> Measured:
+        self.asked.append(probe)
+        await self.gate.wait()
+        if probe.pair not in self.truth:
+            raise ProbeFailedError("nothing came through")
+        full = probe.kind is ProbeKind.FULL
+        method = Method.IPERF3 if full else Method.TRAIN
+        return Measured(method, self.truth[probe.pair], 1000, probe.duration)
+
+
+@dataclass(slots=True)
+class Scene:
+    monitor: WanMonitor
+    clock: HandClock
+    prober: ScriptedProber
+    store: KeptPoints
+
+    async def tick(self, seconds: float = 1.0, alive: Iterable[str] = SITES) -> None:
+        """Time passes, the monitor looks, probes that may end do."""
+        self.clock.pass_s(seconds)
+        self.monitor.tick(frozenset(alive))
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+def scene(settings: MonitorSettings | None = None) -> Scene:
+    clock, store = HandClock(), KeptPoints()
+    prober = ScriptedProber({(a, b): 5e5 for a in SITES for b in SITES if a != b})
+    prober.gate.set()
+    monitor = WanMonitor(
+        topology_of(*SITES),
+        clock=clock,
+        prober=prober,
+        history=LinkHistory(store, retention=timedelta(hours=1)),
+        settings=settings or MonitorSettings(),
+    )
+    return Scene(monitor, clock, prober, store)
+
+
+async def test_every_link_gets_measured_one_probe_per_site_at_a_time() -> None:
+    s = scene()
+    for _ in range(6):
+        await s.tick()
+    links = s.monitor.snapshot().links
+    assert all(link.capacity_bytes_per_s == 5e5 and link.method is Method.IPERF3 for link in links.values())
+    assert [probe.kind for probe in s.prober.asked[:6]] == [ProbeKind.FULL] * 6
+
+
+async def test_no_probe_begins_at_a_site_that_takes_part_in_one() -> None:
+    s = scene()
+    s.prober.gate.clear()
+    for _ in range(4):
+        await s.tick()
+    assert len(s.prober.asked) == 1
+    s.prober.gate.set()
+    await s.tick()
+    await s.tick()
+    assert len(s.prober.asked) > 1
+
+
+async def test_sites_that_are_away_are_not_probed() -> None:
+    s = scene()
+    for _ in range(4):
+        await s.tick(alive=("us", "eu"))
+    assert {frozenset(probe.pair) for probe in s.prober.asked} == {frozenset(LINK)}
+
+
+async def test_a_failed_probe_is_not_repeated_at_once() -> None:
+    s = scene(MonitorSettings(failed_pause=timedelta(seconds=30)))
+    s.prober.truth.clear()
+    for _ in range(10):
+        await s.tick(alive=("us", "eu"))
+    assert len(s.prober.asked) == 2
+    await s.tick(31, alive=("us", "eu"))
+    assert len(s.prober.asked) == 3
+
+
+async def test_a_halved_link_is_noticed_within_15_s() -> None:
+    s = scene()
+    for _ in range(120):
+        await s.tick(alive=("us", "eu"))
+    s.prober.truth[LINK] = 2.5e5
+    for _ in range(15):
+        await s.tick(alive=("us", "eu"))
+    link = s.monitor.snapshot().link(*LINK)
+    assert link is not None
+    assert link.capacity_bytes_per_s == pytest.approx(2.5e5)
+
+
+async def test_a_probe_that_is_asked_for_waits_for_its_sites() -> None:
+    s = scene(MonitorSettings())
+    s.prober.gate.clear()
+    await s.tick()
+    (running,) = s.prober.asked
+    asked = asyncio.create_task(s.monitor.probe_now(running.pair))
+    await s.tick()
+    assert len(s.prober.asked) == 1
+    s.prober.gate.set()
+    assert (await asked).bytes_per_s == 5e5
+    assert len(s.prober.asked) >= 2
+    await s.monitor.close()
+
+
+async def test_switched_off_it_probes_only_on_request() -> None:
+    s = scene(MonitorSettings(enabled=False))
+    for _ in range(5):
+        await s.tick()
+    assert s.prober.asked == []
+    await s.monitor.probe_now(LINK)
+    assert len(s.prober.asked) == 1
+
+
+async def test_long_round_trips_are_probed_for_longer() -> None:
+    s = scene()
+    s.monitor.observe_echoes(LINK, Echoes(3, 0, timedelta(milliseconds=220)))
+    await s.monitor.probe_now(LINK)
+    assert s.prober.asked[-1].duration == timedelta(seconds=2)
+
+
+async def test_history_has_measurements_and_use() -> None:
+    s = scene(MonitorSettings(enabled=False))
+    await s.monitor.probe_now(LINK)
+    for _ in range(30):
+        s.clock.pass_s(1)
+        s.monitor.observe_use(LINK, 1e5)
+    points = s.monitor.history(LINK, timedelta(minutes=5))
+    assert [p.method for p in points] == [Method.IPERF3, None, None, None]
+    assert s.store.points == []
+    s.monitor.tick(SITES)
+    assert s.store.points
+    assert s.monitor.history(LINK, timedelta(minutes=5)) == points
+    assert len(s.monitor.history(LINK, timedelta(seconds=5))) == 1
+    s.clock.pass_s(7200)
+    s.monitor.observe_use(LINK, 1e5)
+    s.monitor.flush()
+    assert len(s.store.points) == 1
+
+
+async def test_own_traffic_measures_and_is_subtracted() -> None:
+    s = scene(MonitorSettings(enabled=False))
+    s.monitor.observe_transfer(LINK, 4e5)
+    s.monitor.observe_use(LINK, 3e5)
+    link = s.monitor.snapshot().link(*LINK)
+    assert link is not None
+    assert (link.capacity_bytes_per_s, link.available_bytes_per_s) == (4e5, 1e5)
+    assert link.method is Method.PASSIVE

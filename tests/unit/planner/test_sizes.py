@@ -1,0 +1,51 @@
+"""Texts of extreme sizes and depths: refused or read, with a place, in bounded time; the limit is the suite's."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.sql import parse_script
+from tests.unit.planner.test_robustness import submit
+
+pytestmark = pytest.mark.timeout(60)
+
+EXTREMES = {
+    "semicolons": ";" * 300_000,
+    "an open string after much": "a " * 150_000 + "'",
+    "open comments": "/*" * 400_000,
+    "a long word": "SELECT " + "x" * 900_000,
+    "a chain of operators": "SELECT " + "1+" * 32_000 + "1 FROM clicks",
+    "NOT NOT": "SELECT " + "NOT " * 15_000 + "ms FROM clicks",
+    "minus minus": "SELECT " + "- " * 30_000 + "ms FROM clicks",
+    "dots": "SELECT " + "a." * 30_000 + "b FROM clicks",
+    "columns": "SELECT " + "ms, " * 15_000 + "ms FROM clicks",
+    "alternatives": f"SELECT ms FROM clicks WHERE ms IN ({','.join(map(str, range(11_000)))})",
+    "joins": "SELECT 1 FROM clicks " + "JOIN clicks " * 5_000,
+    "unions": "SELECT 1 FROM clicks " + "UNION ALL SELECT 1 FROM clicks " * 2_000,
+    "IS NULL IS NULL": "SELECT ms FROM clicks WHERE ms " + "IS NULL " * 8_000,
+    "casts": "SELECT ms" + "::INT" * 13_000 + " FROM clicks",
+    "nested types": "CREATE TABLE t (a " + "ARRAY<" * 9_000 + "INT" + ">" * 9_000 + ")",
+    "brackets": "SELECT a" + "[1]" * 20_000 + " FROM clicks",
+    "open brackets": "SELECT " + "(" * 60_000,
+    "lambdas": "SELECT f(" + "x->" * 15_000 + "x) FROM clicks",
+    "CASE in CASE": "SELECT " + "CASE WHEN ms > 1 THEN " * 29 + "1" + " END" * 29 + " FROM clicks",
+    "hints": "SELECT /*+ " + "A(b) " * 10_000 + "*/ ms FROM clicks",
+    "backslashes": "SELECT '" + "\\" * 60_001 + "'",
+    "digits": "SELECT " + "9" * 60_000 + " FROM clicks",
+    "exponents": "SELECT 1e999999999 FROM clicks",
+    "common tables": "WITH a AS (SELECT 1) " * 3_000,
+    "NUL": "SELECT \x00 FROM clicks",
+    "one half of a pair": "SELECT '\ud800' FROM clicks",
+    "right to left": "SELECT \u202e ms FROM clicks",
+    "lines": "\n" * 900_000 + "SELECT",
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_are_refused_or_read(name: str) -> None:
+    submit(EXTREMES[name])
+
+
+def test_ten_thousand_statements_have_their_places() -> None:
+    statements = parse_script("SELECT ms FROM clicks;\n" * 10_000)
+    assert [s.position.line for s in statements] == list(range(1, 10_001))

@@ -1,0 +1,136 @@
+"""Joins of streams: the stages together give what the query gives over all rows at once, by DuckDB as the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.planner.build import catalog_of, draft_of
+from tests.unit.planner.engine import connect, fetch, load, run_draft
+
+CATALOG = catalog_of(
+    """
+    CREATE STREAM s (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'files') AT us AT eu;
+    CREATE STREAM r (seen TIMESTAMP, k INT, x INT, WATERMARK FOR seen) WITH ('connector' = 'files') AT eu AT ap;
+    CREATE TABLE t (k INT, name STRING) WITH ('connector' = 'files') AT us AT eu;
+    """
+)
+S = [("ts", "TIMESTAMP"), ("k", "INT"), ("v", "INT")]
+R = [("seen", "TIMESTAMP"), ("k", "INT"), ("x", "INT")]
+T = [("k", "INT"), ("name", "STRING")]
+START = datetime(2024, 2, 28, 23, 59, 40)  # noqa: DTZ001 - DuckDB's TIMESTAMP has no zone
+
+times = st.integers(0, 25_000).map(lambda ms: START + timedelta(milliseconds=ms))
+few = st.none() | st.integers(0, 3)
+
+
+def epochs_of(rows: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[list[dict[str, Any]]]]:
+    return st.lists(st.lists(rows, max_size=6), min_size=1, max_size=2)
+
+
+s_epochs = epochs_of(st.fixed_dictionaries({"ts": times, "k": few, "v": few}))
+r_epochs = epochs_of(st.fixed_dictionaries({"seen": times, "k": few, "x": few}))
+t_rows = st.lists(st.fixed_dictionaries({"k": few, "name": st.sampled_from(["x", "y"])}), max_size=4)
+
+KINDS = ("JOIN", "LEFT JOIN")
+CONDITIONS = ("a.v > b.x", "b.x > 1", "a.v < 3", "b.site <> 'ap'", "a.site = b.site", "(a.v = 1 OR b.x IS NULL)")
+TABLES = (
+    *("", "JOIN t ON t.k = a.k", "LEFT JOIN t ON t.k = a.k AND t.name = 'x'", "JOIN t ON t.k = b.x"),
+    *("LEFT JOIN t ON t.k = b.x AND a.v > 1", "LEFT JOIN t ON t.k <=> b.k", "JOIN t ON t.k = a.v AND t.k = b.k"),
+)
+FILTERS = ("a.v IS NOT NULL", "b.k IS NULL", "b.x > 0", "a.v >= b.x", "a.site = 'us'", "t.name = 'x'")
+WINDOWS = ((10, 10), (10, 5), (6, 2))
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[duckdb.DuckDBPyConnection]:
+    with connect() as connection:
+        yield connection
+
+
+def load_whole(db: duckdb.DuckDBPyConnection, data: dict[str, Any]) -> None:
+    for name, declared in (("s", S), ("r", R), ("t", T)):
+        born = [{**r, "site": site} for site, epochs in data[name].items() for epoch in epochs for r in epoch]
+        load(db, name, [*declared, ("site", "STRING")], born)
+
+
+def in_duckdb(sql: str, window: tuple[int, int]) -> str:
+    """Each stream's rows, once for each of their windows, whose starts are equal."""
+    length, slide = window
+    for relation, alias, time in (("s", "a", "ts"), ("r", "b", "seen"), ("s", "d", "ts")):
+        rows = f"(SELECT *, unnest(starts({time}, {length}, {slide})) AS ws FROM {relation}) AS {alias}"
+        sql = sql.replace(f" {relation} AS {alias} ", f" {rows} ")
+        sql = sql.replace(f"{call(f'{alias}.{time}', window)}", f"{alias}.ws")
+    return sql.replace("<=>", "IS NOT DISTINCT FROM")
+
+
+def call(column: str, window: tuple[int, int]) -> str:
+    length, slide = window
+    return f"window({column}, '{length} seconds'" + (f", '{slide} seconds')" if slide != length else ")")
+
+
+data = st.fixed_dictionaries(
+    {
+        "s": st.fixed_dictionaries({"us": s_epochs, "eu": s_epochs}),
+        "r": st.fixed_dictionaries({"eu": r_epochs, "ap": r_epochs}),
+        "t": st.fixed_dictionaries({"us": t_rows.map(lambda rows: [rows]), "eu": t_rows.map(lambda rows: [rows])}),
+    }
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=data,
+    kind=st.sampled_from(KINDS),
+    conditions=st.lists(st.sampled_from(CONDITIONS), max_size=2, unique=True),
+    table=st.sampled_from(TABLES),
+    filters=st.lists(st.sampled_from(FILTERS), max_size=2, unique=True),
+    window=st.sampled_from(WINDOWS),
+    grouped=st.booleans(),
+)
+def test_a_join_of_two_streams_equals_the_query(
+    db: duckdb.DuckDBPyConnection,
+    data: dict[str, Any],
+    kind: str,
+    conditions: list[str],
+    table: str,
+    filters: list[str],
+    window: tuple[int, int],
+    grouped: bool,
+) -> None:
+    kept = [f for f in filters if table or not f.startswith("t.")]
+    on = " AND ".join(["a.k = b.k", *conditions, f"{call('a.ts', window)} = {call('b.seen', window)}"])
+    rows = f" FROM s AS a {kind} r AS b ON {on} {table}" + (f" WHERE {' AND '.join(kept)}" if kept else "")
+    name = "t.name" if table else "b.site"
+    if grouped:
+        head = f"SELECT a.k AS k, {name} AS n, count(*) AS c, sum(b.x + a.v) AS x, count(DISTINCT b.x) AS d{rows}"
+        sql = f"{head} GROUP BY {call('a.ts', window)}, a.k, {name} HAVING count(*) > 1"
+    else:
+        sql = f"SELECT a.k AS k, a.v AS v, b.x AS x, {name} AS n, a.site AS born{rows}"
+    load_whole(db, data)
+    assert run_draft(db, draft_of(sql, CATALOG), data) == fetch(db, in_duckdb(sql, window))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=data,
+    kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),
+    beside=st.sampled_from(["a.ts", "b.seen"]),
+)
+def test_a_join_of_three_streams_equals_the_query(
+    db: duckdb.DuckDBPyConnection, data: dict[str, Any], kinds: tuple[str, str], beside: str
+) -> None:
+    window = (10, 10)
+    sql = (
+        f"SELECT a.v AS v, b.x AS x, d.v AS y FROM s AS a {kinds[0]} r AS b ON a.k = b.k AND "
+        f"{call('a.ts', window)} = {call('b.seen', window)} {kinds[1]} s AS d ON d.v = a.v AND "
+        f"{call(beside, window)} = {call('d.ts', window)} AND d.k > 0 WHERE d.v > 0 OR b.x IS NULL"
+    )
+    load_whole(db, data)
+    assert run_draft(db, draft_of(sql, CATALOG), data) == fetch(db, in_duckdb(sql, window))

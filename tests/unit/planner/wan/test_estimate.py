@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.wan.estimate import (
+    LinkRecord,
+    available_bytes_per_s,
+    confidence,
+    fold_bandwidth,
+    fold_echo,
+    fold_use,
+    use_ratio,
+)
+from planner.wan.samples import BandwidthSample, EchoSample, Method, UseSample
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def measured(seconds: float, rate: float, method: Method = Method.TRAIN, beside: float = 0.0) -> BandwidthSample:
+    return BandwidthSample(at(seconds), method, rate, beside)
+
+
+def folded(*samples: BandwidthSample) -> LinkRecord:
+    record = LinkRecord()
+    for sample in samples:
+        record = fold_bandwidth(record, sample)
+    return record
+
+
+def test_the_first_sample_is_believed() -> None:
+    record = folded(measured(0, 100.0))
+    assert record.capacity_bytes_per_s == 100.0
+    assert not record.thorough
+    assert record.changed_at is None
+
+
+def test_samples_near_the_estimate_move_it_a_little() -> None:
+    record = folded(measured(0, 100.0, Method.IPERF3), measured(5, 110.0))
+    assert record.capacity_bytes_per_s == pytest.approx(103.0)
+    assert record.thorough
+
+
+def test_one_rough_sample_far_off_is_only_suspect() -> None:
+    record = folded(measured(0, 100.0), measured(5, 50.0))
+    assert record.capacity_bytes_per_s == 100.0
+    assert record.suspect == measured(5, 50.0)
+    assert folded(measured(0, 100.0), measured(5, 50.0), measured(9, 98.0)).suspect is None
+
+
+def test_two_that_agree_are_a_change() -> None:
+    record = folded(measured(0, 100.0), measured(5, 50.0), measured(11, 54.0))
+    assert record.capacity_bytes_per_s == pytest.approx(52.0)
+    assert record.changed_at == at(11)
+    assert record.suspect is None
+
+
+def test_two_that_disagree_or_lie_far_apart_are_not() -> None:
+    assert folded(measured(0, 100.0), measured(5, 50.0), measured(11, 20.0)).capacity_bytes_per_s == 100.0
+    assert folded(measured(0, 100.0), measured(5, 50.0), measured(99, 50.0)).capacity_bytes_per_s == 100.0
+
+
+def test_a_thorough_sample_is_a_change_by_itself() -> None:
+    record = folded(measured(0, 100.0, Method.IPERF3), measured(60, 50.0, Method.IPERF3))
+    assert (record.capacity_bytes_per_s, record.changed_at) == (50.0, at(60))
+
+
+def test_share_under_competition_is_told_from_capacity() -> None:
+    record = folded(measured(0, 100.0, Method.IPERF3), measured(60, 48.0, Method.IPERF3, beside=51.0))
+    assert record.capacity_bytes_per_s == pytest.approx(99.3)
+    assert record.changed_at is None
+    record = fold_use(record, UseSample(at(61), 60.0))
+    assert available_bytes_per_s(record) == pytest.approx(39.3)
+    assert use_ratio(record) == pytest.approx(60.0 / 99.3)
+
+
+def test_use_beyond_capacity_leaves_nothing() -> None:
+    record = fold_use(folded(measured(0, 100.0)), UseSample(at(1), 130.0))
+    assert available_bytes_per_s(record) == 0.0
+    assert use_ratio(record) == pytest.approx(1.3)
+
+
+def test_old_samples_change_nothing() -> None:
+    record = folded(measured(10, 100.0))
+    assert fold_bandwidth(record, measured(5, 10.0, Method.IPERF3)) == record
+    used = fold_use(record, UseSample(at(10), 5.0))
+    assert fold_use(used, UseSample(at(9), 50.0)) == used
+
+
+def test_confidence() -> None:
+    assert confidence(LinkRecord(), T0) == 0.0
+    thorough = folded(measured(0, 100.0, Method.IPERF3))
+    assert confidence(thorough, T0) == 1.0
+    assert confidence(thorough, at(300)) == pytest.approx(0.5)
+    assert confidence(folded(measured(0, 100.0)), T0) == pytest.approx(0.8)
+    assert confidence(folded(measured(0, 100.0, Method.IPERF3), measured(5, 10.0)), T0) == pytest.approx(0.5)
+
+
+def test_echoes() -> None:
+    record = fold_echo(LinkRecord(), EchoSample(at(0), 5, 0, timedelta(milliseconds=80)))
+    record = fold_echo(record, EchoSample(at(5), 5, 5, None))
+    assert record.rtt == timedelta(milliseconds=80)
+    assert record.loss == pytest.approx(0.2)
+    record = fold_echo(record, EchoSample(at(10), 5, 0, timedelta(milliseconds=100)))
+    assert record.rtt == timedelta(milliseconds=85)
+
+
+@given(st.integers(0, 2**32), st.floats(1e4, 1e8), st.floats(0.3, 0.7))
+def test_a_recorded_series_settles_and_follows_a_drop(seed: int, rate: float, drop: float) -> None:
+    """Trains every 6 s that scatter by a tenth: within 15 % all along, and a drop is seen with the second train."""
+    rng = random.Random(seed)
+    record = folded(measured(0, rate * 0.956, Method.IPERF3))
+    for tick in range(1, 40):
+        truth = rate * 0.956 * (drop if tick >= 20 else 1.0)
+        record = fold_bandwidth(record, measured(tick * 6, truth * rng.uniform(0.93, 1.07)))
+        assert record.capacity_bytes_per_s is not None
+        if tick != 20:
+            assert record.capacity_bytes_per_s == pytest.approx(truth, rel=0.15)
+    assert record.changed_at == at(21 * 6)

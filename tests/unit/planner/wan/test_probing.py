@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_use
+from planner.wan.probing import DEFAULT_SETTINGS, Budget, Pair, Probe, ProbeKind, ProbeState, choose_probes
+from planner.wan.samples import BandwidthSample, Method, UseSample
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+SITES = ("us", "eu", "asia", "sa")
+PAIRS = [(a, b) for a in SITES for b in SITES if a != b]
+
+
+def state(
+    records: dict[Pair, LinkRecord],
+    *,
+    now: datetime = T0,
+    budgets: dict[Pair, Budget] | None = None,
+    thorough_at: dict[Pair, datetime] | None = None,
+    running: tuple[Pair, ...] = (),
+) -> ProbeState:
+    return ProbeState(records, budgets or {}, thorough_at or {}, running, now)
+
+
+def known(seconds_ago: float = 0.0, method: Method = Method.IPERF3, now: datetime = T0) -> LinkRecord:
+    return fold_bandwidth(LinkRecord(), BandwidthSample(now - timedelta(seconds=seconds_ago), method, 1e6))
+
+
+def test_links_never_measured_come_first_and_no_site_takes_part_twice() -> None:
+    probes = choose_probes(state(dict.fromkeys(PAIRS, LinkRecord())))
+    assert len(probes) == 2
+    assert len({site for probe in probes for site in probe.pair}) == 4
+    assert all(probe.kind is ProbeKind.FULL for probe in probes)
+
+
+def test_sites_of_running_probes_are_left_alone() -> None:
+    probes = choose_probes(state(dict.fromkeys(PAIRS, LinkRecord()), running=(("us", "eu"),)))
+    assert [set(probe.pair) for probe in probes] == [{"asia", "sa"}]
+
+
+def test_a_fresh_link_is_not_probed_and_an_older_one_gets_a_train() -> None:
+    pair = ("us", "eu")
+    assert choose_probes(state({pair: known(3)}, thorough_at={pair: T0})) == ()
+    (probe,) = choose_probes(state({pair: known(8)}, thorough_at={pair: T0}))
+    assert probe.kind is ProbeKind.TRAIN
+
+
+def test_a_suspect_gets_a_full_probe_or_what_can_be_paid_for() -> None:
+    pair = ("us", "eu")
+    suspect = fold_bandwidth(known(5), BandwidthSample(T0, Method.TRAIN, 4e5))
+    (probe,) = choose_probes(state({pair: suspect}, thorough_at={pair: T0}))
+    assert probe.kind is ProbeKind.FULL
+    poor = {pair: Budget(timedelta(milliseconds=200), T0)}
+    (probe,) = choose_probes(state({pair: suspect}, thorough_at={pair: T0}, budgets=poor))
+    assert probe.kind is ProbeKind.TRAIN
+    broke = {pair: Budget(timedelta(milliseconds=10), T0)}
+    assert choose_probes(state({pair: suspect}, thorough_at={pair: T0}, budgets=broke)) == ()
+
+
+def test_a_link_that_its_own_traffic_fills_is_not_probed() -> None:
+    pair = ("us", "eu")
+    record = fold_use(known(8, Method.PASSIVE), UseSample(T0, 8e5))
+    assert choose_probes(state({pair: record})) == ()
+    idle = fold_use(known(8, Method.PASSIVE), UseSample(T0, 1e5))
+    assert choose_probes(state({pair: idle})) != ()
+    stale = fold_use(known(60, Method.PASSIVE), UseSample(T0, 8e5))
+    assert choose_probes(state({pair: stale})) != ()
+
+
+def test_a_budget_grows_up_to_its_limit() -> None:
+    budget = Budget(timedelta(seconds=1), T0).after(Probe(("a", "b"), ProbeKind.FULL, timedelta(seconds=1), ""), T0)
+    assert budget.now(T0 + timedelta(seconds=50)) == timedelta(seconds=1)
+    assert budget.now(T0 + timedelta(hours=1)) == DEFAULT_SETTINGS.most_saved
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32))
+def test_probing_costs_at_most_its_share(seed: int) -> None:
+    """Half an hour of links that change now and then, with a decision every second."""
+    rng = random.Random(seed)
+    records = dict.fromkeys(PAIRS, LinkRecord())
+    budgets: dict[Pair, Budget] = {}
+    thorough_at: dict[Pair, datetime] = {}
+    truth = {pair: rng.uniform(1e5, 1e7) for pair in PAIRS}
+    spent = dict.fromkeys(PAIRS, timedelta(0))
+    duration = timedelta(minutes=30)
+    for second in range(int(duration.total_seconds())):
+        now = T0 + timedelta(seconds=second)
+        if rng.random() < 0.02:
+            truth[rng.choice(PAIRS)] *= rng.choice((0.5, 2.0))
+        probes = choose_probes(ProbeState(records, budgets, thorough_at, (), now))
+        sites = [site for probe in probes for site in probe.pair]
+        assert len(sites) == len(set(sites))
+        for probe in probes:
+            full = probe.kind is ProbeKind.FULL
+            method = Method.IPERF3 if full else Method.TRAIN
+            sample = BandwidthSample(now, method, truth[probe.pair] * rng.uniform(0.95, 1.05))
+            records[probe.pair] = fold_bandwidth(records[probe.pair], sample)
+            before = budgets.get(probe.pair, Budget(DEFAULT_SETTINGS.most_saved, now))
+            budgets[probe.pair] = before.after(probe, now)
+            spent[probe.pair] += probe.duration
+            if full:
+                thorough_at[probe.pair] = now
+    most = duration * DEFAULT_SETTINGS.most_share + DEFAULT_SETTINGS.most_saved
+    assert max(spent.values()) <= most
+    assert all(record.capacity_bytes_per_s is not None for record in records.values())

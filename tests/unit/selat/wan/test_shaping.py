@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from selat.wan.links import LinkState
+from selat.wan.shaping import class_line, fifo_line, netem_line, queue_bytes, reshape_sender, shape_sender
+from tests.unit.selat.wan.build import LAYOUT, LINK, LINKS
+
+
+def test_a_class_has_the_links_rate() -> None:
+    line = class_line(2, LINK)
+    assert "classid 1:2 htb rate 20000000bit ceil 20000000bit" in line
+    assert "burst 16384 cburst 16384" in line
+
+
+def test_fast_links_get_a_longer_burst() -> None:
+    assert "burst 125000 " in class_line(2, replace(LINK, bandwidth_bytes_per_s=125e6))
+
+
+def test_a_queue_holds_a_tenth_of_a_second() -> None:
+    assert queue_bytes(LINK) == 250_000
+    assert queue_bytes(replace(LINK, bandwidth_bytes_per_s=1000.0)) == 30_000
+    assert fifo_line(16, LINK) == "qdisc replace dev wan0 parent 1:10 bfifo limit 250000"
+
+
+def test_netem_says_only_what_there_is() -> None:
+    assert "netem delay 40000us limit" in netem_line(2, LINK)
+    jittery = replace(LINK, jitter=timedelta(milliseconds=5), loss=0.015)
+    assert "netem delay 40000us 5000us loss 1.5% limit" in netem_line(2, jittery)
+
+
+def test_netem_holds_what_is_under_way() -> None:
+    limit = int(netem_line(2, LinkState(12.5e6, timedelta(milliseconds=200))).rpartition(" ")[2])
+    assert limit * 1514 > 12.5e6 * 0.3
+
+
+def test_a_sender_is_shaped_towards_every_other_site() -> None:
+    batch = shape_sender(LAYOUT, "eu", LINKS, netem=False)
+    assert (batch.tool, batch.namespace) == ("tc", "selat-lab.eu")
+    classes = [line for line in batch.lines if line.startswith("class") and "20000000bit" in line]
+    assert len(classes) == 2
+    filters = [line for line in batch.lines if "match ip dst 10.77.3." in line]
+    assert [line.rpartition("flowid ")[2] for line in filters] == ["1:1", "1:3"]
+
+
+def test_severed_links_lose_everything_before_acknowledgements_may_pass() -> None:
+    links = LINKS | {("eu", "asia"): replace(LINK, severed=True)}
+    lines = reshape_sender(LAYOUT, ("eu", "us"), links, netem=True).lines
+    closed = [line for line in lines if line.endswith("flowid 1:fe") and "10.77.3.3" in line]
+    assert len(closed) == 1
+    assert "prio 1 " in closed[0]
+    assert not any("10.77.3.1" in line and "1:fe" in line for line in lines)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from site_agent.router.pacing import LinkPace, Paced
+
+
+class HandClock:
+    """Seconds that pass when somebody waits for them."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class HandPace(LinkPace):
+    """Waits on a `HandClock`."""
+
+    def __init__(self, bandwidth_bytes_per_s: float, latency_s: float, clock: HandClock) -> None:
+        super().__init__(bandwidth_bytes_per_s, latency_s, now_s=clock)
+        self._clock = clock
+
+    async def wait_until(self, due_s: float) -> None:
+        # Whatever else can happen now does, before time passes.
+        for _ in range(10):
+            await asyncio.sleep(0)
+        self._clock.now_s = max(self._clock.now_s, due_s)
+
+
+async def messages(*sizes: int) -> AsyncIterator[bytes]:
+    for number, size in enumerate(sizes):
+        yield bytes([number]) * size
+
+
+async def arrivals(paced: Paced, clock: HandClock) -> list[tuple[float, int]]:
+    async with paced:
+        return [(round(clock.now_s - 100.0, 6), message[0]) async for message in paced]
+
+
+async def test_messages_come_when_the_link_has_carried_them() -> None:
+    clock = HandClock()
+    pace = HandPace(1000.0, 0.5, clock)
+    assert await arrivals(Paced(messages(1000, 500, 500), pace), clock) == [(1.5, 0), (2.0, 1), (2.5, 2)]
+
+
+async def test_the_delay_is_of_the_way_and_not_of_each_message() -> None:
+    clock = HandClock()
+    came = await arrivals(Paced(messages(*[10] * 50), HandPace(1e6, 1.0, clock)), clock)
+    assert came[-1][0] == pytest.approx(1.0005)
+
+
+async def test_transfers_share_the_link() -> None:
+    clock = HandClock()
+    pace = HandPace(1000.0, 0.0, clock)
+    first, second = await asyncio.gather(
+        arrivals(Paced(messages(1000, 1000), pace), clock), arrivals(Paced(messages(1000, 1000), pace), clock)
+    )
+    assert max(first + second)[0] == 4.0
+
+
+async def test_no_more_is_under_way_than_the_link_holds() -> None:
+    clock, taken = HandClock(), 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield bytes(100_000)
+
+    pace = HandPace(1e6, 0.1, clock)
+    async with Paced(endless(), pace) as paced:
+        await anext(paced)
+    assert taken <= pace.buffer_bytes // 100_000 + 3
+
+
+async def test_an_error_comes_after_what_came_before_it() -> None:
+    clock = HandClock()
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"a"
+        raise ConnectionError("cut")
+
+    async with Paced(broken(), HandPace(10.0, 0.1, clock)) as paced:
+        assert await anext(paced) == b"a"
+        with pytest.raises(ConnectionError):
+            await anext(paced)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from site_agent.errors import ConnectorError
+from site_agent.sinks import RollPolicy, SinkError
+from site_agent.sinks.parquet import DEFAULT_FILE_BYTES, ParquetSink
+from site_agent.sinks.registry import find_sink
+from tests.unit.site_agent.sinks.rows import Epoch, commit_of, rows_of, seen
+
+EPOCHS = [("q.s1.us", 3), ("q.s1.us", 4), ("q.s1.eu", 0)]
+
+
+def test_a_commit_is_a_file_that_says_what_it_is_made_of(tmp_path: Path) -> None:
+    writer = ParquetSink().open({"path": str(tmp_path / "new" / "out")}, "q-1")
+    writer.prepare()
+    size_bytes = writer.write(commit_of(7, EPOCHS), rows_of(EPOCHS))
+    writer.close()
+
+    path = tmp_path / "new" / "out" / "q-1-000000007.parquet"
+    assert size_bytes == path.stat().st_size
+    file = pq.ParquetFile(path)
+    told = json.loads(file.schema_arrow.metadata[b"selat"])
+    assert told == {"query": "q-1", "number": 7, "epochs": {"q.s1.us": [3, 5], "q.s1.eu": [0, 1]}}
+    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert seen(tmp_path) == sorted(EPOCHS)
+    assert [p.name for p in (tmp_path / "new" / "out" / "_selat").iterdir()] == []
+
+
+def test_what_was_half_written_goes_and_what_is_foreign_stays(tmp_path: Path) -> None:
+    (tmp_path / "_selat" / "q-1").mkdir(parents=True)
+    (tmp_path / "_selat" / "q-1" / "3-0.tmp").write_text("half")
+    (tmp_path / "_selat" / "q-2").mkdir()
+    (tmp_path / "_selat" / "q-2" / "1-0.tmp").write_text("of another query")
+    (tmp_path / "notes.txt").write_text("foreign")
+    writer = ParquetSink().open({"path": str(tmp_path)}, "q-1")
+    writer.prepare()
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["1-0.tmp", "notes.txt"]
+
+
+def test_a_type_that_parquet_lacks_is_an_error_of_the_sink(tmp_path: Path) -> None:
+    rows = pa.table({"v": pa.array([None], pa.month_day_nano_interval())})
+    writer = ParquetSink().open({"path": str(tmp_path)}, "q-1")
+    writer.prepare()
+    with pytest.raises(SinkError, match="cannot be written as Parquet"):
+        writer.write(commit_of(1, EPOCHS), rows)
+
+
+@pytest.mark.parametrize("other", [None, [("q.s1.us", 0)]], ids=["rubbish", "other epochs"])
+def test_a_file_of_other_rows_is_not_written_over(tmp_path: Path, other: list[Epoch] | None) -> None:
+    writer = ParquetSink().open({"path": str(tmp_path)}, "q-1")
+    writer.prepare()
+    path = tmp_path / "q-1-000000001.parquet"
+    if other is None:
+        path.write_text("not by us")
+    else:
+        writer.write(commit_of(1, other), rows_of(other))
+    before = path.read_bytes()
+    with pytest.raises(SinkError, match="is there already") as caught:
+        writer.write(commit_of(1, EPOCHS), rows_of(EPOCHS))
+    assert "data directory" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+def test_options() -> None:
+    sink = ParquetSink()
+    assert sink.policy({"path": "/data"}) == RollPolicy(DEFAULT_FILE_BYTES, 60.0)
+    options = {"connector": "parquet", "target_file_bytes": "1_000", "roll_interval": "500 ms"}
+    assert sink.policy(options) == RollPolicy(1000, 0.5)
+    assert find_sink({"connector": "parquet"}).name == "parquet"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "option 'path' is missing"),
+        ({"path": "out"}, "option 'path' is 'out'"),
+        ({"path": "/out", "roll_intervall": "1 s"}, "no option 'roll_intervall'"),
+        ({"path": "/out", "partition_by": "a,,b"}, "option 'partition_by' is 'a,,b'"),
+        ({"path": "/out", "compression": "best"}, "option 'compression' is 'best'"),
+    ],
+)
+def test_wrong_options(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ConnectorError, match=message):
+        ParquetSink().open(options, "q-1")
+
+
+@pytest.mark.parametrize("options", [{"roll_interval": "0 s"}, {"target_file_bytes": "0"}])
+def test_wrong_policies(options: dict[str, str]) -> None:
+    with pytest.raises(ConnectorError, match=next(iter(options))):
+        ParquetSink().policy({"path": "/out", **options})
+
+
+def test_an_unknown_connector_is_said_with_those_there_are() -> None:
+    with pytest.raises(ConnectorError, match="no sink has the connector 'files'") as caught:
+        find_sink({"connector": "files"})
+    assert "parquet" in caught.value.hint

@@ -1,0 +1,78 @@
+"""What an agent tells the master, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from selat.v1 import site_pb2, site_pb2_grpc
+from site_agent.agent import AgentIdentity, SiteAgent
+from site_agent.memory import HeapUse, MemoryUse
+from site_agent.results import ResultStatus
+from site_agent.router import Router
+from site_agent.runtime import SiteRuntime
+from site_agent.tasks.spec import Assignment
+
+NO_REPORT_BY_TIME_S = 3600.0
+
+
+class Results:
+    def statuses(self) -> tuple[ResultStatus, ...]:
+        return ()
+
+
+class Runtime:
+    """Has no tasks, and whatever version it was last given."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.runners: Mapping[str, object] = {}
+        self.results = Results()
+
+    async def apply(self, assignment: Assignment) -> None:
+        self.version = assignment.version
+
+
+class NoLinks:
+    def usage(self) -> tuple[object, ...]:
+        return ()
+
+    def link_bytes(self) -> Mapping[str, object]:
+        return {}
+
+
+class Stub:
+    """Hands out what is reported."""
+
+    def __init__(self) -> None:
+        self.reports: asyncio.Queue[site_pb2.ReportRequest] = asyncio.Queue()
+
+    async def Report(self, request: site_pb2.ReportRequest, *, timeout: float) -> None:
+        await self.reports.put(request)
+
+
+async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory(tmp_path: Path) -> None:
+    memory = MemoryUse(10, 20, HeapUse(1, 2, 3), sites=2)
+    agent = SiteAgent(
+        AgentIdentity.new("eu", "127.0.0.1:1", 1),
+        runtime=cast(SiteRuntime, Runtime()),
+        router=cast(Router, NoLinks()),
+        directory=tmp_path,
+        memory=lambda: memory,
+    )
+    agent._report_interval_s = NO_REPORT_BY_TIME_S
+    agent._registered.set()
+    stub = Stub()
+    reporting = asyncio.create_task(agent._report(cast("site_pb2_grpc.SiteServiceAsyncStub", stub)))
+    first = await stub.reports.get()
+    await agent._take(site_pb2.Assignment(version=7))
+    second = await stub.reports.get()
+    reporting.cancel()
+
+    assert (first.assignment_version, second.assignment_version) == (0, 7)
+    assert second.memory_bytes == 30
+    assert second.memory == site_pb2.MemoryUse(
+        agent_bytes=10, jvm_bytes=20, heap_used_bytes=1, heap_committed_bytes=2, heap_max_bytes=3, sites=2
+    )

@@ -1,0 +1,1 @@
+"""Tests with network namespaces: they need root."""
