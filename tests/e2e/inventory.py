@@ -102,7 +102,7 @@ def take(cluster: DevCluster, answers: Path) -> Inventory:
     for name, pid in cluster.pids.items():
         family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
         jvms = [p for p in family if p.name() == "java"]
-        counts[f"{name}: processes"] = len(family)
+        counts.update(f"{name}: process {kind}" for process in family if (kind := _kind(process, jvms)))
         objects = dict(_python_objects(pid, answers))
         counts[f"{name}: files open"] = family[0].num_fds() - objects.pop(_JVM_CONNECTION, 0)
         counts.update({f"{name}: {kind}": count for kind, count in objects.items()})
@@ -113,6 +113,19 @@ def take(cluster: DevCluster, answers: Path) -> Inventory:
     counts.update(_files(cluster.data.root))
     counts.update(_rows(cluster.data.root / "master" / "master.sqlite"))
     return Inventory(counts, sizes)
+
+
+def _kind(process: psutil.Process, jvms: list[psutil.Process]) -> str | None:
+    """What it runs, without what differs from start to start; None: not to be counted.
+
+    The shell that becomes a JVM may leave a child behind, for which the JVM never waits.
+    """
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE and any(process.ppid() == jvm.pid for jvm in jvms):
+            return None
+        return process.name() if process.status() != psutil.STATUS_ZOMBIE else f"{process.name()} (zombie)"
+    except psutil.NoSuchProcess:
+        return None
 
 
 def _python_objects(pid: int, answers: Path) -> Mapping[str, int]:

@@ -113,7 +113,7 @@ def settled(
     """
     deadline = time.monotonic() + SETTLE_S
     last = take(cluster, answers)
-    while (seen(last).differences(seen(wanted)) if wanted else True) and time.monotonic() < deadline:
+    while (changes(seen(wanted), seen(last)) if wanted else True) and time.monotonic() < deadline:
         time.sleep(1.0)
         now = take(cluster, answers)
         if wanted is None and not now.differences(last):
@@ -122,13 +122,17 @@ def settled(
     return last
 
 
-def check_same(before: Inventory, after: Inventory) -> None:
-    """Equal, but for a few objects that wait for their turn to go."""
-    changed = [
+def changes(before: Inventory, after: Inventory) -> list[str]:
+    """Differences, but for a few objects that wait for their turn to go."""
+    return [
         f"{name}: {was} -> {now}"
         for name, (was, now) in before.differences(after).items()
         if not is_object(name) or now > was + OBJECTS_LATE
     ]
+
+
+def check_same(before: Inventory, after: Inventory) -> None:
+    changed = changes(before, after)
     assert not changed, "\n".join(changed)
 
 
