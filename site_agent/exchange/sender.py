@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Iterator
 
 from selat.v1 import exchange_pb2 as pb
 from site_agent.channels.codec import EncodedRows
@@ -15,6 +14,7 @@ from site_agent.exchange.convert import end_to_proto, manifest_to_proto
 from site_agent.exchange.credit import Credit
 from site_agent.exchange.offload import Offload
 from site_agent.exchange.selection import Selection, read_selected
+from site_agent.exchange.turns import Flow, Turns
 from site_agent.exchange.wire import Response, part_of_epoch
 from site_agent.faults import FaultPoint, reached
 
@@ -30,7 +30,7 @@ _Epoch = tuple[EpochManifest, EncodedRows | None]
 class Sender:
     """Sends a channel's epochs from the one asked for, within the credit the reader grants."""
 
-    def __init__(self, log: ChannelLog, request: pb.OpenChannel, offload: Offload) -> None:
+    def __init__(self, log: ChannelLog, request: pb.OpenChannel, offload: Offload, turns: Turns) -> None:
         """Raises ChannelRequestError or ChannelError when the request makes no sense."""
         if not request.consumer:
             raise ChannelRequestError("no consumer is named", hint=f"name the reading site, or {CLIENT_CONSUMER!r}")
@@ -43,6 +43,8 @@ class Sender:
         self._log = log
         self._request = request
         self._offload = offload
+        self._turns = turns
+        self._flow = Flow()
         self._credit = Credit(request.credit_bytes)
         self._selection = Selection(tuple(request.columns), tuple(request.bins))
         self._position = request.from_epoch
@@ -77,6 +79,9 @@ class Sender:
             await self._unless_reader_fails(self._log.wait(self._position))
             if self._position >= self._log.next_epoch:
                 return
+            turn = self._turns.take(self._flow, self._log.stored_bytes(self._position))
+            if turn is not None:
+                await self._unless_reader_fails(turn)
             manifest, encoded = await self._next()
             await self._unless_reader_fails(self._credit.take(manifest.size_bytes))
             self._read_ahead(self._position + 1)
@@ -134,7 +139,7 @@ class Sender:
                 raise ChannelRequestError("only the first message of a call opens a channel")
         self._credit.close()
 
-    async def _unless_reader_fails(self, waiting: Coroutine[Any, Any, None]) -> None:
+    async def _unless_reader_fails(self, waiting: Awaitable[None]) -> None:
         assert self._reader is not None
         task = asyncio.ensure_future(waiting)
         try:
