@@ -154,7 +154,9 @@ def _way(client: selat.Client, cluster: DevCluster, kind: str) -> Steps:
         "merge's first epoch": traces.last_s(query.id, "m1", "*.epoch"),
         "first row at the client": first_row_s,
     }
-    return {name: at_s - started_s for name, at_s in steps.items() if at_s is not None}
+    since = {name: at_s - started_s for name, at_s in steps.items() if at_s is not None}
+    say(f"{kind}: " + ", ".join(f"{name} {at_s * 1000:.0f}" for name, at_s in since.items()) + " ms")
+    return since
 
 
 def _logged(root: Path, query: str) -> Mapping[str, float]:
@@ -204,6 +206,7 @@ def _stream(session: SparkSession, root: Path, kind: str, number: int) -> float:
             raise TimeoutError(f"no batch of {kind} within {LIMIT_S:g} s")
     finally:
         query.stop()
+    say(f"Structured Streaming, {kind}: {(ended_s[0] - started_s) * 1000:.0f} ms")
     return ended_s[0] - started_s
 
 

@@ -8,6 +8,8 @@ so nothing of one task can reach another.
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections import deque
 from threading import Condition, Thread
 
@@ -19,8 +21,8 @@ logger = logging.getLogger(__name__)
 
 KEPT = 4
 """The tasks of a query at the sites of one process, in most cases; a session takes half a megabyte of the heap."""
-REST_S = 2.0
-"""So long after a session was taken the next one is made: the task that took it begins its first epoch meanwhile."""
+REST_S = 0.5
+"""So long after the last one was taken others are made: the tasks that took them run their first epochs meanwhile."""
 
 
 def new_session(base: SparkSession) -> SparkSession:
@@ -40,7 +42,7 @@ class Sessions:
     Args:
         base: A session of the JVM, never given out itself.
         kept: How many wait to be taken; 0: each is made when it is asked for.
-        rest_s: So long after one was taken the next one is made.
+        rest_s: So long after the last one was taken others are made.
     """
 
     def __init__(self, base: SparkSession, *, kept: int = 0, rest_s: float = REST_S) -> None:
@@ -50,6 +52,7 @@ class Sessions:
         self._ready: deque[SparkSession] = deque()
         self._changed = Condition()
         self._closed = False
+        self._taken_s = -math.inf
         self._thread: Thread | None = None
 
     @property
@@ -61,6 +64,7 @@ class Sessions:
         """A session for one task, which nobody else has had."""
         with self._changed:
             prepared = self._ready.popleft() if self._ready else None
+            self._taken_s = time.monotonic()
             self._changed.notify_all()
         return self._base.newSession() if prepared is None else prepared
 
@@ -93,8 +97,10 @@ class Sessions:
     def _wanted(self) -> bool:
         """Wait until a session is to be made; False: no more."""
         with self._changed:
-            if len(self._ready) < self._kept:
-                return not self._closed
-            self._changed.wait_for(lambda: self._closed or len(self._ready) < self._kept)
-            self._changed.wait_for(lambda: self._closed, self._rest_s)
-            return not self._closed
+            while not self._closed:
+                rest_s = self._taken_s + self._rest_s - time.monotonic()
+                missing = len(self._ready) < self._kept
+                if missing and rest_s <= 0:
+                    return True
+                self._changed.wait(rest_s if missing else None)
+            return False
