@@ -213,7 +213,8 @@ def _stream(session: SparkSession, root: Path, kind: str, number: int) -> float:
 def _frame(session: SparkSession, root: Path, kind: str) -> DataFrame:
     """All sites' rows in one place."""
     if kind == GENERATED:
-        rates = session.readStream.format("rate").option("rowsPerSecond", ROWS_PER_S * SITES).load()
+        # The source `rate` has no rows in the first second; this one has some at once.
+        rates = session.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
         made = rates.selectExpr(
             "element_at(array('home', 'cart'), CAST(rand() * 2 AS INT) + 1) AS page", "value % 100 AS v"
         )

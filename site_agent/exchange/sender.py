@@ -76,14 +76,18 @@ class Sender:
     async def _epochs(self) -> AsyncIterator[Response]:
         stop = None if self._request.follow else self._log.next_epoch
         while stop is None or self._position < stop:
-            await self._unless_reader_fails(self._log.wait(self._position))
+            self._check_reader()
+            # What need not be waited for costs no task of the event loop: epochs may be small and many.
+            if self._position >= self._log.next_epoch:
+                await self._unless_reader_fails(self._log.wait(self._position))
             if self._position >= self._log.next_epoch:
                 return
             turn = self._turns.take(self._flow, self._log.stored_bytes(self._position))
             if turn is not None:
                 await self._unless_reader_fails(turn)
             manifest, encoded = await self._next()
-            await self._unless_reader_fails(self._credit.take(manifest.size_bytes))
+            if not self._credit.take_now(manifest.size_bytes):
+                await self._unless_reader_fails(self._credit.take(manifest.size_bytes))
             self._read_ahead(self._position + 1)
             for response in self._messages(manifest, encoded):
                 yield response
@@ -138,6 +142,11 @@ class Sender:
             else:
                 raise ChannelRequestError("only the first message of a call opens a channel")
         self._credit.close()
+
+    def _check_reader(self) -> None:
+        """Raises what the reader did wrong, if it did."""
+        if self._reader is not None and self._reader.done():
+            self._reader.result()
 
     async def _unless_reader_fails(self, waiting: Awaitable[None]) -> None:
         assert self._reader is not None
