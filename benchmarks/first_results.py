@@ -44,7 +44,7 @@ FILES, GENERATED = "windows over files", "rows being made"
 KINDS = (FILES, GENERATED)
 SQL = {
     FILES: "SELECT page, count(*) AS n, sum(v) AS s FROM visits GROUP BY window(ts, '10 seconds'), page",
-    GENERATED: "SELECT page, v FROM clicks WHERE v > 10",
+    GENERATED: "SELECT page, v FROM clicks WHERE v > 10 AND site = 'eu'",
 }
 
 Steps = Mapping[str, float]
@@ -148,8 +148,8 @@ def _way(client: selat.Client, cluster: DevCluster, kind: str) -> Steps:
         "planned": query.last.submitted_at.timestamp(),
         "stored, answered": answered_s,
         "sources deployed": traces.last_s(query.id, "s1", "tasks/*"),
-        "sessions ready": logged.get("session ready"),
         "first input": logged.get("first input"),
+        "sessions ready": logged.get("session ready"),
         "sources' first epochs": traces.last_s(query.id, "s1", "*.epoch"),
         "merge's first epoch": traces.last_s(query.id, "m1", "*.epoch"),
         "first row at the client": first_row_s,
