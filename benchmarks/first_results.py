@@ -24,7 +24,9 @@ from pyspark.sql import functions as sf
 import selat
 from benchmarks.report import say
 from selat.dev.cluster import ClusterOptions, DevCluster
+from site_agent.channels.epoch_file import read_header
 from site_agent.engine.session import start_spark
+from site_agent.errors import CorruptEpochError
 
 TOPOLOGY = """
 gateway: us
@@ -66,10 +68,11 @@ def write_rows(directory: Path) -> None:
 
 @dataclass
 class Traces:
-    """When tasks and epochs appeared on the disks of a cluster: looked for until closed."""
+    """When tasks and epochs with rows appeared on the disks of a cluster: looked for until closed."""
 
     root: Path
     seen_s: dict[Path, float] = field(default_factory=dict)
+    without_rows: set[Path] = field(default_factory=set)
 
     def __enter__(self) -> Traces:
         self._stop = Event()
@@ -82,22 +85,29 @@ class Traces:
         self._thread.join()
 
     def last_s(self, query: str, stage: str, pattern: str) -> float | None:
-        """When the last site of a stage had it; `pattern` is of `tasks` or of an epoch of its own channel."""
-        found = [
-            at_s
-            for path, at_s in self.seen_s.items()
-            if path.match(pattern) and (task := _task_of(path, query, stage)) and task.rpartition(".")[2] in path.parts
-        ]
-        return max(found, default=None)
+        """When the last site of a stage had its first; `pattern` is of `tasks` or of epochs of its own channel."""
+        first_s: dict[str, float] = {}
+        for path, at_s in self.seen_s.items():
+            task = _task_of(path, query, stage) if path.match(pattern) else None
+            if task is not None and task.rpartition(".")[2] in path.parts:
+                first_s[task] = min(at_s, first_s.get(task, at_s))
+        return max(first_s.values(), default=None)
 
     def _run(self) -> None:
         while not self._stop.wait(POLL_S):
-            for pattern in ("*/*/tasks/*", "*/*/channels/*/000000000000.epoch"):
+            for pattern in ("*/*/tasks/*", "*/*/channels/*/*.epoch"):
                 for path in self.root.glob(pattern):
-                    if path not in self.seen_s:
-                        # What was seen is gone when its reader has it all.
-                        with suppress(OSError):
-                            self.seen_s[path] = path.stat().st_mtime
+                    if path not in self.seen_s and path not in self.without_rows:
+                        self._note(path)
+
+    def _note(self, path: Path) -> None:
+        # What was listed is gone when its reader has it all.
+        with suppress(OSError, CorruptEpochError):
+            at_s = path.stat().st_mtime
+            if path.suffix == ".epoch" and not read_header(path).manifest.rows:
+                self.without_rows.add(path)
+            else:
+                self.seen_s[path] = at_s
 
 
 def _task_of(path: Path, query: str, stage: str) -> str | None:
