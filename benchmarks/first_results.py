@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming import StreamingQuery
 
 import selat
 from benchmarks.report import say
@@ -212,12 +213,21 @@ def _stream(session: SparkSession, root: Path, kind: str, number: int) -> float:
     started_s = time.perf_counter()
     query = writer.foreachBatch(take).option("checkpointLocation", str(root / f"checkpoint-{number}")).start()
     try:
-        if not done.wait(LIMIT_S):
-            raise TimeoutError(f"no batch of {kind} within {LIMIT_S:g} s")
+        while not done.wait(1.0):
+            _check_running(query, time.perf_counter() - started_s)
     finally:
         query.stop()
     say(f"Structured Streaming, {kind}: {(ended_s[0] - started_s) * 1000:.0f} ms")
     return ended_s[0] - started_s
+
+
+def _check_running(query: StreamingQuery, for_s: float) -> None:
+    """Raises what ended the query, or TimeoutError."""
+    failure = query.exception()
+    if failure is not None:
+        raise failure
+    if not query.isActive or for_s > LIMIT_S:
+        raise TimeoutError(f"no batch with rows after {for_s:.0f} s")
 
 
 def _frame(session: SparkSession, root: Path, kind: str) -> DataFrame:

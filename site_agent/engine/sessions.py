@@ -24,6 +24,9 @@ KEPT = 4
 REST_S = 0.5
 """So long after the last one was taken others are made: the tasks that took them run their first epochs meanwhile."""
 
+LAST_S = 5.0
+"""So long an end waits for a session that is being made."""
+
 
 def new_session(base: SparkSession) -> SparkSession:
     """A session that has run a statement; its settings are those of the JVM.
@@ -75,12 +78,12 @@ class Sessions:
             self._thread.start()
 
     def close(self) -> None:
-        """Make no more; returns when none is being made."""
+        """Make no more. One that is being made is waited for, but not for ever: a cluster may have no executors now."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(LAST_S)
         self._ready.clear()
 
     def _run(self) -> None:
