@@ -1,9 +1,11 @@
-"""What the first epochs of stages cost, and how much of it a warm-up at the agent's start takes away.
+"""What a query's start costs: its way to the first result, step by step, and the first epochs of stages.
 
-    python -m benchmarks.startup [--rounds 3]
+    python -m benchmarks.startup [--rounds 1] [--record FILE]
 
-Each round starts a JVM per kind of warm-up (none: the baseline; one epoch; every kind of epoch, which is what an agent
-does), and runs new tasks in it: the first of their kind, one more of each kind, and later epochs. Prints medians in ms.
+First a cluster of three sites runs ten queries of each of two kinds, from `client.sql` to the first row at the client;
+the same queries run in plain Structured Streaming, from `start()` until the first batch with rows is done. Then each
+round starts a JVM per kind of warm-up (none: the baseline; every kind of epoch, which is what an agent does), and runs
+new tasks in it: the first of their kind, one more of each kind, and later epochs. Ends within three minutes.
 """
 
 from __future__ import annotations
@@ -11,19 +13,21 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from benchmarks.first_results import QUERIES, Steps, selat_ways, streaming_ways
+from benchmarks.processes import in_own_process
+from benchmarks.report import make_parser, median, publish, say, table
 from site_agent.engine import Admission, ArrowScan, EpochRequest, Field, RangeScan
 from site_agent.engine.session import start_spark
 from site_agent.engine.spark import SparkEngine
@@ -37,36 +41,74 @@ def _whole(engine: SparkEngine) -> None:
 
 WARM_UPS: Mapping[str, Callable[[SparkEngine], None]] = {
     "none": lambda engine: None,
-    "one": warm_up,
     "every kind": _whole,
 }
+_WAYS: Mapping[str, Callable[[], Mapping[str, object]]] = {"selat": selat_ways, "streaming": streaming_ways}
+WARM = 5
 T = TypeVar("T")
 COLUMNS = (Field("user_id", "BIGINT"), Field("page", "STRING"), Field("ts", "TIMESTAMP"))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="JVMs per kind of warm-up (default %(default)s)")
-    parser.add_argument("--one", choices=WARM_UPS, help=argparse.SUPPRESS)
+def main() -> int:
+    parser = make_parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=1, help="JVMs per kind of warm-up (default %(default)s)")
+    parser.add_argument("--one", choices=[*WARM_UPS, *_WAYS], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(_measure(WARM_UPS[arguments.one])))
-        return
+        one = _WAYS.get(arguments.one)
+        print(json.dumps(one() if one else _measure(WARM_UPS[arguments.one])))
+        return 0
+    parts = [_first_results(*(_alone(name) for name in _WAYS))]
     found: dict[str, list[dict[str, float]]] = {name: [] for name in WARM_UPS}
-    for _ in range(arguments.rounds):
+    for number in range(arguments.rounds):
         for name, results in found.items():
-            command = [sys.executable, "-m", "benchmarks.startup", "--one", name]
-            answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-            results.append(json.loads(answer.splitlines()[-1]))
-    _print(found)
+            results.append(_alone(name))
+            say(f"round {number + 1}: warm-up {name}")
+    if arguments.rounds:
+        parts.append(_first_epochs(found))
+    publish("startup", "A query's start", parts, arguments.record)
+    return 0
 
 
-def _print(found: Mapping[str, list[dict[str, float]]]) -> None:
-    print(f"{'':24}" + "".join(f"{name:>12}" for name in found) + f"{'ratio':>8}")
+def _alone(name: str) -> Any:
+    return in_own_process("benchmarks.startup", ["--one", name])
+
+
+def _first_results(ways: Mapping[str, Sequence[Steps]], streaming: Mapping[str, Sequence[float]]) -> str:
+    texts = [
+        f"From `client.sql` to the first result row, {QUERIES} queries in a row; cold: the first after the start of "
+        f"cluster or session; warm: median of the last {WARM}. Milliseconds since the submission; three sites in "
+        "one process, `sources'` steps are those of the last site. Rows "
+        "over files are 5,000 in one Parquet file, read at each site; rows being made begin with the query, 5,000 per "
+        "second at one site, while Structured Streaming's `rate-micro-batch` has 5,000 at once."
+    ]
+    for kind, queries in ways.items():
+        warm = {name: median([q[name] for q in queries[-WARM:] if name in q]) for name in queries[-1]}
+        rows = [[name, _ms(queries[0].get(name)), _ms(at_s)] for name, at_s in warm.items()]
+        plain = streaming[kind]
+        plain_warm_s = median(plain[-WARM:])
+        cold_s, warm_s = (steps["first row at the client"] for steps in (queries[0], warm))
+        rows.append(["Structured Streaming: first batch with rows done", _ms(plain[0]), _ms(plain_warm_s)])
+        rows.append(["Selat over Structured Streaming", f"{cold_s / plain[0]:.2f}", f"{warm_s / plain_warm_s:.2f}"])
+        texts.append(table([kind, "cold", "warm"], rows))
+    return "\n\n".join(texts)
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1000:,.0f}"
+
+
+def _first_epochs(found: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    rows = []
     for what in found["none"][0]:
-        medians = [statistics.median(result[what] for result in results) for results in found.values()]
-        ratio = f"{medians[-1] / medians[0]:8.2f}" if medians[0] else ""
-        print(f"{what:24}" + "".join(f"{median:12.0f}" for median in medians) + ratio)
+        medians = [median([result[what] for result in results]) for results in found.values()]
+        ratio = f"{medians[-1] / medians[0]:.2f}" if medians[0] else ""
+        rows.append([what, *(f"{value:,.0f}" for value in medians), ratio])
+    text = (
+        "New tasks in a new JVM, by its warm-up: each epoch 5,000 generated rows, or 300 partials for the merge; later "
+        "epochs are the median of 5. Milliseconds, median of the rounds."
+    )
+    return f"{text}\n\n{table(['warm-up', *found, 'ratio'], rows)}"
 
 
 def _measure(warm: Callable[[SparkEngine], None]) -> dict[str, float]:
@@ -133,4 +175,4 @@ def _requests() -> Mapping[str, EpochRequest]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

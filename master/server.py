@@ -30,6 +30,7 @@ from master.jobs import JobManager, JobParts
 from master.logs import line
 from master.peers import Peers
 from master.queries import QueryRegistry
+from master.remembered import RememberedAnalyzer
 from master.results.fetch import FetchParts, ResultFetcher
 from master.services.catalog import CatalogServicer
 from master.services.query import QueryParts, QueryServicer
@@ -97,7 +98,8 @@ class Master:
         self.sites = SiteRegistry(store, topology, clock=around.clock, heartbeat_timeout=config.heartbeat_timeout)
         self.catalog = CatalogManager(store, topology, clock=around.clock, live_readers=self.queries.live_readers)
         self._rates = MeasuredRates()
-        self._analyzer = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
+        asking = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
+        self._analyzer = RememberedAnalyzer(asking, self.sites.incarnations)
         self.functions = FunctionManager(store, self.catalog, self._analyzer, around.clock)
         board = AssignmentBoard(store, version=cluster.version)
         parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates)

@@ -79,6 +79,12 @@ class SiteRegistry:
     def alive(self) -> frozenset[str]:
         return frozenset(name for name, status in self._sites.items() if status.state is SiteState.ALIVE)
 
+    def incarnations(self) -> frozenset[tuple[str, str]] | None:
+        """Which agents are alive, by site and incarnation; None: there is none."""
+        alive = self.alive()
+        records = (status.record for name, status in self._sites.items() if name in alive)
+        return frozenset((record.name, record.incarnation) for record in records if record) or None
+
     def addresses(self) -> Mapping[str, str]:
         """host:port of every agent that ever registered, by site."""
         return {name: status.address for name, status in self._sites.items() if status.address}

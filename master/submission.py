@@ -159,9 +159,10 @@ class QueryPlanner:
         analysis = planning.analysis_of_stage(draft, stage_id, known)
         combine = planning.analysis_of_combine(draft, stage_id, known)
         try:
-            columns = await self._ask(analysis)
-            if combine is not None:
-                _check_combine(combine, await self._ask(combine))
+            if combine is None:
+                return await self._ask(analysis)
+            columns, combined = await asyncio.gather(self._ask(analysis), self._ask(combine))
+            _check_combine(combine, combined)
         except RefusedStatementError as refused:
             raise _refused_part(f"stage {stage_id}", refused, {"stage": stage_id}) from refused
         return columns

@@ -27,6 +27,7 @@ from site_agent.durable import make_usable, sole_owner, write_atomically
 from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.file_server import FileServer
 from site_agent.engine.session import clear_scratch, start_spark
+from site_agent.engine.sessions import KEPT, Sessions
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up, warm_up_whole
 from site_agent.errors import SiteAgentError
@@ -77,12 +78,14 @@ async def _serve(config: AgentConfig) -> None:
             )
         )
         stack.callback(session.stop)
+        sessions = Sessions(session, kept=KEPT)
+        stack.callback(sessions.close)
         files = _file_access(config, session, stack)
         master = await stack.enter_async_context(connect(config.master))
         addresses: dict[str, str] = {}
         loops: list[asyncio.Task[None]] = []
         for site in config.sites:
-            engine = SparkEngine(session, scratch=_scratch(config, site), files=files)
+            engine = SparkEngine(session, scratch=_scratch(config, site), files=files, sessions=sessions)
             memory = partial(memory_use, partial(heap_use, session), len(config.sites))
             agent, address = await _start_site(config, site, Parts(engine, memory), stack)
             addresses[site.name] = address
@@ -90,7 +93,7 @@ async def _serve(config: AgentConfig) -> None:
                 await asyncio.to_thread(warm_up, engine)
             loops.append(await stack.enter_async_context(running(agent, master)))
         _announce(config, addresses)
-        await stack.enter_async_context(_warming_up(engine))
+        await stack.enter_async_context(_warming_up(engine, sessions))
         await _until_stopped(stop, loops)
 
 
@@ -146,10 +149,10 @@ async def _start_site(
 
 
 @asynccontextmanager
-async def _warming_up(engine: SparkEngine) -> AsyncIterator[None]:
-    """Warm up in the background; at the end wait for the epoch that runs."""
+async def _warming_up(engine: SparkEngine, sessions: Sessions) -> AsyncIterator[None]:
+    """Warm up in the background, then keep sessions ready; at the end wait for the epoch that runs."""
     stop = threading.Event()
-    warming = asyncio.create_task(asyncio.to_thread(warm_up_whole, engine, stop))
+    warming = asyncio.create_task(asyncio.to_thread(_warm_up, engine, sessions, stop))
     try:
         yield
     finally:
@@ -157,6 +160,12 @@ async def _warming_up(engine: SparkEngine) -> AsyncIterator[None]:
         (outcome,) = await asyncio.gather(warming, return_exceptions=True)
         if isinstance(outcome, Exception):
             logger.warning("warm-up failed: %s", outcome)
+
+
+def _warm_up(engine: SparkEngine, sessions: Sessions, stop: threading.Event) -> None:
+    warm_up_whole(engine, stop)
+    if not stop.is_set():
+        sessions.start()
 
 
 def _scratch(config: AgentConfig, site: HostedSite) -> Path:

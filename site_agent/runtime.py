@@ -18,6 +18,7 @@ from site_agent.connectors.registry import find_connector
 from site_agent.dead_letters import DIRECTORY_NAME
 from site_agent.engine import Engine
 from site_agent.errors import SiteAgentError
+from site_agent.ingest import PUSH_CONNECTOR
 from site_agent.ingest.streams import PushStreams
 from site_agent.results import ResultKeeper
 from site_agent.router import Router
@@ -72,13 +73,20 @@ class SiteRuntime:
         """Make it so: end what is not in it, start what is new, change what differs, then forget what nobody names."""
         self._services.router.set_addresses(assignment.site_addresses)
         wanted = {spec.task_id: spec for spec in assignment.tasks}
-        for task_id in sorted(self._runners.keys() - wanted.keys()):
-            await self._end(task_id)
+        ending = asyncio.gather(*map(self._end, sorted(self._runners.keys() - wanted.keys())))
+        try:
+            # A task that ends may be in the middle of a long epoch: new ones need not wait for it.
+            for _, spec in sorted(wanted.items()):
+                if not _is_pushed(spec):
+                    await self._ensure(spec)
+        finally:
+            await ending
         # Before its readers start, and after those of a dropped stream have ended.
         if self._services.streams is not None:
             await self._services.streams.apply(assignment)
         for _, spec in sorted(wanted.items()):
-            await self._ensure(spec)
+            if _is_pushed(spec):
+                await self._ensure(spec)
         await self._results.apply(assignment.results)
         await self._services.router.keep_only(wanted.keys() | self._results.readers)
         self._forget(wanted)
@@ -176,3 +184,7 @@ class SiteRuntime:
             created_at=relation.created_at,
             reader=spec.task_id,
         )
+
+
+def _is_pushed(spec: TaskSpec) -> bool:
+    return spec.relation is not None and spec.relation.options.get("connector") == PUSH_CONNECTOR

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.waiters import Waiters
 from site_agent.errors import ChannelRequestError, UnknownChannelError
 from site_agent.faults import FaultPoint, reached
 
@@ -23,6 +26,7 @@ class ChannelStore:
         self.files = files or Files()
         self._lock = threading.RLock()
         self._open: dict[str, ChannelLog] = {}
+        self._waiters = Waiters()
         self.files.make_directory(root)
         for leftover in root.glob(f"{_REMOVED_PREFIX}*"):
             self.files.remove_tree(leftover)
@@ -46,6 +50,7 @@ class ChannelStore:
                     self.files.make_directory(directory)
                     self.files.sync_directory(self.root)
                 log = self._open[channel_id] = ChannelLog(directory, self.files)
+                self._waiters.wake()
             return log
 
     def get(self, channel_id: str) -> ChannelLog:
@@ -56,6 +61,17 @@ class ChannelStore:
             ):
                 raise UnknownChannelError(f"no channel {channel_id} here", ids={"channel": channel_id})
             return self.open(channel_id)
+
+    async def find(self, channel_id: str, *, within_s: float) -> ChannelLog:
+        """Like `get`, but waits so long for a channel that is not there yet."""
+        if _CHANNEL_ID.fullmatch(channel_id):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._waiters.until(lambda: self._exists(channel_id))
+        return self.get(channel_id)
+
+    def _exists(self, channel_id: str) -> bool:
+        return channel_id in self._open or (self.root / channel_id).is_dir()
 
     def ids(self) -> tuple[str, ...]:
         """Of all channels, in order."""

@@ -2,8 +2,8 @@
 
 Java loads classes when they are first used and compiles what is hot; Spark generates, compiles and caches code by the
 shape of a plan. So each kind of epoch runs once, with the plans that stages have: rows made from a range and read from
-Arrow and from text, filtered, aggregated to partials by window and key, merged; and a statement is analysed. Only the
-first of these is waited for: an agent that comes back after a crash has better things to do.
+Arrow, from text and from Parquet, filtered, aggregated to partials by window and key, merged; and a statement is
+analysed. Only the first of these is waited for: an agent that comes back after a crash has better things to do.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from planner.plan import INPUT_VIEW
 from site_agent.engine import Admission, ArrowScan, Engine, EpochRequest, Field, FilesScan, RangeScan, Scan
@@ -72,6 +73,9 @@ def _requests(directory: Path) -> Iterable[EpochRequest]:
     file.write_text("".join(f"a,{n},2026-01-01 00:00:00\n" for n in range(_ROWS)))
     options = {"mode": "FAILFAST", "columnPruning": "false"}
     yield _request(_FILTER, FilesScan("csv", (str(file),), _COLUMNS, tuple(c.name for c in _COLUMNS), options))
+    pq.write_table(_rows(), directory / "rows.parquet")
+    columns = tuple(c.name for c in _COLUMNS)
+    yield _request(_PARTIAL, FilesScan("parquet", (str(directory / "rows.parquet"),), _COLUMNS, columns))
     partials = {"w": pa.array([0] * _ROWS, pa.timestamp("us", tz="UTC")), "k": ["a"] * _ROWS, "n": range(_ROWS)}
     merged = ArrowScan(pa.table({**partials, "s": range(_ROWS), "c": range(_ROWS)}))
     yield replace(_request(_MERGE, merged), admission=None)

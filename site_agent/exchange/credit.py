@@ -38,10 +38,16 @@ class Credit:
         Raises:
             ChannelRequestError: the reader stopped granting.
         """
-        while self._available_bytes < min(size_bytes, self._window_bytes):
+        while not self.take_now(size_bytes):
             if self._closed:
                 hint = "grant what was read, or open with more credit"
                 raise ChannelRequestError("the credit is used up and the reader closed its side", hint=hint)
             self._changed.clear()
             await self._changed.wait()
+
+    def take_now(self, size_bytes: int) -> bool:
+        """Take it if it may be sent at once."""
+        if self._available_bytes < min(size_bytes, self._window_bytes):
+            return False
         self._available_bytes -= size_bytes
+        return True

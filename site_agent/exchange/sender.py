@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Iterator
 
 from selat.v1 import exchange_pb2 as pb
 from site_agent.channels.codec import EncodedRows
@@ -15,6 +14,7 @@ from site_agent.exchange.convert import end_to_proto, manifest_to_proto
 from site_agent.exchange.credit import Credit
 from site_agent.exchange.offload import Offload
 from site_agent.exchange.selection import Selection, read_selected
+from site_agent.exchange.turns import Flow, Turns
 from site_agent.exchange.wire import Response, part_of_epoch
 from site_agent.faults import FaultPoint, reached
 
@@ -30,7 +30,7 @@ _Epoch = tuple[EpochManifest, EncodedRows | None]
 class Sender:
     """Sends a channel's epochs from the one asked for, within the credit the reader grants."""
 
-    def __init__(self, log: ChannelLog, request: pb.OpenChannel, offload: Offload) -> None:
+    def __init__(self, log: ChannelLog, request: pb.OpenChannel, offload: Offload, turns: Turns) -> None:
         """Raises ChannelRequestError or ChannelError when the request makes no sense."""
         if not request.consumer:
             raise ChannelRequestError("no consumer is named", hint=f"name the reading site, or {CLIENT_CONSUMER!r}")
@@ -43,6 +43,8 @@ class Sender:
         self._log = log
         self._request = request
         self._offload = offload
+        self._turns = turns
+        self._flow = Flow()
         self._credit = Credit(request.credit_bytes)
         self._selection = Selection(tuple(request.columns), tuple(request.bins))
         self._position = request.from_epoch
@@ -74,11 +76,18 @@ class Sender:
     async def _epochs(self) -> AsyncIterator[Response]:
         stop = None if self._request.follow else self._log.next_epoch
         while stop is None or self._position < stop:
-            await self._unless_reader_fails(self._log.wait(self._position))
+            self._check_reader()
+            # What need not be waited for costs no task of the event loop: epochs may be small and many.
+            if self._position >= self._log.next_epoch:
+                await self._unless_reader_fails(self._log.wait(self._position))
             if self._position >= self._log.next_epoch:
                 return
+            turn = self._turns.take(self._flow, self._log.stored_bytes(self._position))
+            if turn is not None:
+                await self._unless_reader_fails(turn)
             manifest, encoded = await self._next()
-            await self._unless_reader_fails(self._credit.take(manifest.size_bytes))
+            if not self._credit.take_now(manifest.size_bytes):
+                await self._unless_reader_fails(self._credit.take(manifest.size_bytes))
             self._read_ahead(self._position + 1)
             for response in self._messages(manifest, encoded):
                 yield response
@@ -134,7 +143,12 @@ class Sender:
                 raise ChannelRequestError("only the first message of a call opens a channel")
         self._credit.close()
 
-    async def _unless_reader_fails(self, waiting: Coroutine[Any, Any, None]) -> None:
+    def _check_reader(self) -> None:
+        """Raises what the reader did wrong, if it did."""
+        if self._reader is not None and self._reader.done():
+            self._reader.result()
+
+    async def _unless_reader_fails(self, waiting: Awaitable[None]) -> None:
         assert self._reader is not None
         task = asyncio.ensure_future(waiting)
         try:

@@ -16,10 +16,14 @@ from site_agent.exchange.offload import Offload
 from site_agent.exchange.options import SERVER_OPTIONS
 from site_agent.exchange.sender import Sender
 from site_agent.exchange.status import Context, abort
+from site_agent.exchange.turns import Turns
 from site_agent.exchange.unreadable import UnreadableInterceptor, unreadable
 from site_agent.exchange.wire import SERVICE, Response, serialize
 
 logger = logging.getLogger(__name__)
+
+UNKNOWN_WAIT_S = 1.0
+"""How long a call waits for a channel that is not there yet."""
 
 Analyze = Callable[[pb.AnalyzeRequest], Awaitable[pb.AnalyzeResponse]]
 
@@ -31,13 +35,17 @@ class ExchangeServicer:
         self._store = store
         self._analyze = analyze
         self._offload = Offload("selat-exchange")
+        self._turns = Turns()
 
     async def Pull(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.PullRequest], context: Context
     ) -> AsyncIterator[Response]:
         try:
             opening = await _opening(request_iterator)
-            sender = Sender(self._store.get(opening.channel), opening, self._offload)
+            # A reader that follows may be deployed before the producer: it need not ask again and again.
+            within_s = UNKNOWN_WAIT_S if opening.follow else 0.0
+            log = await self._store.find(opening.channel, within_s=within_s)
+            sender = Sender(log, opening, self._offload, self._turns)
             async for response in sender.responses(request_iterator):
                 yield response
         except Exception as error:  # noqa: BLE001 - becomes a status, and is logged

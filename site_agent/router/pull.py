@@ -26,7 +26,8 @@ from site_agent.router.storing import Backlog, Storing
 
 _log = logging.getLogger(__name__)
 
-_LONGEST_WAIT_FOR_UNKNOWN_S = 1.0
+_LONGEST_WAIT_FOR_UNKNOWN_S = 0.1
+"""Short, because the sender itself waits for a channel that it does not know yet."""
 
 Needed = Callable[[int], int]
 """From the number of epochs stored here to the first one that the producer must keep for this site."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -16,6 +17,11 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.progress import Sample, TaskState, Totals
 from site_agent.tasks.spec import RelationSpec
+
+logger = logging.getLogger(__name__)
+
+FIRST_LOOK_S = 0.02
+"""How soon a source is asked again when it had no rows at first; the pause doubles up to the epoch interval."""
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -69,6 +75,8 @@ class SourceTask:
         self._limit = ReadLimit()
         self._idle = False
         self._silent_since_s = context.clock.monotonic()
+        self._had_input = False
+        self._look_s = FIRST_LOOK_S / 2
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over changed connector options while running."""
@@ -88,12 +96,20 @@ class SourceTask:
             started_s = context.clock.monotonic()
             position = await self._epoch(position, started_s)
             if not position.ended:
-                await context.pace(started_s)
+                await self._pace(started_s)
         context.log.finish()
         context.progress.enter(TaskState.ENDED)
 
     async def close(self) -> None:
         await self._context.in_thread(self._source.close)
+
+    async def _pace(self, started_s: float) -> None:
+        """Until the next epoch; before the first rows look sooner, for most sources have some in a moment."""
+        if self._had_input:
+            await self._context.pace(started_s)
+            return
+        self._look_s = min(self._look_s * 2, self._context.spec.epoch_interval.total_seconds())
+        await self._context.clock.sleep(self._look_s)
 
     async def _epoch(self, position: Position, started_s: float) -> Position:
         context = self._context
@@ -103,6 +119,9 @@ class SourceTask:
         if poll.empty:
             return await self._without_rows(position, poll)
         self._idle, self._silent_since_s = False, started_s
+        if not self._had_input:
+            self._had_input = True
+            logger.info("first input task=%s", context.spec.task_id)
         result = await context.in_slot(lambda: context.engine.run(self._request(position, poll)))
         return await self._publish(position, poll, result, started_s)
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -101,9 +102,9 @@ WHOLE = Assignment("c", 1, (TABLE, SOURCE, MERGE), (RESULT,))
 
 
 class Site:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, further: Mapping[str, Callable[[pa.Table], pa.Table]] | None = None) -> None:
         self.connector = ListConnector()
-        self.engine = TableEngine({"all": lambda t: t, "partial": windowed})
+        self.engine = TableEngine({"all": lambda t: t, "partial": windowed, **(further or {})})
         self.store = ChannelStore(directory / "channels")
         self.router = Router("us", self.store, grpc.aio.insecure_channel)
         self.directory = directory
@@ -213,3 +214,26 @@ async def test_an_unknown_connector_is_said_with_those_there_are(site: Site) -> 
     reason = site.runtime.runners[SOURCE.task_id].status().reason
     assert "kafka" in reason
     assert "list" in reason
+
+
+async def test_a_new_task_does_not_wait_for_the_last_epoch_of_another_query(tmp_path: Path) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow(table: pa.Table) -> pa.Table:
+        began.set()
+        may_end.wait(10)
+        return table
+
+    site = Site(tmp_path, {"slow": slow})
+    old = replace(SOURCE, task_id="old.s1.us", query_id="old", sql="slow", inputs=())
+    await site.runtime.apply(Assignment("c", 1, (old,)))
+    await asyncio.to_thread(began.wait, 10)
+    applying = asyncio.create_task(site.runtime.apply(Assignment("c", 2, (TABLE,))))
+    while TABLE.task_id not in site.runtime.runners:
+        await asyncio.sleep(0)
+    assert not applying.done()
+    may_end.set()
+    await applying
+    assert site.runtime.version == 2
+    assert set(site.runtime.runners) == {TABLE.task_id}
+    await site.close()

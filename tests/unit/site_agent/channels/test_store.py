@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,22 @@ def test_a_channel_of_an_earlier_process_is_known(tmp_path: Path) -> None:
     with pytest.raises(UnknownChannelError) as caught:
         ChannelStore(tmp_path).get("d")
     assert caught.value.ids == {"channel": "d"}
+
+
+@pytest.mark.timeout(20)
+async def test_a_channel_that_is_made_later_is_found(tmp_path: Path) -> None:
+    store = ChannelStore(tmp_path)
+    finding = asyncio.create_task(store.find("c", within_s=10.0))
+    await asyncio.sleep(0)
+    made = await asyncio.to_thread(store.open, "c")
+    assert await finding is made
+    assert await store.find("c", within_s=0.0) is made
+
+
+@pytest.mark.parametrize("name", ["c", "../c"])
+async def test_a_channel_that_nobody_makes_is_unknown(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnknownChannelError):
+        await ChannelStore(tmp_path).find(name, within_s=0.0)
 
 
 def test_a_removed_channel_can_be_made_anew(tmp_path: Path) -> None:

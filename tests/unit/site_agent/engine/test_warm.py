@@ -49,7 +49,7 @@ def test_every_kind_of_scan_is_run_and_nothing_is_kept() -> None:
     warm_up(engine)
     warm_up_whole(engine, Event())
     kinds = [type(request.scan).__name__ for request in engine.ran]
-    assert kinds == ["ArrowScan", "RangeScan", "RangeScan", "FilesScan", "ArrowScan"]
+    assert kinds == ["ArrowScan", "RangeScan", "RangeScan", "FilesScan", "FilesScan", "ArrowScan"]
     assert engine.analyzed == 1
     assert set(engine.dropped) == {request.task_id for request in engine.ran}
 

@@ -28,6 +28,8 @@ async def test_what_is_taken_must_be_granted_again() -> None:
     await waiting
     assert credit.available_bytes == 0
     await credit.take(0)
+    assert credit.take_now(0)
+    assert not credit.take_now(1)
 
 
 async def test_more_than_the_window_waits_for_the_whole_window() -> None:

@@ -14,7 +14,7 @@ from site_agent.errors import EngineError
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.progress import Progress, TaskState
-from site_agent.tasks.source import SourceTask, advance_watermark
+from site_agent.tasks.source import FIRST_LOOK_S, SourceTask, advance_watermark
 from site_agent.tasks.spec import RelationSpec, StageKind, TaskSpec
 from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine, VirtualClock
 
@@ -146,6 +146,25 @@ async def test_a_silent_source_says_so_once_after_its_idle_timeout(tmp_path: Pat
 
     assert published(ctx) == [[10], [], [20]]
     assert [ctx.log.manifest(e).idle for e in range(3)] == [False, True, False]
+
+
+async def test_before_the_first_rows_it_looks_sooner(tmp_path: Path) -> None:
+    ctx = context(tmp_path, TableEngine({"all": everything}))
+    pauses_s: list[float] = []
+
+    class Noting(VirtualClock):
+        async def sleep(self, seconds: float) -> None:
+            pauses_s.append(round(seconds, 3))
+            await super().sleep(seconds)
+
+    object.__setattr__(ctx, "clock", Noting())
+    quiet: list[pa.Table | None] = [None] * 8
+
+    await SourceTask(ctx, RELATION, ListSource([*quiet, events(10), None, events(20)])).run()
+
+    interval_s = ctx.spec.epoch_interval.total_seconds()
+    looks_s = [min(FIRST_LOOK_S * 2**n, interval_s) for n in range(8)]
+    assert pauses_s == [*looks_s, interval_s, interval_s]
 
 
 async def test_a_full_channel_stops_the_intake_until_it_is_read(tmp_path: Path) -> None:

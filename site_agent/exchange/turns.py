@@ -1,0 +1,102 @@
+"""Whose turn it is to send: the calls of a site share its event loop by bytes, however many there are.
+
+Start-time fair queueing (Goyal, Vin, Cheng 1996): each call has a tag, the work it has been given so far, and the call
+with the least tag is next. A call that comes later, or that had nothing to send, begins a little behind the others: it
+may catch up with those that were accepted just before it, and keeps nobody waiting for longer than that.
+
+Work is handed out in rounds of the event loop, so little in each that a new call is accepted in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+
+ROUND_BYTES = 64 * 1024
+"""Work of one round; an epoch that is larger makes a round of its own. gRPC accepts one call in every few rounds."""
+CATCH_UP_BYTES = 2 * 1024 * 1024
+"""How far behind the others a call may begin."""
+EPOCH_COST_BYTES = 4 * 1024
+"""What sending an epoch takes besides its bytes."""
+
+
+class Flow:
+    """What one call has been given so far."""
+
+    __slots__ = ("tag_bytes",)
+
+    def __init__(self) -> None:
+        self.tag_bytes = 0
+
+
+class FairQueue:
+    """The order of waiting calls; a call waits once at a time."""
+
+    def __init__(self, catch_up_bytes: int = CATCH_UP_BYTES) -> None:
+        self._catch_up_bytes = catch_up_bytes
+        self._now_bytes = 0
+        self._waiting: list[tuple[int, int, Flow, int]] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def push(self, flow: Flow, cost_bytes: int) -> None:
+        """The flow waits for so much work."""
+        start_bytes = max(flow.tag_bytes, self._now_bytes - self._catch_up_bytes)
+        self._number += 1
+        heapq.heappush(self._waiting, (start_bytes, self._number, flow, cost_bytes))
+
+    def pop(self) -> tuple[Flow, int]:
+        """The flow that is next, which is charged with its work; of equal ones the one that waited longest."""
+        start_bytes, _, flow, cost_bytes = heapq.heappop(self._waiting)
+        self._now_bytes = max(self._now_bytes, start_bytes)
+        flow.tag_bytes = start_bytes + cost_bytes
+        return flow, cost_bytes
+
+
+class Turns:
+    """Hands out work to the calls of one server. Belongs to one event loop."""
+
+    def __init__(self, round_bytes: int = ROUND_BYTES, *, queue: FairQueue | None = None) -> None:
+        self._round_bytes = round_bytes
+        self._left_bytes = round_bytes
+        self._queue = queue or FairQueue()
+        self._futures: dict[Flow, asyncio.Future[None]] = {}
+        self._round_ends = False
+
+    def take(self, flow: Flow, size_bytes: int) -> asyncio.Future[None] | None:
+        """Work for an epoch of that size: None when it may begin now, else what to wait for.
+
+        Cancelling the future gives the turn up.
+        """
+        self._queue.push(flow, size_bytes + EPOCH_COST_BYTES)
+        if len(self._queue) == 1 and self._left_bytes > 0:
+            self._give()
+            return None
+        self._end_round_later()
+        future = self._futures[flow] = asyncio.get_running_loop().create_future()
+        return future
+
+    def _give(self) -> Flow:
+        flow, cost_bytes = self._queue.pop()
+        self._left_bytes -= cost_bytes
+        self._end_round_later()
+        return flow
+
+    def _end_round_later(self) -> None:
+        if not self._round_ends:
+            self._round_ends = True
+            asyncio.get_running_loop().call_soon(self._next_round)
+
+    def _next_round(self) -> None:
+        self._round_ends = False
+        self._left_bytes = self._round_bytes
+        while self._queue and self._left_bytes > 0:
+            before_bytes = self._left_bytes
+            future = self._futures.pop(self._give())
+            if future.done():
+                # Its call has ended while it waited.
+                self._left_bytes = before_bytes
+            else:
+                future.set_result(None)
