@@ -95,7 +95,7 @@ class Canonical:
             low = exp.LTE(this=node.args["low"].copy(), expression=node.this.copy())
             high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
             return self.of(exp.And(this=low, expression=high))
-        return self._changed(_with_parts(node, self.of))
+        return self._changed(with_parts(node, self.of))
 
     def _changed(self, node: exp.Expr) -> exp.Expr:
         """The canonical form of a node whose parts are canonical."""
@@ -111,6 +111,8 @@ class Canonical:
             return value if self.type_of(value) == type_text(node.args["to"]) else node
         if isinstance(node, exp.In) and node.expressions:
             node.set("expressions", _distinct(node.expressions))
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            return field_of(node.this, node.expression.name)
         if isinstance(node, exp.Anonymous):
             return _call(node)
         if isinstance(node, exp.Window):
@@ -147,7 +149,8 @@ class Canonical:
 
     def _negated(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Not) and self.is_truth(node.this):
-            return node.this
+            positive: exp.Expr = node.this
+            return positive
         if isinstance(node, exp.Boolean):
             return exp.Boolean(this=not node.this)
         for kind, opposite in _OPPOSITES.items():
@@ -260,6 +263,20 @@ def _says(value: object) -> bool:
     return value is not None and value is not False and value != []
 
 
+def written(node: exp.Expr) -> str:
+    """SQL of a canonical expression, with the brackets that it does without."""
+    return render(_bracketed(node))
+
+
+def _bracketed(node: exp.Expr) -> exp.Expr:
+    return with_parts(node, lambda part: _enclosed(_bracketed(part)))
+
+
+def _enclosed(node: exp.Expr) -> exp.Expr:
+    tears = isinstance(node, exp.Binary | exp.Unary | exp.Predicate) and not isinstance(node, exp.Dot | exp.Paren)
+    return exp.Paren(this=node) if tears else node
+
+
 def integer_of(node: exp.Expr) -> int | None:
     """The value of a whole number of Spark's type INT."""
     if not isinstance(node, exp.Literal) or node.is_string:
@@ -282,7 +299,7 @@ def conjuncts_of(node: exp.Expr) -> tuple[exp.Expr, ...]:
     return tuple(parts)
 
 
-def _with_parts(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+def with_parts(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """A new node of changed parts, without the places of the text."""
     arguments: dict[str, object] = {}
     for key, value in node.args.items():

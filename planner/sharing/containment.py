@@ -24,10 +24,10 @@ from planner.functions import WINDOW
 from planner.merge import WINDOW_START
 from planner.plan import BIN_COLUMN, BINS, INPUT_VIEW
 from planner.query.outputs import RANK_COLUMN
-from planner.sharing.canonical import integer_of, label
+from planner.sharing.canonical import integer_of, label, with_parts, written
 from planner.sharing.forms import Form, Term, generators, named_column, ranks, referred
 from planner.sharing.vertices import Vertex, VertexKind
-from planner.sql.dialect import exp, quoted, render
+from planner.sql.dialect import exp, quoted
 from planner.sql.intervals import format_interval, parse_interval
 from planner.sql.refusals import function_name
 
@@ -70,6 +70,10 @@ def _residual(wanted: Form, offered: Form, types: Mapping[str, str]) -> str | No
     return _of_combined_groups(wanted, offered, types)
 
 
+class _MissingError(Exception):
+    """A part of an expression that is not there."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Available:
     """Expressions that are there, by label."""
@@ -85,36 +89,28 @@ class _Available:
             return found.copy()
         if isinstance(node, exp.Column) or (not self.deep and _is_of_many_rows(node)):
             return None
-        changed = node.copy()
-        for name, value in node.args.items():
-            parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
-            new = [self.rebuilt(part) for part in parts]
-            if not parts:
-                continue
-            if any(part is None for part in new):
-                return None
-            changed.set(name, [_enclosed(part) for part in new if part is not None])
-            if not isinstance(value, list):
-                changed.set(name, _enclosed(changed.args[name][0]))
-        return changed
+        try:
+            return with_parts(node, self._part)
+        except _MissingError:
+            return None
+
+    def _part(self, node: exp.Expr) -> exp.Expr:
+        found = self.rebuilt(node)
+        if found is None:
+            raise _MissingError
+        return found
 
     def conditions(self, terms: Iterable[Term]) -> list[str] | None:
         """Conjuncts as SQL; None when something is missing."""
         found = [self.rebuilt(term.node) for term in sorted(terms, key=lambda term: term.label)]
-        return None if None in found else [f"({render(node)})" for node in found if node is not None]
+        return None if None in found else [f"({written(node)})" for node in found if node is not None]
 
     def items(self, columns: Iterable[tuple[str, Term]]) -> list[str] | None:
         """A select list; None when something is missing."""
         found = [(name, self.rebuilt(term.node)) for name, term in columns]
         if any(node is None for _, node in found):
             return None
-        return [f"{render(node)} AS {quoted(name)}" for name, node in found if node is not None]
-
-
-def _enclosed(node: exp.Expr) -> exp.Expr:
-    """Canonical forms have no brackets."""
-    tears = isinstance(node, exp.Binary | exp.Unary | exp.Predicate) and not isinstance(node, exp.Dot | exp.Paren)
-    return exp.Paren(this=node) if tears else node
+        return [f"{written(node)} AS {quoted(name)}" for name, node in found if node is not None]
 
 
 _AGGREGATES = frozenset(("avg", "collect_set", "count", "hll_sketch_agg", "kll_sketch_agg_double", "max", "min", "sum"))
@@ -144,7 +140,8 @@ def _columns_of(form: Form, keep: Callable[[Term], bool] = lambda term: True) ->
 def _evaluates_no_more(wanted: Form, offered: Form) -> bool:
     """Whether nothing that could fail is evaluated for the other's sake alone, or for rows that are not wanted."""
     for own, other in ((wanted.filters, offered.filters), (wanted.having, offered.having)):
-        if any(not term.safe and term not in own for term in other):
+        # What compares the same with another number fails no sooner.
+        if any(not term.safe and not _implied([term], own) for term in other):
             return False
     fewer = bool(wanted.filters - offered.filters)
     known = wanted.terms | (wanted.keys or frozenset())
@@ -215,7 +212,7 @@ def _of_combined_groups(wanted: Form, offered: Form, types: Mapping[str, str]) -
     for name, term in wanted.columns:
         if term in wanted.keys:
             key = _coarser(term, offered) or keys.rebuilt(term.node)
-            grouped += [] if key is None else [f"{render(key)} AS {quoted(name)}"]
+            grouped += [] if key is None else [f"{written(key)} AS {quoted(name)}"]
         else:
             column = names.get(term.label)
             combined = None if column is None else _combined(term.node, column, types.get(column.lower(), ""))
@@ -321,9 +318,9 @@ def _above(form: Form, below: Form, sql: str) -> str | None:
     if form.keys is None:
         return selected
     keys = [available.rebuilt(key.node) for key in sorted(form.keys, key=lambda key: key.label)]
-    written = [render(key) for key in keys if key is not None and key.find(exp.Column)]
+    groups = [written(key) for key in keys if key is not None and key.find(exp.Column)]
     behind = f" HAVING {' AND '.join(having)}" if having else ""
-    return f"{selected} GROUP BY {', '.join(written)}{behind}"
+    return f"{selected} GROUP BY {', '.join(groups)}{behind}"
 
 
 def _select(items: list[str] | None, source: str, where: list[str] | None) -> str | None:
