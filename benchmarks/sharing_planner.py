@@ -3,7 +3,7 @@
     python -m benchmarks.sharing_planner [--queries 100 1000 10000] [--sites 1000] [--record FILE]
 
 Streams are bound at five of the sites each, at random; every stream has its share of the running queries. Their texts
-differ in filters, keys, aggregates and windows; from 2 000 queries on, texts come again. None of them shares anything,
+differ in filters, keys, aggregates and windows; from 1 000 queries on, texts come again. None of them shares anything,
 so that all have operators of their own to be compared with. The new query is over a stream of its own (nothing in
 common with the others), over one of the streams, or one that runs already. Baseline: the same query planned without
 sharing (`net`). Nothing is run, no JVM is started. Ends within two minutes.
@@ -35,7 +35,7 @@ STREAMS = 400
 SITES_OF_A_STREAM = 5
 LIMIT_S = 1.0
 REPEATS = 9
-TEXTS = 2000
+TEXTS = 1000
 """Distinct ones among the running queries."""
 COLUMNS = tuple(
     Column(name, type_)

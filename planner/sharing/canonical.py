@@ -91,7 +91,7 @@ class Canonical:
             positive = node.copy()
             positive.set("negate", None)
             return self._negated(self.of(positive))
-        if isinstance(node, exp.Between):
+        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
             low = exp.LTE(this=node.args["low"].copy(), expression=node.this.copy())
             high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
             return self.of(exp.And(this=low, expression=high))
@@ -108,7 +108,8 @@ class Canonical:
             return self._negated(node.this)
         if isinstance(node, exp.Cast):
             value: exp.Expr = node.this
-            return value if self.type_of(value) == type_text(node.args["to"]) else node
+            plain = not any(node.args.get(key) for key in ("format", "action", "default"))
+            return value if plain and self.type_of(value) == type_text(node.args["to"]) else node
         if isinstance(node, exp.In) and node.expressions:
             node.set("expressions", _distinct(node.expressions))
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):

@@ -235,7 +235,9 @@ def _combined(node: exp.Expr, column: str, type_: str) -> str | None:
     """Partials of several groups as one; None when that is not exact."""
     call = node.this if isinstance(node, exp.Filter) else node
     name, own = function_name(call), quoted(column)
-    if name == "count" and not any(isinstance(part, exp.Distinct) for part in call.expressions):
+    if any(isinstance(part, exp.Distinct) for part in call.expressions):
+        return None
+    if name == "count":
         return f"sum({own})"
     if name == "sum" and _EXACT.fullmatch(type_.replace(" ", "").upper()):
         return f"CAST(sum({own}) AS {type_})"

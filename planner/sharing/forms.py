@@ -145,9 +145,7 @@ class _Source:
     star: tuple[tuple[str, Term], ...] | None
 
 
-_CLAUSES = frozenset(
-    ("kind", "expressions", "from_", "joins", "where", "group", "having", "limit", "operation_modifiers")
-)
+_CLAUSES = frozenset(("expressions", "from_", "joins", "where", "group", "having"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +153,16 @@ class _Reader:
     views: Mapping[str, View]
 
     def select(self, tree: exp.Select) -> Form:
-        if any(value for key, value in tree.args.items() if key not in _CLAUSES) or tree.args.get("limit"):
+        group = tree.args.get("group")
+        grouping = group.args if group is not None else {}
+        other = any(value for key, value in tree.args.items() if key not in _CLAUSES)
+        if other or any(value for key, value in grouping.items() if key != "expressions"):
             raise UnreadableError("another clause")
         source = self._from(tree)
         terms = Canonical(source.resolve, source.names, self._types())
         columns = self._columns(tree, source, terms)
         where = self._conditions(tree.args.get("where"), terms)
         having = self._conditions(tree.args.get("having"), terms)
-        group = tree.args.get("group")
         keys = None if group is None else frozenset(_term(terms, key) for key in group.expressions)
         return _composed(source.form, columns, (where, keys, having))
 

@@ -80,6 +80,7 @@ class SharingPlan:
     """A new query among the running ones: what is deployed and what is used."""
 
     query: str
+    sharing: Sharing
     decisions: tuple[Decision, ...]
     operators: tuple[Operator, ...]
     """To deploy, each behind those it reads."""
@@ -329,8 +330,10 @@ class _Scheduler:
         decisions, operators, used = [], [], set()
         for name, choice in self.choices.items():
             decision, vertex = choice.decision, self.vertices[name]
-            if name not in needed:
-                reason = "all that would read it is shared"
+            if name not in needed and decision.action is Action.SHARED:
+                decision = replace(decision, edges=())
+            elif name not in needed:
+                reason = "nothing reads it: all that would is shared, or has it from another"
                 decision = replace(decision, action=Action.UNNEEDED, operator="", reason=reason, edges=())
             elif choice.reads or decision.action is not Action.SHARED:
                 operators.append(Operator(choice.supplier, vertex, decision.site, choice.reads, choice.residual))
@@ -340,6 +343,7 @@ class _Scheduler:
             decisions.append(decision)
         return SharingPlan(
             query=self.query,
+            sharing=self.setting.sharing,
             decisions=tuple(decisions),
             operators=tuple(operators),
             used=tuple(sorted(used)),

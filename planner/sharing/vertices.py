@@ -18,6 +18,8 @@ from planner.plan import INPUT_VIEW, DraftPlan, PhysicalPlan, Stage, StageKind
 from planner.sharing.forms import Form, View, digest, read_form
 
 RESULTS = "results"
+_WHOLE_ROWS = ("generator", "push")
+"""Connectors whose rows are the same whichever columns are read."""
 
 
 class VertexKind(Enum):
@@ -113,9 +115,9 @@ def _read(stage: Stage, relations: Mapping[str, Relation], before: Mapping[str, 
 
 def _view(name: str, stages: Sequence[_Read]) -> View:
     """One or more stages as one view; their columns have the same names in the same places."""
-    by_stage = [read.names() for read in stages]
-    first = by_stage[0]
-    columns = {column: digest(sorted(names.get(column, "") for names in by_stage)) for column in first}
+    # Columns of one row of the branches belong together, so all are listed in one order of the stages.
+    by_stage = [read.names() for read in sorted(stages, key=lambda read: read.digest)]
+    columns = {column: digest(names.get(column, "") for names in by_stage) for column in by_stage[0]}
     types = {column.name.lower(): column.type for column in stages[0].stage.columns if column.type}
     known = {columns[column]: type_ for column, type_ in types.items() if column in columns}
     return View(name, columns, known if len(stages) == 1 else {})
@@ -166,7 +168,7 @@ def _tasks(
                 site=site if pinned else None,
                 stage=stage.id,
                 form=read.form,
-                reads=digest([stage.kind.value, *over]),
+                reads=digest([stage.kind.value, *over, *_converted(stage, relations, site)]),
                 columns=tuple(column.name for column in stage.columns),
                 types=tuple(column.type for column in stage.columns),
             )
@@ -203,6 +205,14 @@ def _binding(relation: Relation | None, name: str, site: str) -> str:
             *(part for option in options for part in option),
         ]
     )
+
+
+def _converted(stage: Stage, relations: Mapping[str, Relation], site: str) -> Sequence[str]:
+    """Columns that decide which rows there are: a row of a file is malformed by the columns that are read."""
+    relation = relations.get(stage.relation or "")
+    bindings = relation.bindings if relation is not None else ()
+    known = any(b.site == site and b.options.get("connector") in _WHOLE_ROWS for b in bindings)
+    return () if known else sorted(stage.read_columns)
 
 
 def _results(stage_id: str, vertices: Sequence[Vertex], gateway: str) -> Vertex:

@@ -13,7 +13,8 @@ from tests.unit.planner.build import catalog_of, draft_of
 CATALOG = catalog_of(
     """
     CREATE STREAM s (ts TIMESTAMP, k INT, w STRING, v INT, d DOUBLE, WATERMARK FOR ts)
-      WITH ('connector' = 'files') AT us AT eu AT ap;
+      WITH ('connector' = 'push') AT us AT eu AT ap;
+    CREATE STREAM f (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'files') AT us AT eu;
     CREATE STREAM o (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'files') AT us AT eu;
     CREATE TABLE t (k INT, name STRING, x INT) WITH ('connector' = 'files') AT us AT eu;
     """

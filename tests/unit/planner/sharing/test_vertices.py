@@ -149,11 +149,11 @@ def test_another_meaning_has_another_fingerprint(first: str, second: str) -> Non
     "change",
     [
         "CREATE STREAM s (ts TIMESTAMP, k INT, w STRING, v INT, d DOUBLE, "
-        "WATERMARK FOR ts AS ts - INTERVAL '1 second') WITH ('connector' = 'files') AT us AT eu AT ap",
+        "WATERMARK FOR ts AS ts - INTERVAL '1 second') WITH ('connector' = 'push') AT us AT eu AT ap",
         "CREATE STREAM s (ts TIMESTAMP, k INT, w STRING, v INT, d DOUBLE, WATERMARK FOR ts) "
-        "WITH ('connector' = 'files', 'path' = '/other') AT us AT eu AT ap",
+        "WITH ('connector' = 'push', 'path' = '/other') AT us AT eu AT ap",
         "CREATE STREAM s (ts TIMESTAMP, k BIGINT, w STRING, v INT, d DOUBLE, WATERMARK FOR ts) "
-        "WITH ('connector' = 'files') AT us AT eu AT ap",
+        "WITH ('connector' = 'push') AT us AT eu AT ap",
     ],
     ids=["watermark", "options", "a column's type"],
 )
@@ -175,6 +175,13 @@ def test_a_union_of_a_stream_with_itself_is_not_the_stream() -> None:
         f"SELECT k, count(*) AS n FROM (SELECT ts, k FROM s UNION ALL SELECT ts, k FROM s) AS u GROUP BY {WINDOW}, k"
     )
     assert result_of(once) != result_of(twice)
+
+
+def test_columns_of_the_branches_of_a_union_belong_together() -> None:
+    union = "(SELECT ts, k AS a, v AS b FROM s UNION ALL SELECT ts, v, k FROM s) AS u"
+    sql = f"SELECT {{}}, count(*) AS n FROM {union} GROUP BY {WINDOW}, a, b"
+    assert result_of(sql.format("a AS x, b AS y")) != result_of(sql.format("a AS x, a AS y"))
+    assert result_of(sql.format("a AS x, b AS y")) == result_of(sql.format("b AS y, a AS x"))
 
 
 def test_what_cannot_be_read_is_compared_by_its_text() -> None:
