@@ -103,6 +103,16 @@ class Form:
         return digest([self.rows_digest, *map(digest, parts)])
 
 
+def renamed_columns(wanted: Form, offered: Form) -> dict[str, str]:
+    """By the column names of one form, the names that another of the same digest has for the same.
+
+    Raises:
+        KeyError: the other lacks a column.
+    """
+    names = {term.label: name for name, term in offered.columns}
+    return {name: names[term.label] for name, term in wanted.columns}
+
+
 def _labels(terms: Iterable[Term]) -> list[str]:
     return sorted(term.label for term in terms)
 
