@@ -6,6 +6,7 @@
     fewer group keys      partials are combined; a key can be computed of the keys that are there
     HAVING                the conditions that are missing, over the groups
     top-k                 of the groups, or of more of the same rank
+    groups of rows        of rows that are sent as they are
 
 Not shared: what gives several rows of one (`explode`) unless both do; sums of floats and what is made of them when
 groups are combined, since the order of additions would differ; percentiles, whose sketches are not exact; and
@@ -63,8 +64,10 @@ def _residual(wanted: Form, offered: Form, types: Mapping[str, str]) -> str | No
         return None
     if wanted.keys is None and offered.keys is None:
         return _of_rows(wanted, offered)
-    if wanted.keys is None or offered.keys is None or not _evaluates_no_more(wanted, offered):
+    if wanted.keys is None or not _evaluates_no_more(wanted, offered):
         return None
+    if offered.keys is None:
+        return _groups_of_rows(wanted, offered)
     if wanted.keys == offered.keys:
         return _of_groups(wanted, offered)
     return _of_combined_groups(wanted, offered, types)
@@ -160,6 +163,34 @@ def _of_rows(wanted: Form, offered: Form) -> str | None:
 
 def _generated(form: Form) -> frozenset[str]:
     return frozenset(part for term in form.terms for part in generators(term))
+
+
+def _groups_of_rows(wanted: Form, offered: Form) -> str | None:
+    """Groups of rows that are sent one by one."""
+    assert wanted.keys is not None
+    if any(map(ranks, (*wanted.terms, *offered.terms))) or _generated(offered) or wanted.having:
+        return None
+    if not _implied(offered.filters, wanted.filters) or not wanted.keys <= wanted.terms:
+        return None
+    available = _Available(_columns_of(offered))
+    where = available.conditions(wanted.filters - offered.filters)
+    names = {term.label: name for name, term in wanted.columns if term in wanted.keys}
+    keys = _Available(available.expressions, deep=True).items((names[key.label], key) for key in wanted.keys)
+    of_kept = {known: named_column(_KEPT, name) for known, name in _names_of(offered).items()}
+    groups = {known: named_column(_KEPT, name) for known, name in names.items()}
+    items = _Available({**of_kept, **groups}, deep=True).items(wanted.columns)
+    sent = [quoted(name) for name in _names_of(offered).values()]
+    kept = None if keys is None else _select([*sorted(keys), *sent], INPUT_VIEW, where)
+    if kept is None or items is None or set(names.values()) & set(_names_of(offered).values()):
+        return None
+    return (
+        f"SELECT {', '.join(items)} FROM ({kept}) AS {_KEPT} GROUP BY {', '.join(map(quoted, sorted(names.values())))}"
+    )
+
+
+def _names_of(form: Form) -> dict[str, str]:
+    """A name for each column, by label."""
+    return {term.label: name for name, term in form.columns}
 
 
 def _of_groups(wanted: Form, offered: Form) -> str | None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import islice
 
 from planner.errors import PlacementError
 from planner.sharing.candidates import Asked, Candidate, Candidates, Room, find_candidates
@@ -175,7 +176,7 @@ class _Scheduler:
         asked = self._asked(vertex)
         found = find_candidates(asked, self.setting.running, self.room, self.setting.sharing.rules)
         self.compared += found.compared
-        usable = [c for c in found.in_op if c.operator.id not in self.taken and self._alive(c.operator.site)]
+        usable = [candidate for candidate in found.in_op if self._is_free(candidate.operator.id)]
         if usable:
             self._share(asked, self._best(usable, vertex), found)
         elif not self._contain(asked, found):
@@ -211,41 +212,52 @@ class _Scheduler:
         if not (rules.operators and rules.inputs) or vertex.kind not in (VertexKind.SOURCE, VertexKind.MERGE):
             return False
         for operator, residual in self._containing(vertex):
-            made = replace(vertex, inputs=(), site=None)
-            read = Asked(made, {operator.fingerprint: operator.vertex.output_bytes_per_s}, asked.readers)
-            beside = find_candidates(read, self.setting.running, self.room, rules)
-            usable = [c for c in beside.in_ if self._alive(c.operator.site)]
-            site = self._best(usable, vertex).operator.site if usable else operator.site
+            site = self._site_beside(operator, asked)
+            if site is None:
+                continue
+            receives = f", which {site} receives" if site != operator.site else ""
             decision = Decision(
                 vertex=vertex.id,
                 action=Action.CONTAINED,
                 site=site,
                 operator=operator.id,
-                reason=f"part of what {operator.id} sends" + (f", which {site} receives" if usable else ""),
+                reason=f"part of what {operator.id} sends{receives}",
                 rejected=found.rejected,
             )
             own = operator_id(self.query, vertex.id)
-            self.taken.add(operator.id)
             self.choices[vertex.id] = _Choice(decision, own, (operator.id,), residual)
             return True
         return False
 
+    def _site_beside(self, operator: Operator, asked: Asked) -> str | None:
+        """Where what is left of a vertex is done: beside a reader of the operator (IN), else beside the operator.
+
+        None when its output has no way from there. That of a vertex that is bound to a site would leave it anyhow.
+        """
+        made = replace(asked.vertex, inputs=(), site=None)
+        read = Asked(made, {operator.fingerprint: operator.vertex.output_bytes_per_s}, asked.readers)
+        found = find_candidates(read, self.setting.running, self.room, self.setting.sharing.rules)
+        usable = [c for c in found.in_ if self._alive(c.operator.site)]
+        if usable:
+            return self._best(usable, asked.vertex).operator.site
+        bound = asked.vertex.site is not None or not self.setting.sharing.rules.checked
+        if bound or self.room.egress(operator.site) > asked.vertex.output_bytes_per_s:
+            return operator.site
+        return None
+
     def _containing(self, vertex: Vertex) -> list[tuple[Operator, str]]:
-        """The operator that contains a vertex, with what is left to do: of several, the one that sends least."""
+        """Operators that contain a vertex, with what is left to do; the one that sends least first."""
         running = self.setting.running
-        offers: list[tuple[float, str, Operator, str]] = []
-        for number, names in enumerate(running.comparable(vertex.reads)):
-            if number == MAX_FORMS:
-                break
+        offers: list[tuple[Operator, str]] = []
+        for names in islice(running.comparable(vertex.reads), MAX_FORMS):
             self.compared += 1
-            usable = [name for name in names if name not in self.taken and self._alive(running.operator(name).site)]
-            operator = running.operator(usable[0]) if usable else None
+            operator = next((o for o in map(running.operator, names) if self._alive(o.site)), None)
             if operator is None or operator.fingerprint == vertex.fingerprint:
                 continue
             residual = residual_sql(vertex, operator.vertex)
             if residual is not None:
-                offers.append((operator.vertex.output_bytes_per_s, operator.id, operator, residual))
-        return [(operator, residual) for _, _, operator, residual in sorted(offers, key=lambda offer: offer[:2])[:1]]
+                offers.append((operator, residual))
+        return sorted(offers, key=lambda offer: (offer[0].vertex.output_bytes_per_s, offer[0].id))
 
     def _deploy(self, asked: Asked, found: Candidates) -> None:
         vertex = asked.vertex
@@ -320,9 +332,12 @@ class _Scheduler:
         if not self.setting.sharing.rules.inputs:
             return own
         same = running.same(self.vertices[name].fingerprint)
-        known = [own] * (own in same) + [other for other in same if other not in self.taken]
+        known = [own] * (own in same) + [other for other in same if self._is_free(other)]
         arriving = (other for other in known if other not in others and running.arrives(other, site))
         return next(arriving, own)
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self.taken and self._alive(self.setting.running.operator(name).site)
 
     def plan(self) -> SharingPlan:
         """What is left when the vertices that nothing reads are gone."""

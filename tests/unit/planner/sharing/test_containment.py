@@ -111,6 +111,12 @@ CONTAINED = [
         "a key of a key, sets",
     ),
     (
+        "SELECT k, upper(w) AS u, avg(v) AS a, sum(d) AS t, count(DISTINCT w) FILTER (WHERE v > 1) AS n "
+        "FROM s WHERE v < 5 GROUP BY window(ts, '20 seconds', '10 seconds'), k, upper(w)",
+        "SELECT ts, k AS key, w, v, d FROM s WHERE v < 8",
+        "groups of rows",
+    ),
+    (
         f"SELECT k, avg(v) AS a FROM s GROUP BY {WINDOW}, k",
         f"SELECT k, avg(v) AS a, count(*) AS n, min(w) AS m FROM s GROUP BY k, {WINDOW}",
         "fewer aggregates",
@@ -179,7 +185,8 @@ REFUSED = [
         f"SELECT k, count(v) AS n FROM s GROUP BY {WINDOW}, k",
         "another aggregate",
     ),
-    (f"SELECT k, count(*) AS n FROM s GROUP BY {WINDOW}, k", "SELECT ts, k FROM s", "groups of rows"),
+    (f"SELECT k, count(*) AS n FROM s GROUP BY {WINDOW}, k", "SELECT k, v FROM s", "groups of rows without a time"),
+    (f"SELECT k, sum(v) AS n FROM s GROUP BY {WINDOW}, k", "SELECT ts, k FROM s", "groups of rows without a value"),
     ("SELECT k FROM s WHERE w > '5'", "SELECT k, w FROM s WHERE w > '1'", "bounds of texts"),
 ]
 
@@ -190,7 +197,7 @@ def test_not_contained_in_a_source(db: duckdb.DuckDBPyConnection, wanted: str, o
 
 
 FILTERS = ("v > 3", "v > 1", "w = 'a'", "k IS NOT NULL", "k > 1", "k = 2", "v > 1 OR d < 0.5", "d > 0.5")
-COLUMNS = ("k", "w", "v", "d", "upper(w)", "k > 2", "v + k")
+COLUMNS = ("ts", "k", "w", "v", "d", "upper(w)", "k > 2", "v + k")
 AGGREGATES = (
     "count(*)",
     "count(v)",
@@ -214,7 +221,7 @@ def query(items: list[str], where: list[str], groups: str = "") -> str:
     return f"SELECT {listed} FROM s" + (f" WHERE {' AND '.join(f'({f})' for f in where)}" if where else "") + groups
 
 
-plain = st.builds(query, some(COLUMNS, 1, 5), some(FILTERS, 0, 2))
+plain = st.builds(query, some(COLUMNS, 1, 6), some(FILTERS, 0, 2))
 grouped = st.builds(
     lambda keys, aggregates, where, window: query(
         [*keys, *aggregates], where, f" GROUP BY {', '.join([f'window(ts, {window})', *keys])}"
@@ -227,7 +234,7 @@ grouped = st.builds(
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(pair=st.tuples(plain, plain) | st.tuples(grouped, grouped), found=rows)
+@given(pair=st.tuples(plain, plain) | st.tuples(grouped, grouped) | st.tuples(grouped, plain), found=rows)
 def test_whatever_is_contained_gives_the_same(
     db: duckdb.DuckDBPyConnection, pair: tuple[str, str], found: Rows
 ) -> None:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from planner.plan import StageKind
-from planner.sharing.vertices import VertexKind
-from tests.unit.planner.build import catalog_of, draft_of
+from planner.plan import StageKind, Statistics
+from planner.planning import place
+from planner.sharing.vertices import VertexKind, vertices_of
+from tests.unit.planner.build import catalog_of, draft_of, topology_of
 from tests.unit.planner.sharing.build import CATALOG, result_of, vertices
 
 WINDOW = "window(ts, '10 seconds')"
@@ -182,6 +183,15 @@ def test_columns_of_the_branches_of_a_union_belong_together() -> None:
     sql = f"SELECT {{}}, count(*) AS n FROM {union} GROUP BY {WINDOW}, a, b"
     assert result_of(sql.format("a AS x, b AS y")) != result_of(sql.format("a AS x, a AS y"))
     assert result_of(sql.format("a AS x, b AS y")) == result_of(sql.format("b AS y, a AS x"))
+
+
+def test_a_placed_plan_has_the_fingerprints_of_its_draft() -> None:
+    draft = draft_of(f"SELECT k, count(*) AS n FROM s GROUP BY {WINDOW}, k", CATALOG)
+    sites = ("us", "eu", "ap")
+    placed = place(draft, topology_of(*sites), Statistics(), alive=frozenset(sites))
+    relations = {relation.name: relation for relation in CATALOG.relations.values()}
+    found = vertices_of(placed, relations, {}, owner="q", gateway="us")
+    assert [v.fingerprint for v in found] == [v.fingerprint for v in vertices(draft).values()]
 
 
 def test_what_cannot_be_read_is_compared_by_its_text() -> None:
