@@ -226,6 +226,8 @@ class _Reader:
                     raise UnreadableError("a * of unknown columns")
                 columns += source.star
                 continue
+            if isinstance(item, exp.Aliases):
+                raise UnreadableError("several columns of one expression")
             columns.append((item.alias_or_name, _term(terms, item.this if isinstance(item, exp.Alias) else item)))
         return tuple(columns)
 

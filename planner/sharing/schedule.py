@@ -26,6 +26,7 @@ from itertools import islice
 from planner.errors import PlacementError
 from planner.sharing.candidates import Asked, Candidate, Candidates, Room, find_candidates
 from planner.sharing.containment import residual_sql
+from planner.sharing.forms import Form
 from planner.sharing.modes import Goal, Sharing
 from planner.sharing.running import Operator, Running, operator_id, query_of
 from planner.sharing.vertices import Vertex, VertexKind
@@ -164,6 +165,8 @@ class _Scheduler:
     choices: dict[str, _Choice] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     """Running operators that stand for a vertex already."""
+    residuals: dict[tuple[str, Form | None, tuple[str, ...]], str | None] = field(default_factory=dict)
+    """What is left to do, by stage of the query, form and types of an operator; None where it does not contain it."""
     compared: int = 0
 
     def __post_init__(self) -> None:
@@ -254,7 +257,11 @@ class _Scheduler:
             operator = next((o for o in map(running.operator, names) if self._alive(o.site)), None)
             if operator is None or operator.fingerprint == vertex.fingerprint:
                 continue
-            residual = residual_sql(vertex, operator.vertex)
+            # Both stages do the same at every site; the form has the names of columns as well.
+            pair = (vertex.stage, operator.vertex.form, operator.vertex.types)
+            if pair not in self.residuals:
+                self.residuals[pair] = residual_sql(vertex, operator.vertex)
+            residual = self.residuals[pair]
             if residual is not None:
                 offers.append((operator, residual))
         return sorted(offers, key=lambda offer: (offer[0].vertex.output_bytes_per_s, offer[0].id))

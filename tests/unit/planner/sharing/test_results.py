@@ -154,3 +154,18 @@ def test_a_family_of_queries_over_one_aggregate(
     # Only the first reads the stream.
     sources = [name for name in cluster.tables if "/s1@" in name and not cluster.running.operator(name).residual]
     assert sorted(sources) == ["q0/s1@ap", "q0/s1@eu", "q0/s1@us"]
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stream=streams)
+def test_operators_of_one_form_may_name_their_columns_otherwise(
+    db: duckdb.DuckDBPyConnection, stream: dict[str, list[Rows]]
+) -> None:
+    cluster = Cluster(db, stream)
+    sql = "SELECT window.start AS ws, {}, count(*) AS n FROM s WHERE {} GROUP BY window(ts, '10 seconds'), {}"
+    cluster.submit(sql.format("k, w", "site = 'us'", "k, w"), Sharing.SANA, {})
+    cluster.submit(sql.format("w, k", "site = 'eu'", "w, k"), Sharing.SANA, {})
+    query = cluster.submit(sql.format("k", "site <> 'ap'", "k"), Sharing.SANA, {})
+    assert cluster.results(query) == run_draft(db, cluster.drafts[query], {"s": stream})
+    made_of = {name: cluster.running.operator(name).inputs for name in cluster.tables if name.startswith("q2/s1")}
+    assert made_of == {"q2/s1@us": ("q0/s1@us",), "q2/s1@eu": ("q1/s1@eu",)}
