@@ -102,7 +102,7 @@ def groups(names: Iterable[str], running: Running) -> dict[tuple[str, frozenset[
 past = st.lists(st.tuples(queries(), st.sampled_from([Sharing.SANA, Sharing.NET, Sharing.STRICT])), max_size=5)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(past=past, query=queries(), topology=topologies)
 def test_candidates_are_those_of_a_comparison_with_everything(
     past: list[tuple[tuple[Vertex, ...], Sharing]], query: tuple[Vertex, ...], topology: Topology
@@ -116,7 +116,7 @@ def test_candidates_are_those_of_a_comparison_with_everything(
         assert {c.operator.id for c in found.in_} == set(groups(in_, running).values())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(past=past, query=queries(), topology=topologies, sharing=st.sampled_from(Sharing))
 def test_a_plan_is_whole_and_places_at_the_least_cost(
     past: list[tuple[tuple[Vertex, ...], Sharing]], query: tuple[Vertex, ...], topology: Topology, sharing: Sharing
@@ -156,7 +156,7 @@ def check_whole(plan: SharingPlan, query: Sequence[Vertex], running: Running) ->
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(past=past, order=st.randoms(use_true_random=False), topology=topologies)
 def test_what_is_left_is_what_the_other_queries_need(
     past: list[tuple[tuple[Vertex, ...], Sharing]], order: object, topology: Topology

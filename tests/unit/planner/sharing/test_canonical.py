@@ -89,21 +89,21 @@ def values(db: duckdb.DuckDBPyConnection, *expressions: str) -> list[list[object
     return list(found)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sql=conditions | integers | texts | floats)
 def test_the_canonical_form_means_the_same(db: duckdb.DuckDBPyConnection, sql: str) -> None:
     first, second = values(db, sql, written(canonical(sql)))
     assert first == second
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(sql=conditions | integers)
 def test_the_canonical_form_is_its_own(sql: str) -> None:
     once = canonical(sql)
     assert label(canonical(written(once))) == label(once)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pair=st.tuples(conditions, conditions) | st.tuples(integers, integers))
 def test_equal_labels_are_equal_values(db: duckdb.DuckDBPyConnection, pair: tuple[str, str]) -> None:
     if label(canonical(pair[0])) == label(canonical(pair[1])):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -29,6 +30,7 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@cache
 def described(db: duckdb.DuckDBPyConnection, sql: str) -> DraftPlan:
     """The draft with the types of its SOURCE stages, as DuckDB finds them."""
     draft = draft_of(sql, CATALOG)
@@ -125,7 +127,7 @@ CONTAINED = [
 
 
 @pytest.mark.parametrize(("wanted", "offered"), [case[:2] for case in CONTAINED], ids=[case[2] for case in CONTAINED])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=rows)
 def test_contained_in_a_source(db: duckdb.DuckDBPyConnection, wanted: str, offered: str, found: Rows) -> None:
     assert check_source(db, wanted, offered, found)
@@ -233,7 +235,7 @@ grouped = st.builds(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=70, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pair=st.tuples(plain, plain) | st.tuples(grouped, grouped) | st.tuples(grouped, plain), found=rows)
 def test_whatever_is_contained_gives_the_same(
     db: duckdb.DuckDBPyConnection, pair: tuple[str, str], found: Rows
@@ -260,7 +262,7 @@ OF_MERGES = [
 
 
 @pytest.mark.parametrize(("wanted", "offered"), [case[:2] for case in OF_MERGES], ids=[case[2] for case in OF_MERGES])
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=st.lists(any_row, min_size=3, max_size=14))
 def test_contained_in_a_merge(db: duckdb.DuckDBPyConnection, wanted: str, offered: str, found: Rows) -> None:
     data = {"s": {"us": [found[:2]], "eu": [found[2:5]], "ap": [found[5:]]}}

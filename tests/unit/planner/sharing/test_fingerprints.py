@@ -143,7 +143,7 @@ def results(db: duckdb.DuckDBPyConnection, sql: str, form: Form, stream: dict[st
     return sorted([repr(sorted(row[i]) if isinstance(row[i], list) else row[i]) for i in order] for row in rows)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data(), meaning=meanings)
 def test_other_words_have_the_same_fingerprint(data: st.DataObject, meaning: Meaning) -> None:
     first, second = data.draw(in_words(meaning)), data.draw(in_words(meaning))
@@ -158,7 +158,7 @@ def near(draw: st.DrawFn, meaning: Meaning) -> Meaning:
     return Meaning(**{**meaning.__dict__, **({part: getattr(other, part)} if part != "nothing" else {})})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), meaning=meanings)
 def test_equal_fingerprints_give_equal_results(
     db: duckdb.DuckDBPyConnection, data: st.DataObject, meaning: Meaning
