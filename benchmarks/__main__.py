@@ -25,6 +25,7 @@ LIMITS_S = {
     "epoch_cost": 80,
     "wire_format": 20,
     "startup": 180,
+    "sharing_planner": 120,
 }
 """In the order of the record; ten to twenty minutes together."""
 GRACE_S = 20

@@ -18,12 +18,12 @@ Nothing is taken off for compression. Copies of tables are sent once and are not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from planner.catalog import Column
-from planner.plan import DraftPlan, JoinShape, QueryShape, Stage, StageKind, Statistics
+from planner.plan import DraftPlan, QueryShape, Stage, StageKind, Statistics
 
 DEFAULT_ROWS_PER_S = 1000.0
 FILTER_SELECTIVITY = 1 / 3
@@ -67,42 +67,64 @@ def estimate_flows(draft: DraftPlan, statistics: Statistics) -> tuple[Estimate, 
     return tuple(_estimate(draft, draft.stage(stage_id), statistics) for stage_id in draft.result_stages)
 
 
-def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate:
-    join = draft.joins.get(last.id)
+def task_rates(draft: DraftPlan, statistics: Statistics) -> Mapping[tuple[str, str], float]:
+    """Bytes per second that each task is expected to send, by stage and site; of a merge, which has none yet, by "".
+
+    Copies of tables are sent once: they count nothing.
+    """
+    rates: dict[tuple[str, str], float] = {}
+    for last in (draft.stage(stage_id) for stage_id in draft.result_stages):
+        sources = _sources(draft, last)
+        flows = {source.id: _leaving_source(draft, last, source, statistics) for source in sources}
+        rates |= {(stage, site): flow.bytes_per_s for stage, by_site in flows.items() for site, flow in by_site.items()}
+        results = _estimate(draft, last, statistics).results
+        if results is not None:
+            rates[last.id, ""] = results.bytes_per_s
+    return rates
+
+
+def _sources(draft: DraftPlan, last: Stage) -> list[Stage]:
+    """The SOURCE stages that a result stage is made of."""
+    if last.kind is not StageKind.MERGE:
+        return [last]
+    return [draft.stage(i.stage) for i in last.inputs if i.stage in draft.shapes]
+
+
+def _leaving_source(draft: DraftPlan, last: Stage, source: Stage, statistics: Statistics) -> dict[str, Flow]:
+    """What leaves the sites of a SOURCE stage; to a join, its rows go once for each window that they are in."""
+    shape, join = draft.shapes[source.id], draft.joins.get(last.id)
+    known = source.columns
     if join is not None:
-        return _of_join(draft, last, join, statistics)
-    merges = last.kind is StageKind.MERGE
-    sources = [draft.stage(i.stage) for i in last.inputs] if merges else [last]
+        width = row_bytes(known or tuple(Column(name, "") for name in source.read_columns))
+    else:
+        width = row_bytes(known or _assumed_columns(draft, last))
+    rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites}
+    if join is not None:
+        return {site: _flow(rate * (join.window // join.slide), width) for site, rate in rates.items()}
+    return {site: _flow(_leaving(shape, rate), width) for site, rate in rates.items()}
+
+
+def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate:
     leaving: dict[str, Flow] = {}
-    arriving = 0.0
-    for source in sources:
-        shape = draft.shapes[source.id]
-        width = row_bytes(source.columns or _assumed_columns(draft, last))
-        for site in source.sites:
-            rate = rows_per_s(shape, site, statistics) * shape.selectivity
-            arriving += rate
-            leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + _flow(_leaving(shape, rate), width)
-    if not merges:
-        return Estimate(last.id, leaving, None)
-    shape = draft.shapes[sources[0].id]
-    return Estimate(last.id, leaving, _flow(_results_per_s(shape, arriving), row_bytes(draft.columns)))
-
-
-def _of_join(draft: DraftPlan, last: Stage, join: JoinShape, statistics: Statistics) -> Estimate:
-    """Rows of each stream leave its sites once for each window that they are in; none are combined before the join."""
-    copies = join.window // join.slide
     arriving: list[float] = []
-    leaving: dict[str, Flow] = {}
-    for stage in (draft.stage(i.stage) for i in last.inputs if i.stage in draft.shapes):
-        shape = draft.shapes[stage.id]
-        rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in stage.sites}
-        width = row_bytes(stage.columns or tuple(Column(name, "") for name in stage.read_columns))
-        for site, rate in rates.items():
-            leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + _flow(rate * copies, width)
-        arriving.append(sum(rates.values()))
+    for source in _sources(draft, last):
+        for site, flow in _leaving_source(draft, last, source, statistics).items():
+            leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + flow
+        shape = draft.shapes[source.id]
+        arriving.append(sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites))
+    if last.kind is not StageKind.MERGE:
+        return Estimate(last.id, leaving, None)
+    return Estimate(last.id, leaving, _flow(_results(draft, last, arriving), row_bytes(draft.columns)))
+
+
+def _results(draft: DraftPlan, last: Stage, arriving: Sequence[float]) -> float:
+    """Rows per second that a merge emits."""
+    join = draft.joins.get(last.id)
+    if join is None:
+        return _results_per_s(draft.shapes[_sources(draft, last)[0].id], sum(arriving))
+    # As many rows as the largest of the streams has; none are combined before the join.
     joined = max(arriving) * join.selectivity
-    results = joined * copies if join.result.window is None else _results_per_s(join.result, joined)
-    return Estimate(last.id, leaving, _flow(results, row_bytes(draft.columns)))
+    return joined * (join.window // join.slide) if join.result.window is None else _results_per_s(join.result, joined)
 
 
 def rows_per_s(shape: QueryShape, site: str, statistics: Statistics) -> float:

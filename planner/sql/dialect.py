@@ -142,6 +142,15 @@ def parse_select_tree(source: Source) -> exp.Expr:
     return tree
 
 
+def parse_stage_sql(sql: str) -> exp.Expr | None:
+    """The syntax tree of a stage's SQL, which the planner wrote itself; None when it cannot be read back."""
+    try:
+        trees = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(_DIALECT.tokenize(sql)), sql)
+    except (ParseError, TokenError, ValueError, RecursionError):
+        return None
+    return trees[0] if len(trees) == 1 else None
+
+
 def _check_chains(tree: exp.Expr, source: Source) -> None:
     level = [tree]
     for _ in range(MAX_CHAIN):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.estimate import estimate_flows, rows_per_s, type_bytes
+from planner.estimate import estimate_flows, rows_per_s, task_rates, type_bytes
 from planner.plan import RelationStats, Statistics
 from planner.planning import with_columns
 from tests.unit.planner.build import catalog_of, columns, draft_of
@@ -124,3 +124,23 @@ def test_each_join_of_a_union_has_flows_of_its_own() -> None:
     assert plain.results is None
     assert join.results.rows_per_s == pytest.approx(1500)
     assert groups.results.rows_per_s == pytest.approx(1 / 10)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k FROM s WHERE v > 1",
+        "SELECT k, count(*) AS n FROM s GROUP BY window(ts, '10 seconds'), k",
+        "SELECT k, count(*) AS n FROM (SELECT ts, k FROM s UNION ALL SELECT ts, k FROM s WHERE v > 1) AS u "
+        "GROUP BY window(ts, '10 seconds', '5 seconds'), k",
+        "SELECT a.k FROM s AS a JOIN s AS b ON a.k = b.k AND window(a.ts, '10 seconds') = window(b.ts, '10 seconds')",
+    ],
+)
+def test_rates_of_tasks_add_up_to_the_flows(sql: str) -> None:
+    draft = draft_of(sql, RATED)
+    (estimate,) = estimate_flows(draft, NOTHING)
+    rates = task_rates(draft, NOTHING)
+    for site, flow in estimate.sources.items():
+        assert sum(rate for (_, at), rate in rates.items() if at == site) == pytest.approx(flow.bytes_per_s)
+    merges = {stage: rate for (stage, at), rate in rates.items() if not at}
+    assert merges == ({} if estimate.results is None else {"m1": estimate.results.bytes_per_s})

@@ -1,0 +1,399 @@
+"""When the output of one operator is part of that of another: what is left to do on top.
+
+    stricter filter       the conditions that are missing, over columns that are there
+    fewer columns         a projection; columns that can be computed of those that are there
+    coarser window        the length and slide are multiples of the other's length; partials are combined
+    fewer group keys      partials are combined; a key can be computed of the keys that are there
+    HAVING                the conditions that are missing, over the groups
+    top-k                 of the groups, or of more of the same rank
+    groups of rows        of rows that are sent as they are
+
+Not shared: what gives several rows of one (`explode`) unless both do; sums of floats and what is made of them when
+groups are combined, since the order of additions would differ; percentiles, whose sketches are not exact; and
+whatever the other evaluates beyond what is wanted when that could fail, since its failure would end both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import chain
+
+from planner.functions import WINDOW
+from planner.merge import WINDOW_START
+from planner.plan import BIN_COLUMN, BINS, INPUT_VIEW
+from planner.query.outputs import RANK_COLUMN
+from planner.sharing.canonical import integer_of, label, with_parts, written
+from planner.sharing.forms import Form, Term, generators, named_column, ranks, referred
+from planner.sharing.vertices import Vertex, VertexKind
+from planner.sql.dialect import exp, quoted
+from planner.sql.intervals import format_interval, parse_interval
+from planner.sql.refusals import function_name
+
+_EXACT = re.compile(r"BIGINT|DECIMAL\(\d+,\d+\)")
+_BELOW = "below"
+_KEPT = "kept"
+
+
+def residual_sql(wanted: Vertex, offered: Vertex) -> str | None:
+    """SQL over the view `input`, the output of `offered`, that gives the output of `wanted`; None when there is none.
+
+    Both have forms over the same input: their `reads` are equal.
+    """
+    if wanted.form is None or offered.form is None or wanted.reads != offered.reads or wanted.kind != offered.kind:
+        return None
+    types = {name.lower(): type_ for name, type_ in zip(offered.columns, offered.types, strict=False)}
+    sql = _residual(wanted.form, offered.form, types)
+    if sql is None or wanted.kind is not VertexKind.SOURCE or wanted.form.keys is None:
+        return sql
+    keys = [name for name, term in wanted.form.columns if term in wanted.form.keys and name != WINDOW_START]
+    if not keys:
+        return sql
+    return f"SELECT *, pmod(xxhash64({', '.join(map(quoted, keys))}), {BINS}) AS {BIN_COLUMN} FROM ({sql}) AS partials"
+
+
+def _residual(wanted: Form, offered: Form, types: Mapping[str, str]) -> str | None:
+    if isinstance(wanted.base, Form):
+        if isinstance(offered.base, Form):
+            return _fewer_of_a_rank(wanted, offered)
+        below = _residual(wanted.base, offered, types)
+        return None if below is None else _above(wanted, wanted.base, below)
+    if isinstance(offered.base, Form) or wanted.rows_digest != offered.rows_digest:
+        return None
+    if wanted.keys is None and offered.keys is None:
+        return _of_rows(wanted, offered)
+    if wanted.keys is None or not _evaluates_no_more(wanted, offered):
+        return None
+    if offered.keys is None:
+        return _groups_of_rows(wanted, offered)
+    if wanted.keys == offered.keys:
+        return _of_groups(wanted, offered)
+    return _of_combined_groups(wanted, offered, types)
+
+
+class _MissingError(Exception):
+    """A part of an expression that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Available:
+    """Expressions that are there, by label."""
+
+    expressions: Mapping[str, exp.Expr]
+    deep: bool = False
+    """Ranks and aggregates may be computed of them as well."""
+
+    def rebuilt(self, node: exp.Expr) -> exp.Expr | None:
+        """The expression over what is there; None when something is missing."""
+        found = self.expressions.get(label(node))
+        if found is not None:
+            return found.copy()
+        if isinstance(node, exp.Column) or (not self.deep and _is_of_many_rows(node)):
+            return None
+        try:
+            return with_parts(node, self._part)
+        except _MissingError:
+            return None
+
+    def _part(self, node: exp.Expr) -> exp.Expr:
+        found = self.rebuilt(node)
+        if found is None:
+            raise _MissingError
+        return found
+
+    def conditions(self, terms: Iterable[Term]) -> list[str] | None:
+        """Conjuncts as SQL; None when something is missing."""
+        found = [self.rebuilt(term.node) for term in sorted(terms, key=lambda term: term.label)]
+        return None if None in found else [f"({written(node)})" for node in found if node is not None]
+
+    def items(self, columns: Iterable[tuple[str, Term]]) -> list[str] | None:
+        """A select list; None when something is missing."""
+        found = [(name, self.rebuilt(term.node)) for name, term in columns]
+        if any(node is None for _, node in found):
+            return None
+        return [f"{written(node)} AS {quoted(name)}" for name, node in found if node is not None]
+
+
+_AGGREGATES = frozenset(("avg", "collect_set", "count", "hll_sketch_agg", "kll_sketch_agg_double", "max", "min", "sum"))
+
+
+def _is_of_many_rows(node: exp.Expr) -> bool:
+    """Its value is another over other rows: an aggregate, a rank, what makes several rows."""
+    aggregate = function_name(node) in _AGGREGATES or function_name(node).startswith(("var_", "hll_", "kll_"))
+    return isinstance(node, exp.Window) or aggregate or bool(generators(Term("", node)))
+
+
+def _columns_of(form: Form, keep: Callable[[Term], bool] = lambda term: True) -> dict[str, exp.Expr]:
+    """What an operator sends, by label; of a struct that it makes, the fields too."""
+    found: dict[str, exp.Expr] = {}
+    for name, term in form.columns:
+        column = named_column(INPUT_VIEW, name)
+        if not keep(term):
+            continue
+        if function_name(term.node) == "named_struct":
+            for key, value in zip(term.node.expressions[::2], term.node.expressions[1::2], strict=True):
+                part = exp.Dot(this=column.copy(), expression=exp.Identifier(this=key.name, quoted=True))
+                found.setdefault(label(value), part)
+        found[term.label] = column
+    return found
+
+
+def _evaluates_no_more(wanted: Form, offered: Form) -> bool:
+    """Whether nothing that could fail is evaluated for the other's sake alone, or for rows that are not wanted."""
+    for own, other in ((wanted.filters, offered.filters), (wanted.having, offered.having)):
+        # What compares the same with another number fails no sooner.
+        if any(not term.safe and not _implied([term], own) for term in other):
+            return False
+    fewer = bool(wanted.filters - offered.filters)
+    known = wanted.terms | (wanted.keys or frozenset())
+    of_others = chain(offered.terms, offered.keys or ())
+    return all(term.safe or (not fewer and term in known) for term in of_others)
+
+
+def _of_rows(wanted: Form, offered: Form) -> str | None:
+    if any(ranks(term) for term in (*wanted.terms, *offered.terms)) or not _evaluates_no_more(wanted, offered):
+        return None
+    if _generated(wanted) != _generated(offered) or not _implied(offered.filters, wanted.filters):
+        return None
+    available = _Available(_columns_of(offered))
+    return _select(available.items(wanted.columns), INPUT_VIEW, available.conditions(wanted.filters - offered.filters))
+
+
+def _generated(form: Form) -> frozenset[str]:
+    return frozenset(part for term in form.terms for part in generators(term))
+
+
+def _groups_of_rows(wanted: Form, offered: Form) -> str | None:
+    """Groups of rows that are sent one by one."""
+    assert wanted.keys is not None
+    if any(map(ranks, (*wanted.terms, *offered.terms))) or _generated(offered) or wanted.having:
+        return None
+    if not _implied(offered.filters, wanted.filters) or not wanted.keys <= wanted.terms:
+        return None
+    available = _Available(_columns_of(offered))
+    where = available.conditions(wanted.filters - offered.filters)
+    names = {term.label: name for name, term in wanted.columns if term in wanted.keys}
+    keys = _Available(available.expressions, deep=True).items((names[key.label], key) for key in wanted.keys)
+    of_kept = {known: named_column(_KEPT, name) for known, name in _names_of(offered).items()}
+    groups = {known: named_column(_KEPT, name) for known, name in names.items()}
+    items = _Available({**of_kept, **groups}, deep=True).items(wanted.columns)
+    sent = [quoted(name) for name in _names_of(offered).values()]
+    kept = None if keys is None else _select([*sorted(keys), *sent], INPUT_VIEW, where)
+    if kept is None or items is None or set(names.values()) & set(_names_of(offered).values()):
+        return None
+    return (
+        f"SELECT {', '.join(items)} FROM ({kept}) AS {_KEPT} GROUP BY {', '.join(map(quoted, sorted(names.values())))}"
+    )
+
+
+def _names_of(form: Form) -> dict[str, str]:
+    """A name for each column, by label."""
+    return {term.label: name for name, term in form.columns}
+
+
+def _of_groups(wanted: Form, offered: Form) -> str | None:
+    """The same groups: some of them, and what is made of them."""
+    filters, having = wanted.filters - offered.filters, wanted.having - offered.having
+    if not _implied(offered.filters, wanted.filters) or not _implied(offered.having, wanted.having):
+        return None
+    keys = offered.keys or frozenset()
+    of_keys = _Available(_columns_of(offered, lambda term: term in keys)).conditions(filters)
+    of_groups = _Available(_columns_of(offered)).conditions(having)
+    if of_keys is None or of_groups is None:
+        return None
+    items = _Available(_columns_of(offered), deep=any(map(ranks, wanted.terms))).items(wanted.columns)
+    if any(map(ranks, offered.terms)) or (items is not None and _aggregates_anew(items, wanted, offered)):
+        return None
+    return _select(items, INPUT_VIEW, [*of_keys, *of_groups])
+
+
+def _aggregates_anew(items: list[str], wanted: Form, offered: Form) -> bool:
+    """Whether a select list with a rank would aggregate outside of it."""
+    available = _Available(_columns_of(offered))
+    plain = [column for column in wanted.columns if not ranks(column[1])]
+    ordered = [part for _, term in wanted.columns if ranks(term) for part in _parts_of_rank(term.node)]
+    return available.items(plain) is None or any(available.rebuilt(part) is None for part in ordered)
+
+
+def _parts_of_rank(node: exp.Expr) -> list[exp.Expr]:
+    return [
+        part
+        for over in node.find_all(exp.Window)
+        for part in (
+            *(over.args.get("partition_by") or []),
+            *(ordered.this for ordered in over.find_all(exp.Ordered)),
+            *over.this.iter_expressions(),
+        )
+    ]
+
+
+def _of_combined_groups(wanted: Form, offered: Form, types: Mapping[str, str]) -> str | None:
+    """Groups of which several make one: the partials of a SOURCE stage."""
+    assert wanted.keys is not None
+    assert offered.keys is not None
+    if wanted.having or offered.having or not _implied(offered.filters, wanted.filters):
+        return None
+    keys = _Available(_columns_of(offered, lambda term: term in (offered.keys or ())))
+    where = keys.conditions(wanted.filters - offered.filters)
+    names = {term.label: name for name, term in offered.columns}
+    grouped: list[str] = []
+    partials: list[str] = []
+    for name, term in wanted.columns:
+        if term in wanted.keys:
+            key = _coarser(term, offered) or keys.rebuilt(term.node)
+            grouped += [] if key is None else [f"{written(key)} AS {quoted(name)}"]
+        else:
+            column = names.get(term.label)
+            combined = None if column is None else _combined(term.node, column, types.get(column.lower(), ""))
+            partials += [] if combined is None else [f"{combined} AS {quoted(name)}"]
+    if len(grouped) + len(partials) < len(wanted.columns) or not wanted.keys <= wanted.terms or where is None:
+        return None
+    own = [quoted(name) for name, term in wanted.columns if term in wanted.keys]
+    kept = _select(
+        [*grouped, *(quoted(name) for name in names.values() if _is_partial(name, offered))], INPUT_VIEW, where
+    )
+    return f"SELECT {', '.join([*own, *partials])} FROM ({kept}) AS {_KEPT} GROUP BY {', '.join(own)}"
+
+
+def _is_partial(name: str, form: Form) -> bool:
+    term = form.column(name)
+    return term is not None and term not in (form.keys or ())
+
+
+def _combined(node: exp.Expr, column: str, type_: str) -> str | None:
+    """Partials of several groups as one; None when that is not exact."""
+    call = node.this if isinstance(node, exp.Filter) else node
+    name, own = function_name(call), quoted(column)
+    if any(isinstance(part, exp.Distinct) for part in call.expressions):
+        return None
+    if name == "count":
+        return f"sum({own})"
+    if name == "sum" and _EXACT.fullmatch(type_.replace(" ", "").upper()):
+        return f"CAST(sum({own}) AS {type_})"
+    if name in ("min", "max"):
+        return f"{name}({own})"
+    if name == "collect_set":
+        return f"array_distinct(flatten(collect_list({own})))"
+    return f"hll_union_agg({own})" if name == "hll_sketch_agg" else None
+
+
+def _coarser(wanted: Term, offered: Form) -> exp.Expr | None:
+    """The start of a window of which the other's windows are parts; None when it is none, or they are not."""
+    window = _window_of(wanted.node)
+    for name, term in offered.columns:
+        other = _window_of(term.node) if term in (offered.keys or ()) else None
+        if window is None or other is None or window[0] != other[0] or other[1] != other[2]:
+            continue
+        length, slide = window[1:]
+        if length % other[1] or slide % other[1]:
+            continue
+        lengths = dict.fromkeys(map(format_interval, (length, slide)))
+        call = exp.Anonymous(
+            this=WINDOW, expressions=[named_column(INPUT_VIEW, name), *map(exp.Literal.string, lengths)]
+        )
+        return exp.Dot(this=call, expression=exp.Identifier(this="start", quoted=False))
+    return None
+
+
+def _window_of(node: exp.Expr) -> tuple[str, timedelta, timedelta] | None:
+    """What the start of a window is of: the event time's label, the length, the slide."""
+    if not isinstance(node, exp.Dot) or node.name != "start" or function_name(node.this) != WINDOW:
+        return None
+    time, *lengths = node.this.expressions
+    known = [parse_interval(literal.name) for literal in lengths]
+    first, last = known[0], known[-1]
+    return None if first is None or last is None else (label(time), first, last)
+
+
+def _fewer_of_a_rank(wanted: Form, offered: Form) -> str | None:
+    """The first k of the first K of one rank over the same groups."""
+    below, other = wanted.base, offered.base
+    assert isinstance(below, Form)
+    assert isinstance(other, Form)
+    same = (below.rows_digest, below.filters, below.keys, below.having)
+    if same != (other.rows_digest, other.filters, other.keys, other.having):
+        return None
+    own, known = _rank_bound(wanted, below), _rank_bound(offered, other)
+    if own is None or known is None or own[0] != known[0] or own[1] > known[1]:
+        return None
+    if not all(term.safe or term in below.terms for term in other.terms if not ranks(term)):
+        return None
+    inner = {label(referred(term)): term for _, term in other.columns}
+    sent = [(name, inner[term.label]) for name, term in offered.columns if term.label in inner]
+    groups = Form(other.base, other.joins, other.filters, other.keys, other.having, tuple(sent))
+    ranked = _of_groups(below, groups)
+    return None if ranked is None else _above(wanted, below, ranked)
+
+
+def _rank_bound(form: Form, below: Form) -> tuple[str, int] | None:
+    """The rank and the bound of a form that keeps the first k, and does nothing else."""
+    if form.joins or form.keys is not None or form.having or len(form.filters) != 1:
+        return None
+    (bound,) = form.filters
+    rank = below.column(RANK_COLUMN)
+    if rank is None or not isinstance(bound.node, exp.LTE) or label(bound.node.this) != label(referred(rank)):
+        return None
+    k = integer_of(bound.node.expression)
+    return None if k is None else (rank.label, k)
+
+
+def _above(form: Form, below: Form, sql: str) -> str | None:
+    """A form over the SQL of the one below it."""
+    names = {label(referred(term)): named_column(_BELOW, name) for name, term in below.columns}
+    available = _Available(names, deep=True)
+    items, where = available.items(form.columns), available.conditions(form.filters)
+    having = available.conditions(form.having)
+    selected = _select(items, f"({sql}) AS {_BELOW}", where)
+    if selected is None or having is None:
+        return None
+    if form.keys is None:
+        return selected
+    keys = [available.rebuilt(key.node) for key in sorted(form.keys, key=lambda key: key.label)]
+    groups = [written(key) for key in keys if key is not None and key.find(exp.Column)]
+    behind = f" HAVING {' AND '.join(having)}" if having else ""
+    return f"{selected} GROUP BY {', '.join(groups)}{behind}"
+
+
+def _select(items: list[str] | None, source: str, where: list[str] | None) -> str | None:
+    if items is None or where is None:
+        return None
+    return f"SELECT {', '.join(items)} FROM {source}" + (f" WHERE {' AND '.join(where)}" if where else "")
+
+
+def _implied(weaker: Iterable[Term], stronger: Iterable[Term]) -> bool:
+    """Whether rows that meet all the stronger conditions meet the weaker ones too."""
+    known = tuple(stronger)
+    return all(term in known or any(_implies(other.node, term.node) for other in known) for term in weaker)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """`x < 5`, `5 <= x`, `x = 5`, all for whole numbers."""
+
+    of: str
+    low: float
+    high: float
+
+
+def _implies(stronger: exp.Expr, weaker: exp.Expr) -> bool:
+    own, other = _bound(stronger), _bound(weaker)
+    if own is None or other is None or own.of != other.of:
+        return False
+    return other.low <= own.low and own.high <= other.high
+
+
+def _bound(node: exp.Expr) -> _Bound | None:
+    """The values that a comparison with a whole number leaves; half a unit stands for "but not the number itself"."""
+    if not isinstance(node, exp.LT | exp.LTE | exp.EQ):
+        return None
+    left, right = integer_of(node.this), integer_of(node.expression)
+    away = 0.5 if isinstance(node, exp.LT) else 0.0
+    if right is not None:
+        low = float(right) if isinstance(node, exp.EQ) else float("-inf")
+        return _Bound(label(node.this), low, right - away)
+    if left is not None:
+        high = float(left) if isinstance(node, exp.EQ) else float("inf")
+        return _Bound(label(node.expression), left + away, high)
+    return None

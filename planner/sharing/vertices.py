@@ -1,0 +1,226 @@
+"""The vertices of a query's graph, with fingerprints: what they compute, and of what.
+
+A vertex is a task of the plan (a stage at a site), or what takes the results. Two vertices of one fingerprint read the
+same rows and do the same with them, so they send the same rows: one of them is enough. In a fingerprint are the kind,
+the form of the stage's SQL, the fingerprints of what it reads and, where it reads a relation, all that decides what
+it reads: declaration, options of the binding, when it was declared. Not in it are names, texts, the order of columns,
+the ids of stages, and for a merge the site, which its rows do not depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from planner.catalog import Relation
+from planner.plan import INPUT_VIEW, DraftPlan, PhysicalPlan, Stage, StageKind
+from planner.sharing.forms import Form, View, digest, read_form
+
+RESULTS = "results"
+_WHOLE_ROWS = ("generator", "push")
+"""Connectors whose rows are the same whichever columns are read."""
+
+
+class VertexKind(Enum):
+    TABLE = "table"
+    SOURCE = "source"
+    MERGE = "merge"
+    SINK = "sink"
+    RESULTS = "results"
+    """The gateway's copy of a result channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vertex:
+    """One task of a query that is to be run."""
+
+    id: str
+    """In its query: `s1@us`, `m1`, `results@hub`."""
+    kind: VertexKind
+    fingerprint: str
+    inputs: tuple[str, ...] = ()
+    """Ids of the vertices that it reads."""
+    output_bytes_per_s: float = 0.0
+    site: str | None = None
+    """Where it has to run; None: anywhere."""
+    stage: str = ""
+    form: Form | None = None
+    """What it computes; None where the SQL is of no form that is known, or there is none."""
+    reads: str = ""
+    """Digest of what its form is over; forms of the same are comparable."""
+    columns: tuple[str, ...] = ()
+    """Names of the output's columns, as its SQL has them."""
+    types: tuple[str, ...] = ()
+    """Their Spark types; empty until they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A stage as its readers see it."""
+
+    stage: Stage
+    form: Form | None
+    digest: str
+    """Of the stage, without what is different from site to site."""
+
+    def names(self) -> dict[str, str]:
+        """What its columns are, by lower-case name."""
+        if self.form is None:
+            return {column.name.lower(): digest([self.digest, column.name]) for column in self.stage.columns}
+        return {name.lower(): digest([self.digest, term.label]) for name, term in self.form.columns}
+
+
+def vertices_of(
+    plan: DraftPlan | PhysicalPlan,
+    relations: Mapping[str, Relation],
+    rates: Mapping[tuple[str, str], float],
+    *,
+    owner: str,
+    gateway: str,
+) -> tuple[Vertex, ...]:
+    """The vertices of a plan, each behind those it reads.
+
+    Args:
+        plan: typed or not; casts that are redundant are known to be only where types are.
+        relations: the streams and tables of the plan, by name, as they were when it was made.
+        rates: bytes per second that a stage sends, by stage and site; of a stage that has no site yet, by stage and "".
+        owner: the query. What writes into a sink is its own, whatever it writes.
+        gateway: the site that takes results.
+    """
+    reads: dict[str, _Read] = {}
+    vertices: list[Vertex] = []
+    for stage in plan.stages:
+        reads[stage.id] = _read(stage, relations, reads)
+        vertices += _tasks(reads[stage.id], vertices, (relations, rates, owner))
+    if plan.stages and all(stage.kind is not StageKind.SINK for stage in plan.stages):
+        vertices += [_results(stage_id, vertices, gateway) for stage_id in plan.result_stages]
+    return tuple(vertices)
+
+
+def _read(stage: Stage, relations: Mapping[str, Relation], before: Mapping[str, _Read]) -> _Read:
+    places = list(dict.fromkeys(i.view for i in stage.inputs))
+    views: dict[str, View] = {}
+    for place, view in enumerate(places):
+        views[view.lower()] = _view(f"v{place}", [before[i.stage] for i in stage.inputs if i.view == view])
+    if stage.relation is not None and stage.relation in relations:
+        types = {column.name.lower(): column.type for column in relations[stage.relation].columns if column.type}
+        views[INPUT_VIEW] = View(INPUT_VIEW, None, types)
+    form = read_form(stage.sql, views) if stage.sql else None
+    same_site = [str(i.same_site) for i in stage.inputs]
+    does = [form.digest] if form is not None else [stage.sql, *_names_of(views)]
+    parts = [stage.kind.value, *sorted(stage.read_columns), *same_site, *_merge_parts(stage, places, form), *does]
+    return _Read(stage, form, digest(parts))
+
+
+def _view(name: str, stages: Sequence[_Read]) -> View:
+    """One or more stages as one view; their columns have the same names in the same places."""
+    # Columns of one row of the branches belong together, so all are listed in one order of the stages.
+    by_stage = [read.names() for read in sorted(stages, key=lambda read: read.digest)]
+    columns = {column: digest(names.get(column, "") for names in by_stage) for column in by_stage[0]}
+    types = {column.name.lower(): column.type for column in stages[0].stage.columns if column.type}
+    known = {columns[column]: type_ for column, type_ in types.items() if column in columns}
+    return View(name, columns, known if len(stages) == 1 else {})
+
+
+def _names_of(views: Mapping[str, View]) -> list[str]:
+    """What a text that could not be read may name."""
+    return [
+        part
+        for view in views.values()
+        for name, column in sorted((view.columns or {}).items())
+        for part in (view.name, name, column)
+    ]
+
+
+def _merge_parts(stage: Stage, places: Sequence[str], form: Form | None) -> list[str]:
+    merge = stage.merge
+    if merge is None:
+        return []
+    required = {view.view: view.required for view in merge.views}
+    parts = [str(merge.window), str(merge.period), *(str(required.get(place)) for place in places)]
+    return parts if form is not None else [*parts, merge.combine_sql]
+
+
+def _tasks(
+    read: _Read,
+    before: Sequence[Vertex],
+    known: tuple[Mapping[str, Relation], Mapping[tuple[str, str], float], str],
+) -> list[Vertex]:
+    relations, rates, owner = known
+    stage = read.stage
+    pinned = stage.kind is not StageKind.MERGE
+    vertices = []
+    for site in stage.sites if pinned else ("",):
+        groups = [[v for v in before if v.stage == i.stage and _reaches(v, site, i.same_site)] for i in stage.inputs]
+        over = [digest(sorted(v.fingerprint for v in group)) for group in _by_view(stage, groups)]
+        if stage.relation is not None:
+            over.append(_binding(relations.get(stage.relation), stage.relation, site))
+        own = [owner, stage.id] if stage.kind is StageKind.SINK else []
+        rate = rates.get((stage.id, site), rates.get((stage.id, ""), 0.0))
+        vertices.append(
+            Vertex(
+                id=f"{stage.id}@{site}" if pinned else stage.id,
+                kind=VertexKind(stage.kind.value),
+                fingerprint=digest([read.digest, *over, *own]),
+                inputs=tuple(v.id for group in groups for v in group),
+                output_bytes_per_s=rate,
+                site=site if pinned else None,
+                stage=stage.id,
+                form=read.form,
+                reads=digest([stage.kind.value, *over, *_converted(stage, relations, site)]),
+                columns=tuple(column.name for column in stage.columns),
+                types=tuple(column.type for column in stage.columns),
+            )
+        )
+    return vertices
+
+
+def _reaches(vertex: Vertex, site: str, same_site: bool) -> bool:
+    return not same_site or vertex.site == site
+
+
+def _by_view(stage: Stage, groups: Sequence[Sequence[Vertex]]) -> list[list[Vertex]]:
+    """The vertices that each view is made of, in the order of the views."""
+    views: dict[str, list[Vertex]] = {}
+    for stage_input, group in zip(stage.inputs, groups, strict=True):
+        views.setdefault(stage_input.view, []).extend(group)
+    return list(views.values())
+
+
+def _binding(relation: Relation | None, name: str, site: str) -> str:
+    """All that decides which rows are read at a site, and which of them are late."""
+    if relation is None:
+        return digest([name, site])
+    options = [option for b in relation.bindings if b.site == site for option in sorted(b.options.items())]
+    return digest(
+        [
+            relation.kind.value,
+            relation.name.lower(),
+            site,
+            str(relation.event_time),
+            str(relation.watermark_delay),
+            str(relation.created_at),
+            *(f"{column.name} {column.type}" for column in relation.columns),
+            *(part for option in options for part in option),
+        ]
+    )
+
+
+def _converted(stage: Stage, relations: Mapping[str, Relation], site: str) -> Sequence[str]:
+    """Columns that decide which rows there are: a row of a file is malformed by the columns that are read."""
+    relation = relations.get(stage.relation or "")
+    bindings = relation.bindings if relation is not None else ()
+    known = any(b.site == site and b.options.get("connector") in _WHOLE_ROWS for b in bindings)
+    return () if known else sorted(stage.read_columns)
+
+
+def _results(stage_id: str, vertices: Sequence[Vertex], gateway: str) -> Vertex:
+    inputs = [v for v in vertices if v.stage == stage_id]
+    return Vertex(
+        id=f"{RESULTS}:{stage_id}@{gateway}",
+        kind=VertexKind.RESULTS,
+        fingerprint=digest([RESULTS, gateway, *sorted(v.fingerprint for v in inputs)]),
+        inputs=tuple(v.id for v in inputs),
+        site=gateway,
+    )

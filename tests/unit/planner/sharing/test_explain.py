@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from planner.estimate import task_rates
+from planner.plan import Statistics
+from planner.sharing.explain import sharing_json, sharing_lines
+from planner.sharing.modes import Sharing
+from planner.sharing.running import Running
+from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
+from planner.sharing.wan import Wan
+from tests.unit.planner.build import draft_of, topology_of
+from tests.unit.planner.sharing.build import CATALOG, vertices
+
+COUNTS = "SELECT k, w, count(*) AS n FROM s GROUP BY window(ts, '10 seconds'), k, w"
+
+
+def plan_of(
+    sql: str, *others: str, sharing: Sharing = Sharing.SANA, spare: dict[tuple[str, str], float] | None = None
+) -> SharingPlan:
+    """A query of SQL beside others of SQL."""
+    running = Running()
+    topology = topology_of("us", "eu", "ap")
+    for number, text in enumerate((*others, sql)):
+        draft = draft_of(text, CATALOG)
+        query = tuple(vertices(draft, rates=task_rates(draft, Statistics())).values())
+        last = number == len(others)
+        wan = Wan(topology, spare if last and spare else {})
+        plan = share(f"q{number}", query, Setting(running, wan, frozenset(topology.sites), sharing))
+        if not last:
+            deploy(plan, running)
+    return plan
+
+
+def test_the_same_query_again_deploys_nothing() -> None:
+    plan = plan_of(COUNTS, COUNTS.replace("AS n", "AS other"))
+    assert plan.operators == ()
+    assert sharing_lines(plan) == (
+        "Sharing (sana): 0 bytes/s more over the WAN",
+        "  s1@ap at ap: shared with q0 (q0/s1@ap): the same inputs and function as q0/s1@ap",
+        "  s1@eu at eu: shared with q0 (q0/s1@eu): the same inputs and function as q0/s1@eu",
+        "  s1@us at us: shared with q0 (q0/s1@us): the same inputs and function as q0/s1@us",
+        "  m1 at ap: shared with q0 (q0/m1): the same inputs and function as q0/m1",
+        "  results:m1@us at us: shared with q0 (q0/results:m1@us): the same inputs and function as q0/results:m1@us",
+    )
+
+
+def test_a_part_of_a_running_query_adds_only_the_rest() -> None:
+    plan = plan_of(f"{COUNTS} HAVING count(*) > 5", COUNTS)
+    decision = plan.decision("m1")
+    # The groups are at the gateway already, as the other's results.
+    assert (decision.action, decision.site, decision.query) == (Action.CONTAINED, "us", "q0")
+    assert [operator.vertex.id for operator in plan.operators] == ["m1", "results:m1@us"]
+    assert plan.operators[0].residual == (
+        "SELECT `input`.`k` AS k, `input`.`w` AS w, `input`.`n` AS n FROM input WHERE (5 < `input`.`n`)"
+    )
+    assert plan.wan_bytes_per_s == 0
+    assert "  m1 at us: made of the output of q0 (q0/m1): part of what q0/m1 sends, which us receives" in sharing_lines(
+        plan
+    )
+    assert plan.used == ("q0/m1",)
+
+
+def test_fewer_sites_share_the_sources_and_the_place_of_the_merge() -> None:
+    plan = plan_of(COUNTS.replace("FROM s", "FROM s WHERE site <> 'ap'"), COUNTS)
+    actions = [decision.action for decision in plan.decisions]
+    assert actions == [Action.SHARED, Action.SHARED, Action.CO_LOCATED, Action.PINNED]
+    assert [line for line in sharing_lines(plan) if "m1 at ap: shares inputs with q0 (q0/m1)" in line]
+
+
+def test_why_not() -> None:
+    full = {("ap", other): 0.0 for other in ("us", "eu")}
+    lines = sharing_lines(plan_of(COUNTS.replace("FROM s", "FROM s WHERE site <> 'eu'"), COUNTS, spare=full))
+    # The merge goes to ap all the same, whose links are too full to send anything; the other's rows of ap are there.
+    assert any(line.startswith("  m1 at ap: not shared, sharing would contend for links; least cost") for line in lines)
+    assert "  s1@ap: not needed, nothing reads it: all that would is shared, or has it from another" in lines
+    assert any(line.startswith("    not with q0/s1@ap, its output: ap has no room to send") for line in lines)
+    other = sharing_lines(plan_of("SELECT k FROM o", COUNTS))
+    assert (
+        "  s1@us at us: not shared, nothing that runs does the same, or reads the same elsewhere; "
+        "where its data or its readers are" in other
+    )
+    off = sharing_lines(plan_of(COUNTS, COUNTS, sharing=Sharing.NET))
+    assert any("not shared, nothing is shared in the mode net" in line for line in off)
+
+
+@pytest.mark.parametrize("sharing", Sharing)
+def test_json_names_every_operator(sharing: Sharing) -> None:
+    plan = plan_of(COUNTS, COUNTS, sharing=sharing)
+    found = json.loads(json.dumps(sharing_json(plan)))
+    assert found["mode"] == sharing.value
+    assert [operator["operator"] for operator in found["operators"]] == [d.vertex for d in plan.decisions]
+    for operator in found["operators"]:
+        assert operator["action"] == "unneeded" or (operator["with"] is None) == bool(operator["not_shared"])
