@@ -44,6 +44,8 @@ class Measured:
     bytes_sent: int
     took: timedelta
     note: str = ""
+    beside_bytes_per_s: float | None = None
+    """What our own transfers got on the link meanwhile; None: the end of the link cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,9 @@ class WanMonitor:
         self._records: dict[Pair, LinkRecord] = {pair: LinkRecord() for pair in topology.links}
         self._links = {pair: _Link() for pair in topology.links}
         self._running: dict[Pair, asyncio.Task[None]] = {}
+        self._asked: list[Pair] = []
+        """Links that users want to be measured: no other probe begins at their sites."""
+        self._alive: Collection[str] = ()
         self._flushed_at = clock.now()
 
     def observe_use(self, pair: Pair, bytes_per_s: float) -> None:
@@ -128,22 +133,31 @@ class WanMonitor:
 
     def tick(self, alive: Collection[str]) -> None:
         """Begin the probes that are due between sites that are there; store the history when that is due."""
-        now = self._clock.now()
-        if now - self._flushed_at >= self._settings.point_every:
+        self._alive = alive
+        if self._clock.now() - self._flushed_at >= self._settings.point_every:
             self.flush()
+        self._begin_probes()
+
+    def _begin_probes(self) -> None:
         if not self._settings.enabled:
             return
+        now, alive = self._clock.now(), self._alive
         state = ProbeState(
             records={p: r for p, r in self._records.items() if self._may_probe(p, alive, now)},
             budgets={p: link.budget for p, link in self._links.items() if link.budget is not None},
             thorough_at={p: link.thorough_at for p, link in self._links.items() if link.thorough_at is not None},
-            running=tuple(self._running),
+            running=(*self._running, *self._asked),
             now=now,
         )
         for probe in choose_probes(state, self._settings.probing):
             task = asyncio.create_task(self._probe_quietly(probe))
             self._running[probe.pair] = task
-            task.add_done_callback(lambda _, pair=probe.pair: self._running.pop(pair, None))  # type: ignore[misc]
+            task.add_done_callback(lambda _, pair=probe.pair: self._ended(pair))  # type: ignore[misc]
+
+    def _ended(self, pair: Pair) -> None:
+        """Its sites are free: the next probes need not wait for a tick."""
+        self._running.pop(pair, None)
+        self._begin_probes()
 
     async def probe_now(self, pair: Pair) -> Measured:
         """A full probe that a user asks for; waits for one that runs at either site, and costs what it costs.
@@ -151,8 +165,12 @@ class WanMonitor:
         Raises:
             ProbeFailedError: the sites could not measure.
         """
-        while busy := [task for other, task in self._running.items() if not set(other).isdisjoint(pair)]:
-            await asyncio.wait(busy)
+        self._asked.append(pair)
+        try:
+            while busy := [task for other, task in self._running.items() if not set(other).isdisjoint(pair)]:
+                await asyncio.wait(busy)
+        finally:
+            self._asked.remove(pair)
         probe = Probe(pair, ProbeKind.FULL, self._settings.probing.full, "asked for")
         task = asyncio.ensure_future(self._probe(probe))
         self._running[pair] = asyncio.ensure_future(_done(task))
@@ -176,6 +194,7 @@ class WanMonitor:
 
     async def close(self) -> None:
         """Break off the probes that run."""
+        self._alive = ()
         tasks = tuple(self._running.values())
         for task in tasks:
             task.cancel()
@@ -199,8 +218,12 @@ class WanMonitor:
         link.budget = budget.after(probe, now, settings)
         expected = record.capacity_bytes_per_s or self._topology.links[probe.pair].bandwidth_bytes_per_s
         measured = await self._prober.measure(_lengthened(probe, record), expected)
-        beside = self._records[probe.pair].used_bytes_per_s if probe.kind is ProbeKind.FULL else 0.0
-        self._fold(probe.pair, BandwidthSample(self._clock.now(), measured.method, measured.bytes_per_s, beside))
+        beside = measured.beside_bytes_per_s
+        if beside is None:
+            beside = self._records[probe.pair].used_bytes_per_s if probe.kind is ProbeKind.FULL else 0.0
+        sample = BandwidthSample(self._clock.now(), measured.method, measured.bytes_per_s, beside)
+        link.budget = link.budget.settled(probe, measured.bytes_sent, sample.capacity_bytes_per_s)
+        self._fold(probe.pair, sample)
         return measured
 
     def _fold(self, pair: Pair, sample: BandwidthSample) -> None:

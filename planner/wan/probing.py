@@ -72,6 +72,16 @@ class Budget:
         """The budget once a probe has begun."""
         return Budget(self.now(now, settings) - probe.duration, now)
 
+    def settled(self, probe: Probe, bytes_sent: int, capacity_bytes_per_s: float) -> Budget:
+        """The budget once it is known what the probe really cost: a link that has become slower was filled for longer.
+
+        What is overdrawn is saved up before the next probe.
+        """
+        if capacity_bytes_per_s <= 0:
+            return self
+        filled = timedelta(seconds=bytes_sent / capacity_bytes_per_s)
+        return Budget(self.saved + probe.duration - filled, self.at)
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:

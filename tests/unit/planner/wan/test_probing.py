@@ -77,6 +77,19 @@ def test_a_budget_grows_up_to_its_limit() -> None:
     assert budget.now(T0 + timedelta(hours=1)) == DEFAULT_SETTINGS.most_saved
 
 
+def test_a_link_that_became_slower_pays_for_the_time_it_was_filled() -> None:
+    """A train made for 1 MB/s over a link of 250 kB/s takes 240 ms, not 60."""
+    pair = ("us", "eu")
+    train = Probe(pair, ProbeKind.TRAIN, DEFAULT_SETTINGS.train, "")
+    budget = Budget(timedelta(milliseconds=100), T0).after(train, T0).settled(train, 60_000, 250e3)
+    assert budget.saved == timedelta(milliseconds=-140)
+    slow = {pair: fold_bandwidth(known(), BandwidthSample(T0, Method.TRAIN, 250e3))}
+    assert choose_probes(state(slow, now=T0 + timedelta(seconds=9), budgets={pair: budget})) == ()
+    (probe,) = choose_probes(state(slow, now=T0 + timedelta(seconds=11), budgets={pair: budget}))
+    assert probe.kind is ProbeKind.TRAIN
+    assert budget.settled(train, 60_000, 0.0) == budget
+
+
 @settings(max_examples=15)
 @given(st.integers(0, 2**32))
 def test_probing_costs_at_most_its_share(seed: int) -> None:
