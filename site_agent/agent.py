@@ -1,7 +1,7 @@
 """The agent of one site: an exchange server for other sites, and three loops towards the master.
 
     register -> watch assignment -> apply        again after every break, with back-off
-    report   every interval: heartbeat, task statuses, link bytes
+    report   every interval: heartbeat, task statuses, link bytes, what links showed
 
 The last assignment is on disk: a restarted agent takes up its tasks at once, whether the master is there or not.
 """
@@ -219,6 +219,16 @@ class SiteAgent:
             echoes=[
                 site_pb2.LinkEcho(to_site=e.to_site, sent=e.sent, lost=e.lost, rtt_s=e.rtt_s)
                 for e in self._echoes.take()
+            ],
+            transfers=[
+                site_pb2.LinkTransfer(
+                    from_site=t.from_site,
+                    bytes=t.size_bytes,
+                    duration_s=t.duration_s,
+                    age_s=t.age_s,
+                    link_bound=t.link_bound,
+                )
+                for t in self._router.take_transfers()
             ],
             memory_bytes=memory.total_bytes,
             memory=memory_to_proto(memory),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from master.convert.reports import LARGEST_COUNT
 from master.errors import InvalidRequestError
 from master.times import to_us
 from master.wan.agent_prober import METHODS
 from master.wan.history import LinkPoint
-from master.wan.monitor import Echoes
+from master.wan.monitor import Echoes, Transfer
 from planner.topology import Topology
 from planner.wan.samples import Method
 from planner.wan.snapshot import LinkView
@@ -17,6 +18,7 @@ from selat.v1 import site_pb2
 from selat.v1 import wan_pb2 as pb
 
 _LONGEST_RTT_S = 3600.0
+_SHORTEST_S, _LONGEST_S = 1e-3, 3600.0
 
 
 def link_to_proto(link: LinkView, topology: Topology) -> pb.LinkView:
@@ -64,6 +66,20 @@ def echoes_from_proto(report: site_pb2.ReportRequest) -> Iterator[tuple[str, Ech
                 ids={"site": report.site},
             )
         yield echo.to_site, Echoes(echo.sent, echo.lost, None if rtt_s is None else timedelta(seconds=rtt_s))
+
+
+def transfers_from_proto(report: site_pb2.ReportRequest) -> Iterator[tuple[str, Transfer]]:
+    """By the site where each came from. Raises InvalidRequestError for figures that cannot be."""
+    for transfer in report.transfers:
+        possible = _SHORTEST_S <= transfer.duration_s <= _LONGEST_S and 0 <= transfer.age_s <= _LONGEST_S
+        if not possible or transfer.bytes > LARGEST_COUNT:
+            raise InvalidRequestError(
+                f"LinkTransfer from {transfer.from_site} to site {report.site} makes no sense",
+                hint="duration_s is from a millisecond to an hour, age_s at most an hour",
+                ids={"site": report.site},
+            )
+        duration, age = timedelta(seconds=transfer.duration_s), timedelta(seconds=transfer.age_s)
+        yield transfer.from_site, Transfer(transfer.bytes, duration, age, transfer.link_bound)
 
 
 def _seconds(time: timedelta | None) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any
 import grpc.aio
 
 from master.convert.assignments import assignment_to_proto
-from master.convert.links import echoes_from_proto
+from master.convert.links import echoes_from_proto, transfers_from_proto
 from master.convert.reports import registration_from_proto, report_from_proto
 from master.convert.sites import site_to_proto
 from master.faults import FaultPoint, reached
@@ -67,6 +67,8 @@ class SiteServicer(site_pb2_grpc.SiteServiceServicer):
             self._monitor.observe_use((link.from_site, link.to_site), link.bytes_per_s)
         for target, echoes in echoes_from_proto(request):
             self._monitor.observe_echoes((request.site, target), echoes)
+        for source, transfer in transfers_from_proto(request):
+            self._monitor.observe_transfer((source, request.site), transfer)
         return site_pb2.ReportResponse()
 
     async def WatchAssignment(  # noqa: N802

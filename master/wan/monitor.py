@@ -58,6 +58,23 @@ class Echoes:
     """The least; None: all were lost."""
 
 
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A time in which transfers of ours kept a link full."""
+
+    size_bytes: int
+    """Of all of them."""
+    duration: timedelta
+    age: timedelta
+    """Since its end."""
+    link_bound: bool
+    """See `planner.wan.samples.BandwidthSample`."""
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.size_bytes / self.duration.total_seconds()
+
+
 class Prober(Protocol):
     """Has agents measure."""
 
@@ -82,6 +99,8 @@ class MonitorSettings:
     retention: timedelta = timedelta(hours=24)
     failed_pause: timedelta = timedelta(seconds=5)
     """After a probe that failed, the link is left alone for so long."""
+    told_within: timedelta = timedelta(milliseconds=500)
+    """The age that a site tells of a transfer is wrong by so much at most: its report was under way."""
 
 
 @dataclass(slots=True)
@@ -92,6 +111,9 @@ class _Link:
     thorough_at: datetime | None = None
     not_before: datetime | None = None
     point_at: datetime | None = None
+    probe_begun_at: datetime | None = None
+    probe_ended_at: datetime | None = None
+    """None: no probe was made, or the last one has not ended."""
 
 
 class WanMonitor:
@@ -126,10 +148,13 @@ class WanMonitor:
             sample = EchoSample(self._clock.now(), echoes.sent, echoes.lost, echoes.rtt)
             self._records[pair] = fold_echo(self._records[pair], sample)
 
-    def observe_transfer(self, pair: Pair, bytes_per_s: float) -> None:
-        """A transfer of ours that had more to send than the link carried, with all that went beside it."""
+    def observe_transfer(self, pair: Pair, transfer: Transfer) -> None:
+        """Transfers of ours had more to send than the link carried. One beside a probe is ignored: it got a share."""
         if pair in self._records:
-            self._fold(pair, BandwidthSample(self._clock.now(), Method.PASSIVE, bytes_per_s))
+            ended_at = self._clock.now() - transfer.age
+            if not self._beside_probe(self._links[pair], ended_at - transfer.duration, ended_at):
+                sample = BandwidthSample(ended_at, Method.PASSIVE, transfer.bytes_per_s, link_bound=transfer.link_bound)
+                self._fold(pair, sample)
 
     def tick(self, alive: Collection[str]) -> None:
         """Begin the probes that are due between sites that are there; store the history when that is due."""
@@ -200,6 +225,11 @@ class WanMonitor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _beside_probe(self, link: _Link, begun_at: datetime, ended_at: datetime) -> bool:
+        if link.probe_begun_at is None or ended_at + self._settings.told_within <= link.probe_begun_at:
+            return False
+        return link.probe_ended_at is None or link.probe_ended_at > begun_at - self._settings.told_within
+
     def _may_probe(self, pair: Pair, alive: Collection[str], now: datetime) -> bool:
         not_before = self._links[pair].not_before
         return pair[0] in alive and pair[1] in alive and (not_before is None or now >= not_before)
@@ -217,7 +247,11 @@ class WanMonitor:
         budget = link.budget or Budget(settings.most_saved, now)
         link.budget = budget.after(probe, now, settings)
         expected = record.capacity_bytes_per_s or self._topology.links[probe.pair].bandwidth_bytes_per_s
-        measured = await self._prober.measure(_lengthened(probe, record), expected)
+        link.probe_begun_at, link.probe_ended_at = now, None
+        try:
+            measured = await self._prober.measure(_lengthened(probe, record), expected)
+        finally:
+            link.probe_ended_at = self._clock.now()
         beside = measured.beside_bytes_per_s
         if beside is None:
             beside = self._records[probe.pair].used_bytes_per_s if probe.kind is ProbeKind.FULL else 0.0
@@ -229,6 +263,8 @@ class WanMonitor:
     def _fold(self, pair: Pair, sample: BandwidthSample) -> None:
         before = self._records[pair]
         record = self._records[pair] = fold_bandwidth(before, sample)
+        if record is before:
+            return
         if sample.method.thorough:
             self._links[pair].thorough_at = sample.at
         if record.changed_at != before.changed_at:

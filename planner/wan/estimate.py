@@ -2,6 +2,10 @@
 
 Bandwidths of one link scatter by a few per cent, and jump when somebody changes the link or shares it. So a sample near
 the estimate moves it a little, one far off replaces it, but only when it is thorough or a second one agrees with it.
+
+Samples of our own transfers are passive: nobody knows whether it was the link that slowed a transfer down. One above
+the estimate replaces it, for the link did carry so much. One below only speaks against it, so that a probe is asked
+for, and only when its rate was steady; what a probe has refuted is not asked again for a while.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ class Smoothing:
     """Confidence in an estimate that no thorough sample has confirmed."""
     suspect_confidence: float = 0.5
     """Factor while a sample speaks against the estimate."""
+    refuted_for: timedelta = timedelta(minutes=10)
+    """After a probe that found the link faster than a transfer, such transfers are not suspect for so long."""
 
 
 DEFAULT_SMOOTHING = Smoothing()
@@ -51,6 +57,10 @@ class LinkRecord:
     """A thorough sample made or confirmed the estimate."""
     suspect: BandwidthSample | None = None
     """The latest sample that spoke against the estimate and was not yet confirmed."""
+    refuted: BandwidthSample | None = None
+    """The latest passive sample that spoke against the estimate and was refuted by a probe."""
+    passive_at: datetime | None = None
+    """When our own transfers last confirmed or raised the estimate."""
     changed_at: datetime | None = None
     """When the estimate last jumped."""
     used_bytes_per_s: float = 0.0
@@ -69,17 +79,22 @@ def fold_bandwidth(record: LinkRecord, sample: BandwidthSample, smoothing: Smoot
         return record
     known = record.capacity_bytes_per_s
     if known is None:
-        return _taken(record, sample, seen)
+        # The beginning of a transfer says too little to begin with: it would pass for what the link carries.
+        return _taken(record, sample, seen, smoothing) if sample.link_bound else record
+    if seen <= known and not sample.link_bound:
+        return record
     if _apart(seen, known) <= smoothing.near:
         weight = smoothing.thorough_weight if sample.method.thorough else smoothing.weight
-        confirmed = _taken(record, sample, known + weight * (seen - known))
+        confirmed = _taken(record, sample, known + weight * (seen - known), smoothing)
         return replace(confirmed, thorough=record.thorough or sample.method.thorough, changed_at=record.changed_at)
-    if sample.method.thorough:
-        return replace(_taken(record, sample, seen), changed_at=sample.at)
+    if sample.method.thorough or (sample.method is Method.PASSIVE and seen > known):
+        return replace(_taken(record, sample, seen, smoothing), changed_at=sample.at)
     before = record.suspect
     if before is not None and _agree(before, sample, smoothing):
         both = (before.capacity_bytes_per_s + seen) / 2
-        return replace(_taken(record, sample, both), changed_at=sample.at)
+        return replace(_taken(record, sample, both, smoothing), changed_at=sample.at)
+    if sample.method is Method.PASSIVE and _was_refuted(record, sample, smoothing):
+        return record
     return replace(record, suspect=sample)
 
 
@@ -131,7 +146,10 @@ def confidence(record: LinkRecord, now: datetime, smoothing: Smoothing = DEFAULT
     return float(trust * 0.5 ** (age / smoothing.half_life))
 
 
-def _taken(record: LinkRecord, sample: BandwidthSample, capacity_bytes_per_s: float) -> LinkRecord:
+def _taken(
+    record: LinkRecord, sample: BandwidthSample, capacity_bytes_per_s: float, smoothing: Smoothing
+) -> LinkRecord:
+    passive = sample.method is Method.PASSIVE
     return replace(
         record,
         capacity_bytes_per_s=capacity_bytes_per_s,
@@ -139,10 +157,32 @@ def _taken(record: LinkRecord, sample: BandwidthSample, capacity_bytes_per_s: fl
         method=sample.method,
         thorough=sample.method.thorough,
         suspect=None,
+        refuted=record.suspect if _refutes(sample, record.suspect, smoothing) else record.refuted,
+        passive_at=sample.at if passive else record.passive_at,
     )
 
 
+def _refutes(probe: BandwidthSample, suspect: BandwidthSample | None, smoothing: Smoothing) -> bool:
+    """A probe found that the link carries more than a transfer of ours got."""
+    if suspect is None or suspect.method is not Method.PASSIVE or probe.method is Method.PASSIVE:
+        return False
+    seen, found = suspect.capacity_bytes_per_s, probe.capacity_bytes_per_s
+    return found > seen and _apart(found, seen) > smoothing.agreeing
+
+
+def _was_refuted(record: LinkRecord, sample: BandwidthSample, smoothing: Smoothing) -> bool:
+    """A transfer as slow as this one was no sign of a slower link a while ago."""
+    before = record.refuted
+    if before is None or sample.at - before.at > smoothing.refuted_for:
+        return False
+    seen, refuted = sample.capacity_bytes_per_s, before.capacity_bytes_per_s
+    return seen >= refuted or _apart(seen, refuted) <= smoothing.near
+
+
 def _agree(first: BandwidthSample, second: BandwidthSample, smoothing: Smoothing) -> bool:
+    if first.method is Method.PASSIVE and second.method is Method.PASSIVE:
+        # What slows one transfer of ours down, slows the next one down too.
+        return False
     recent = second.at - first.at <= smoothing.agreeing_within
     return recent and _apart(first.capacity_bytes_per_s, second.capacity_bytes_per_s) <= smoothing.agreeing
 

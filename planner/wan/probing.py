@@ -1,7 +1,7 @@
 """Which links to probe now: those known least, never two at one site, never for more than a share of a link.
 
 A *train* is cheap and tells whether the estimate still holds; a *full* probe is dear and says what the link carries. A
-link whose own traffic fills it is measured by that traffic and not probed.
+link that our own transfers fill is measured by them and not probed, unless what they show speaks against the estimate.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from planner.wan.estimate import DEFAULT_SMOOTHING, LinkRecord, Smoothing, confidence, use_ratio
-from planner.wan.samples import Method
+from planner.wan.estimate import DEFAULT_SMOOTHING, LinkRecord, Smoothing, confidence
 
 Pair = tuple[str, str]
 
@@ -47,10 +46,8 @@ class ProbeSettings:
     """A train is due when the last sample is older."""
     renew_every: timedelta = timedelta(minutes=10)
     """A full probe is due when the last thorough sample is older."""
-    busy: float = 0.5
-    """From this share of use on, a link's own traffic measures it..."""
     passive_for: timedelta = timedelta(seconds=10)
-    """...as long as it did so within this time."""
+    """No probe is due when our own transfers have measured the link within this time."""
 
 
 DEFAULT_SETTINGS = ProbeSettings()
@@ -137,10 +134,7 @@ def _wanted(pair: Pair, record: LinkRecord, state: ProbeState, settings: ProbeSe
 
 
 def _measures_itself(record: LinkRecord, now: datetime, settings: ProbeSettings) -> bool:
-    ratio = use_ratio(record)
-    if ratio is None or ratio < settings.busy or record.measured_at is None:
-        return False
-    return record.method is Method.PASSIVE and now - record.measured_at <= settings.passive_for
+    return record.passive_at is not None and now - record.passive_at <= settings.passive_for
 
 
 def _urgency(record: LinkRecord) -> int:

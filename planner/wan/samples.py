@@ -34,6 +34,8 @@ class BandwidthSample:
     """What the measurement itself got, in competition with all else."""
     beside_bytes_per_s: float = 0.0
     """What our own other transfers got on the link meanwhile."""
+    link_bound: bool = True
+    """False: something else may have limited the transfer, and the link carries so much at least."""
 
     @property
     def capacity_bytes_per_s(self) -> float:

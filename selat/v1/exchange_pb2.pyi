@@ -175,8 +175,13 @@ class EpochPart(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     PAYLOAD_FIELD_NUMBER: _builtins.int
     MANIFEST_FIELD_NUMBER: _builtins.int
+    IDLE_US_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     payload: _builtins.bytes
+    idle_us: _builtins.int
+    """Since the message before it was taken off the sender's hands, how long the sender had nothing to send, or was not granted to. Of
+    fixed size, so that equal epochs are equally many bytes.
+    """
     @_builtins.property
     def manifest(self) -> Global___EpochManifest:
         """Set on the last piece."""
@@ -187,12 +192,15 @@ class EpochPart(_message.Message):
         epoch: _builtins.int = ...,
         payload: _builtins.bytes = ...,
         manifest: Global___EpochManifest | None = ...,
+        idle_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_idle_us", b"_idle_us", "idle_us", b"idle_us", "manifest", b"manifest"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "manifest", b"manifest", "payload", b"payload"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_idle_us", b"_idle_us", "epoch", b"epoch", "idle_us", b"idle_us", "manifest", b"manifest", "payload", b"payload"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__idle_us: _TypeAlias = _typing.Literal["idle_us"]  # noqa: Y015
+    _WhichOneofArgType__idle_us: _TypeAlias = _typing.Literal["_idle_us", b"_idle_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__idle_us) -> _WhichOneofReturnType__idle_us | None: ...
 
 Global___EpochPart: _TypeAlias = EpochPart  # noqa: Y015
 

@@ -412,6 +412,7 @@ class ReportRequest(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     ECHOES_FIELD_NUMBER: _builtins.int
+    TRANSFERS_FIELD_NUMBER: _builtins.int
     site: _builtins.str
     incarnation: _builtins.str
     assignment_version: _builtins.int
@@ -434,6 +435,10 @@ class ReportRequest(_message.Message):
     def echoes(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinkEcho]:
         """Echoes to other sites since the last report."""
 
+    @_builtins.property
+    def transfers(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinkTransfer]:
+        """What the site's own transfers showed of its incoming links since the last report."""
+
     def __init__(
         self,
         *,
@@ -447,10 +452,11 @@ class ReportRequest(_message.Message):
         memory_bytes: _builtins.int = ...,
         memory: Global___MemoryUse | None = ...,
         echoes: _abc.Iterable[Global___LinkEcho] | None = ...,
+        transfers: _abc.Iterable[Global___LinkTransfer] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "echoes", b"echoes", "incarnation", b"incarnation", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "tasks", b"tasks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "echoes", b"echoes", "incarnation", b"incarnation", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "tasks", b"tasks", "transfers", b"transfers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -503,6 +509,42 @@ class LinkEcho(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rtt_s) -> _WhichOneofReturnType__rtt_s | None: ...
 
 Global___LinkEcho: _TypeAlias = LinkEcho  # noqa: Y015
+
+@_typing.final
+class LinkTransfer(_message.Message):
+    """A stretch of time in which transfers to the reporting site kept a link full."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_SITE_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    DURATION_S_FIELD_NUMBER: _builtins.int
+    AGE_S_FIELD_NUMBER: _builtins.int
+    LINK_BOUND_FIELD_NUMBER: _builtins.int
+    from_site: _builtins.str
+    bytes: _builtins.int
+    """Of all transfers over the link together."""
+    duration_s: _builtins.float
+    age_s: _builtins.float
+    """Since the end of the stretch."""
+    link_bound: _builtins.bool
+    """The rate did not change any more: the link was what limited it. Otherwise the link carries so much at least."""
+    def __init__(
+        self,
+        *,
+        from_site: _builtins.str = ...,
+        bytes: _builtins.int = ...,
+        duration_s: _builtins.float = ...,
+        age_s: _builtins.float = ...,
+        link_bound: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_s", b"age_s", "bytes", b"bytes", "duration_s", b"duration_s", "from_site", b"from_site", "link_bound", b"link_bound"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LinkTransfer: _TypeAlias = LinkTransfer  # noqa: Y015
 
 @_typing.final
 class WatchAssignmentRequest(_message.Message):

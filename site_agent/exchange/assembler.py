@@ -27,9 +27,16 @@ class EpochAssembler:
 
     def __init__(self, channel: str, next_epoch: int) -> None:
         self.next_epoch = next_epoch
+        self.sender_idle_s: float | None = None
+        """Before the message fed last, how long the sender had nothing to send; None: it does not say."""
         self._channel = channel
         self._schema = b""
         self._pieces: list[Payload] = []
+
+    @property
+    def in_epoch(self) -> bool:
+        """The rest of an epoch is still to come."""
+        return bool(self._pieces)
 
     def feed(self, data: bytes) -> ReceivedEpoch | EndMark | None:
         """What the message completes.
@@ -43,7 +50,9 @@ class EpochAssembler:
             raise self._corrupt(str(error)) from error
         response = incoming.message
         kind = response.WhichOneof("message")
+        self.sender_idle_s = None
         if kind == "part":
+            self.sender_idle_s = response.part.idle_us / 1e6 if response.part.HasField("idle_us") else None
             return self._part(response.part, incoming.payload)
         if kind == "schema":
             self._schema = response.schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ CLIENT_CONSUMER = "client"
 PIECE_BYTES = 1024 * 1024
 _INLINE_BYTES = 256 * 1024
 _INLINE_SELECTED_BYTES = 32 * 1024
+_MOST_IDLE_US = 2**32 - 1
 
 _Epoch = tuple[EpochManifest, EncodedRows | None]
 
@@ -49,6 +51,7 @@ class Sender:
         self._schema = b""
         self._reader: asyncio.Task[None] | None = None
         self._ahead: asyncio.Task[_Epoch] | None = None
+        self._handed_over_s = time.monotonic()
 
     async def responses(self, requests: AsyncIterator[pb.PullRequest]) -> AsyncIterator[Response]:
         """Everything to be sent; follows the reader's grants and acknowledgements meanwhile.
@@ -82,6 +85,8 @@ class Sender:
             self._read_ahead(self._position + 1)
             for response in self._messages(manifest, encoded):
                 yield response
+                # The transport takes a message off our hands once it has room: until then we wait for the link.
+                self._handed_over_s = time.monotonic()
             reached(FaultPoint.EPOCH_SENT)
             self._position += 1
 
@@ -108,8 +113,9 @@ class Sender:
 
     def _messages(self, manifest: EpochManifest, encoded: EncodedRows | None) -> Iterator[Response]:
         described = manifest_to_proto(manifest)
+        idle_us = self._idle_us()
         if encoded is None:
-            yield part_of_epoch(manifest.epoch, b"", described)
+            yield part_of_epoch(manifest.epoch, b"", described, idle_us=idle_us)
             return
         if encoded.schema != self._schema:
             self._schema = encoded.schema
@@ -118,7 +124,12 @@ class Sender:
         last = (len(payload) - 1) // PIECE_BYTES
         for number in range(last + 1):
             piece = payload[number * PIECE_BYTES : (number + 1) * PIECE_BYTES]
-            yield part_of_epoch(manifest.epoch, piece, described if number == last else None)
+            yield part_of_epoch(manifest.epoch, piece, described if number == last else None, idle_us=idle_us)
+            idle_us = self._idle_us()
+
+    def _idle_us(self) -> int:
+        """How long the transport has had nothing more from us."""
+        return min(_MOST_IDLE_US, int((time.monotonic() - self._handed_over_s) * 1e6))
 
     async def _follow_reader(self, requests: AsyncIterator[pb.PullRequest]) -> None:
         async for request in requests:

@@ -46,11 +46,15 @@ def pull_call(connection: grpc.aio.Channel) -> PullCall:
     return call
 
 
-def part_of_epoch(epoch: int, payload: Payload, manifest: pb.EpochManifest | None = None) -> Response:
+def part_of_epoch(
+    epoch: int, payload: Payload, manifest: pb.EpochManifest | None = None, *, idle_us: int | None = None
+) -> Response:
     """A piece of an epoch; with the manifest it is the last."""
+    part = pb.EpochPart(epoch=epoch, manifest=manifest, idle_us=idle_us)
     if len(payload) < _LARGE_BYTES:
-        return pb.PullResponse(part=pb.EpochPart(epoch=epoch, payload=bytes(payload), manifest=manifest))
-    head = pb.PullResponse(part=pb.EpochPart(epoch=epoch, manifest=manifest)).SerializeToString()
+        part.payload = bytes(payload)
+        return pb.PullResponse(part=part)
+    head = pb.PullResponse(part=part).SerializeToString()
     outer, inner = (_tag(number) for number in _PAYLOAD)
     prefix = inner + _varint(len(payload))
     return b"".join((head, outer, _varint(len(prefix) + len(payload)), prefix, payload))

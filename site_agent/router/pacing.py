@@ -25,7 +25,7 @@ class LinkPace:
     ) -> None:
         self.bandwidth_bytes_per_s = bandwidth_bytes_per_s
         self.latency_s = latency_s
-        self._now_s = now_s
+        self.now_s = now_s
         self._free_s = 0.0
 
     @property
@@ -35,11 +35,11 @@ class LinkPace:
 
     def take(self, size_bytes: int) -> float:
         """The link carries so many bytes more; when they have arrived, on the clock of `now_s`."""
-        self._free_s = max(self._now_s(), self._free_s) + size_bytes / self.bandwidth_bytes_per_s
+        self._free_s = max(self.now_s(), self._free_s) + size_bytes / self.bandwidth_bytes_per_s
         return self._free_s + self.latency_s
 
     async def wait_until(self, due_s: float) -> None:
-        await asyncio.sleep(max(0.0, due_s - self._now_s()))
+        await asyncio.sleep(max(0.0, due_s - self.now_s()))
 
 
 class Paced:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
 
 import grpc
@@ -21,6 +21,7 @@ from site_agent.exchange.wire import PullCall, pull_call
 from site_agent.faults import FaultPoint, reached
 from site_agent.router.backoff import Backoff
 from site_agent.router.links import Links, LinkUsage
+from site_agent.router.meter import MeteredTransfer, TransferMeter
 from site_agent.router.pacing import LinkPace, Paced
 from site_agent.router.storing import Backlog, Storing
 
@@ -42,6 +43,7 @@ class PullEnvironment:
     random: Callable[[], float]
     window_bytes: int
     backlog: Backlog
+    meter: TransferMeter
     paces: dict[str, LinkPace] = field(default_factory=dict)
     """Links that are slowed down, by the site where they begin."""
 
@@ -173,13 +175,21 @@ class Pull:
         assembler = EpochAssembler(self._log.id, from_epoch)
         try:
             async with self._env.paced(call, self.from_site) as messages:
-                async for data in messages:
-                    received = assembler.feed(data)
-                    self._count(len(data), epochs=isinstance(received, ReceivedEpoch))
-                    if received is not None:
-                        await storing.put(received)
+                with self._env.meter.transfer(self.from_site) as transfer:
+                    await self._receive(messages, transfer, assembler, storing)
         finally:
             storing.close()
+
+    async def _receive(
+        self, messages: AsyncIterable[bytes], transfer: MeteredTransfer, assembler: EpochAssembler, storing: Storing
+    ) -> None:
+        async with aclosing(transfer.timed(messages)) as timed:
+            async for data in timed:
+                received = assembler.feed(data)
+                self._count(len(data), epochs=isinstance(received, ReceivedEpoch))
+                transfer.count(len(data), idle_s=assembler.sender_idle_s, in_epoch=assembler.in_epoch)
+                if received is not None:
+                    await storing.put(received)
 
     def _stored(self, payload_bytes: int) -> None:
         self._granted_bytes += payload_bytes

@@ -14,6 +14,7 @@ from site_agent.errors import ChannelError, CorruptEpochError, UnknownChannelErr
 from site_agent.exchange.offload import Offload
 from site_agent.faults import FaultPoint, reached
 from site_agent.router.links import Connect, Links, LinkUsage
+from site_agent.router.meter import LinkTransfer, TransferMeter
 from site_agent.router.pacing import LinkPace
 from site_agent.router.pull import Pull, PullEnvironment
 from site_agent.router.readers import READERS_FILE, Readers, load_readers, save_readers
@@ -57,7 +58,8 @@ class Router:
         self._links = Links(connect)
         self.offload = Offload("selat-router", threads=SYNCING_THREADS)
         backlog = Backlog(max(BACKLOG_BYTES, window_bytes))
-        self._env = PullEnvironment(site, self._links, self.offload, random, window_bytes, backlog, {})
+        self._meter = TransferMeter()
+        self._env = PullEnvironment(site, self._links, self.offload, random, window_bytes, backlog, self._meter, {})
         self._usage: dict[str, LinkUsage] = {}
         self._pulls: dict[str, Pull] = {}
         self._readers: dict[str, Readers] = {}
@@ -71,6 +73,7 @@ class Router:
     def slow_down(self, paces: Mapping[str, LinkPace]) -> None:
         """Links that are to be slowed down, by the site where they begin; before the first subscription."""
         self._env.paces.update(paces)
+        self._meter.set_clocks({site: pace.now_s for site, pace in paces.items()})
 
     def set_addresses(self, addresses: Mapping[str, str]) -> None:
         """Where each site's exchange is now; transfers from a site that moved continue at its new address."""
@@ -181,6 +184,10 @@ class Router:
     def link_bytes(self) -> Mapping[str, LinkUsage]:
         """What came from each site since the agent started, over all channels."""
         return {site: replace(usage) for site, usage in sorted(self._usage.items())}
+
+    def take_transfers(self) -> tuple[LinkTransfer, ...]:
+        """Stretches in which transfers kept a link full, as far as they are new since the last call."""
+        return self._meter.take()
 
     async def close(self) -> None:
         """End all transfers; subscriptions and copies stay on disk."""

@@ -17,7 +17,9 @@ from site_agent.errors import ChannelError, CorruptEpochError
 from site_agent.exchange.options import CLIENT_OPTIONS, KEEPALIVE_MS, SERVER_OPTIONS, keepalive
 from site_agent.port import Port, PortInput
 from site_agent.router import Router
+from site_agent.router.meter import SETTLE_S
 from tests.integration.exchange_sites import CHANNEL, eventually, noise, numbers, pulled, rows_of, sites
+from tests.unit.site_agent.router.hand import HandClock, HandPace
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -170,6 +172,34 @@ async def test_a_site_that_moves_is_followed(tmp_path: Path) -> None:
         async with asyncio.timeout(5):
             await copy.wait(1)
         assert rows_of(copy, range(2)) == [0, 1]
+
+
+async def test_a_link_that_our_transfers_fill_is_measured(tmp_path: Path) -> None:
+    """The link's time passes by hand: what it carries does not depend on this machine."""
+    clock = HandClock()
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        jfk.router.slow_down({"ewr": HandPace(50_000.0, 0.0, clock)})
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        for epoch in range(12):
+            log.publish(epoch, noise(epoch, 100_000), watermark_us=epoch)
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
+        await copy.wait(11)
+        clock.now_s += SETTLE_S
+        (transfer,) = jfk.router.take_transfers()
+        assert transfer.from_site == "ewr"
+        assert transfer.size_bytes / transfer.duration_s == pytest.approx(50_000.0, rel=0.02)
+        assert transfer.link_bound
+        assert jfk.router.take_transfers() == ()
+
+
+async def test_a_link_that_brings_nothing_is_not_measured(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        log.publish(0, numbers(0, 10), watermark_us=0)
+        await (await jfk.router.subscribe(CHANNEL, "ewr", "r")).wait(0)
+        assert jfk.router.take_transfers() == ()
 
 
 class Wire:

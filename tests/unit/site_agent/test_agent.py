@@ -11,7 +11,7 @@ from selat.v1 import site_pb2, site_pb2_grpc
 from site_agent.agent import AgentIdentity, SiteAgent
 from site_agent.memory import HeapUse, MemoryUse
 from site_agent.results import ResultStatus
-from site_agent.router import Router
+from site_agent.router import LinkTransfer, Router
 from site_agent.runtime import SiteRuntime
 from site_agent.tasks.spec import Assignment
 
@@ -41,6 +41,9 @@ class NoLinks:
 
     def link_bytes(self) -> Mapping[str, object]:
         return {}
+
+    def take_transfers(self) -> tuple[LinkTransfer, ...]:
+        return (LinkTransfer("us", 3_000_000, 1.5, 1.25, link_bound=True),)
 
 
 class Stub:
@@ -73,6 +76,9 @@ async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory
 
     assert (first.assignment_version, second.assignment_version) == (0, 7)
     assert second.memory_bytes == 30
+    assert list(second.transfers) == [
+        site_pb2.LinkTransfer(from_site="us", bytes=3_000_000, duration_s=1.5, age_s=1.25, link_bound=True)
+    ]
     assert second.memory == site_pb2.MemoryUse(
         agent_bytes=10, jvm_bytes=20, heap_used_bytes=1, heap_committed_bytes=2, heap_max_bytes=3, sites=2
     )

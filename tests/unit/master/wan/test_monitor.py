@@ -9,7 +9,7 @@ import pytest
 
 from master.errors import ProbeFailedError
 from master.wan.history import LinkHistory, LinkPoint
-from master.wan.monitor import Echoes, Measured, MonitorSettings, WanMonitor
+from master.wan.monitor import Echoes, Measured, MonitorSettings, Transfer, WanMonitor
 from planner.wan.probing import Pair, Probe, ProbeKind
 from planner.wan.samples import Method
 from tests.unit.planner.build import topology_of
@@ -242,11 +242,77 @@ async def test_history_has_measurements_and_use() -> None:
     assert len(s.store.points) == 1
 
 
+def carried(rate: float, *, seconds: float = 1.0, age_s: float = 1.0, link_bound: bool = True) -> Transfer:
+    duration, age = timedelta(seconds=seconds), timedelta(seconds=age_s)
+    return Transfer(round(rate * seconds), duration, age, link_bound)
+
+
 async def test_own_traffic_measures_and_is_subtracted() -> None:
     s = scene(MonitorSettings(enabled=False))
-    s.monitor.observe_transfer(LINK, 4e5)
+    s.monitor.observe_transfer(LINK, carried(4e5))
     s.monitor.observe_use(LINK, 3e5)
+    s.monitor.observe_transfer(("us", "nowhere"), carried(4e5))
     link = s.monitor.snapshot().link(*LINK)
     assert link is not None
     assert (link.capacity_bytes_per_s, link.available_bytes_per_s) == (4e5, 1e5)
-    assert link.method is Method.PASSIVE
+    assert (link.method, link.age) == (Method.PASSIVE, timedelta(seconds=1))
+
+
+async def test_while_own_traffic_measures_a_link_no_probe_is_made() -> None:
+    s = scene()
+    for _ in range(60):
+        await s.tick(alive=("us", "eu"))
+    made = len(s.prober.asked)
+    for _ in range(700):
+        s.clock.pass_s(1)
+        for pair in (LINK, LINK[::-1]):
+            s.monitor.observe_transfer(pair, carried(5e5))
+        await s.tick(0, alive=("us", "eu"))
+    assert len(s.prober.asked) == made
+    for _ in range(12):
+        await s.tick(alive=("us", "eu"))
+    assert len(s.prober.asked) > made
+
+
+async def test_a_slow_transfer_has_the_link_probed_and_the_probe_decides() -> None:
+    s = scene()
+    for _ in range(120):
+        await s.tick(alive=("us", "eu"))
+    s.prober.truth[LINK] = 2.5e5
+    made = len(s.prober.asked)
+    s.monitor.observe_transfer(LINK, carried(2.4e5))
+    link = s.monitor.snapshot().link(*LINK)
+    assert link is not None
+    assert link.capacity_bytes_per_s == pytest.approx(5e5)
+    await s.tick(alive=("us", "eu"))
+    assert [p.kind for p in s.prober.asked[made:] if p.pair == LINK] == [ProbeKind.FULL]
+    link = s.monitor.snapshot().link(*LINK)
+    assert link is not None
+    assert link.capacity_bytes_per_s == 2.5e5
+
+
+async def test_a_transfer_beside_a_probe_is_not_counted() -> None:
+    s = scene(MonitorSettings(enabled=False))
+    await s.monitor.probe_now(LINK)
+    known = s.monitor.snapshot().links[LINK]
+    s.clock.pass_s(1)
+    s.monitor.observe_transfer(LINK, carried(9e5, seconds=0.5, age_s=0.5))
+    assert s.monitor.snapshot().links[LINK].method is Method.IPERF3
+    s.prober.gate.clear()
+    asked = asyncio.create_task(s.monitor.probe_now(LINK))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    s.clock.pass_s(5)
+    s.monitor.observe_transfer(LINK, carried(9e5))
+    assert s.monitor.snapshot().links[LINK].capacity_bytes_per_s == known.capacity_bytes_per_s
+    s.prober.gate.set()
+    await asked
+    s.clock.pass_s(3)
+    s.monitor.observe_transfer(LINK, carried(9e5))
+    assert s.monitor.snapshot().links[LINK].method is Method.PASSIVE
+
+
+async def test_what_says_nothing_new_is_no_point_of_the_history() -> None:
+    s = scene(MonitorSettings(enabled=False))
+    s.monitor.observe_transfer(LINK, carried(4e5, link_bound=False))
+    assert s.monitor.history(LINK, timedelta(minutes=1)) == ()

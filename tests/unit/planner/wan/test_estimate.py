@@ -113,6 +113,62 @@ def test_echoes() -> None:
     assert record.rtt == timedelta(milliseconds=85)
 
 
+def passive(seconds: float, rate: float, *, link_bound: bool = True) -> BandwidthSample:
+    return BandwidthSample(at(seconds), Method.PASSIVE, rate, link_bound=link_bound)
+
+
+def test_own_transfers_confirm_and_raise_the_estimate() -> None:
+    record = folded(measured(0, 100.0, Method.IPERF3), passive(5, 110.0))
+    assert record.capacity_bytes_per_s == pytest.approx(103.0)
+    assert record.thorough
+    assert (record.method, record.passive_at, record.changed_at) == (Method.PASSIVE, at(5), None)
+    raised = folded(measured(0, 100.0, Method.IPERF3), passive(5, 150.0))
+    assert (raised.capacity_bytes_per_s, raised.thorough, raised.changed_at) == (150.0, False, at(5))
+
+
+def test_own_transfers_never_lower_the_estimate_by_themselves() -> None:
+    record = folded(measured(0, 100.0, Method.IPERF3), *(passive(5 + second, 50.0) for second in range(20)))
+    assert record.capacity_bytes_per_s == 100.0
+    assert record.suspect == passive(24, 50.0)
+    assert (record.measured_at, record.passive_at) == (at(0), None)
+    assert fold_bandwidth(record, measured(25, 52.0)).capacity_bytes_per_s == pytest.approx(51.0)
+    assert folded(measured(0, 100.0), measured(5, 52.0), passive(6, 50.0)).capacity_bytes_per_s == pytest.approx(51.0)
+
+
+def test_a_transfer_that_something_else_may_have_slowed_is_a_lower_bound() -> None:
+    assert folded(passive(0, 50.0, link_bound=False)) == LinkRecord()
+    known = folded(measured(0, 100.0))
+    assert fold_bandwidth(known, passive(5, 95.0, link_bound=False)) == known
+    assert fold_bandwidth(known, passive(5, 50.0, link_bound=False)) == known
+    assert fold_bandwidth(known, passive(5, 150.0, link_bound=False)).capacity_bytes_per_s == 150.0
+
+
+def test_what_a_probe_refuted_is_not_suspect_again_for_a_while() -> None:
+    record = folded(measured(0, 100.0), passive(5, 50.0), measured(6, 100.0, Method.IPERF3))
+    assert record.refuted == passive(5, 50.0)
+    assert fold_bandwidth(record, passive(9, 49.0)).suspect is None
+    assert fold_bandwidth(record, passive(9, 70.0)).suspect is None
+    assert fold_bandwidth(record, passive(9, 30.0)).suspect == passive(9, 30.0)
+    assert fold_bandwidth(record, passive(700, 50.0)).suspect == passive(700, 50.0)
+    assert folded(measured(0, 100.0), passive(5, 50.0), measured(6, 55.0, Method.IPERF3)).refuted is None
+    assert folded(measured(0, 100.0), passive(5, 50.0), passive(6, 99.0)).refuted is None
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(1.0, 1e9), st.booleans()), max_size=30), st.floats(1.0, 1e9))
+def test_transfers_alone_keep_an_estimate_or_raise_it(samples: list[tuple[float, float, bool]], known: float) -> None:
+    """But for the fifth by which samples near the estimate may move it, a little each."""
+    record, now_s = folded(measured(0, known, Method.IPERF3)), 0.0
+    for pause_s, rate, link_bound in samples:
+        now_s += pause_s
+        before = record
+        record = fold_bandwidth(before, passive(now_s, rate, link_bound=link_bound))
+        assert before.capacity_bytes_per_s is not None
+        assert record.capacity_bytes_per_s is not None
+        assert record.capacity_bytes_per_s >= before.capacity_bytes_per_s * (1 - 0.3 * 0.2)
+        assert record.capacity_bytes_per_s <= max(rate, before.capacity_bytes_per_s) * (1 + 1e-9)
+        assert (record.passive_at == at(now_s)) == (record.measured_at == at(now_s))
+
+
 @given(st.integers(0, 2**32), st.floats(1e4, 1e8), st.floats(0.3, 0.7))
 def test_a_recorded_series_settles_and_follows_a_drop(seed: int, rate: float, drop: float) -> None:
     """Trains every 6 s that scatter by a tenth: within 15 % all along, and a drop is seen with the second train."""

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_use
+from planner.wan.estimate import LinkRecord, fold_bandwidth
 from planner.wan.probing import DEFAULT_SETTINGS, Budget, Pair, Probe, ProbeKind, ProbeState, choose_probes
-from planner.wan.samples import BandwidthSample, Method, UseSample
+from planner.wan.samples import BandwidthSample, Method
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 SITES = ("us", "eu", "asia", "sa")
@@ -61,14 +61,26 @@ def test_a_suspect_gets_a_full_probe_or_what_can_be_paid_for() -> None:
     assert choose_probes(state({pair: suspect}, thorough_at={pair: T0}, budgets=broke)) == ()
 
 
-def test_a_link_that_its_own_traffic_fills_is_not_probed() -> None:
+def passive(seconds_ago: float, rate: float = 1e6) -> BandwidthSample:
+    return BandwidthSample(T0 - timedelta(seconds=seconds_ago), Method.PASSIVE, rate)
+
+
+def test_a_link_that_our_own_transfers_measure_is_not_probed() -> None:
     pair = ("us", "eu")
-    record = fold_use(known(8, Method.PASSIVE), UseSample(T0, 8e5))
-    assert choose_probes(state({pair: record})) == ()
-    idle = fold_use(known(8, Method.PASSIVE), UseSample(T0, 1e5))
-    assert choose_probes(state({pair: idle})) != ()
-    stale = fold_use(known(60, Method.PASSIVE), UseSample(T0, 8e5))
-    assert choose_probes(state({pair: stale})) != ()
+    assert choose_probes(state({pair: known(8, Method.PASSIVE)})) == ()
+    assert choose_probes(state({pair: known(11, Method.PASSIVE)})) != ()
+    confirmed = fold_bandwidth(known(700), passive(9))
+    assert choose_probes(state({pair: confirmed}, thorough_at={pair: T0 - timedelta(seconds=700)})) == ()
+    stale = fold_bandwidth(known(700), passive(11))
+    (probe,) = choose_probes(state({pair: stale}, thorough_at={pair: T0 - timedelta(seconds=700)}))
+    assert probe.kind is ProbeKind.FULL
+
+
+def test_a_transfer_that_speaks_against_the_estimate_asks_for_a_probe() -> None:
+    pair = ("us", "eu")
+    record = fold_bandwidth(fold_bandwidth(known(20), passive(2)), passive(1, 4e5))
+    (probe,) = choose_probes(state({pair: record}, thorough_at={pair: T0}))
+    assert (probe.kind, probe.reason) == (ProbeKind.FULL, "a sample speaks against the estimate")
 
 
 def test_a_budget_grows_up_to_its_limit() -> None:

@@ -9,6 +9,8 @@ from site_agent.channels.manifest import EndMark, EpochManifest
 from site_agent.errors import CorruptEpochError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.convert import manifest_to_proto
+from site_agent.exchange.wire import part_of_epoch
+from site_agent.exchange.wire import serialize as serialized
 
 ENCODED = encode(pa.table({"n": range(50)}))
 
@@ -48,6 +50,16 @@ def test_pieces_become_epochs() -> None:
     assert assembler.feed(part(4, b"", manifest(4, rows=0))) == ReceivedEpoch(manifest(4, rows=0), None)
     assert assembler.next_epoch == 5
     assert assembler.feed(end(4)) == EndMark(4)
+
+
+def test_what_the_sender_says_of_itself_and_whether_more_comes_at_once() -> None:
+    assembler = EpochAssembler("c", 3)
+    assembler.feed(SCHEMA)
+    assert (assembler.sender_idle_s, assembler.in_epoch) == (None, False)
+    assembler.feed(serialized(part_of_epoch(3, ENCODED.payload[:20], idle_us=2500)))
+    assert (assembler.sender_idle_s, assembler.in_epoch) == (0.0025, True)
+    assembler.feed(part(3, ENCODED.payload[20:], manifest(3)))
+    assert (assembler.sender_idle_s, assembler.in_epoch) == (None, False)
 
 
 def test_an_empty_channel_may_end() -> None:

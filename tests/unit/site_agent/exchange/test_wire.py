@@ -21,10 +21,17 @@ manifests = st.none() | st.builds(
 payloads = st.sampled_from([b"", b"x", BIG, BIG * 7, BIG[:16_384], BIG[:16_383]])
 
 
-@given(epoch=st.integers(0, 2**64 - 1), payload=payloads, manifest=manifests)
-def test_a_part_is_what_protobuf_makes_of_it(epoch: int, payload: bytes, manifest: pb.EpochManifest | None) -> None:
-    data = serialize(part_of_epoch(epoch, memoryview(payload), manifest))
-    expected = pb.PullResponse(part=pb.EpochPart(epoch=epoch, payload=payload, manifest=manifest))
+@given(
+    epoch=st.integers(0, 2**64 - 1),
+    payload=payloads,
+    manifest=manifests,
+    idle_us=st.none() | st.integers(0, 2**32 - 1),
+)
+def test_a_part_is_what_protobuf_makes_of_it(
+    epoch: int, payload: bytes, manifest: pb.EpochManifest | None, idle_us: int | None
+) -> None:
+    data = serialize(part_of_epoch(epoch, memoryview(payload), manifest, idle_us=idle_us))
+    expected = pb.PullResponse(part=pb.EpochPart(epoch=epoch, payload=payload, manifest=manifest, idle_us=idle_us))
     assert pb.PullResponse.FromString(data) == expected
     for form in (data, expected.SerializeToString()):
         incoming = parse(form)

@@ -5,31 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from site_agent.router.pacing import LinkPace, Paced
-
-
-class HandClock:
-    """Seconds that pass when somebody waits for them."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-class HandPace(LinkPace):
-    """Waits on a `HandClock`."""
-
-    def __init__(self, bandwidth_bytes_per_s: float, latency_s: float, clock: HandClock) -> None:
-        super().__init__(bandwidth_bytes_per_s, latency_s, now_s=clock)
-        self._clock = clock
-
-    async def wait_until(self, due_s: float) -> None:
-        # Whatever else can happen now does, before time passes.
-        for _ in range(10):
-            await asyncio.sleep(0)
-        self._clock.now_s = max(self._clock.now_s, due_s)
+from site_agent.router.pacing import Paced
+from tests.unit.site_agent.router.hand import HandClock, HandPace
 
 
 async def messages(*sizes: int) -> AsyncIterator[bytes]:

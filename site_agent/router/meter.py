@@ -1,0 +1,260 @@
+"""What a link carries, from our own transfers over it: stretches in which they kept it full.
+
+Between two messages of a transfer the link was full when the sender had the second one waiting all the while, which it
+says with each message, and the reader was waiting for it. Small pauses count as full, for the sockets' buffers bridge
+them; but the sender must have waited for the link, and the reader for the sender, for half of a stretch at least. The
+rate of a stretch is that of all transfers over the link together. The first half of a stretch does not count when the
+link was idle before it: TCP still finds out how fast it may go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+BRIDGED_BY_SENDER_S = 0.005
+"""A pause of the sender that what lies in its socket outlasts."""
+BRIDGED_BY_READER_S = 0.02
+MOST_IDLE = 0.1
+"""Of the time between two messages; a longer pause counts as one."""
+LEAST_WAITED = 0.5
+GAP_S = 0.02
+"""Stretches as close as this are one..."""
+LEAST_COVERED = 0.9
+"""...when they cover this share of it."""
+
+LEAST_S = 0.3
+LEAST_BYTES = 256 * 1024
+LEAST_MESSAGES = 2
+STEADY = 0.25
+"""The rates of the two halves of a steady stretch differ by no more than this share."""
+
+SETTLE_S = 1.0
+"""What came so lately is not looked at: another transfer's message may be on the link, and count once it has come."""
+KEEP_S = 30.0
+MOST_ARRIVALS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message of one transfer. Times are seconds on a clock that only goes forward."""
+
+    after_s: float
+    """When the message before it came, or the transfer began."""
+    at_s: float
+    size_bytes: int
+    waited_s: float
+    """Of the time since, how long the reader waited; for the rest it was busy with the message before."""
+    idle_s: float | None
+    """Of the time since, how long the sender had nothing to send, or was not granted to; None: not known."""
+
+    @property
+    def span_s(self) -> float:
+        return self.at_s - self.after_s
+
+    @property
+    def full(self) -> bool:
+        """As far as this transfer can tell, the link was full since the message before."""
+        if self.idle_s is None or self.idle_s > max(BRIDGED_BY_SENDER_S, MOST_IDLE * self.span_s):
+            return False
+        return self.span_s - self.waited_s <= max(BRIDGED_BY_READER_S, (1 - LEAST_WAITED) * self.span_s)
+
+    def bytes_between(self, begin_s: float, end_s: float) -> float:
+        """What came of it between two times, when it came evenly since it was sent off."""
+        begun_s = self.after_s + min(self.span_s, self.idle_s or 0.0)
+        if self.at_s <= begun_s:
+            return float(self.size_bytes) if begin_s < self.at_s <= end_s else 0.0
+        share = (min(end_s, self.at_s) - max(begin_s, begun_s)) / (self.at_s - begun_s)
+        return self.size_bytes * max(0.0, share)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A time in which the link was full, as `TransferMeter` counts it."""
+
+    size_bytes: int
+    duration_s: float
+    ended_s: float
+    link_bound: bool
+    """The rate was steady: the link limited it. Otherwise the link carries so much at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTransfer:
+    """What transfers from one site to this one showed of the link."""
+
+    from_site: str
+    size_bytes: int
+    duration_s: float
+    age_s: float
+    """Since its end."""
+    link_bound: bool
+
+
+class LinkMeter:
+    """The arrivals over one link, and the stretches among them that were not taken yet."""
+
+    def __init__(self) -> None:
+        self._arrivals: deque[Arrival] = deque()
+        self._in_epoch: dict[int, float] = {}
+        """Of each transfer whose next message is on its way for certain: when its last one came."""
+        self._from_s = float("-inf")
+        """What came before does not count any more."""
+        self._steady_until_s: float | None = None
+        """A stretch was taken up to here, and the link went on being full."""
+
+    def add(self, transfer: int, arrival: Arrival, *, in_epoch: bool) -> None:
+        """A message came, in the order of `at_s`; `in_epoch`: the transfer's next one is sent at once."""
+        self._arrivals.append(arrival)
+        if in_epoch:
+            self._in_epoch[transfer] = arrival.at_s
+        else:
+            self._in_epoch.pop(transfer, None)
+        if len(self._arrivals) > MOST_ARRIVALS:
+            self._forget_until(self._arrivals[0].at_s)
+
+    def end(self, transfer: int) -> None:
+        """Nothing more comes of that transfer."""
+        self._in_epoch.pop(transfer, None)
+
+    def take(self, now_s: float) -> tuple[Stretch, ...]:
+        """The stretches that ended, and of one that goes on what is known already; each part of one only once."""
+        if self._from_s < now_s - KEEP_S:
+            self._forget_until(now_s - KEEP_S)
+        horizon_s = min((now_s - SETTLE_S, *(at_s for at_s in self._in_epoch.values() if at_s > now_s - KEEP_S)))
+        taken = []
+        # The last time may go on, so what it lacks to be a stretch may still come.
+        next_s = max((a.at_s for a in self._arrivals if a.at_s <= horizon_s), default=self._from_s)
+        for begin_s, end_s in full_between(self._arrivals, self._from_s, horizon_s):
+            steady = self._steady_until_s is not None and begin_s <= self._steady_until_s + GAP_S
+            stretch = self._stretch(begin_s if steady else (begin_s + end_s) / 2, end_s)
+            next_s = begin_s
+            if stretch is not None:
+                taken.append(stretch)
+                self._steady_until_s = next_s = end_s
+        self._forget_until(next_s)
+        return tuple(taken)
+
+    def _stretch(self, begin_s: float, end_s: float) -> Stretch | None:
+        """None: it is too short to tell."""
+        inside = [a for a in self._arrivals if a.at_s > begin_s and a.after_s < end_s]
+        came = [a for a in inside if a.at_s <= end_s and a.full]
+        size_bytes = _bytes_between(inside, begin_s, end_s)
+        if end_s - begin_s < LEAST_S or size_bytes < LEAST_BYTES or len(came) < LEAST_MESSAGES:
+            return None
+        middle_s = (begin_s + end_s) / 2
+        first = _bytes_between(inside, begin_s, middle_s)
+        steady = abs(2 * first - size_bytes) <= STEADY * min(first, size_bytes - first)
+        return Stretch(round(size_bytes), end_s - begin_s, end_s, link_bound=steady)
+
+    def _forget_until(self, time_s: float) -> None:
+        self._from_s = time_s
+        if self._steady_until_s is not None and self._steady_until_s < time_s - GAP_S:
+            self._steady_until_s = None
+        while self._arrivals and self._arrivals[0].at_s <= time_s:
+            self._arrivals.popleft()
+
+
+def full_between(arrivals: Iterable[Arrival], begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
+    """The times in which the link was full, (begin, end) in order; small gaps are part of them."""
+    full = sorted((a for a in arrivals if a.full and a.at_s > begin_s), key=lambda a: a.after_s)
+    run: list[Arrival] = []
+    covered_s, run_begin_s, run_end_s = 0.0, 0.0, float("-inf")
+    for arrival in full:
+        from_s, to_s = max(begin_s, arrival.after_s), min(end_s, arrival.at_s)
+        if to_s <= from_s:
+            continue
+        if from_s > run_end_s + GAP_S:
+            if _was_full(run, covered_s, run_end_s - run_begin_s):
+                yield run_begin_s, run_end_s
+            run, covered_s, run_begin_s, run_end_s = [], 0.0, from_s, from_s
+        run.append(arrival)
+        covered_s += max(0.0, to_s - max(from_s, run_end_s))
+        run_end_s = max(run_end_s, to_s)
+    if _was_full(run, covered_s, run_end_s - run_begin_s):
+        yield run_begin_s, run_end_s
+
+
+def _was_full(run: Sequence[Arrival], covered_s: float, length_s: float) -> bool:
+    """Each message looks as if the link was full before it; so they must do together."""
+    if not run or covered_s < LEAST_COVERED * length_s:
+        return False
+    span_s = sum(a.span_s for a in run)
+    idle_s, waited_s = sum(a.idle_s or 0.0 for a in run), sum(a.waited_s for a in run)
+    return idle_s <= (1 - LEAST_WAITED) * span_s and waited_s >= LEAST_WAITED * span_s
+
+
+def _bytes_between(arrivals: Iterable[Arrival], begin_s: float, end_s: float) -> float:
+    return sum(a.bytes_between(begin_s, end_s) for a in arrivals)
+
+
+class TransferMeter:
+    """All links that end at a site. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, LinkMeter] = {}
+        self._clocks: dict[str, Callable[[], float]] = {}
+        self._transfers = 0
+
+    def set_clocks(self, clocks: Mapping[str, Callable[[], float]]) -> None:
+        """Of links that are slowed down on a clock of their own, by the site where they begin."""
+        self._clocks.update(clocks)
+
+    @contextmanager
+    def transfer(self, from_site: str) -> Iterator[MeteredTransfer]:
+        """One call that brings messages from that site."""
+        link = self._links.setdefault(from_site, LinkMeter())
+        self._transfers += 1
+        number = self._transfers
+        try:
+            yield MeteredTransfer(link, number, self._clock(from_site))
+        finally:
+            link.end(number)
+
+    def take(self) -> tuple[LinkTransfer, ...]:
+        """What is new since the last call."""
+        taken = []
+        for site, link in sorted(self._links.items()):
+            now_s = self._clock(site)()
+            taken += [
+                LinkTransfer(site, s.size_bytes, s.duration_s, now_s - s.ended_s, s.link_bound)
+                for s in link.take(now_s)
+            ]
+        return tuple(taken)
+
+    def _clock(self, site: str) -> Callable[[], float]:
+        return self._clocks.get(site, time.monotonic)
+
+
+class MeteredTransfer:
+    """The messages of one call. Iterate over `timed`, and `count` each one."""
+
+    def __init__(self, link: LinkMeter, number: int, now_s: Callable[[], float]) -> None:
+        self._link = link
+        self._number = number
+        self._now_s = now_s
+        self._came_s: float | None = None
+        """None: before the first message, whose way began nobody knows when."""
+        self._waited_s = 0.0
+        self._before_s: float | None = None
+
+    async def timed(self, messages: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+        """The same messages."""
+        waits_from_s = self._now_s()
+        async for message in messages:
+            self._before_s, self._came_s = self._came_s, self._now_s()
+            self._waited_s = self._came_s - waits_from_s
+            yield message
+            waits_from_s = self._now_s()
+
+    def count(self, size_bytes: int, *, idle_s: float | None, in_epoch: bool) -> None:
+        """The message that came last: its size, and what its sender says (`Arrival.idle_s`, `LinkMeter.add`)."""
+        at_s = self._came_s if self._came_s is not None else self._now_s()
+        if self._before_s is None:
+            arrival = Arrival(at_s, at_s, size_bytes, 0.0, None)
+        else:
+            arrival = Arrival(self._before_s, at_s, size_bytes, self._waited_s, idle_s)
+        self._link.add(self._number, arrival, in_epoch=in_epoch)
