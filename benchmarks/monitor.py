@@ -1,6 +1,6 @@
 """The monitor of links beside the truth: an emulated WAN whose bandwidths are known, links of 5 to 200 Mbit/s.
 
-    sudo python -m benchmarks.monitor [--backend tun] [--seconds 40] [--record FILE]
+    sudo python -m benchmarks.monitor [--backend tun] [--seconds 30] [--record FILE]
 
 A master and three agents (the real ones, but for Spark: `benchmarks.monitor_site`) in network namespaces, probing at
 default settings. What the master thinks of each ordered pair is compared with the emulated rate times the share of it
@@ -48,6 +48,12 @@ LINKS: Mapping[Pair, tuple[float, int]] = {
     ("asia", "eu"): (5, 45),
 }
 """Mbit/s, and milliseconds one way."""
+LOADED_TOGETHER: Sequence[Sequence[Pair]] = (
+    (("us", "eu"), ("asia", "eu")),
+    (("eu", "us"), ("us", "asia")),
+    (("asia", "us"), ("eu", "asia")),
+)
+"""All at once would be more than an emulation in user space passes on."""
 NAME = "bench"
 PORT = 7410
 FOREIGN_PORT = 5300
@@ -59,7 +65,7 @@ FULL_EVERY_S = 600.0
 MOST_COST = 0.02
 START_LIMIT_S = 30.0
 NOTICE_LIMIT_S = 60.0
-SETTLE_S = 10.0
+SETTLE_S = 8.0
 """So long a load runs before estimates count against it."""
 _POLL_S = 0.25
 _CLASS = re.compile(r"^class htb (\S+) .*\n Sent (\d+) bytes", re.MULTILINE)
@@ -75,6 +81,8 @@ class Reading:
 
 
 Series = Sequence[Reading]
+Looks = Mapping[Pair, Series]
+"""The readings that count for each link."""
 
 
 def payload_bytes_per_s(mbit_per_s: float) -> float:
@@ -121,10 +129,10 @@ class Findings:
 
     known_after_s: float
     """From the start of the last agent until every link had been measured."""
-    idle: Series
-    partly: Series
-    fully: Series
-    foreign: Series
+    idle: Looks
+    partly: Looks
+    fully: Looks
+    foreign: Looks
     cost: Cost
     noticed_idle_s: Mapping[Pair, float | None]
     noticed_loaded_s: Mapping[Pair, float | None]
@@ -230,10 +238,10 @@ class Scene:
         return found
 
     @contextmanager
-    def own_load(self, share: float | None) -> Iterator[None]:
-        """Transfers of ours on every link: of this share of it, or None: as much as goes."""
+    def own_load(self, pairs: Sequence[Pair], share: float | None) -> Iterator[None]:
+        """Transfers of ours on these links: of this share of each, or None: as much as goes."""
         self._channels += 1
-        channels = {pair: f"load-{self._channels}.{pair[0]}.{pair[1]}" for pair in LINKS}
+        channels = {pair: f"load-{self._channels}.{pair[0]}.{pair[1]}" for pair in pairs}
         for (source, target), channel in channels.items():
             rate = payload_bytes_per_s(LINKS[source, target][0]) * share if share is not None else None
             self._say(source, {"send": channel, "to": target, "bytes_per_s": rate})
@@ -246,14 +254,14 @@ class Scene:
                 self._say(source, {"end": channel})
 
     @contextmanager
-    def foreign_load(self, seconds: int) -> Iterator[None]:
-        """An iperf3 on every link, all they carry."""
+    def foreign_load(self, pairs: Sequence[Pair], seconds: int) -> Iterator[None]:
+        """An iperf3 on each of these links, all they carry."""
         layout, servers, clients = self._record.layout, [], []
-        for number, (_, target) in enumerate(LINKS):
+        for number, (_, target) in enumerate(pairs):
             server = ["iperf3", "-s", "-1", "-p", str(FOREIGN_PORT + number)]
             servers.append(self._quiet(target, server))
         time.sleep(1)
-        for number, (source, target) in enumerate(LINKS):
+        for number, (source, target) in enumerate(pairs):
             client = ["iperf3", "-c", layout.address(target), "-p", str(FOREIGN_PORT + number), "-t", str(seconds)]
             clients.append(self._quiet(source, client))
         try:
@@ -308,41 +316,45 @@ def measure(place: Scene, seconds: int) -> Findings:
     idle = place.watch(2 * seconds)
     idle_bytes = {pair: total - first_bytes[pair] for pair, total in place.wire_bytes().items()}
     cost = Cost(first_bytes, idle_bytes, time.monotonic() - began_s)
-    say(f"{_brief(idle)}; cost {', '.join(f'{cost.share(pair):.2%}' for pair in LINKS)}")
+    say(f"{_brief(idle, list(LINKS))}; cost {', '.join(f'{cost.share(pair):.2%}' for pair in LINKS)}")
     say("halving one link after the other, idle")
-    noticed_idle = _halved_one_by_one(place)
+    noticed_idle = _halved_one_by_one(place, list(LINKS))
     say("doubling all of them at once")
     noticed_at_once = place.noticed(_rates(1.0))
     say(", ".join(_seconds(time_s) for time_s in noticed_at_once.values()))
-    place.watch(SETTLE_S)
-    say(f"transfers of our own, {PARTLY:.0%} of each link")
-    with place.own_load(PARTLY):
+    partly: dict[Pair, Series] = {}
+    fully: dict[Pair, Series] = {}
+    foreign: dict[Pair, Series] = {}
+    noticed_loaded: dict[Pair, float | None] = {}
+    for pairs in LOADED_TOGETHER:
         place.watch(SETTLE_S)
-        partly = place.watch(seconds)
-    say(_brief(partly))
-    say("transfers of our own, all that goes")
-    with place.own_load(None):
-        place.watch(SETTLE_S)
-        fully = place.watch(seconds)
-        say(_brief(fully))
-        say("halving one link after the other, loaded")
-        noticed_loaded = _halved_one_by_one(place)
+        with place.own_load(pairs, PARTLY):
+            partly |= _watched(place, pairs, seconds, f"{PARTLY:.0%} ours")
+        with place.own_load(pairs, None):
+            fully |= _watched(place, pairs, seconds, "all ours")
+            noticed_loaded |= _halved_one_by_one(place, pairs)
         place.set_rate(_rates(1.0))
-    place.watch(2 * SETTLE_S)
-    say("foreign transfers")
-    with place.foreign_load(seconds + int(2 * SETTLE_S)):
         place.watch(SETTLE_S)
-        foreign = place.watch(seconds)
-    say(_brief(foreign))
-    return Findings(known_after_s, idle, partly, fully, foreign, cost, noticed_idle, noticed_loaded, noticed_at_once)
+        with place.foreign_load(pairs, seconds + int(3 * SETTLE_S)):
+            foreign |= _watched(place, pairs, seconds, "foreign")
+    every = dict.fromkeys(LINKS, idle)
+    return Findings(known_after_s, every, partly, fully, foreign, cost, noticed_idle, noticed_loaded, noticed_at_once)
 
 
-def _brief(series: Series) -> str:
-    """Median and worst estimate of each link, for whoever waits."""
+def _watched(place: Scene, pairs: Sequence[Pair], seconds: int, load: str) -> Looks:
+    """Once the load has run for a while."""
+    place.watch(SETTLE_S)
+    series = place.watch(seconds)
+    say(f"{load}: {_brief(series, pairs)}")
+    return dict.fromkeys(pairs, series)
+
+
+def _brief(series: Series, pairs: Sequence[Pair]) -> str:
+    """Median and worst estimate of links, for whoever waits."""
     parts = []
-    for pair, (rate, _) in LINKS.items():
+    for pair in pairs:
         values = offs(series, pair)
-        parts.append(f"{rate:g}: {median(values):+.0%} ({worst(values):+.0%})")
+        parts.append(f"{LINKS[pair][0]:g}: {median(values):+.0%} ({worst(values):+.0%})")
     return "off by " + ", ".join(parts)
 
 
@@ -350,10 +362,10 @@ def _rates(factor: float) -> dict[Pair, float]:
     return {pair: rate * factor for pair, (rate, _) in LINKS.items()}
 
 
-def _halved_one_by_one(place: Scene) -> dict[Pair, float | None]:
+def _halved_one_by_one(place: Scene, pairs: Sequence[Pair]) -> dict[Pair, float | None]:
     found: dict[Pair, float | None] = {}
-    for pair, rate in _rates(0.5).items():
-        found |= place.noticed({pair: rate})
+    for pair in pairs:
+        found |= place.noticed({pair: LINKS[pair][0] / 2})
         say(f"{'->'.join(pair)}: {_seconds(found[pair])}")
     return found
 
@@ -369,15 +381,18 @@ def report(found: Findings, backend: str) -> list[str]:
 
 
 def _estimates(found: Findings) -> str:
-    head = ["link, round trip", "carries", "idle", "worst", "60 % ours", "worst", "all ours", "worst", "foreign"]
+    head = ["link, round trip", "carries", "idle", "worst", "60 % ours", "worst", "all ours", "worst", "got", "foreign"]
     rows = []
     for pair in LINKS:
         cells = []
-        for series in (found.idle, found.partly, found.fully):
-            cells += [_mbit(_median_capacity(series, pair)), f"{worst(offs(series, pair)):+.1%}"]
+        for looks in (found.idle, found.partly, found.fully):
+            cells += [_mbit(_median_capacity(looks[pair], pair)), f"{worst(offs(looks[pair], pair)):+.1%}"]
+        got = median([reading.used_bytes_per_s[pair] for reading in found.fully[pair]])
         carried = payload_bytes_per_s(LINKS[pair][0])
-        rows.append([_label(pair), _mbit(carried), *cells, _mbit(_median_capacity(found.foreign, pair))])
-    wanted = [abs(value) for s in (found.idle, found.partly, found.fully) for p in LINKS for value in offs(s, p)]
+        foreign = _median_capacity(found.foreign[pair], pair)
+        rows.append([_label(pair), _mbit(carried), *cells, _mbit(got), _mbit(foreign)])
+    counted = (found.idle, found.partly, found.fully)
+    wanted = [abs(value) for looks in counted for pair in LINKS for value in offs(looks[pair], pair)]
     share = sum(value <= WITHIN for value in wanted) / len(wanted)
     reached = f"Reached at every look: {met(max(wanted), at_most=WITHIN)}; at {share:.1%} of {len(wanted)} looks."
     return f"{table(head, rows)}\n\nWanted: within {WITHIN:.0%}. {reached}"
@@ -426,7 +441,7 @@ def _seconds(time_s: float | None) -> str:
 def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--backend", choices=("netem", "tun", "rate-only"), help="of the emulation; default: the best")
-    parser.add_argument("--seconds", type=int, default=40, help="of each load; twice that idle")
+    parser.add_argument("--seconds", type=int, default=30, help="of each load; twice that idle")
     arguments = parser.parse_args()
     try:
         with scene(arguments.backend) as (place, backend):

@@ -24,15 +24,12 @@ from planner.wan.probing import (
     ProbeSettings,
     ProbeState,
     choose_probes,
+    full_probe,
 )
 from planner.wan.samples import BandwidthSample, EchoSample, Method, UseSample
 from planner.wan.snapshot import WanSnapshot, snapshot
 
 logger = logging.getLogger(__name__)
-
-_LONG_RTT = timedelta(milliseconds=150)
-_LONG_PROBE = 2
-"""Beyond that round trip a full probe takes twice as long: slow start takes that much more of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +170,7 @@ class WanMonitor:
             thorough_at={p: link.thorough_at for p, link in self._links.items() if link.thorough_at is not None},
             running=(*self._running, *self._asked),
             now=now,
+            declared=self._topology.links,
         )
         for probe in choose_probes(state, self._settings.probing):
             task = asyncio.create_task(self._probe_quietly(probe))
@@ -196,7 +194,8 @@ class WanMonitor:
                 await asyncio.wait(busy)
         finally:
             self._asked.remove(pair)
-        probe = Probe(pair, ProbeKind.FULL, self._settings.probing.full, "asked for")
+        declared = self._topology.links[pair]
+        probe = full_probe(pair, self._records[pair], declared, "asked for", self._settings.probing)
         task = asyncio.ensure_future(self._probe(probe))
         self._running[pair] = asyncio.ensure_future(_done(task))
         try:
@@ -249,7 +248,7 @@ class WanMonitor:
         expected = record.capacity_bytes_per_s or self._topology.links[probe.pair].bandwidth_bytes_per_s
         link.probe_begun_at, link.probe_ended_at = now, None
         try:
-            measured = await self._prober.measure(_lengthened(probe, record), expected)
+            measured = await self._prober.measure(probe, expected)
         finally:
             link.probe_ended_at = self._clock.now()
         beside = measured.beside_bytes_per_s
@@ -287,11 +286,6 @@ class WanMonitor:
             pair, at, record.capacity_bytes_per_s or 0.0, record.used_bytes_per_s, record.rtt, record.loss, method
         )
         self._history.add(point)
-
-
-def _lengthened(probe: Probe, record: LinkRecord) -> Probe:
-    long = probe.kind is ProbeKind.FULL and record.rtt is not None and record.rtt > _LONG_RTT
-    return Probe(probe.pair, probe.kind, probe.duration * _LONG_PROBE, probe.reason) if long else probe
 
 
 async def _done(task: asyncio.Future[Measured]) -> None:

@@ -6,14 +6,19 @@ link that our own transfers fill is measured by them and not probed, unless what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
+from planner.topology import Link
 from planner.wan.estimate import DEFAULT_SMOOTHING, LinkRecord, Smoothing, confidence
 
 Pair = tuple[str, str]
+
+INITIAL_WINDOW_BYTES = 14_600
+"""What TCP sends before the first acknowledgement: ten segments (RFC 6928)."""
 
 
 class ProbeKind(Enum):
@@ -38,10 +43,11 @@ class ProbeSettings:
 
     most_share: float = 0.02
     """Of a link's capacity, on average, that probes may take."""
-    most_saved: timedelta = timedelta(seconds=1.2)
+    most_saved: timedelta = timedelta(seconds=2.2)
     """Probing that a link may save up for, so that a full probe does not stop the trains for a minute."""
     train: timedelta = timedelta(milliseconds=60)
     full: timedelta = timedelta(seconds=1)
+    """On links where TCP needs longer than half of that to find out how fast it may go, twice as long."""
     check_every: timedelta = timedelta(seconds=6)
     """A train is due when the last sample is older."""
     renew_every: timedelta = timedelta(minutes=10)
@@ -92,6 +98,20 @@ class ProbeState:
     """When each link last had a thorough sample."""
     running: Collection[Pair]
     now: datetime
+    declared: Mapping[Pair, Link] = field(default_factory=dict)
+    """What the topology file says of links that were not measured."""
+
+
+def full_probe(
+    pair: Pair, record: LinkRecord, declared: Link | None, reason: str, settings: ProbeSettings = DEFAULT_SETTINGS
+) -> Probe:
+    """A full probe of a link, as long as TCP needs there: slow start doubles what is under way once in a round trip."""
+    rtt = record.rtt if record.rtt is not None else 2 * declared.latency if declared is not None else timedelta(0)
+    known = record.capacity_bytes_per_s
+    bytes_per_s = max(known or 0.0, declared.bandwidth_bytes_per_s if declared is not None and known is None else 0.0)
+    under_way = max(1.0, rtt.total_seconds() * bytes_per_s / INITIAL_WINDOW_BYTES)
+    ramp = rtt * (math.log2(under_way) + 1)
+    return Probe(pair, ProbeKind.FULL, settings.full if ramp <= settings.full / 2 else settings.full * 2, reason)
 
 
 def choose_probes(
@@ -115,21 +135,21 @@ def choose_probes(
 
 def _wanted(pair: Pair, record: LinkRecord, state: ProbeState, settings: ProbeSettings) -> list[Probe]:
     """What would be good to know of a link, best first; the first that can be paid for is made."""
-    now = state.now
-    full, train = ProbeKind.FULL, ProbeKind.TRAIN
+    now, declared = state.now, state.declared.get(pair)
     if record.capacity_bytes_per_s is None:
-        return [Probe(pair, full, settings.full, "never measured")]
+        return [full_probe(pair, record, declared, "never measured", settings)]
     if record.suspect is not None:
         reason = "a sample speaks against the estimate"
-        return [Probe(pair, full, settings.full, reason), Probe(pair, train, settings.train, reason)]
+        train = Probe(pair, ProbeKind.TRAIN, settings.train, reason)
+        return [full_probe(pair, record, declared, reason, settings), train]
     if _measures_itself(record, now, settings):
         return []
     probes = []
     thorough_at = state.thorough_at.get(pair)
     if thorough_at is None or now - thorough_at >= settings.renew_every:
-        probes.append(Probe(pair, full, settings.full, "no thorough measurement of late"))
+        probes.append(full_probe(pair, record, declared, "no thorough measurement of late", settings))
     if record.measured_at is None or now - record.measured_at >= settings.check_every:
-        probes.append(Probe(pair, train, settings.train, "does the estimate still hold?"))
+        probes.append(Probe(pair, ProbeKind.TRAIN, settings.train, "does the estimate still hold?"))
     return probes
 
 

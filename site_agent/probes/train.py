@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from site_agent.probes.rates import train_rate
+from site_agent.probes.rates import slowed, train_rate
 
 PACKET_BYTES = 1400
 FEWEST_PACKETS = 32
@@ -74,8 +74,8 @@ def receive(
             number, count = _PLACE.unpack_from(packet, len(token))
             if number + 1 >= count:
                 break
-    half = arrivals[len(arrivals) // 2 :]
-    steady = (half[0], half[-1]) if half else None
+    rest = slowed(arrivals)
+    steady = (rest[0], rest[-1]) if rest else None
     return Arrived(len(arrivals) * PACKET_BYTES, train_rate(arrivals, PACKET_BYTES), steady)
 
 

@@ -29,8 +29,11 @@ def reading(factor: float = 1.0, others: Mapping[Pair, float] | None = None) -> 
 def findings(idle: list[Reading], noticed_s: float | None = 8.0) -> Findings:
     seconds = dict.fromkeys(LINKS, 7.0) | {SLOW: noticed_s}
     tenth = {pair: int(mbit * 125e3) for pair, (mbit, _) in LINKS.items()}
-    good = [reading()]
-    return Findings(12.0, idle, good, good, good, Cost(tenth, tenth, 100.0), seconds, seconds, seconds)
+    good = (reading(),)
+    looks = dict.fromkeys(LINKS, good)
+    cost = Cost(tenth, tenth, 100.0)
+    every = dict.fromkeys(LINKS, idle)
+    return Findings(12.0, every, looks, looks, looks, cost, seconds, seconds, seconds)
 
 
 def test_every_ordered_pair_has_a_rate_of_its_own() -> None:

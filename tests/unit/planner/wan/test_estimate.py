@@ -68,18 +68,44 @@ def test_two_that_disagree_or_lie_far_apart_are_not() -> None:
     assert folded(measured(0, 100.0), measured(5, 50.0), measured(99, 50.0)).capacity_bytes_per_s == 100.0
 
 
-def test_a_thorough_sample_is_a_change_by_itself() -> None:
-    record = folded(measured(0, 100.0, Method.IPERF3), measured(60, 50.0, Method.IPERF3))
-    assert (record.capacity_bytes_per_s, record.changed_at) == (50.0, at(60))
+def test_a_thorough_sample_above_is_a_change_by_itself() -> None:
+    record = folded(measured(0, 100.0, Method.IPERF3), measured(60, 150.0, Method.IPERF3))
+    assert (record.capacity_bytes_per_s, record.changed_at) == (150.0, at(60))
+
+
+def test_a_thorough_sample_below_needs_another_that_agrees() -> None:
+    """TCP may be slow for many reasons."""
+    before = folded(measured(0, 100.0, Method.IPERF3), measured(60, 50.0, Method.IPERF3))
+    assert (before.capacity_bytes_per_s, before.changed_at) == (100.0, None)
+    assert fold_bandwidth(before, measured(62, 99.0)).suspect is None
+    for method in (Method.TRAIN, Method.IPERF3):
+        after = fold_bandwidth(before, measured(62, 48.0, method))
+        assert (after.capacity_bytes_per_s, after.changed_at) == (49.0, at(62))
+
+
+def test_tcp_that_got_even_less_does_not_take_a_trains_place() -> None:
+    """Recorded on a halved link of 48 Mbit/s and 120 ms: a second of TCP is over before its slow start."""
+    record = folded(measured(0, 48.2, Method.IPERF3), measured(6, 24.2), measured(7, 14.0, Method.IPERF3))
+    assert record.capacity_bytes_per_s == 48.2
+    assert fold_bandwidth(record, measured(8, 23.9)).capacity_bytes_per_s == pytest.approx(24.05)
+
+
+def test_a_slow_start_beside_transfers_of_ours_changes_nothing() -> None:
+    """Recorded on a link of 48 Mbit/s and 120 ms with a load of 29: TCP got 4 beside 22."""
+    record = folded(measured(0, 48.8, Method.IPERF3), measured(6, 4.15, Method.IPERF3, beside=22.44))
+    assert record.capacity_bytes_per_s == 48.8
+    record = fold_bandwidth(record, measured(7, 42.8, beside=2.6))
+    assert record.capacity_bytes_per_s == pytest.approx(48.8 - 0.3 * 3.4)
+    assert record.suspect is None
 
 
 def test_share_under_competition_is_told_from_capacity() -> None:
     record = folded(measured(0, 100.0, Method.IPERF3), measured(60, 48.0, Method.IPERF3, beside=51.0))
-    assert record.capacity_bytes_per_s == pytest.approx(99.3)
+    assert record.capacity_bytes_per_s == pytest.approx(99.7)
     assert record.changed_at is None
     record = fold_use(record, UseSample(at(61), 60.0))
-    assert available_bytes_per_s(record) == pytest.approx(39.3)
-    assert use_ratio(record) == pytest.approx(60.0 / 99.3)
+    assert available_bytes_per_s(record) == pytest.approx(39.7)
+    assert use_ratio(record) == pytest.approx(60.0 / 99.7)
 
 
 def test_use_beyond_capacity_leaves_nothing() -> None:

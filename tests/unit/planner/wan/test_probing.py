@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.wan.estimate import LinkRecord, fold_bandwidth
-from planner.wan.probing import DEFAULT_SETTINGS, Budget, Pair, Probe, ProbeKind, ProbeState, choose_probes
-from planner.wan.samples import BandwidthSample, Method
+from planner.topology import Link
+from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_echo
+from planner.wan.probing import DEFAULT_SETTINGS, Budget, Pair, Probe, ProbeKind, ProbeState, choose_probes, full_probe
+from planner.wan.samples import BandwidthSample, EchoSample, Method
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 SITES = ("us", "eu", "asia", "sa")
@@ -87,6 +88,27 @@ def test_a_budget_grows_up_to_its_limit() -> None:
     budget = Budget(timedelta(seconds=1), T0).after(Probe(("a", "b"), ProbeKind.FULL, timedelta(seconds=1), ""), T0)
     assert budget.now(T0 + timedelta(seconds=50)) == timedelta(seconds=1)
     assert budget.now(T0 + timedelta(hours=1)) == DEFAULT_SETTINGS.most_saved
+
+
+def test_a_full_probe_is_as_long_as_slow_start_needs() -> None:
+    """Recorded: a second is enough at 200 Mbit/s and 40 ms, and at 10 and 90; not at 20 and 120."""
+
+    def seconds(mbit: float, rtt_ms: int) -> float:
+        rtt = timedelta(milliseconds=rtt_ms)
+        declared = Link("us", "eu", mbit * 125e3, rtt / 2)
+        known_link = fold_echo(
+            fold_bandwidth(LinkRecord(), BandwidthSample(T0, Method.IPERF3, mbit * 119.6e3)), EchoSample(T0, 3, 0, rtt)
+        )
+        (by_file, by_measurement) = (
+            full_probe(("us", "eu"), record, declared, "").duration.total_seconds()
+            for record in (LinkRecord(), known_link)
+        )
+        assert by_file == by_measurement
+        return by_file
+
+    assert [seconds(200, 40), seconds(10, 90), seconds(1000, 1)] == [1, 1, 1]
+    assert [seconds(20, 120), seconds(50, 120), seconds(200, 80)] == [2, 2, 2]
+    assert full_probe(("us", "eu"), LinkRecord(), None, "").duration == timedelta(seconds=1)
 
 
 def test_a_link_that_became_slower_pays_for_the_time_it_was_filled() -> None:
