@@ -4,19 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from benchmarks.monitor import (
-    LINKS,
-    SITES,
-    Cost,
-    Findings,
-    Pair,
-    Reading,
-    off,
-    offs,
-    payload_bytes_per_s,
-    report,
-    worst,
-)
+from benchmarks.monitor import Cost, Findings, offs, report, worst
+from benchmarks.monitor_scene import LINKS, SITES, Pair, Reading, off, payload_bytes_per_s
 
 SLOW: Pair = ("asia", "eu")
 
