@@ -207,3 +207,38 @@ def test_a_recorded_series_settles_and_follows_a_drop(seed: int, rate: float, dr
         if tick != 20:
             assert record.capacity_bytes_per_s == pytest.approx(truth, rel=0.15)
     assert record.changed_at == at(21 * 6)
+
+
+_TRAIN, _FULL = Method.TRAIN, Method.IPERF3
+RECORDED: tuple[tuple[float, Method, float, float, float], ...] = (
+    (0.0, _FULL, 28.77, 0.0, 48.3),
+    (6.3, _TRAIN, 48.3, 0.0, 48.3),
+    (6.6, _TRAIN, 48.29, 0.0, 48.3),
+    (13.1, _TRAIN, 48.3, 0.0, 48.3),
+    (19.7, _TRAIN, 48.29, 0.0, 48.3),
+    (32.7, _TRAIN, 47.32, 0.0, 48.3),
+    (58.8, _TRAIN, 48.3, 0.0, 48.3),
+    (65.4, _TRAIN, 24.15, 0.0, 24.15),
+    (65.8, _TRAIN, 23.86, 0.0, 24.15),
+    (72.1, _TRAIN, 24.1, 0.0, 24.15),
+    (78.7, _TRAIN, 24.15, 0.0, 24.15),
+    (85.6, _TRAIN, 48.31, 0.0, 48.3),
+    (85.9, _TRAIN, 48.64, 0.0, 48.3),
+    (92.2, _TRAIN, 50.32, 0.0, 48.3),
+    (98.7, _TRAIN, 48.29, 0.0, 48.3),
+    (108.6, _FULL, 4.15, 22.44, 48.3),
+    (115.0, _TRAIN, 42.81, 2.57, 48.3),
+    (117.6, _FULL, 2.73, 27.9, 48.3),
+)
+"""A link of 50 Mbit/s and 120 ms, halved after 60 s, doubled after 80 s, with a load of ours from 100 s on: seconds,
+how it was measured, Mbit/s that the probe got and that went beside it, and what the link carried."""
+
+
+def test_a_recorded_link_is_known_but_for_the_first_sample_after_a_change() -> None:
+    record, late = LinkRecord(), []
+    for seconds, method, share, beside, truth in RECORDED:
+        record = fold_bandwidth(record, measured(seconds, share, method, beside))
+        assert record.capacity_bytes_per_s is not None
+        if record.capacity_bytes_per_s != pytest.approx(truth, rel=0.15):
+            late.append(seconds)
+    assert late == [0.0, 6.3, 65.4, 85.6]
