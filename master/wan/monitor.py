@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -194,9 +195,7 @@ class WanMonitor:
                 await asyncio.wait(busy)
         finally:
             self._asked.remove(pair)
-        declared = self._topology.links[pair]
-        probe = full_probe(pair, self._records[pair], declared, "asked for", self._settings.probing)
-        task = asyncio.ensure_future(self._probe(probe))
+        task = asyncio.ensure_future(self._probe_as_asked(pair))
         self._running[pair] = asyncio.ensure_future(_done(task))
         try:
             return await task
@@ -233,6 +232,15 @@ class WanMonitor:
         not_before = self._links[pair].not_before
         return pair[0] in alive and pair[1] in alive and (not_before is None or now >= not_before)
 
+    async def _probe_as_asked(self, pair: Pair) -> Measured:
+        """A full probe; when it speaks against the estimate, a train decides: no other may come."""
+        settings, declared = self._settings.probing, self._topology.links[pair]
+        measured = await self._probe(full_probe(pair, self._records[pair], declared, "asked for", settings))
+        if self._records[pair].suspect is not None:
+            with suppress(ProbeFailedError):
+                await self._probe(Probe(pair, ProbeKind.TRAIN, settings.train, "what was asked for is in doubt"))
+        return measured
+
     async def _probe_quietly(self, probe: Probe) -> None:
         try:
             await self._probe(probe)
@@ -262,10 +270,10 @@ class WanMonitor:
     def _fold(self, pair: Pair, sample: BandwidthSample) -> None:
         before = self._records[pair]
         record = self._records[pair] = fold_bandwidth(before, sample)
-        if record is before:
-            return
         if sample.method.thorough:
             self._links[pair].thorough_at = sample.at
+        if record is before:
+            return
         if record.changed_at != before.changed_at:
             logger.info(
                 line(

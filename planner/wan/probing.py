@@ -141,6 +141,9 @@ def _wanted(pair: Pair, record: LinkRecord, state: ProbeState, settings: ProbeSe
     if record.suspect is not None:
         reason = "a sample speaks against the estimate"
         train = Probe(pair, ProbeKind.TRAIN, settings.train, reason)
+        if record.suspect.capacity_bytes_per_s < record.capacity_bytes_per_s:
+            # That TCP gets less proves nothing, and a train is sooner over.
+            return [train]
         return [full_probe(pair, record, declared, reason, settings), train]
     if _measures_itself(record, now, settings):
         return []

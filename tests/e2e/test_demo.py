@@ -12,7 +12,7 @@ import pytest
 
 from selat.cli import human
 
-_LINK = re.compile(r"([\d.e+]+) [kMG]?bit/s of ~?([\d.]+) Mbit/s, ([\d.]+ m?s), ([\d.]+ [kM]?B) in all")
+_LINK = re.compile(r"([\d.e+]+) [kMG]?bit/s of ~?([\d.e+]+) [kMG]bit/s, ([\d.]+ m?s), ([\d.]+ [kM]?B) in all")
 """Use, capacity, round trip and what crossed."""
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]

@@ -216,6 +216,19 @@ async def test_switched_off_it_probes_only_on_request() -> None:
     assert len(s.prober.asked) == 1
 
 
+async def test_a_link_that_became_slower_is_known_once_it_was_asked_for() -> None:
+    """Also where no trains come by themselves."""
+    s = scene(MonitorSettings(enabled=False))
+    await s.monitor.probe_now(LINK)
+    s.prober.truth[LINK] = 2.5e5
+    s.clock.pass_s(60)
+    measured = await s.monitor.probe_now(LINK)
+    assert measured.method is Method.IPERF3
+    link = s.monitor.snapshot().link(*LINK)
+    assert link is not None
+    assert link.capacity_bytes_per_s == pytest.approx(2.5e5)
+
+
 async def test_long_round_trips_are_probed_for_longer() -> None:
     s = scene()
     s.monitor.observe_echoes(LINK, Echoes(3, 0, timedelta(milliseconds=220)))
@@ -285,7 +298,7 @@ async def test_a_slow_transfer_has_the_link_probed_and_the_probe_decides() -> No
     assert link is not None
     assert link.capacity_bytes_per_s == pytest.approx(5e5)
     await s.tick(alive=("us", "eu"))
-    assert [p.kind for p in s.prober.asked[made:] if p.pair == LINK] == [ProbeKind.FULL]
+    assert [p.kind for p in s.prober.asked[made:] if p.pair == LINK] == [ProbeKind.TRAIN]
     link = s.monitor.snapshot().link(*LINK)
     assert link is not None
     assert link.capacity_bytes_per_s == pytest.approx(2.5e5, rel=0.05)

@@ -50,9 +50,17 @@ def test_a_fresh_link_is_not_probed_and_an_older_one_gets_a_train() -> None:
     assert probe.kind is ProbeKind.TRAIN
 
 
-def test_a_suspect_gets_a_full_probe_or_what_can_be_paid_for() -> None:
+def test_a_suspect_below_gets_a_train() -> None:
     pair = ("us", "eu")
-    suspect = fold_bandwidth(known(5), BandwidthSample(T0, Method.TRAIN, 4e5))
+    for method in (Method.TRAIN, Method.IPERF3):
+        suspect = fold_bandwidth(known(5), BandwidthSample(T0, method, 4e5))
+        (probe,) = choose_probes(state({pair: suspect}, thorough_at={pair: T0}))
+        assert probe.kind is ProbeKind.TRAIN
+
+
+def test_a_suspect_above_gets_a_full_probe_or_what_can_be_paid_for() -> None:
+    pair = ("us", "eu")
+    suspect = fold_bandwidth(known(5), BandwidthSample(T0, Method.TRAIN, 2e6))
     (probe,) = choose_probes(state({pair: suspect}, thorough_at={pair: T0}))
     assert probe.kind is ProbeKind.FULL
     poor = {pair: Budget(timedelta(milliseconds=200), T0)}
@@ -81,7 +89,7 @@ def test_a_transfer_that_speaks_against_the_estimate_asks_for_a_probe() -> None:
     pair = ("us", "eu")
     record = fold_bandwidth(fold_bandwidth(known(20), passive(2)), passive(1, 4e5))
     (probe,) = choose_probes(state({pair: record}, thorough_at={pair: T0}))
-    assert (probe.kind, probe.reason) == (ProbeKind.FULL, "a sample speaks against the estimate")
+    assert (probe.kind, probe.reason) == (ProbeKind.TRAIN, "a sample speaks against the estimate")
 
 
 def test_a_budget_grows_up_to_its_limit() -> None:
