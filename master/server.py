@@ -106,14 +106,20 @@ class Master:
         self._watches = Watches(self.queries, self._views, board=board, sites=self.sites)
         self._cluster = ClusterInfo(cluster.id, topology, config.report_interval)
         self._config = config
-        self._planner = QueryPlanner(PlanningParts(self.catalog, self.sites, self._rates, self._analyzer, topology))
+        self.monitor = self._monitor(topology)
+        planning = PlanningParts(
+            self.catalog, self.sites, self._rates, self._analyzer, topology, wan=self.monitor.snapshot
+        )
+        self._planner = QueryPlanner(planning)
         self._definitions = ViewDefinitions(self.catalog, self._planner)
-        settings = MonitorSettings(enabled=config.probes)
-        self.monitor = WanMonitor(
+
+    def _monitor(self, topology: Topology) -> WanMonitor:
+        settings = MonitorSettings(enabled=self._config.probes)
+        return WanMonitor(
             topology,
-            clock=around.clock,
+            clock=self._around.clock,
             prober=AgentProber(self.sites, self.peers),
-            history=LinkHistory(around.history, retention=settings.retention),
+            history=LinkHistory(self._around.history, retention=settings.retention),
             settings=settings,
         )
 

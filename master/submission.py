@@ -20,6 +20,7 @@ from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan
 from planner.sinks import destination, find_sink, with_sink
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.topology import Topology
+from planner.wan.snapshot import WanSnapshot
 
 ATTEMPTS = 3
 """How often a query is planned anew because the catalog changed under it."""
@@ -35,6 +36,8 @@ class PlanningParts:
     rates: MeasuredRates
     analyzer: Analyzer
     topology: Topology
+    wan: Callable[[], WanSnapshot]
+    """All links as they are known now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class QueryPlanner:
         parts, topology = self._parts, self._parts.topology
         if into is not None and sink is not None:
             draft, topology = with_sink(draft, into, sink), destination(sink, topology)
-        return place(draft, topology, parts.rates.snapshot(), alive=parts.sites.alive())
+        return place(draft, topology, parts.rates.snapshot(), alive=parts.sites.alive(), wan=parts.wan())
 
     async def check(self, select: SelectQuery) -> Checked:
         """What a view of this query yields; raises as `plan` does, but for want of a site."""

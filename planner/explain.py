@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
-from planner.plan import LinkEstimate, Merge, PhysicalPlan, PlacementCandidate, Stage
+from planner.plan import LinkEstimate, LinkFigures, Merge, PhysicalPlan, PlacementCandidate, Stage
 from planner.sql.intervals import format_interval
 
 _UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
+_LONG_AGO_S = 120
 _COUNTS = ((1e6, " M"), (1e3, " k"))
 
 
@@ -26,7 +28,8 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
     yield "Expected traffic"
     if not plan.links:
         yield "  nothing crosses between sites"
-    yield from (f"  {_link_line(link)}" for link in plan.links)
+    figures = {(f.source, f.target): f for f in plan.figures}
+    yield from (f"  {_link_line(link, figures.get((link.source, link.target)))}" for link in plan.links)
     stages = dict.fromkeys(candidate.stage for candidate in plan.candidates)
     for stage_id in stages:
         yield "Sites for the merge" if len(stages) == 1 else f"Sites for the merge {stage_id}"
@@ -51,12 +54,24 @@ def _window(merge: Merge) -> str:
     return f"{format_interval(merge.window)}{every}"
 
 
-def _link_line(link: LinkEstimate) -> str:
+def _link_line(link: LinkEstimate, figures: LinkFigures | None) -> str:
     line = f"{link.source} -> {link.target}: {_count(link.rows_per_s)} rows/s, {_bytes(link.bytes_per_s)}"
     if link.bandwidth_bytes_per_s is None:
         return f"{line}, no link known"
     share = 100 * link.bytes_per_s / link.bandwidth_bytes_per_s
-    return f"{line}, {share:.3g} % of {_bytes(link.bandwidth_bytes_per_s)}"
+    origin = f" ({_origin(figures)})" if figures is not None else ""
+    return f"{line}, {share:.3g} % of {_bytes(link.bandwidth_bytes_per_s)}{origin}"
+
+
+def _origin(figures: LinkFigures) -> str:
+    if figures.age is None:
+        return "topology file"
+    return f"measured {_ago(figures.age)} ago, {_bytes(figures.available_bytes_per_s)} available"
+
+
+def _ago(age: timedelta) -> str:
+    seconds = age.total_seconds()
+    return f"{seconds:.0f} s" if seconds < _LONG_AGO_S else f"{seconds / 60:.0f} min"
 
 
 def _candidate_line(candidate: PlacementCandidate) -> str:
@@ -74,7 +89,8 @@ def _count(rate: float) -> str:
 
 
 def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
-    """The same as plain values for JSON; rates are per second, costs s^2."""
+    """The same as plain values for JSON; rates are per second, costs s^2. `figures` are those of all links that were
+    weighed, also by candidates that were turned down."""
     return {
         "gateway": plan.gateway,
         "columns": [{"name": column.name, "type": column.type} for column in plan.columns],
@@ -90,6 +106,7 @@ def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
             }
             for link in plan.links
         ],
+        "figures": [_figures_json(figures) for figures in plan.figures],
         "candidates": [
             {
                 "stage": candidate.stage,
@@ -101,6 +118,19 @@ def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
             }
             for candidate in plan.candidates
         ],
+    }
+
+
+def _figures_json(figures: LinkFigures) -> dict[str, Any]:
+    return {
+        "from": figures.source,
+        "to": figures.target,
+        "origin": "topology" if figures.age is None else "measured",
+        "age_s": None if figures.age is None else figures.age.total_seconds(),
+        "confidence": figures.confidence,
+        "capacity_bytes_per_s": figures.capacity_bytes_per_s,
+        "available_bytes_per_s": figures.available_bytes_per_s,
+        "latency_s": figures.latency.total_seconds(),
     }
 
 

@@ -3,12 +3,14 @@
 - SOURCE runs at every site of the stream that was not pruned, TABLE at the table's sites.
 - MERGE runs at the one alive site that makes the fewest bytes cross the WAN per second: the partials of all other
   source sites to it, plus the results from it to the gateway.
-- A site is infeasible when a link would get more than its bandwidth, or is missing; an infeasible site is taken only
-  when all are.
+- A site is infeasible when a link would get more than it has available, or is missing; an infeasible site is taken
+  only when all are.
 - Ties (to a thousandth of a byte per second) go to the lower cost, then to the gateway, then to the first by name.
 
-Cost of a candidate, after Hourglass' network usage: the sum over its links of rate * latency^2 / bandwidth
+Cost of a candidate, after Hourglass' network usage: the sum over its links of rate * latency^2 / capacity
 (bytes/s * s^2 / (bytes/s), that is s^2): traffic weighs more on slow and on far links.
+
+Capacity and what of it is available are as measured, else the topology file's bandwidth (`planner.wan.figures`).
 """
 
 from __future__ import annotations
@@ -18,8 +20,18 @@ from dataclasses import dataclass, field, replace
 
 from planner.errors import PlacementError
 from planner.estimate import Estimate, Flow, estimate_flows
-from planner.plan import DraftPlan, LinkEstimate, PhysicalPlan, PlacementCandidate, StageKind, Statistics
-from planner.topology import Link, Topology
+from planner.plan import (
+    DraftPlan,
+    LinkEstimate,
+    LinkFigures,
+    PhysicalPlan,
+    PlacementCandidate,
+    StageKind,
+    Statistics,
+)
+from planner.topology import Topology
+from planner.wan.figures import link_figures
+from planner.wan.snapshot import WanSnapshot
 
 BYTES_DIGITS = 3
 COST_DIGITS = 9
@@ -37,7 +49,24 @@ class _Option:
     """Why it is infeasible; empty when it is not."""
 
 
-def place(draft: DraftPlan, topology: Topology, statistics: Statistics, *, alive: frozenset[str]) -> PhysicalPlan:
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What placement knows of sites and links."""
+
+    gateway: str
+    sites: frozenset[str]
+    """Where a merge may run."""
+    links: Mapping[tuple[str, str], LinkFigures]
+
+
+def place(
+    draft: DraftPlan,
+    topology: Topology,
+    statistics: Statistics,
+    *,
+    alive: frozenset[str],
+    wan: WanSnapshot | None = None,
+) -> PhysicalPlan:
     """The plan with a site for every stage, the links it uses and the candidates that were weighed.
 
     Args:
@@ -45,6 +74,7 @@ def place(draft: DraftPlan, topology: Topology, statistics: Statistics, *, alive
         topology: all sites and links.
         statistics: rates of streams by site, as far as measured.
         alive: sites that can take tasks now.
+        wan: what the monitor knows of the links now; None: nothing was measured.
 
     Raises:
         PlacementError: a site that is needed is not in the topology or not alive.
@@ -55,10 +85,11 @@ def place(draft: DraftPlan, topology: Topology, statistics: Statistics, *, alive
             _check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
     why = ("it is the gateway, which keeps the results", "Start its agent.")
     _check_site(topology.gateway, topology, alive, why)
+    world = _World(topology.gateway, alive & set(topology.sites), link_figures(topology, wan))
     placed = _Placed()
     for estimate in estimate_flows(draft, statistics):
-        placed = _with(placed, estimate, topology, alive)
-    return _plan(draft, topology, placed)
+        placed = _with(placed, estimate, world)
+    return _plan(draft, world, placed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +100,23 @@ class _Placed:
     sites: Mapping[str, str] = field(default_factory=dict)
     """By merge."""
     candidates: tuple[PlacementCandidate, ...] = ()
+    weighed: frozenset[tuple[str, str]] = frozenset()
+    """Links that a candidate would use."""
 
 
-def _with(placed: _Placed, estimate: Estimate, topology: Topology, alive: frozenset[str]) -> _Placed:
+def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
     if estimate.results is None:
-        return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, topology.gateway)))
-    options = [_option(site, estimate, topology, placed.flows) for site in sorted(alive & set(topology.sites))]
-    chosen = min(options, key=lambda option: _order(option, topology.gateway))
+        return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, world.gateway)))
+    options = [_option(site, estimate, world, placed.flows) for site in sorted(world.sites)]
+    chosen = min(options, key=lambda option: _order(option, world.gateway))
     return _Placed(
         flows=_sum(placed.flows, chosen.flows),
         sites={**placed.sites, estimate.stage: chosen.site},
         candidates=(
             *placed.candidates,
-            *(replace(_candidate(o, chosen, topology.gateway), stage=estimate.stage) for o in options),
+            *(replace(_candidate(o, chosen, world.gateway), stage=estimate.stage) for o in options),
         ),
+        weighed=placed.weighed.union(*(o.flows for o in options)),
     )
 
 
@@ -111,47 +145,49 @@ def _to_gateway(estimate: Estimate, gateway: str) -> dict[tuple[str, str], Flow]
     return {(site, gateway): flow for site, flow in sorted(estimate.sources.items()) if site != gateway}
 
 
-def _option(site: str, estimate: Estimate, topology: Topology, before: Mapping[tuple[str, str], Flow]) -> _Option:
+def _option(site: str, estimate: Estimate, world: _World, before: Mapping[tuple[str, str], Flow]) -> _Option:
     """The merge at that site; `before` is what other parts of the plan send."""
     flows = {(source, site): flow for source, flow in sorted(estimate.sources.items()) if source != site}
-    if estimate.results is not None and site != topology.gateway:
-        flows = _sum(flows, {(site, topology.gateway): estimate.results})
-    links = _links(flows, topology)
+    if estimate.results is not None and site != world.gateway:
+        flows = _sum(flows, {(site, world.gateway): estimate.results})
+    links = _links(flows, world)
     together = _sum({link: flow for link, flow in before.items() if link in flows}, flows)
-    obstacles = [text for link in _links(together, topology) if (text := _obstacle(link, topology))]
+    obstacles = [text for link in _links(together, world) if (text := _obstacle(link, world))]
     return _Option(
         site=site,
         flows=flows,
         wan_bytes_per_s=sum(link.bytes_per_s for link in links),
-        cost=sum(_cost(link, topology.link(link.source, link.target)) for link in links),
+        cost=sum(_cost(link, world.links.get((link.source, link.target))) for link in links),
         obstacle=obstacles[0] if obstacles else "",
     )
 
 
-def _links(flows: Mapping[tuple[str, str], Flow], topology: Topology) -> tuple[LinkEstimate, ...]:
+def _links(flows: Mapping[tuple[str, str], Flow], world: _World) -> tuple[LinkEstimate, ...]:
     estimates = []
-    for (source, target), flow in flows.items():
-        link = topology.link(source, target)
-        bandwidth = link.bandwidth_bytes_per_s if link is not None else None
-        estimates.append(LinkEstimate(source, target, flow.rows_per_s, flow.bytes_per_s, bandwidth))
+    for pair, flow in flows.items():
+        figures = world.links.get(pair)
+        capacity = figures.capacity_bytes_per_s if figures is not None else None
+        estimates.append(LinkEstimate(*pair, flow.rows_per_s, flow.bytes_per_s, capacity))
     return tuple(estimates)
 
 
-def _obstacle(estimate: LinkEstimate, topology: Topology) -> str:
-    link = topology.link(estimate.source, estimate.target)
-    if link is None:
+def _obstacle(estimate: LinkEstimate, world: _World) -> str:
+    figures = world.links.get((estimate.source, estimate.target))
+    if figures is None:
         return f"there is no link from {estimate.source} to {estimate.target}"
-    if estimate.bytes_per_s > link.bandwidth_bytes_per_s:
+    if estimate.bytes_per_s > figures.capacity_bytes_per_s:
         return f"the link from {estimate.source} to {estimate.target} is too narrow"
+    if estimate.bytes_per_s > figures.available_bytes_per_s:
+        return f"other queries leave too little of the link from {estimate.source} to {estimate.target}"
     return ""
 
 
-def _cost(estimate: LinkEstimate, link: Link | None) -> float:
-    if link is None:
+def _cost(estimate: LinkEstimate, figures: LinkFigures | None) -> float:
+    if figures is None:
         return 0.0
-    if not link.bandwidth_bytes_per_s:
+    if not figures.capacity_bytes_per_s:
         return float("inf")
-    return estimate.bytes_per_s * link.latency.total_seconds() ** 2 / link.bandwidth_bytes_per_s
+    return estimate.bytes_per_s * figures.latency.total_seconds() ** 2 / figures.capacity_bytes_per_s
 
 
 def _order(option: _Option, gateway: str) -> tuple[bool, float, float, bool, str]:
@@ -188,7 +224,8 @@ def _reason(option: _Option, chosen: _Option, gateway: str) -> str:
     return reasons[first]
 
 
-def _plan(draft: DraftPlan, topology: Topology, placed: _Placed) -> PhysicalPlan:
+def _plan(draft: DraftPlan, world: _World, placed: _Placed) -> PhysicalPlan:
+    used = placed.weighed.union(placed.flows)
     stages = tuple(
         replace(stage, sites=(placed.sites[stage.id],)) if stage.id in placed.sites else stage for stage in draft.stages
     )
@@ -196,10 +233,11 @@ def _plan(draft: DraftPlan, topology: Topology, placed: _Placed) -> PhysicalPlan
         stages=stages,
         result_stage=draft.result_stage,
         more_results=draft.more_results,
-        gateway=topology.gateway,
+        gateway=world.gateway,
         columns=draft.columns,
-        links=_links(placed.flows, topology),
+        links=_links(placed.flows, world),
         candidates=placed.candidates,
         logical=draft.logical,
         functions=draft.functions,
+        figures=tuple(world.links[pair] for pair in sorted(used) if pair in world.links),
     )

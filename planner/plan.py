@@ -109,6 +109,25 @@ class LinkEstimate:
     rows_per_s: float
     bytes_per_s: float
     bandwidth_bytes_per_s: float | None
+    """What the link was taken to carry in all (`LinkFigures.capacity_bytes_per_s`); None: there is no link."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFigures:
+    """What a plan reckoned one directed link with, at the time it was made."""
+
+    source: str
+    target: str
+    capacity_bytes_per_s: float
+    """What the link carries for us in all."""
+    available_bytes_per_s: float
+    """Of that, what running queries leave."""
+    latency: timedelta
+    """One way."""
+    age: timedelta | None = None
+    """Since the capacity was measured; None: never, it is the topology file's bandwidth."""
+    confidence: float = 0.0
+    """In the measurement, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +160,9 @@ class PhysicalPlan:
     """Python functions that the query calls, in the versions it began with."""
     more_results: tuple[str, ...] = ()
     """Stages whose channels are results too: those of the further branches of a UNION ALL."""
+    figures: tuple[LinkFigures, ...] = ()
+    """Of every link that the plan or a candidate that was weighed would use; none: the plan was made before they were
+    kept."""
 
     @property
     def result_stages(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from master.convert.reports import report_to_proto
 from master.model import SiteReport, TaskStatus
 from master.notify import Notifier
-from selat.v1 import exchange_pb2, exchange_pb2_grpc, site_pb2, site_pb2_grpc
+from selat.v1 import exchange_pb2, exchange_pb2_grpc, site_pb2, site_pb2_grpc, wan_pb2, wan_pb2_grpc
 
 Context = grpc.aio.ServicerContext[Any, Any]
 AnalyzeStatement = Callable[[exchange_pb2.AnalyzeRequest], exchange_pb2.AnalyzeResponse]
@@ -74,6 +74,35 @@ class FakeExchange(exchange_pb2_grpc.ExchangeServiceServicer):
             await channel.changes.wait_beyond(seen)
 
 
+class FakeProbes(wan_pb2_grpc.ProbeServiceServicer):
+    """Measures what it is told that the links from its site carry."""
+
+    def __init__(self, site: str) -> None:
+        self._site = site
+        self.carries: dict[str, float] = {}
+        """Bytes per second, by the site where the link ends."""
+
+    async def Measure(  # noqa: N802
+        self, request: wan_pb2.MeasureRequest, context: Context
+    ) -> wan_pb2.MeasureResponse:
+        rate = self.carries.get(request.to_site)
+        if rate is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"{self._site} to {request.to_site}: too little arrived")
+        duration_s = request.duration_ms / 1000
+        return wan_pb2.MeasureResponse(
+            method=request.method, bytes_per_s=rate, bytes_sent=round(rate * duration_s), took_s=duration_s
+        )
+
+    async def Receive(  # noqa: N802
+        self, request: wan_pb2.ReceiveRequest, context: Context
+    ) -> AsyncIterator[wan_pb2.ReceiveResponse]:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "nothing is sent here")
+        yield wan_pb2.ReceiveResponse()
+
+    async def Echo(self, request: wan_pb2.EchoRequest, context: Context) -> wan_pb2.EchoResponse:  # noqa: N802
+        return wan_pb2.EchoResponse(payload=request.payload)
+
+
 class FakeAgent:
     """One incarnation of a site's agent."""
 
@@ -81,6 +110,7 @@ class FakeAgent:
         self.site = site
         self.incarnation = f"{site}-{incarnation}"
         self.exchange = FakeExchange(analyze)
+        self.probes = FakeProbes(site)
         self.assignments: list[site_pb2.Assignment] = []
         self.address = ""
         self._report = SiteReport(site, self.incarnation)
@@ -93,7 +123,7 @@ class FakeAgent:
     async def start(self) -> FakeAgent:
         """Serve, register, and watch the assignment. May be called again when the master died of it."""
         if not self.address:
-            exchange_pb2_grpc.add_ExchangeServiceServicer_to_server(self.exchange, self._server)
+            self._add_services()
             self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
             await self._server.start()
         await self.register()
@@ -140,7 +170,7 @@ class FakeAgent:
     async def serve_again(self) -> None:
         """The exchange comes back at the same address."""
         self._server = grpc.aio.server()
-        exchange_pb2_grpc.add_ExchangeServiceServicer_to_server(self.exchange, self._server)
+        self._add_services()
         self._server.add_insecure_port(self.address)
         await self._server.start()
 
@@ -151,6 +181,10 @@ class FakeAgent:
                 await self._watching
         await self._server.stop(None)
         await self._channel.close(None)
+
+    def _add_services(self) -> None:
+        exchange_pb2_grpc.add_ExchangeServiceServicer_to_server(self.exchange, self._server)
+        wan_pb2_grpc.add_ProbeServiceServicer_to_server(self.probes, self._server)
 
     async def _watch(self) -> None:
         request = site_pb2.WatchAssignmentRequest(site=self.site, incarnation=self.incarnation)

@@ -84,7 +84,10 @@ def fold_bandwidth(record: LinkRecord, sample: BandwidthSample, smoothing: Smoot
         # The beginning of a transfer says too little to begin with: it would pass for what the link carries.
         return _taken(record, sample, seen, smoothing) if sample.link_bound else record
     if seen <= known and not sample.link_bound:
-        return record
+        # The link carries so much at least: enough to say that the estimate holds, or nothing.
+        if _apart(seen, known) > smoothing.near:
+            return record
+        return replace(_taken(record, sample, known, smoothing), thorough=record.thorough)
     if _apart(seen, known) <= smoothing.near:
         weight = smoothing.thorough_weight if sample.method.thorough and seen >= known else smoothing.weight
         confirmed = _taken(record, sample, known + weight * (seen - known), smoothing)

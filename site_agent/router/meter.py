@@ -1,10 +1,12 @@
-"""What a link carries, from our own transfers over it: stretches in which they kept it full.
+"""What a link carries, from our own transfers over it: stretches of time in which they came at a steady rate.
 
-Between two messages of a transfer the link was full when the sender had the second one waiting all the while, which it
-says with each message, and the reader was waiting for it. Small pauses count as full, for the sockets' buffers bridge
-them; but the sender must have waited for the link, and the reader for the sender, for half of a stretch at least. The
-rate of a stretch is that of all transfers over the link together. The first half of a stretch does not count when the
-link was idle before it: TCP still finds out how fast it may go.
+A link that was full all the while limited that rate. It was full between two messages of a transfer when the sender had
+the second one waiting, which it says with each message, and the reader was waiting for it. Small pauses count as full,
+for the sockets' buffers bridge them; but the sender must have waited for the link for half of the time at least.
+Otherwise the link carries so much at least.
+
+The rate is that of all transfers over the link together. The first half of a stretch does not count when the link was
+idle before it, and none does whose rate changes: TCP finds out how fast it may go, or makes up for a loss.
 """
 
 from __future__ import annotations
@@ -14,23 +16,27 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
 BRIDGED_BY_SENDER_S = 0.005
 """A pause of the sender that what lies in its socket outlasts."""
 BRIDGED_BY_READER_S = 0.02
 MOST_IDLE = 0.1
-"""Of the time between two messages; a longer pause counts as one."""
+"""Of the time between two messages; a sender that paused for longer may have left the link idle."""
+PAUSE_S = 0.25
+"""A sender that paused for so long ends a stretch."""
 LEAST_WAITED = 0.5
 GAP_S = 0.02
-"""Stretches as close as this are one..."""
-LEAST_COVERED = 0.9
-"""...when they cover this share of it."""
+"""Stretches as close as this are one."""
+LEAST_FULL = 0.9
+"""Of a stretch, when it was the link that limited it."""
 
-LEAST_S = 0.3
+LEAST_S = 0.5
 LEAST_BYTES = 256 * 1024
-LEAST_MESSAGES = 2
+LEAST_MESSAGES = 4
+PARTS = 3
 STEADY = 0.25
-"""The rates of the two halves of a steady stretch differ by no more than this share."""
+"""The rates of the parts of a steady stretch differ by no more than this share."""
 
 SETTLE_S = 1.0
 """What came so lately is not looked at: another transfer's message may be on the link, and count once it has come."""
@@ -56,15 +62,27 @@ class Arrival:
         return self.at_s - self.after_s
 
     @property
-    def full(self) -> bool:
-        """As far as this transfer can tell, the link was full since the message before."""
-        if self.idle_s is None or self.idle_s > max(BRIDGED_BY_SENDER_S, MOST_IDLE * self.span_s):
+    def paused_s(self) -> float:
+        """How long nothing came because the sender paused; a pause that began before the message before came was
+        bridged by what lay in its socket."""
+        return self.idle_s if self.idle_s is not None and PAUSE_S <= self.idle_s <= self.span_s else 0.0
+
+    @property
+    def awaited(self) -> bool:
+        """The reader was waiting for it, and the sender says that it was sending."""
+        if self.idle_s is None or self.paused_s:
             return False
         return self.span_s - self.waited_s <= max(BRIDGED_BY_READER_S, (1 - LEAST_WAITED) * self.span_s)
 
+    @property
+    def full(self) -> bool:
+        """As far as this transfer can tell, the link was full since the message before."""
+        bridged_s = max(BRIDGED_BY_SENDER_S, MOST_IDLE * self.span_s)
+        return self.awaited and self.idle_s is not None and self.idle_s <= bridged_s
+
     def bytes_between(self, begin_s: float, end_s: float) -> float:
-        """What came of it between two times, when it came evenly since it was sent off."""
-        begun_s = self.after_s + min(self.span_s, self.idle_s or 0.0)
+        """What came of it between two times, when it came evenly."""
+        begun_s = self.after_s + self.paused_s
         if self.at_s <= begun_s:
             return float(self.size_bytes) if begin_s < self.at_s <= end_s else 0.0
         share = (min(end_s, self.at_s) - max(begin_s, begun_s)) / (self.at_s - begun_s)
@@ -73,13 +91,13 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time in which the link was full, as `TransferMeter` counts it."""
+    """A time in which what came over a link came at a steady rate."""
 
     size_bytes: int
     duration_s: float
     ended_s: float
     link_bound: bool
-    """The rate was steady: the link limited it. Otherwise the link carries so much at least."""
+    """The link was full. Otherwise it carries so much at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +121,8 @@ class LinkMeter:
         """Of each transfer whose next message is on its way for certain: when its last one came."""
         self._from_s = float("-inf")
         """What came before does not count any more."""
-        self._steady_until_s: float | None = None
-        """A stretch was taken up to here, and the link went on being full."""
+        self._begun_until_s: float | None = None
+        """Transfers were under way up to here, and well beyond their beginning."""
 
     def add(self, transfer: int, arrival: Arrival, *, in_epoch: bool) -> None:
         """A message came, in the order of `at_s`; `in_epoch`: the transfer's next one is sent at once."""
@@ -128,63 +146,71 @@ class LinkMeter:
         taken = []
         # The last time may go on, so what it lacks to be a stretch may still come.
         next_s = max((a.at_s for a in self._arrivals if a.at_s <= horizon_s), default=self._from_s)
-        for begin_s, end_s in full_between(self._arrivals, self._from_s, horizon_s):
-            steady = self._steady_until_s is not None and begin_s <= self._steady_until_s + GAP_S
-            stretch = self._stretch(begin_s if steady else (begin_s + end_s) / 2, end_s)
+        for begin_s, end_s in times_of(self._arrivals, self._from_s, horizon_s):
+            begun = self._begun_until_s is not None and begin_s <= self._begun_until_s + GAP_S
+            from_s = begin_s if begun else (begin_s + end_s) / 2
+            inside = [a for a in self._arrivals if a.at_s > from_s and a.after_s < end_s]
             next_s = begin_s
-            if stretch is not None:
-                taken.append(stretch)
-                self._steady_until_s = next_s = end_s
+            if tells_enough(inside, from_s, end_s):
+                self._begun_until_s = next_s = end_s
+                taken += steady_stretch(inside, from_s, end_s)
         self._forget_until(next_s)
         return tuple(taken)
 
-    def _stretch(self, begin_s: float, end_s: float) -> Stretch | None:
-        """None: it is too short to tell."""
-        inside = [a for a in self._arrivals if a.at_s > begin_s and a.after_s < end_s]
-        came = [a for a in inside if a.at_s <= end_s and a.full]
-        size_bytes = _bytes_between(inside, begin_s, end_s)
-        if end_s - begin_s < LEAST_S or size_bytes < LEAST_BYTES or len(came) < LEAST_MESSAGES:
-            return None
-        middle_s = (begin_s + end_s) / 2
-        first = _bytes_between(inside, begin_s, middle_s)
-        steady = abs(2 * first - size_bytes) <= STEADY * min(first, size_bytes - first)
-        return Stretch(round(size_bytes), end_s - begin_s, end_s, link_bound=steady)
-
     def _forget_until(self, time_s: float) -> None:
         self._from_s = time_s
-        if self._steady_until_s is not None and self._steady_until_s < time_s - GAP_S:
-            self._steady_until_s = None
+        if self._begun_until_s is not None and self._begun_until_s < time_s - GAP_S:
+            self._begun_until_s = None
         while self._arrivals and self._arrivals[0].at_s <= time_s:
             self._arrivals.popleft()
 
 
-def full_between(arrivals: Iterable[Arrival], begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
-    """The times in which the link was full, (begin, end) in order; small gaps are part of them."""
-    full = sorted((a for a in arrivals if a.full and a.at_s > begin_s), key=lambda a: a.after_s)
-    run: list[Arrival] = []
-    covered_s, run_begin_s, run_end_s = 0.0, 0.0, float("-inf")
-    for arrival in full:
+def times_of(arrivals: Iterable[Arrival], begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
+    """The times in which messages were awaited one after the other, (begin, end) in order, small gaps included."""
+    time_begin_s, time_end_s = 0.0, float("-inf")
+    for arrival in sorted((a for a in arrivals if a.awaited), key=lambda a: a.after_s):
         from_s, to_s = max(begin_s, arrival.after_s), min(end_s, arrival.at_s)
         if to_s <= from_s:
             continue
-        if from_s > run_end_s + GAP_S:
-            if _was_full(run, covered_s, run_end_s - run_begin_s):
-                yield run_begin_s, run_end_s
-            run, covered_s, run_begin_s, run_end_s = [], 0.0, from_s, from_s
-        run.append(arrival)
-        covered_s += max(0.0, to_s - max(from_s, run_end_s))
-        run_end_s = max(run_end_s, to_s)
-    if _was_full(run, covered_s, run_end_s - run_begin_s):
-        yield run_begin_s, run_end_s
+        if from_s > time_end_s + GAP_S:
+            if time_end_s > time_begin_s:
+                yield time_begin_s, time_end_s
+            time_begin_s = time_end_s = from_s
+        time_end_s = max(time_end_s, to_s)
+    if time_end_s > time_begin_s:
+        yield time_begin_s, time_end_s
 
 
-def _was_full(run: Sequence[Arrival], covered_s: float, length_s: float) -> bool:
-    """Each message looks as if the link was full before it; so they must do together."""
-    if not run or covered_s < LEAST_COVERED * length_s:
-        return False
-    span_s = sum(a.span_s for a in run)
-    idle_s, waited_s = sum(a.idle_s or 0.0 for a in run), sum(a.waited_s for a in run)
-    return idle_s <= (1 - LEAST_WAITED) * span_s and waited_s >= LEAST_WAITED * span_s
+def tells_enough(inside: Sequence[Arrival], begin_s: float, end_s: float) -> bool:
+    """Whether the messages of that time are worth a look."""
+    came = sum(a.awaited and begin_s < a.at_s <= end_s for a in inside)
+    size_bytes = _bytes_between(inside, begin_s, end_s)
+    return end_s - begin_s >= LEAST_S and size_bytes >= LEAST_BYTES and came >= LEAST_MESSAGES
+
+
+def steady_stretch(inside: Sequence[Arrival], begin_s: float, end_s: float) -> list[Stretch]:
+    """The stretch of that time; none when its rate changed, or the reader did not wait enough."""
+    edges = [begin_s + (end_s - begin_s) * part / PARTS for part in range(PARTS + 1)]
+    parts = [_bytes_between(inside, a, b) for a, b in pairwise(edges)]
+    awaited = [a for a in inside if a.awaited]
+    span_s = sum(a.span_s for a in awaited)
+    if max(parts) > (1 + STEADY) * min(parts) or sum(a.waited_s for a in awaited) < LEAST_WAITED * span_s:
+        return []
+    full = [a for a in awaited if a.full]
+    full_s = sum(b - a for a, b in _union((max(begin_s, a.after_s), min(end_s, a.at_s)) for a in full))
+    idle_s = sum(a.idle_s or 0.0 for a in full)
+    link_bound = full_s >= LEAST_FULL * (end_s - begin_s) and idle_s <= LEAST_WAITED * span_s
+    size_bytes = round(_bytes_between(inside, begin_s, end_s))
+    return [Stretch(size_bytes, end_s - begin_s, end_s, link_bound)]
+
+
+def _union(times: Iterable[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """The same moments as times that do not overlap."""
+    covered_s = float("-inf")
+    for begin_s, end_s in sorted(times):
+        if end_s > covered_s:
+            yield max(begin_s, covered_s), end_s
+            covered_s = end_s
 
 
 def _bytes_between(arrivals: Iterable[Arrival], begin_s: float, end_s: float) -> float:

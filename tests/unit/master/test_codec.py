@@ -11,7 +11,7 @@ import pytest
 from master import codec
 from master.model import Progress
 from planner.catalog import Relation
-from planner.plan import LinkEstimate, Merge, MergeView, PhysicalPlan, PlacementCandidate
+from planner.plan import LinkEstimate, LinkFigures, Merge, MergeView, PhysicalPlan, PlacementCandidate
 from tests.unit.master.build import CLICKS, PLAN, START, query
 
 
@@ -29,8 +29,18 @@ def test_a_plan_comes_back_equal() -> None:
         links=(LinkEstimate("us", "eu", 1.5, 20.0, None), LinkEstimate("eu", "hub", 1, 2, 3.0)),
         candidates=(PlacementCandidate("eu", 1.0, float("inf"), chosen=True, reason='naïve "quotes"'),),
         logical=("Sink", "  Merge"),
+        figures=(
+            LinkFigures("us", "eu", 2.0, 1.5, timedelta(milliseconds=40), timedelta(seconds=4.25), 0.9),
+            LinkFigures("eu", "hub", 3.0, 3.0, timedelta(0)),
+        ),
     )
     assert codec.loads(PhysicalPlan, codec.dumps(plan)) == plan
+
+
+def test_a_plan_stored_before_figures_of_links_were_kept_is_what_it_was() -> None:
+    stored = json.loads(codec.dumps(PLAN))
+    del stored["figures"]
+    assert codec.loads(PhysicalPlan, json.dumps(stored)) == PLAN
 
 
 def test_a_merge_with_views_comes_back_equal() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -17,9 +18,13 @@ from master.submission import PlanningParts, QueryPlanner
 from master.testing import VirtualClock
 from planner.catalog import Column, Function
 from planner.errors import InvalidExpressionError, PlacementError
-from planner.plan import PhysicalPlan
+from planner.plan import LinkFigures, PhysicalPlan
 from planner.sql.script import parse_script
 from planner.sql.statements import SelectQuery
+from planner.wan.estimate import LinkRecord, fold_bandwidth
+from planner.wan.probing import Pair
+from planner.wan.samples import BandwidthSample, Method
+from planner.wan.snapshot import snapshot
 from tests.unit.master.build import CLICKS, PAGES, START, TOPOLOGY, site_record
 
 FILTER = "SELECT user_id, page FROM clicks WHERE user_id > 5"
@@ -58,11 +63,22 @@ class World:
         self.sites = SiteRegistry(store, TOPOLOGY, clock=clock, heartbeat_timeout=CLICKS.watermark_delay)
         self.catalog = CatalogManager(store, TOPOLOGY, clock=clock, live_readers=lambda name: ())
         self.spark = FakeSpark()
-        self.planner = QueryPlanner(PlanningParts(self.catalog, self.sites, MeasuredRates(), self.spark, TOPOLOGY))
+        self.records: dict[Pair, LinkRecord] = {}
+        self.planner = QueryPlanner(self.parts())
         for relation in (CLICKS, PAGES):
             self.catalog.create(relation)
         for site in ("us", "eu", "hub"):
             self.sites.register(site_record(site))
+
+    def parts(self) -> PlanningParts:
+        return PlanningParts(
+            self.catalog,
+            self.sites,
+            MeasuredRates(),
+            self.spark,
+            TOPOLOGY,
+            wan=lambda: snapshot(TOPOLOGY, self.records, START),
+        )
 
     async def plan(self, text: str) -> PhysicalPlan:
         (statement,) = parse_script(text)
@@ -144,7 +160,17 @@ async def test_a_site_that_is_needed_must_be_alive(world: World) -> None:
     fresh.sites = SiteRegistry(
         SqliteStore.in_memory(), TOPOLOGY, clock=VirtualClock(START), heartbeat_timeout=CLICKS.watermark_delay
     )
-    parts = PlanningParts(fresh.catalog, fresh.sites, MeasuredRates(), fresh.spark, TOPOLOGY)
-    fresh.planner = QueryPlanner(parts)
+    fresh.planner = QueryPlanner(fresh.parts())
     with pytest.raises(PlacementError):
         await fresh.plan(FILTER)
+
+
+async def test_a_plan_keeps_the_figures_of_links_that_it_was_made_with(world: World) -> None:
+    plan = await world.plan(FILTER)
+    assert plan.figures == (LinkFigures("us", "hub", 2.5e6, 2.5e6, timedelta(milliseconds=40)),)
+    sample = BandwidthSample(START - timedelta(seconds=4), Method.IPERF3, 1e6)
+    world.records[("us", "hub")] = fold_bandwidth(LinkRecord(), sample)
+    (figures,) = (await world.plan(FILTER)).figures
+    assert (figures.capacity_bytes_per_s, figures.age) == (1e6, timedelta(seconds=4))
+    assert figures.confidence == pytest.approx(0.99, abs=0.01)
+    assert plan.figures[0].capacity_bytes_per_s == 2.5e6

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from planner.explain import explain_json, explain_text
 from planner.placement import place
 from planner.plan import PhysicalPlan, Statistics
+from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_use
+from planner.wan.samples import BandwidthSample, Method, UseSample
+from planner.wan.snapshot import snapshot
 from tests.unit.planner.build import draft_of, topology_of
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SITES = ("hub", "us", "eu", "ap")
 
 
@@ -38,7 +44,7 @@ def test_text_shows_operators_stages_traffic_and_sites() -> None:
     assert "    reads t1 as t1" in lines
     assert "  m1: merge at eu, results at hub" in lines
     assert "    emits each window of 10 seconds once, when it closes" in lines
-    assert "  us -> eu: 100 rows/s, 2.4 kB/s, 0.24 % of 1 MB/s" in lines
+    assert "  us -> eu: 100 rows/s, 2.4 kB/s, 0.24 % of 1 MB/s (topology file)" in lines
     assert "  * eu: 2.4 kB/s over the WAN, cost 2.4e-07: fewest bytes over the WAN" in lines
 
 
@@ -57,10 +63,44 @@ def test_json_says_the_same() -> None:
     assert [s["result"] for s in data["stages"]] == [False, False, True]
 
 
+def test_figures_of_links_have_their_origin() -> None:
+    topology = topology_of(*SITES)
+    record = fold_bandwidth(LinkRecord(), BandwidthSample(NOW - timedelta(seconds=9), Method.IPERF3, 5e5))
+    record = fold_use(record, UseSample(NOW, 1e5))
+    wan = snapshot(topology, {("us", "hub"): record, ("eu", "ap"): record}, NOW)
+    plan = place(
+        draft_of("SELECT page FROM clicks WHERE site <> 'ap'"),
+        topology,
+        Statistics(),
+        alive=frozenset(SITES),
+        wan=wan,
+    )
+    text = explain_text(plan)
+    assert "  us -> hub: 1 k rows/s, 8 kB/s, 1.6 % of 500 kB/s (measured 9 s ago, 400 kB/s available)" in text
+    assert "  eu -> hub: 1 k rows/s, 8 kB/s, 0.8 % of 1 MB/s (topology file)" in text
+    eu, us = json.loads(json.dumps(explain_json(plan)))["figures"]
+    assert (eu["origin"], eu["age_s"], eu["confidence"], eu["capacity_bytes_per_s"]) == ("topology", None, 0.0, 1e6)
+    assert (us["origin"], us["age_s"], us["available_bytes_per_s"]) == ("measured", 9.0, 4e5)
+    assert (us["from"], us["to"], us["latency_s"]) == ("us", "hub", 0.01)
+    older = snapshot(topology, {("us", "hub"): record}, NOW + timedelta(minutes=7))
+    plan = place(
+        draft_of("SELECT page FROM clicks WHERE site = 'us'"),
+        topology,
+        Statistics(),
+        alive=frozenset(SITES),
+        wan=older,
+    )
+    assert "measured 7 min ago" in explain_text(plan)
+
+
+def test_a_plan_of_before_figures_were_kept_is_shown_without() -> None:
+    assert "  us -> eu: 100 rows/s, 2.4 kB/s, 0.24 % of 1 MB/s\n" in explain_text(replace(TOP, figures=()))
+
+
 def test_a_query_of_one_stage_sends_its_rows_to_the_gateway() -> None:
     text = explain_text(plan_of("SELECT page FROM clicks WHERE site = 'us'"))
     assert "  s1: source of clicks at us, results at hub" in text
-    assert "  us -> hub: 1 k rows/s, 8 kB/s, 0.8 % of 1 MB/s" in text
+    assert "  us -> hub: 1 k rows/s, 8 kB/s, 0.8 % of 1 MB/s (topology file)" in text
     assert "Sites for the merge" not in text
 
 

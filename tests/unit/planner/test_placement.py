@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,10 @@ from planner.estimate import estimate_flows
 from planner.placement import place
 from planner.plan import PhysicalPlan, RelationStats, Statistics
 from planner.planning import draft_query
+from planner.topology import Topology
+from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_use
+from planner.wan.samples import BandwidthSample, Method, UseSample
+from planner.wan.snapshot import WanSnapshot, snapshot
 from tests.unit.planner.build import catalog_of, select_of, topology_of
 
 CATALOG = catalog_of(
@@ -20,6 +25,7 @@ CATALOG = catalog_of(
 COUNTS = draft_query(select_of("SELECT k, count(*) AS n FROM s GROUP BY window(ts, '10 seconds'), k"), CATALOG)
 ROWS = draft_query(select_of("SELECT k FROM s"), CATALOG)
 JOINED = draft_query(select_of("SELECT s.k FROM s JOIN t ON s.k = t.k"), CATALOG)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SITES = ("hub", "a", "b", "c", "d")
 
 
@@ -55,6 +61,64 @@ def test_a_narrow_link_is_avoided() -> None:
     assert merge_site(plan) == "a"
     (narrow,) = (c for c in plan.candidates if c.site == "b")
     assert narrow.reason == "the link from a to b is too narrow"
+
+
+def wan(topology: Topology, *, used: float = 0.0, **capacities: float) -> WanSnapshot:
+    """What the monitor knows: capacities by `source_target`, all in use to that extent."""
+    records = {}
+    for name, capacity in capacities.items():
+        source, target = name.split("_")
+        record = fold_bandwidth(LinkRecord(), BandwidthSample(NOW, Method.IPERF3, capacity))
+        records[source, target] = fold_use(record, UseSample(NOW, used))
+    return snapshot(topology, records, NOW + timedelta(seconds=3))
+
+
+def test_a_link_halved_by_the_monitor_changes_the_placement() -> None:
+    topology, statistics = topology_of(*SITES, links={("a", "b"): (2000.0, 10)}), rates(a=80, b=90, c=3)
+    declared = place(COUNTS, topology, statistics, alive=frozenset(SITES))
+    (carried,) = (link.bytes_per_s for link in declared.links if (link.source, link.target) == ("a", "b"))
+    assert 1000.0 < carried < 2000.0
+    assert merge_site(declared) == "b"
+    same = place(COUNTS, topology, statistics, alive=frozenset(SITES), wan=wan(topology, a_b=2000.0))
+    assert merge_site(same) == "b"
+    halved = place(COUNTS, topology, statistics, alive=frozenset(SITES), wan=wan(topology, a_b=1000.0))
+    assert merge_site(halved) == "a"
+    (passed_over,) = (c for c in halved.candidates if c.site == "b")
+    assert passed_over.reason == "the link from a to b is too narrow"
+
+
+def test_what_running_queries_take_is_not_there_for_another() -> None:
+    topology, statistics = topology_of(*SITES, links={("a", "b"): (2000.0, 10)}), rates(a=80, b=90, c=3)
+    busy = place(COUNTS, topology, statistics, alive=frozenset(SITES), wan=wan(topology, used=1000.0, a_b=2000.0))
+    assert merge_site(busy) == "a"
+    (passed_over,) = (c for c in busy.candidates if c.site == "b")
+    assert passed_over.reason == "other queries leave too little of the link from a to b"
+
+
+def test_use_of_a_link_that_was_never_measured_does_not_count() -> None:
+    topology, statistics = topology_of(*SITES), rates(a=80, b=90, c=3)
+    records = {("a", "b"): fold_use(LinkRecord(), UseSample(NOW, 9e9))}
+    unmeasured = snapshot(topology, records, NOW)
+    assert place(COUNTS, topology, statistics, alive=frozenset(SITES), wan=unmeasured) == place(
+        COUNTS, topology, statistics, alive=frozenset(SITES)
+    )
+
+
+def test_the_cost_is_by_what_links_were_measured_to_carry() -> None:
+    topology = topology_of(*SITES)
+    known = wan(topology, a_c=1e7, b_c=1e7, c_hub=1e7)
+    plan = place(COUNTS, topology, Statistics(), alive=frozenset(SITES), wan=known)
+    assert merge_site(plan) == "c"
+    assert next(c.reason for c in plan.candidates if c.site == "a") == "as many bytes, over slower or farther links"
+
+
+def test_the_plan_keeps_the_figures_of_all_links_that_were_weighed() -> None:
+    topology = topology_of(*SITES)
+    plan = place(COUNTS, topology, Statistics(), alive=frozenset(SITES), wan=wan(topology, a_c=1e7))
+    kept = {(f.source, f.target): f for f in plan.figures}
+    assert list(kept) == sorted({(x, y) for x in "abc" for y in SITES if x != y} | {("d", "hub")})
+    assert (kept["a", "c"].age, kept["a", "c"].capacity_bytes_per_s) == (timedelta(seconds=3), 1e7)
+    assert {f.age for pair, f in kept.items() if pair != ("a", "c")} == {None}
 
 
 def test_when_every_link_is_too_narrow_the_fewest_bytes_still_win() -> None:
@@ -121,13 +185,27 @@ pairs = st.dictionaries(
 
 
 @settings(max_examples=200, deadline=None)
-@given(links=pairs, speeds=st.fixed_dictionaries({s: st.integers(0, 150) for s in "abc"}))
+@given(
+    links=pairs,
+    speeds=st.fixed_dictionaries({s: st.integers(0, 150) for s in "abc"}),
+    measured=pairs,
+    used=st.sampled_from([0.0, 100.0, 1e9]),
+)
 def test_no_site_is_better_than_the_chosen_one(
-    links: dict[tuple[str, str], tuple[float, int]], speeds: dict[str, int]
+    links: dict[tuple[str, str], tuple[float, int]],
+    speeds: dict[str, int],
+    measured: dict[tuple[str, str], tuple[float, int]],
+    used: float,
 ) -> None:
     """Brute force, written from the rule and not from the code."""
     topology, statistics = topology_of(*SITES, links=links), rates(**speeds)
-    plan = place(COUNTS, topology, statistics, alive=frozenset(SITES))
+    known = wan(topology, used=used, **{f"{x}_{y}": capacity for (x, y), (capacity, _) in measured.items()})
+    plan = place(COUNTS, topology, statistics, alive=frozenset(SITES), wan=known)
+    capacity = {
+        pair: measured[pair][0] if pair in measured else topology.links[pair].bandwidth_bytes_per_s
+        for pair in topology.links
+    }
+    left = {pair: max(0.0, capacity[pair] - used) if pair in measured else capacity[pair] for pair in topology.links}
     (flows,) = estimate_flows(COUNTS, statistics)
     assert flows.results is not None
 
@@ -139,10 +217,9 @@ def test_no_site_is_better_than_the_chosen_one(
         if site != "hub":
             assert flows.results is not None
             load[site, "hub"] += flows.results.bytes_per_s
-        too_much = any(load[p] > topology.links[p].bandwidth_bytes_per_s for p in load)
+        too_much = any(load[p] > left[p] for p in load)
         cost = math.fsum(
-            rate * topology.links[p].latency.total_seconds() ** 2 / topology.links[p].bandwidth_bytes_per_s
-            for p, rate in load.items()
+            rate * topology.links[p].latency.total_seconds() ** 2 / capacity[p] for p, rate in load.items()
         )
         return too_much, round(math.fsum(load.values()), 3), round(cost, 9), site != "hub", site
 

@@ -164,7 +164,9 @@ def test_own_transfers_never_lower_the_estimate_by_themselves() -> None:
 def test_a_transfer_that_something_else_may_have_slowed_is_a_lower_bound() -> None:
     assert folded(passive(0, 50.0, link_bound=False)) == LinkRecord()
     known = folded(measured(0, 100.0))
-    assert fold_bandwidth(known, passive(5, 95.0, link_bound=False)) == known
+    confirmed = fold_bandwidth(fold_bandwidth(known, measured(4, 50.0)), passive(5, 95.0, link_bound=False))
+    assert confirmed.capacity_bytes_per_s == 100.0
+    assert (confirmed.measured_at, confirmed.passive_at, confirmed.suspect) == (at(5), at(5), None)
     assert fold_bandwidth(known, passive(5, 50.0, link_bound=False)) == known
     assert fold_bandwidth(known, passive(5, 150.0, link_bound=False)).capacity_bytes_per_s == 150.0
 
