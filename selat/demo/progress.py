@@ -19,6 +19,10 @@ from selat.cli.wan import matrix
 from selat.links import LinkView
 
 
+_UNFOLDED = 10_000
+"""Columns: a row of any number of sites is one line."""
+
+
 @dataclass(frozen=True, slots=True)
 class LinkBytes:
     """What crossed one directed link."""
@@ -147,7 +151,7 @@ def wan_table(snapshot: Snapshot) -> Table:
 def link_lines(snapshot: Snapshot) -> str:
     """The same for where nothing can be drawn anew."""
     head = f"{snapshot.seconds:.0f} s: every link: use of capacity (~: as declared), round trip, what crossed"
-    return "\n".join([head, *(row.rstrip() for row in as_text(wan_table(snapshot)).splitlines())])
+    return f"{head}\n{as_text(wan_table(snapshot), width=_UNFOLDED)}"
 
 
 def link_table(links: Sequence[LinkBytes]) -> Table:

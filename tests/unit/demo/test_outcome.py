@@ -9,7 +9,7 @@ from rich.console import Console
 import selat
 from selat.cli import jsontext
 from selat.demo.outcome import Outcome, QueryOutcome
-from selat.demo.progress import LinesDisplay, LinkBytes, Snapshot, crossed, line, tables
+from selat.demo.progress import LinesDisplay, LinkBytes, Snapshot, crossed, line, link_lines, tables
 from selat.demo.report import print_outcome
 from selat.links import LinkView
 
@@ -137,6 +137,15 @@ def test_all_links_are_shown_once_data_flows_and_at_the_end() -> None:
     assert sum("800 kbit/s of ~20 Mbit/s, 80 ms, 500.0 kB in all" in row for row in text) == 2
     assert sum("0 bit/s of ~20 Mbit/s, 80 ms, 0 B in all" in row for row in text) == 3
     assert "0 bit/s of ~20 Mbit/s, 80 ms, 500.0 kB in all" in text[-2] + text[-1]
+
+
+def test_a_row_of_links_is_one_line() -> None:
+    sites = ("hub", "ewr", "jfk", "lga")
+    pairs = [(a, b) for a in sites for b in sites if a != b]
+    queries = [info("delays", *(use(a, b, 123_456_789) for a, b in pairs))]
+    text = link_lines(Snapshot(1.0, queries, [view(a, b, 1234.5) for a, b in pairs])).splitlines()
+    assert len(text) == 2 + len(sites)
+    assert all(row.count("9.88 kbit/s of ~20 Mbit/s, 80 ms, 123.5 MB in all") == 3 for row in text[2:])
 
 
 def test_links_are_summed_over_queries() -> None:
