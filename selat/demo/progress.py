@@ -18,7 +18,6 @@ from selat.cli.listing import as_text
 from selat.cli.wan import matrix
 from selat.links import LinkView
 
-
 _UNFOLDED = 10_000
 """Columns: a row of any number of sites is one line."""
 
