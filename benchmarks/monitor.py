@@ -64,9 +64,9 @@ class Cost:
     """Bytes on the wire of idle links: probes, echoes, and what agents and master say to one another."""
 
     first_bytes: Mapping[Pair, int]
-    """Until the links were known and settled: a full probe each, and some trains."""
+    """Until all links were known: a full probe each, and some trains."""
     idle_bytes: Mapping[Pair, int]
-    """After that."""
+    """Later, in `idle_s`."""
     idle_s: float
 
     def idle_share(self, pair: Pair) -> float:
@@ -97,10 +97,11 @@ class Findings:
 def measure(place: Scene, seconds: int) -> Findings:
     known_after_s = place.until_known()
     say(f"every link is measured after {known_after_s:.1f} s; idle")
+    first_bytes = place.wire_bytes()
     place.watch(SETTLE_S)
-    first_bytes, began_s = place.wire_bytes(), time.monotonic()
+    before_bytes, began_s = place.wire_bytes(), time.monotonic()
     idle = place.watch(2 * seconds)
-    idle_bytes = {pair: total - first_bytes[pair] for pair, total in place.wire_bytes().items()}
+    idle_bytes = {pair: total - before_bytes[pair] for pair, total in place.wire_bytes().items()}
     cost = Cost(first_bytes, idle_bytes, time.monotonic() - began_s)
     say(f"{_brief(idle, list(LINKS))}; cost {', '.join(f'{cost.share(pair):.2%}' for pair in LINKS)}")
     say("halving one link after the other, idle")
