@@ -52,7 +52,7 @@ class ProbeSettings:
     """A train is due when the last sample is older."""
     renew_every: timedelta = timedelta(minutes=10)
     """A full probe is due when the last thorough sample is older."""
-    passive_for: timedelta = timedelta(seconds=10)
+    passive_for: timedelta = timedelta(seconds=6)
     """No probe is due when our own transfers have measured the link within this time."""
 
 

@@ -76,11 +76,11 @@ def passive(seconds_ago: float, rate: float = 1e6) -> BandwidthSample:
 
 def test_a_link_that_our_own_transfers_measure_is_not_probed() -> None:
     pair = ("us", "eu")
-    assert choose_probes(state({pair: known(8, Method.PASSIVE)})) == ()
-    assert choose_probes(state({pair: known(11, Method.PASSIVE)})) != ()
-    confirmed = fold_bandwidth(known(700), passive(9))
+    assert choose_probes(state({pair: known(5, Method.PASSIVE)})) == ()
+    assert choose_probes(state({pair: known(7, Method.PASSIVE)})) != ()
+    confirmed = fold_bandwidth(known(700), passive(5))
     assert choose_probes(state({pair: confirmed}, thorough_at={pair: T0 - timedelta(seconds=700)})) == ()
-    stale = fold_bandwidth(known(700), passive(11))
+    stale = fold_bandwidth(known(700), passive(7))
     (probe,) = choose_probes(state({pair: stale}, thorough_at={pair: T0 - timedelta(seconds=700)}))
     assert probe.kind is ProbeKind.FULL
 
