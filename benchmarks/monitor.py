@@ -1,6 +1,6 @@
 """The monitor of links beside the truth: an emulated WAN whose bandwidths are known, links of 5 to 200 Mbit/s.
 
-    sudo python -m benchmarks.monitor [--backend tun] [--seconds 30] [--record FILE]
+    sudo python -m benchmarks.monitor [--backend tun] [--seconds 20] [--record FILE]
 
 A master and three agents (the real ones, but for Spark: `benchmarks.monitor_site`) in network namespaces, probing at
 default settings. What the master thinks of each ordered pair is compared with the emulated rate times the share of it
@@ -228,7 +228,7 @@ def _seconds(time_s: float | None) -> str:
 def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--backend", choices=("netem", "tun", "rate-only"), help="of the emulation; default: the best")
-    parser.add_argument("--seconds", type=int, default=30, help="of each load; twice that idle")
+    parser.add_argument("--seconds", type=int, default=20, help="of each load; twice that idle")
     arguments = parser.parse_args()
     try:
         with scene(arguments.backend) as (place, backend):
