@@ -208,3 +208,15 @@ async def test_a_small_epoch_costs_little_more_than_its_rows(tmp_path: Path) -> 
         over = [r.ByteSize() - len(r.part.payload) for r in responses[1:]]
         assert max(over) <= 48
         assert max(r.ByteSize() for r in responses[1:]) < 700
+
+
+async def test_each_part_says_how_long_the_sender_had_nothing_to_send(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr") as (ewr,):
+        log = ewr.store.open(CHANNEL)
+        log.publish(0, noise(0, 3 * 1024 * 1024 // 2), watermark_us=0)
+        log.publish(1, None, watermark_us=1)
+        first, second = [await pulled(ewr) for _ in range(2)]
+        parts = [response.part for response in first if response.HasField("part")]
+        assert [part.epoch for part in parts] == [0, 0, 1]
+        assert all(part.HasField("idle_us") for part in parts)
+        assert [response.ByteSize() for response in first] == [response.ByteSize() for response in second]
