@@ -54,11 +54,10 @@ format: setup  ## format all code and fix what can be fixed
 proto: setup  ## generate selat/v1 from proto/
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/generate_stubs
 
-<<<<<<< HEAD
-bench: setup  ## all benchmarks beside their baselines, recorded in docs/results/performance.md; ten to twenty minutes
+bench: setup  ## all benchmarks beside their baselines, recorded in docs/results; half an hour
 =======
-bench: setup  ## all benchmarks beside their baselines, recorded in docs/results/performance.md; eighteen minutes
->>>>>>> w-startup
+bench: setup  ## all benchmarks beside their baselines, recorded in docs/results; twenty to thirty minutes
+>>>>>>> w-montable
 	$(BIN)/python -m benchmarks --record docs/results/performance.md
 
 lock:  ## write the lock files anew from pyproject.toml (needs uv)

@@ -60,6 +60,7 @@ async def start_exchange(
     except RuntimeError as error:
         raise SiteAgentError(f"cannot listen on {listen}", hint="is the port taken? port 0 takes a free one") from error
     await server.start()
+    stack.push_async_callback(probes.close)
     stack.callback(servicer.close)
     stack.push_async_callback(server.stop, STOP_GRACE_S)
     return f"{listen.rpartition(':')[0]}:{port}"

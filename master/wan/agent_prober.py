@@ -45,6 +45,7 @@ class AgentProber:
             method=pb.PROBE_METHOD_IPERF3 if probe.kind is ProbeKind.FULL else pb.PROBE_METHOD_TRAIN,
             duration_ms=round(duration_s * 1000),
             expected_bytes_per_s=expected_bytes_per_s,
+            from_address=addresses[source],
         )
         stub = ProbeServiceStub(self._peers.channel(addresses[source]))
         try:
@@ -61,4 +62,5 @@ class AgentProber:
             bytes_sent=response.bytes_sent,
             took=timedelta(seconds=response.took_s),
             note=response.note,
+            beside_bytes_per_s=response.beside_bytes_per_s if response.HasField("beside_bytes_per_s") else None,
         )

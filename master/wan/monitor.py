@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -24,15 +25,12 @@ from planner.wan.probing import (
     ProbeSettings,
     ProbeState,
     choose_probes,
+    full_probe,
 )
 from planner.wan.samples import BandwidthSample, EchoSample, Method, UseSample
 from planner.wan.snapshot import WanSnapshot, snapshot
 
 logger = logging.getLogger(__name__)
-
-_LONG_RTT = timedelta(milliseconds=150)
-_LONG_PROBE = 2
-"""Beyond that round trip a full probe takes twice as long: slow start takes that much more of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,8 @@ class Measured:
     bytes_sent: int
     took: timedelta
     note: str = ""
+    beside_bytes_per_s: float | None = None
+    """What our own transfers got on the link meanwhile; None: the end of the link cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,9 @@ class WanMonitor:
         self._records: dict[Pair, LinkRecord] = {pair: LinkRecord() for pair in topology.links}
         self._links = {pair: _Link() for pair in topology.links}
         self._running: dict[Pair, asyncio.Task[None]] = {}
+        self._asked: list[Pair] = []
+        """Links that users want to be measured: no other probe begins at their sites."""
+        self._alive: Collection[str] = ()
         self._flushed_at = clock.now()
 
     def observe_use(self, pair: Pair, bytes_per_s: float) -> None:
@@ -153,22 +156,32 @@ class WanMonitor:
 
     def tick(self, alive: Collection[str]) -> None:
         """Begin the probes that are due between sites that are there; store the history when that is due."""
-        now = self._clock.now()
-        if now - self._flushed_at >= self._settings.point_every:
+        self._alive = alive
+        if self._clock.now() - self._flushed_at >= self._settings.point_every:
             self.flush()
+        self._begin_probes()
+
+    def _begin_probes(self) -> None:
         if not self._settings.enabled:
             return
+        now, alive = self._clock.now(), self._alive
         state = ProbeState(
             records={p: r for p, r in self._records.items() if self._may_probe(p, alive, now)},
             budgets={p: link.budget for p, link in self._links.items() if link.budget is not None},
             thorough_at={p: link.thorough_at for p, link in self._links.items() if link.thorough_at is not None},
-            running=tuple(self._running),
+            running=(*self._running, *self._asked),
             now=now,
+            declared=self._topology.links,
         )
         for probe in choose_probes(state, self._settings.probing):
             task = asyncio.create_task(self._probe_quietly(probe))
             self._running[probe.pair] = task
-            task.add_done_callback(lambda _, pair=probe.pair: self._running.pop(pair, None))  # type: ignore[misc]
+            task.add_done_callback(lambda _, pair=probe.pair: self._ended(pair))  # type: ignore[misc]
+
+    def _ended(self, pair: Pair) -> None:
+        """Its sites are free: the next probes need not wait for a tick."""
+        self._running.pop(pair, None)
+        self._begin_probes()
 
     async def probe_now(self, pair: Pair) -> Measured:
         """A full probe that a user asks for; waits for one that runs at either site, and costs what it costs.
@@ -176,10 +189,13 @@ class WanMonitor:
         Raises:
             ProbeFailedError: the sites could not measure.
         """
-        while busy := [task for other, task in self._running.items() if not set(other).isdisjoint(pair)]:
-            await asyncio.wait(busy)
-        probe = Probe(pair, ProbeKind.FULL, self._settings.probing.full, "asked for")
-        task = asyncio.ensure_future(self._probe(probe))
+        self._asked.append(pair)
+        try:
+            while busy := [task for other, task in self._running.items() if not set(other).isdisjoint(pair)]:
+                await asyncio.wait(busy)
+        finally:
+            self._asked.remove(pair)
+        task = asyncio.ensure_future(self._probe_as_asked(pair))
         self._running[pair] = asyncio.ensure_future(_done(task))
         try:
             return await task
@@ -201,6 +217,7 @@ class WanMonitor:
 
     async def close(self) -> None:
         """Break off the probes that run."""
+        self._alive = ()
         tasks = tuple(self._running.values())
         for task in tasks:
             task.cancel()
@@ -214,6 +231,15 @@ class WanMonitor:
     def _may_probe(self, pair: Pair, alive: Collection[str], now: datetime) -> bool:
         not_before = self._links[pair].not_before
         return pair[0] in alive and pair[1] in alive and (not_before is None or now >= not_before)
+
+    async def _probe_as_asked(self, pair: Pair) -> Measured:
+        """A full probe; when it speaks against the estimate, a train decides: no other may come."""
+        settings, declared = self._settings.probing, self._topology.links[pair]
+        measured = await self._probe(full_probe(pair, self._records[pair], declared, "asked for", settings))
+        if self._records[pair].suspect is not None:
+            with suppress(ProbeFailedError):
+                await self._probe(Probe(pair, ProbeKind.TRAIN, settings.train, "what was asked for is in doubt"))
+        return measured
 
     async def _probe_quietly(self, probe: Probe) -> None:
         try:
@@ -230,20 +256,24 @@ class WanMonitor:
         expected = record.capacity_bytes_per_s or self._topology.links[probe.pair].bandwidth_bytes_per_s
         link.probe_begun_at, link.probe_ended_at = now, None
         try:
-            measured = await self._prober.measure(_lengthened(probe, record), expected)
+            measured = await self._prober.measure(probe, expected)
         finally:
             link.probe_ended_at = self._clock.now()
-        beside = self._records[probe.pair].used_bytes_per_s if probe.kind is ProbeKind.FULL else 0.0
-        self._fold(probe.pair, BandwidthSample(self._clock.now(), measured.method, measured.bytes_per_s, beside))
+        beside = measured.beside_bytes_per_s
+        if beside is None:
+            beside = self._records[probe.pair].used_bytes_per_s if probe.kind is ProbeKind.FULL else 0.0
+        sample = BandwidthSample(self._clock.now(), measured.method, measured.bytes_per_s, beside)
+        link.budget = link.budget.settled(probe, measured.bytes_sent, sample.capacity_bytes_per_s)
+        self._fold(probe.pair, sample)
         return measured
 
     def _fold(self, pair: Pair, sample: BandwidthSample) -> None:
         before = self._records[pair]
         record = self._records[pair] = fold_bandwidth(before, sample)
-        if record is before:
-            return
         if sample.method.thorough:
             self._links[pair].thorough_at = sample.at
+        if record is before:
+            return
         if record.changed_at != before.changed_at:
             logger.info(
                 line(
@@ -264,11 +294,6 @@ class WanMonitor:
             pair, at, record.capacity_bytes_per_s or 0.0, record.used_bytes_per_s, record.rtt, record.loss, method
         )
         self._history.add(point)
-
-
-def _lengthened(probe: Probe, record: LinkRecord) -> Probe:
-    long = probe.kind is ProbeKind.FULL and record.rtt is not None and record.rtt > _LONG_RTT
-    return Probe(probe.pair, probe.kind, probe.duration * _LONG_PROBE, probe.reason) if long else probe
 
 
 async def _done(task: asyncio.Future[Measured]) -> None:

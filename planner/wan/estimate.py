@@ -1,7 +1,8 @@
 """One link's record: samples are smoothed, a change is told from noise, age lowers confidence.
 
 Bandwidths of one link scatter by a few per cent, and jump when somebody changes the link or shares it. So a sample near
-the estimate moves it a little, one far off replaces it, but only when it is thorough or a second one agrees with it.
+the estimate moves it a little, one far off replaces it, but only when it is thorough and above, or a second one agrees
+with it. A thorough one is TCP, which carries less than the link for many reasons, but never more.
 
 Samples of our own transfers are passive: nobody knows whether it was the link that slowed a transfer down. One above
 the estimate replaces it, for the link did carry so much. One below only speaks against it, so that a probe is asked
@@ -29,6 +30,7 @@ class Smoothing:
     weight: float = 0.3
     """Of a rough sample that confirms the estimate."""
     thorough_weight: float = 0.7
+    """Of a thorough one that lies above it."""
     use_weight: float = 0.5
     rtt_weight: float = 0.25
     loss_weight: float = 0.2
@@ -87,16 +89,19 @@ def fold_bandwidth(record: LinkRecord, sample: BandwidthSample, smoothing: Smoot
             return record
         return replace(_taken(record, sample, known, smoothing), thorough=record.thorough)
     if _apart(seen, known) <= smoothing.near:
-        weight = smoothing.thorough_weight if sample.method.thorough else smoothing.weight
+        weight = smoothing.thorough_weight if sample.method.thorough and seen >= known else smoothing.weight
         confirmed = _taken(record, sample, known + weight * (seen - known), smoothing)
         return replace(confirmed, thorough=record.thorough or sample.method.thorough, changed_at=record.changed_at)
-    if sample.method.thorough or (sample.method is Method.PASSIVE and seen > known):
+    if seen > known and (sample.method.thorough or sample.method is Method.PASSIVE):
         return replace(_taken(record, sample, seen, smoothing), changed_at=sample.at)
     before = record.suspect
     if before is not None and _agree(before, sample, smoothing):
         both = (before.capacity_bytes_per_s + seen) / 2
         return replace(_taken(record, sample, both, smoothing), changed_at=sample.at)
     if sample.method is Method.PASSIVE and _was_refuted(record, sample, smoothing):
+        return record
+    if sample.method.thorough and before is not None and before.method is Method.TRAIN and seen < _seen(before):
+        # TCP that has not found out how fast it may go says less than the train before it.
         return record
     return replace(record, suspect=sample)
 
@@ -180,6 +185,10 @@ def _was_refuted(record: LinkRecord, sample: BandwidthSample, smoothing: Smoothi
         return False
     seen, refuted = sample.capacity_bytes_per_s, before.capacity_bytes_per_s
     return seen >= refuted or _apart(seen, refuted) <= smoothing.near
+
+
+def _seen(sample: BandwidthSample) -> float:
+    return sample.capacity_bytes_per_s
 
 
 def _agree(first: BandwidthSample, second: BandwidthSample, smoothing: Smoothing) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import click
@@ -117,8 +117,12 @@ def probe(app: App, *, link: str) -> None:
     show_one(app, _PROBE_FIELDS, result, _probe_view)
 
 
-def matrix(links: Sequence[LinkView]) -> Table:
-    """Sites by sites: use of capacity, and the round trip. `~`: not measured, the topology file's figure."""
+def matrix(links: Sequence[LinkView], crossed: Mapping[tuple[str, str], int] | None = None) -> Table:
+    """Sites by sites: use of capacity, and the round trip. `~`: not measured, the topology file's figure.
+
+    Args:
+        crossed: bytes that crossed links so far, to be shown besides; None: nothing is.
+    """
     sites = list(dict.fromkeys([v.from_site for v in links] + [v.to_site for v in links]))
     by_pair = {(v.from_site, v.to_site): v for v in links}
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
@@ -126,7 +130,8 @@ def matrix(links: Sequence[LinkView]) -> Table:
     for site in sites:
         made.add_column(site, justify="right")
     for source in sites:
-        made.add_row(source, *(_cell(by_pair.get((source, target))) for target in sites))
+        cells = (_cell(by_pair.get((source, target)), _total((source, target), crossed)) for target in sites)
+        made.add_row(source, *cells)
     return made
 
 
@@ -176,13 +181,17 @@ def _probe_view(result: ProbeResult) -> RenderableType:
     )
 
 
-def _cell(link: LinkView | None) -> Text:
+def _total(pair: tuple[str, str], crossed: Mapping[tuple[str, str], int] | None) -> str:
+    return f", {human.size(crossed.get(pair, 0))} in all" if crossed is not None else ""
+
+
+def _cell(link: LinkView | None, total: str) -> Text:
     if link is None:
         return Text("")
     known = "" if link.age is not None else "~"
     use = f"{_bits(link.used_bytes_per_s)} of {known}{_bits(link.capacity_bytes_per_s)}"
     rtt = f", {human.duration(link.rtt)}" if link.rtt is not None else ""
-    return Text(f"{use}{rtt}{' !' if link.congested else ''}", style="bold red" if link.congested else "")
+    return Text(f"{use}{rtt}{total}{' !' if link.congested else ''}", style="bold red" if link.congested else "")
 
 
 def _state(link: LinkView) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
@@ -14,6 +14,12 @@ from rich.table import Table
 
 import selat
 from selat.cli import human
+from selat.cli.listing import as_text
+from selat.cli.wan import matrix
+from selat.links import LinkView
+
+_UNFOLDED = 10_000
+"""Columns: a row of any number of sites is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,13 @@ class Snapshot:
     seconds: float
     """Since the demo was started."""
     queries: Sequence[selat.QueryInfo]
+    wan: Sequence[LinkView] = field(default=())
+    """What the master knows of every ordered pair of sites."""
+
+    @property
+    def flowing(self) -> bool:
+        """Whether anything crosses the WAN."""
+        return any(view.used_bytes_per_s > 0 for view in self.wan)
 
     @property
     def links(self) -> tuple[LinkBytes, ...]:
@@ -51,19 +64,35 @@ class Display(Protocol):
 
     def show(self, snapshot: Snapshot) -> None: ...
 
+    def end(self, snapshot: Snapshot) -> None:
+        """The last one: what stays to be read."""
+        ...
+
 
 class LinesDisplay:
-    """A line every few seconds."""
+    """A line every few seconds; all links once data flows, and then now and then."""
 
-    def __init__(self, console: Console, *, every_s: float = 5.0) -> None:
+    def __init__(self, console: Console, *, every_s: float = 5.0, links_every_s: float = 20.0) -> None:
         self._console = console
         self._every_s = every_s
+        self._links_every_s = links_every_s
         self._next_s = 0.0
+        self._next_links_s = 0.0
 
     def show(self, snapshot: Snapshot) -> None:
         if snapshot.seconds >= self._next_s:
             self._next_s = snapshot.seconds + self._every_s
-            self._console.print(line(snapshot), highlight=False, soft_wrap=True)
+            self._print(line(snapshot))
+        if snapshot.flowing and snapshot.seconds >= self._next_links_s:
+            self._next_links_s = snapshot.seconds + self._links_every_s
+            self._print(link_lines(snapshot))
+
+    def end(self, snapshot: Snapshot) -> None:
+        self._print(line(snapshot))
+        self._print(link_lines(snapshot))
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class LiveDisplay:
@@ -74,6 +103,9 @@ class LiveDisplay:
 
     def show(self, snapshot: Snapshot) -> None:
         self._live.update(tables(snapshot))
+
+    def end(self, snapshot: Snapshot) -> None:
+        self._live.console.print(wan_table(snapshot))
 
 
 @contextmanager
@@ -99,7 +131,7 @@ def _figures(info: selat.QueryInfo) -> str:
 
 
 def tables(snapshot: Snapshot) -> RenderableType:
-    """Queries above, links below."""
+    """Queries above, all links below."""
     queries = Table("query", "state", title=f"{snapshot.seconds:.0f} s", title_justify="left")
     for name in ("rows in", "rows out"):
         queries.add_column(name, justify="right")
@@ -107,7 +139,18 @@ def tables(snapshot: Snapshot) -> RenderableType:
     for info in snapshot.queries:
         counts = human.count(info.rows_in), human.count(info.rows_out)
         queries.add_row(info.name, info.state.value, *counts, human.instant(info.watermark))
-    return Group(queries, link_table(snapshot.links))
+    return Group(queries, wan_table(snapshot))
+
+
+def wan_table(snapshot: Snapshot) -> Table:
+    """Use, capacity and round trip of every ordered pair of sites as `selat wan show` has them, and what crossed."""
+    return matrix(snapshot.wan, {(link.from_site, link.to_site): link.bytes for link in snapshot.links})
+
+
+def link_lines(snapshot: Snapshot) -> str:
+    """The same for where nothing can be drawn anew."""
+    head = f"{snapshot.seconds:.0f} s: every link: use of capacity (~: as declared), round trip, what crossed"
+    return f"{head}\n{as_text(wan_table(snapshot), width=_UNFOLDED)}"
 
 
 def link_table(links: Sequence[LinkBytes]) -> Table:

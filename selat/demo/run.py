@@ -16,7 +16,7 @@ from selat.demo import oracle
 from selat.demo.dataset import Dataset, QueryFile, prepare, queries
 from selat.demo.errors import DemoError
 from selat.demo.outcome import Outcome, QueryOutcome
-from selat.demo.progress import Snapshot, crossed, display
+from selat.demo.progress import Snapshot, display
 from selat.demo.readers import Reader
 from selat.dev.cluster import DevCluster
 from selat.dev.state import DataDirectory, DataLock
@@ -53,8 +53,7 @@ class Run:
             pass
         readers = [self._submitted(client, query) for query in queries()]
         try:
-            self._follow(readers)
-            links = crossed([reader.query.info() for reader in readers])
+            links = self._follow(client, readers).links
         finally:
             for reader in readers:
                 reader.close()
@@ -74,15 +73,22 @@ class Run:
         self._say(f"submitted {query.name} as {outcome.id}")
         return Reader(query.name, outcome)
 
-    def _follow(self, readers: Sequence[Reader]) -> None:
+    def _follow(self, client: selat.Client, readers: Sequence[Reader]) -> Snapshot:
+        """Until all results were read; what was to be seen then."""
         with display(self.console) as shown:
             while not all(reader.over for reader in readers):
-                shown.show(Snapshot(self._elapsed_s(), [r.query.info() for r in readers]))
+                shown.show(self._snapshot(client, readers))
                 if self._elapsed_s() > TIME_LIMIT.total_seconds():
                     late = ", ".join(reader.name for reader in readers if not reader.over)
                     hint = "is the machine busy? A lower --speed asks less of it at a time"
                     raise DemoError(f"not over in {TIME_LIMIT.total_seconds():g} s: {late}", detail=Detail(hint=hint))
                 time.sleep(_SAMPLE_S)
+            last = self._snapshot(client, readers)
+            shown.end(last)
+            return last
+
+    def _snapshot(self, client: selat.Client, readers: Sequence[Reader]) -> Snapshot:
+        return Snapshot(self._elapsed_s(), [reader.query.info() for reader in readers], client.links())
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self.started_at

@@ -301,6 +301,7 @@ class MeasureRequest(_message.Message):
     METHOD_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     EXPECTED_BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    FROM_ADDRESS_FIELD_NUMBER: _builtins.int
     to_site: _builtins.str
     """The site at the link's end, and host:port of its agent."""
     address: _builtins.str
@@ -310,6 +311,8 @@ class MeasureRequest(_message.Message):
     """How long the link is to be filled."""
     expected_bytes_per_s: _builtins.float
     """What the link is thought to carry; 0: unknown."""
+    from_address: _builtins.str
+    """host:port of the agent that is asked, as other agents reach it."""
     def __init__(
         self,
         *,
@@ -318,10 +321,11 @@ class MeasureRequest(_message.Message):
         method: Global___ProbeMethod.ValueType = ...,
         duration_ms: _builtins.int = ...,
         expected_bytes_per_s: _builtins.float = ...,
+        from_address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "duration_ms", b"duration_ms", "expected_bytes_per_s", b"expected_bytes_per_s", "method", b"method", "to_site", b"to_site"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "duration_ms", b"duration_ms", "expected_bytes_per_s", b"expected_bytes_per_s", "from_address", b"from_address", "method", b"method", "to_site", b"to_site"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -336,12 +340,15 @@ class MeasureResponse(_message.Message):
     BYTES_SENT_FIELD_NUMBER: _builtins.int
     TOOK_S_FIELD_NUMBER: _builtins.int
     NOTE_FIELD_NUMBER: _builtins.int
+    BESIDE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
     method: Global___ProbeMethod.ValueType
     bytes_per_s: _builtins.float
     """Payload of TCP per second (a train's is converted)."""
     bytes_sent: _builtins.int
     took_s: _builtins.float
     note: _builtins.str
+    beside_bytes_per_s: _builtins.float
+    """What our own transfers got on the link meanwhile; absent: it cannot be told."""
     def __init__(
         self,
         *,
@@ -350,12 +357,15 @@ class MeasureResponse(_message.Message):
         bytes_sent: _builtins.int = ...,
         took_s: _builtins.float = ...,
         note: _builtins.str = ...,
+        beside_bytes_per_s: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_beside_bytes_per_s", b"_beside_bytes_per_s", "beside_bytes_per_s", b"beside_bytes_per_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_per_s", b"bytes_per_s", "bytes_sent", b"bytes_sent", "method", b"method", "note", b"note", "took_s", b"took_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beside_bytes_per_s", b"_beside_bytes_per_s", "beside_bytes_per_s", b"beside_bytes_per_s", "bytes_per_s", b"bytes_per_s", "bytes_sent", b"bytes_sent", "method", b"method", "note", b"note", "took_s", b"took_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__beside_bytes_per_s: _TypeAlias = _typing.Literal["beside_bytes_per_s"]  # noqa: Y015
+    _WhichOneofArgType__beside_bytes_per_s: _TypeAlias = _typing.Literal["_beside_bytes_per_s", b"_beside_bytes_per_s"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__beside_bytes_per_s) -> _WhichOneofReturnType__beside_bytes_per_s | None: ...
 
 Global___MeasureResponse: _TypeAlias = MeasureResponse  # noqa: Y015
 
@@ -366,20 +376,24 @@ class ReceiveRequest(_message.Message):
     METHOD_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    FROM_ADDRESS_FIELD_NUMBER: _builtins.int
     method: Global___ProbeMethod.ValueType
     token: _builtins.bytes
     """In every packet or at the head of the stream, so that nothing else is taken for the probe."""
     timeout_ms: _builtins.int
+    from_address: _builtins.str
+    """host:port of the agent at the link's beginning: what else comes from there is counted; empty: nothing is."""
     def __init__(
         self,
         *,
         method: Global___ProbeMethod.ValueType = ...,
         token: _builtins.bytes = ...,
         timeout_ms: _builtins.int = ...,
+        from_address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["method", b"method", "timeout_ms", b"timeout_ms", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_address", b"from_address", "method", b"method", "timeout_ms", b"timeout_ms", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -436,20 +450,26 @@ class Received(_message.Message):
 
     BYTES_FIELD_NUMBER: _builtins.int
     BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    BESIDE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
     bytes: _builtins.int
     """Bytes of payload that arrived, and the rate over the second half."""
     bytes_per_s: _builtins.float
+    beside_bytes_per_s: _builtins.float
+    """What transfers from the link's beginning got meanwhile; absent: it cannot be told."""
     def __init__(
         self,
         *,
         bytes: _builtins.int = ...,
         bytes_per_s: _builtins.float = ...,
+        beside_bytes_per_s: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_beside_bytes_per_s", b"_beside_bytes_per_s", "beside_bytes_per_s", b"beside_bytes_per_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "bytes_per_s", b"bytes_per_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beside_bytes_per_s", b"_beside_bytes_per_s", "beside_bytes_per_s", b"beside_bytes_per_s", "bytes", b"bytes", "bytes_per_s", b"bytes_per_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__beside_bytes_per_s: _TypeAlias = _typing.Literal["beside_bytes_per_s"]  # noqa: Y015
+    _WhichOneofArgType__beside_bytes_per_s: _TypeAlias = _typing.Literal["_beside_bytes_per_s", b"_beside_bytes_per_s"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__beside_bytes_per_s) -> _WhichOneofReturnType__beside_bytes_per_s | None: ...
 
 Global___Received: _TypeAlias = Received  # noqa: Y015
 

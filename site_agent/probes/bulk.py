@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 
 from site_agent.probes.rates import steady_rate
 from site_agent.probes.train import Arrived
@@ -22,8 +23,14 @@ def open_listener(host: str) -> socket.socket:
     return listener
 
 
-def receive(listener: socket.socket, token: bytes, timeout_s: float) -> Arrived:
-    """Blocks until the sender is done; a connection that does not begin with the token is not taken."""
+def receive(
+    listener: socket.socket, token: bytes, timeout_s: float, meanwhile: Callable[[], None] = lambda: None
+) -> Arrived:
+    """Blocks until the sender is done; a connection that does not begin with the token is not taken.
+
+    Args:
+        meanwhile: called whenever something came.
+    """
     deadline_s = time.monotonic() + timeout_s
     while (left_s := deadline_s - time.monotonic()) > 0:
         listener.settimeout(left_s)
@@ -34,7 +41,7 @@ def receive(listener: socket.socket, token: bytes, timeout_s: float) -> Arrived:
         with connection:
             connection.settimeout(min(_CONNECT_S, left_s))
             if _begins_with(connection, token):
-                return _count(connection, deadline_s)
+                return _count(connection, deadline_s, meanwhile)
     return Arrived(0, None)
 
 
@@ -62,9 +69,10 @@ def _begins_with(connection: socket.socket, token: bytes) -> bool:
     return head == token
 
 
-def _count(connection: socket.socket, deadline_s: float) -> Arrived:
+def _count(connection: socket.socket, deadline_s: float, meanwhile: Callable[[], None]) -> Arrived:
     intervals: list[tuple[float, int]] = []
     begun_s, count, total = time.monotonic(), 0, 0
+    started_s = time.time()
     buffer = bytearray(len(_CHUNK))
     while (now_s := time.monotonic()) < deadline_s:
         if now_s - begun_s >= INTERVAL_S:
@@ -79,5 +87,7 @@ def _count(connection: socket.socket, deadline_s: float) -> Arrived:
             break
         count += received
         total += received
+        meanwhile()
     intervals.append((time.monotonic() - begun_s, count))
-    return Arrived(total, steady_rate(intervals))
+    ended_s = time.time()
+    return Arrived(total, steady_rate(intervals), ((started_s + ended_s) / 2, ended_s))

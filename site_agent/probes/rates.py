@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 WIRE_OVERHEAD_UDP = 42
 """Ethernet, IP and UDP headers of a packet."""
+MOST_AT_ONCE = 24
+"""Packets of a short train that may pass a link before it slows them down."""
 TCP_PAYLOAD_RATIO = 1448 / 1514
 """Payload of a full-sized TCP packet among its bytes on the wire."""
 
 
 def train_rate(arrivals_s: Sequence[float], packet_bytes: int) -> float | None:
     """What TCP would carry as payload, in bytes per second, from the gaps between packets of a burst.
-
-    The first half is left out: links let a few packets pass at once before they slow a burst down.
 
     Args:
         arrivals_s: when each packet came, in order; lost ones are absent.
@@ -22,11 +22,17 @@ def train_rate(arrivals_s: Sequence[float], packet_bytes: int) -> float | None:
     Returns:
         None: too few came.
     """
-    half = arrivals_s[len(arrivals_s) // 2 :]
-    if len(half) < 4 or half[-1] <= half[0]:
+    rest = slowed(arrivals_s)
+    if len(rest) < 4 or rest[-1] <= rest[0]:
         return None
-    wire_bytes_per_s = (len(half) - 1) * (packet_bytes + WIRE_OVERHEAD_UDP) / (half[-1] - half[0])
+    wire_bytes_per_s = (len(rest) - 1) * (packet_bytes + WIRE_OVERHEAD_UDP) / (rest[-1] - rest[0])
     return wire_bytes_per_s * TCP_PAYLOAD_RATIO
+
+
+def slowed(arrivals_s: Sequence[float]) -> Sequence[float]:
+    """Without those that links let pass at once before they slow a burst down: a few, or a quarter of a long one."""
+    count = len(arrivals_s)
+    return arrivals_s[max(count // 4, min(count // 2, MOST_AT_ONCE)) :]
 
 
 def steady_rate(intervals: Sequence[tuple[float, int]]) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -18,7 +19,9 @@ import grpc.aio
 from selat.v1 import wan_pb2 as pb
 from selat.v1.wan_pb2_grpc import ProbeServiceServicer, ProbeServiceStub
 from site_agent.errors import SiteAgentError
+from site_agent.exchange.options import connect
 from site_agent.probes import bulk, iperf, train
+from site_agent.probes.beside import Meter, from_peer, to_port
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -26,6 +29,8 @@ MOST_DURATION_S = 10.0
 _TOKEN_BYTES = 16
 _LONGEST_WAIT_S = 60.0
 _SLACK_S = 20.0
+_LOOK_S = 0.05
+"""So often what comes beside a full probe is looked at."""
 _MOST_ECHO_BYTES = 64 * 1024
 _NO_IPERF3 = "iperf3 is not installed at {site}: measured by our own transfer over TCP"
 
@@ -44,6 +49,7 @@ class ProbeServicer(ProbeServiceServicer):
         """`host` is where this agent is reached."""
         self._site = site
         self._host = host
+        self._peers: dict[str, tuple[str, grpc.aio.Channel]] = {}
         self._sending = asyncio.Lock()
         self._receiving = asyncio.Lock()
 
@@ -74,7 +80,7 @@ class ProbeServicer(ProbeServiceServicer):
         timeout_s = min(_LONGEST_WAIT_S, max(1.0, request.timeout_ms / 1000))
         async with self._receiving:
             if request.method == pb.PROBE_METHOD_IPERF3:
-                responses = self._serve_iperf(timeout_s)
+                responses = self._serve_iperf(request, timeout_s)
             else:
                 responses = self._receive(request, timeout_s)
             async for response in responses:
@@ -87,32 +93,55 @@ class ProbeServicer(ProbeServiceServicer):
 
     async def _measure(self, request: pb.MeasureRequest, duration_s: float) -> pb.MeasureResponse:
         started_s = time.monotonic()
-        async with grpc.aio.insecure_channel(request.address, options=(("grpc.enable_http_proxy", 0),)) as channel:
-            sender = _Sender(ProbeServiceStub(channel), request, duration_s)
-            response = await sender.run(self._site)
+        sender = _Sender(ProbeServiceStub(await self._peer(request.to_site, request.address)), request, duration_s)
+        response = await sender.run(self._site)
         response.took_s = time.monotonic() - started_s
         return response
 
+    async def _peer(self, site: str, address: str) -> grpc.aio.Channel:
+        """A connection that is kept: making one anew would take longer than a train."""
+        known = self._peers.get(site)
+        if known is not None and known[0] == address:
+            return known[1]
+        channel = connect(address)
+        self._peers[site] = address, channel
+        if known is not None:
+            await known[1].close(None)
+        return channel
+
+    async def close(self) -> None:
+        """Close the connections to other sites."""
+        for _, channel in self._peers.values():
+            await channel.close(None)
+        self._peers.clear()
+
     async def _receive(self, request: pb.ReceiveRequest, timeout_s: float) -> AsyncIterator[pb.ReceiveResponse]:
         open_end, receive = _ENDS[request.method]
+        beside = Meter(from_peer(await _resolved(request.from_address)))
+        beside.note()
         with open_end(self._host) as opened:
             yield pb.ReceiveResponse(receiving=pb.Receiving(port=opened.getsockname()[1]))
-            arrived = await asyncio.to_thread(receive, opened, request.token, timeout_s)
-        yield pb.ReceiveResponse(received=pb.Received(bytes=arrived.bytes, bytes_per_s=arrived.rate_bytes_per_s or 0.0))
+            arrived = await asyncio.to_thread(receive, opened, request.token, timeout_s, beside.note)
+        received = pb.Received(bytes=arrived.bytes, bytes_per_s=arrived.rate_bytes_per_s or 0.0)
+        yield pb.ReceiveResponse(received=_with_beside(received, beside, arrived.steady))
 
-    async def _serve_iperf(self, timeout_s: float) -> AsyncIterator[pb.ReceiveResponse]:
+    async def _serve_iperf(self, request: pb.ReceiveRequest, timeout_s: float) -> AsyncIterator[pb.ReceiveResponse]:
         port = iperf.free_port(self._host)
         server = await iperf.start_server(self._host, port)
+        own, beside = Meter(to_port(port)), Meter(from_peer(await _resolved(request.from_address)))
         try:
             yield pb.ReceiveResponse(receiving=pb.Receiving(port=port))
             async with asyncio.timeout(timeout_s):
-                await server.wait()
+                while server.returncode is None:
+                    own.note()
+                    beside.note()
+                    await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             # Nobody came; the sender knows by itself.
             pass
         finally:
             await iperf.stop(server)
-        yield pb.ReceiveResponse(received=pb.Received())
+        yield pb.ReceiveResponse(received=_with_beside(pb.Received(), beside, own.steady()))
 
 
 class _Sender:
@@ -144,11 +173,13 @@ class _Sender:
         try:
             port = await _port(call)
             result = await iperf.run_client(self._host, port, self._duration_s)
+            received = await _received(call)
         finally:
             call.cancel()
-        return pb.MeasureResponse(
+        response = pb.MeasureResponse(
             method=pb.PROBE_METHOD_IPERF3, bytes_per_s=result.rate_bytes_per_s, bytes_sent=result.bytes_sent
         )
+        return _taken_over(response, received)
 
     async def _with_own(self, method: pb.ProbeMethod.ValueType, note: str) -> pb.MeasureResponse:
         call = self._receive(method)
@@ -160,7 +191,8 @@ class _Sender:
             call.cancel()
         if not received.bytes_per_s:
             raise SiteAgentError("too little arrived to tell", hint="is the link severed?")
-        return pb.MeasureResponse(method=method, bytes_per_s=received.bytes_per_s, bytes_sent=sent, note=note)
+        response = pb.MeasureResponse(method=method, bytes_per_s=received.bytes_per_s, bytes_sent=sent, note=note)
+        return _taken_over(response, received)
 
     def _send(self, method: pb.ProbeMethod.ValueType, port: int) -> int:
         if method == pb.PROBE_METHOD_TRAIN:
@@ -170,8 +202,35 @@ class _Sender:
 
     def _receive(self, method: pb.ProbeMethod.ValueType) -> Any:
         timeout_ms = int((self._duration_s + _SLACK_S) * 1000)
-        request = pb.ReceiveRequest(method=method, token=self._token, timeout_ms=timeout_ms)
+        request = pb.ReceiveRequest(
+            method=method, token=self._token, timeout_ms=timeout_ms, from_address=self._request.from_address
+        )
         return self._peer.Receive(request, timeout=self._duration_s + 2 * _SLACK_S)
+
+
+async def _resolved(address: str) -> str:
+    """host:port with an IP for a host; empty when there is none."""
+    host, _, port = address.rpartition(":")
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return ""
+    return f"{found[0][4][0]}:{port}"
+
+
+def _with_beside(received: pb.Received, beside: Meter, steady: tuple[float, float] | None) -> pb.Received:
+    """Says what else came while the probe's rate was steady, if that is known."""
+    beside.note()
+    rate = beside.bytes_per_s(*steady) if steady is not None else None
+    if rate is not None:
+        received.beside_bytes_per_s = rate
+    return received
+
+
+def _taken_over(response: pb.MeasureResponse, received: pb.Received) -> pb.MeasureResponse:
+    if received.HasField("beside_bytes_per_s"):
+        response.beside_bytes_per_s = received.beside_bytes_per_s
+    return response
 
 
 async def _port(call: Any) -> int:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import socket
+import struct
+import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from site_agent.probes.rates import train_rate
+from site_agent.probes.rates import slowed, train_rate
 
 PACKET_BYTES = 1400
-FEWEST_PACKETS = 48
+FEWEST_PACKETS = 32
+"""Of them, 16 pass after the few that links let through at once."""
 MOST_PACKETS = 4000
-_GAP_S = 0.3
+GAP_S = 0.3
 """So long after a packet, no other is awaited."""
 _BUFFER_BYTES = 4 * 1024 * 1024
+_PLACE = struct.Struct("!II")
+"""After the token: a packet's number from 0, and how many there are."""
+_SO_TIMESTAMPNS = 35
+"""Of Linux; Python has no name for it."""
+_TIMESPEC = struct.Struct("@ll")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,8 @@ class Arrived:
     bytes: int
     rate_bytes_per_s: float | None
     """None: too little to tell."""
+    steady: tuple[float, float] | None = None
+    """From when to when that rate was measured, in seconds of `time.time`; None: it does not say."""
 
 
 def packets_for(expected_bytes_per_s: float, duration_s: float) -> int:
@@ -34,32 +46,56 @@ def open_receiver(host: str) -> socket.socket:
     """A socket for a train."""
     receiver = socket.socket(_family(host), socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+    if sys.platform == "linux":
+        # The kernel's times: a busy machine wakes us late, and then all that has waited seems to come at once.
+        receiver.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     receiver.bind((host, 0))
     return receiver
 
 
-def receive(receiver: socket.socket, token: bytes, timeout_s: float) -> Arrived:
-    """Blocks until the train has passed; packets without the token are not part of it."""
+def receive(
+    receiver: socket.socket, token: bytes, timeout_s: float, meanwhile: Callable[[], None] = lambda: None
+) -> Arrived:
+    """Blocks until the train has passed; packets without the token are not part of it.
+
+    Args:
+        meanwhile: called after each packet.
+    """
     arrivals: list[float] = []
     receiver.settimeout(timeout_s)
-    try:
+    with suppress(TimeoutError):
         while len(arrivals) < MOST_PACKETS:
-            packet = receiver.recv(65_536)
-            if packet.startswith(token):
-                arrivals.append(time.perf_counter())
-                receiver.settimeout(_GAP_S)
-    except TimeoutError:
-        pass
-    return Arrived(len(arrivals) * PACKET_BYTES, train_rate(arrivals, PACKET_BYTES))
+            packet, ancillary, _, _ = receiver.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(_TIMESPEC.size))
+            if len(packet) < len(token) + _PLACE.size or not packet.startswith(token):
+                continue
+            arrivals.append(_arrival_s(ancillary))
+            receiver.settimeout(GAP_S)
+            meanwhile()
+            number, count = _PLACE.unpack_from(packet, len(token))
+            if number + 1 >= count:
+                break
+    rest = slowed(arrivals)
+    steady = (rest[0], rest[-1]) if rest else None
+    return Arrived(len(arrivals) * PACKET_BYTES, train_rate(arrivals, PACKET_BYTES), steady)
+
+
+def _arrival_s(ancillary: list[tuple[int, int, bytes]]) -> float:
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS) and len(data) >= _TIMESPEC.size:
+            seconds, nanoseconds = _TIMESPEC.unpack_from(data)
+            return float(seconds + nanoseconds / 1e9)
+    return time.time()
 
 
 def send(host: str, port: int, token: bytes, count: int) -> int:
     """Sends a train as fast as the machine lets it go; how many bytes."""
-    packet = token + bytes(PACKET_BYTES - len(token))
+    filling = bytes(PACKET_BYTES - len(token) - _PLACE.size)
     with socket.socket(_family(host), socket.SOCK_DGRAM) as sender:
-        for _ in range(count):
+        # The kernel takes as much of the train as it may: a busy machine that lets us wait must not tear it.
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        for number in range(count):
             try:
-                sender.sendto(packet, (host, port))
+                sender.sendto(token + _PLACE.pack(number, count) + filling, (host, port))
             except ConnectionRefusedError:
                 # The receiver has gone; what it saw is all there is.
                 break

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+
+from selat.cli import human
+
+_LINK = re.compile(r"([\d.e+]+) [kMG]?bit/s of ~?([\d.e+]+) [kMG]bit/s, ([\d.]+ m?s), ([\d.]+ [kM]?B) in all")
+"""Use, capacity, round trip and what crossed."""
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
@@ -27,4 +34,15 @@ def test_the_demo_proves_itself() -> None:
     }
     assert all(q["rows"] > 100 for q in outcome["queries"])
     assert outcome["wan_bytes"] == sum(link["bytes"] for link in outcome["links"])
+    _check_links(done.stderr, outcome)
     assert 0 < outcome["wan_bytes"] <= outcome["raw_bytes"] / 5
+
+
+def _check_links(progress: str, outcome: dict[str, Any]) -> None:
+    """All ordered pairs were shown while data flowed, and at the end with what crossed."""
+    _, first, *later = progress.split("every link:")
+    assert later, progress
+    assert any(float(use) > 0 for use, *_ in _LINK.findall(first)), progress
+    assert len(_LINK.findall(later[-1])) == 12, progress
+    totals = {link["bytes"] for link in outcome["links"]}
+    assert {human.size(size) for size in totals} <= {total for *_, total in _LINK.findall(later[-1])}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 
 import grpc
 import grpc.aio
@@ -10,7 +14,7 @@ import pytest
 
 from selat.v1 import wan_pb2 as pb
 from selat.v1.wan_pb2_grpc import ProbeServiceStub, add_ProbeServiceServicer_to_server
-from site_agent.probes import iperf
+from site_agent.probes import iperf, train
 from site_agent.probes.service import ProbeServicer
 
 NEEDS_IPERF3 = pytest.mark.skipif(not iperf.installed(), reason="iperf3 is not installed")
@@ -27,7 +31,7 @@ async def address() -> AsyncIterator[str]:
     await server.stop(None)
 
 
-async def measured(address: str, method: pb.ProbeMethod.ValueType, **figures: float) -> pb.MeasureResponse:
+async def measured(address: str, method: pb.ProbeMethod.ValueType, **figures: float | str) -> pb.MeasureResponse:
     request = pb.MeasureRequest(to_site="eu", address=address, method=method, duration_ms=300)
     for name, value in figures.items():
         setattr(request, name, value)
@@ -41,6 +45,58 @@ async def test_a_train(address: str) -> None:
     assert response.method == pb.PROBE_METHOD_TRAIN
     assert response.bytes_per_s > 10e6
     assert response.bytes_sent == pytest.approx(3e6, rel=0.01)
+
+
+async def test_a_train_ends_with_its_last_packet(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not when no other has come for a while: that would be never."""
+    monkeypatch.setattr(train, "GAP_S", 1e6)
+    response = await measured(address, pb.PROBE_METHOD_TRAIN, expected_bytes_per_s=1e6)
+    assert response.bytes_per_s > 1e6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+@pytest.mark.parametrize("method", [pb.PROBE_METHOD_TRAIN, pb.PROBE_METHOD_TCP, pb.PROBE_METHOD_IPERF3])
+async def test_what_comes_beside_a_probe_is_counted(address: str, method: pb.ProbeMethod.ValueType) -> None:
+    if method == pb.PROBE_METHOD_IPERF3 and not iperf.installed():
+        pytest.skip("iperf3 is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        source = f"127.0.0.1:{listener.getsockname()[1]}"
+        nothing = await measured(address, method, expected_bytes_per_s=10e6, from_address=source, duration_ms=1000)
+        assert nothing.HasField("beside_bytes_per_s")
+        assert nothing.beside_bytes_per_s == 0
+        with _flood(listener):
+            busy = await measured(address, method, expected_bytes_per_s=10e6, from_address=source, duration_ms=1000)
+        assert busy.beside_bytes_per_s > 1e6
+    assert not (await measured(address, method, from_address="", duration_ms=600)).HasField("beside_bytes_per_s")
+
+
+@contextmanager
+def _flood(listener: socket.socket) -> Iterator[None]:
+    """A connection from here to the listener, over which bytes come all the time."""
+    with socket.create_connection(listener.getsockname()) as reader:
+        writer, _ = listener.accept()
+        stop = threading.Event()
+
+        def write() -> None:
+            with suppress(OSError):
+                while not stop.is_set():
+                    writer.sendall(bytes(65_536))
+
+        def read() -> None:
+            with suppress(OSError):
+                while reader.recv(65_536):
+                    pass
+
+        threads = [threading.Thread(target=work) for work in (write, read)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            threads[0].join()
+            writer.close()
+            threads[1].join()
 
 
 async def test_our_own_transfer(address: str) -> None:

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
 
 import selat
 from selat.cli import jsontext
 from selat.demo.outcome import Outcome, QueryOutcome
-from selat.demo.progress import LinesDisplay, LinkBytes, Snapshot, crossed, line, tables
+from selat.demo.progress import LinesDisplay, LinkBytes, Snapshot, crossed, line, link_lines, tables
 from selat.demo.report import print_outcome
+from selat.links import LinkView
 
 LINKS = (LinkBytes("ewr", "hub", 300_000), LinkBytes("jfk", "hub", 200_000))
 
@@ -103,6 +104,48 @@ def test_lines_come_every_few_seconds() -> None:
         display.show(Snapshot(seconds, []))
     assert isinstance(console.file, io.StringIO)
     assert [text.split()[0] for text in console.file.getvalue().splitlines()] == ["0", "5", "10"]
+
+
+def view(source: str, target: str, used_bytes_per_s: float = 0.0) -> LinkView:
+    return LinkView(
+        from_site=source,
+        to_site=target,
+        capacity_bytes_per_s=2.5e6,
+        available_bytes_per_s=2.5e6 - used_bytes_per_s,
+        used_bytes_per_s=used_bytes_per_s,
+        rtt=timedelta(milliseconds=80),
+        loss=0.0,
+        age=None,
+        confidence=0.0,
+        method=None,
+        congested=False,
+        declared_bytes_per_s=2.5e6,
+        declared_latency=timedelta(milliseconds=40),
+    )
+
+
+def test_all_links_are_shown_once_data_flows_and_at_the_end() -> None:
+    console = Console(file=io.StringIO(), width=40)
+    display = LinesDisplay(console, every_s=100.0, links_every_s=20.0)
+    queries = [info("delays", use("ewr", "hub", 500_000))]
+    for seconds, used in ((0.0, 0.0), (1.0, 1e5), (2.0, 1e5), (21.5, 1e5), (30.0, 0.0)):
+        display.show(Snapshot(seconds, queries, [view("ewr", "hub", used), view("hub", "ewr")]))
+    display.end(Snapshot(35.0, queries, [view("ewr", "hub"), view("hub", "ewr")]))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue().splitlines()
+    assert [row.split()[0] for row in text if "every link" in row] == ["1", "22", "35"]
+    assert sum("800 kbit/s of ~20 Mbit/s, 80 ms, 500.0 kB in all" in row for row in text) == 2
+    assert sum("0 bit/s of ~20 Mbit/s, 80 ms, 0 B in all" in row for row in text) == 3
+    assert "0 bit/s of ~20 Mbit/s, 80 ms, 500.0 kB in all" in text[-2] + text[-1]
+
+
+def test_a_row_of_links_is_one_line() -> None:
+    sites = ("hub", "ewr", "jfk", "lga")
+    pairs = [(a, b) for a in sites for b in sites if a != b]
+    queries = [info("delays", *(use(a, b, 123_456_789) for a, b in pairs))]
+    text = link_lines(Snapshot(1.0, queries, [view(a, b, 1234.5) for a, b in pairs])).splitlines()
+    assert len(text) == 2 + len(sites)
+    assert all(row.count("9.88 kbit/s of ~20 Mbit/s, 80 ms, 123.5 MB in all") == 3 for row in text[2:])
 
 
 def test_links_are_summed_over_queries() -> None:

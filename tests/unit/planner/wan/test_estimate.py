@@ -68,18 +68,44 @@ def test_two_that_disagree_or_lie_far_apart_are_not() -> None:
     assert folded(measured(0, 100.0), measured(5, 50.0), measured(99, 50.0)).capacity_bytes_per_s == 100.0
 
 
-def test_a_thorough_sample_is_a_change_by_itself() -> None:
-    record = folded(measured(0, 100.0, Method.IPERF3), measured(60, 50.0, Method.IPERF3))
-    assert (record.capacity_bytes_per_s, record.changed_at) == (50.0, at(60))
+def test_a_thorough_sample_above_is_a_change_by_itself() -> None:
+    record = folded(measured(0, 100.0, Method.IPERF3), measured(60, 150.0, Method.IPERF3))
+    assert (record.capacity_bytes_per_s, record.changed_at) == (150.0, at(60))
+
+
+def test_a_thorough_sample_below_needs_another_that_agrees() -> None:
+    """TCP may be slow for many reasons."""
+    before = folded(measured(0, 100.0, Method.IPERF3), measured(60, 50.0, Method.IPERF3))
+    assert (before.capacity_bytes_per_s, before.changed_at) == (100.0, None)
+    assert fold_bandwidth(before, measured(62, 99.0)).suspect is None
+    for method in (Method.TRAIN, Method.IPERF3):
+        after = fold_bandwidth(before, measured(62, 48.0, method))
+        assert (after.capacity_bytes_per_s, after.changed_at) == (49.0, at(62))
+
+
+def test_tcp_that_got_even_less_does_not_take_a_trains_place() -> None:
+    """Recorded on a halved link of 48 Mbit/s and 120 ms: a second of TCP is over before its slow start."""
+    record = folded(measured(0, 48.2, Method.IPERF3), measured(6, 24.2), measured(7, 14.0, Method.IPERF3))
+    assert record.capacity_bytes_per_s == 48.2
+    assert fold_bandwidth(record, measured(8, 23.9)).capacity_bytes_per_s == pytest.approx(24.05)
+
+
+def test_a_slow_start_beside_transfers_of_ours_changes_nothing() -> None:
+    """Recorded on a link of 48 Mbit/s and 120 ms with a load of 29: TCP got 4 beside 22."""
+    record = folded(measured(0, 48.8, Method.IPERF3), measured(6, 4.15, Method.IPERF3, beside=22.44))
+    assert record.capacity_bytes_per_s == 48.8
+    record = fold_bandwidth(record, measured(7, 42.8, beside=2.6))
+    assert record.capacity_bytes_per_s == pytest.approx(48.8 - 0.3 * 3.4)
+    assert record.suspect is None
 
 
 def test_share_under_competition_is_told_from_capacity() -> None:
     record = folded(measured(0, 100.0, Method.IPERF3), measured(60, 48.0, Method.IPERF3, beside=51.0))
-    assert record.capacity_bytes_per_s == pytest.approx(99.3)
+    assert record.capacity_bytes_per_s == pytest.approx(99.7)
     assert record.changed_at is None
     record = fold_use(record, UseSample(at(61), 60.0))
-    assert available_bytes_per_s(record) == pytest.approx(39.3)
-    assert use_ratio(record) == pytest.approx(60.0 / 99.3)
+    assert available_bytes_per_s(record) == pytest.approx(39.7)
+    assert use_ratio(record) == pytest.approx(60.0 / 99.7)
 
 
 def test_use_beyond_capacity_leaves_nothing() -> None:
@@ -183,3 +209,38 @@ def test_a_recorded_series_settles_and_follows_a_drop(seed: int, rate: float, dr
         if tick != 20:
             assert record.capacity_bytes_per_s == pytest.approx(truth, rel=0.15)
     assert record.changed_at == at(21 * 6)
+
+
+_TRAIN, _FULL = Method.TRAIN, Method.IPERF3
+RECORDED: tuple[tuple[float, Method, float, float, float], ...] = (
+    (0.0, _FULL, 28.77, 0.0, 48.3),
+    (6.3, _TRAIN, 48.3, 0.0, 48.3),
+    (6.6, _TRAIN, 48.29, 0.0, 48.3),
+    (13.1, _TRAIN, 48.3, 0.0, 48.3),
+    (19.7, _TRAIN, 48.29, 0.0, 48.3),
+    (32.7, _TRAIN, 47.32, 0.0, 48.3),
+    (58.8, _TRAIN, 48.3, 0.0, 48.3),
+    (65.4, _TRAIN, 24.15, 0.0, 24.15),
+    (65.8, _TRAIN, 23.86, 0.0, 24.15),
+    (72.1, _TRAIN, 24.1, 0.0, 24.15),
+    (78.7, _TRAIN, 24.15, 0.0, 24.15),
+    (85.6, _TRAIN, 48.31, 0.0, 48.3),
+    (85.9, _TRAIN, 48.64, 0.0, 48.3),
+    (92.2, _TRAIN, 50.32, 0.0, 48.3),
+    (98.7, _TRAIN, 48.29, 0.0, 48.3),
+    (108.6, _FULL, 4.15, 22.44, 48.3),
+    (115.0, _TRAIN, 42.81, 2.57, 48.3),
+    (117.6, _FULL, 2.73, 27.9, 48.3),
+)
+"""A link of 50 Mbit/s and 120 ms, halved after 60 s, doubled after 80 s, with a load of ours from 100 s on: seconds,
+how it was measured, Mbit/s that the probe got and that went beside it, and what the link carried."""
+
+
+def test_a_recorded_link_is_known_but_for_the_first_sample_after_a_change() -> None:
+    record, late = LinkRecord(), []
+    for seconds, method, share, beside, truth in RECORDED:
+        record = fold_bandwidth(record, measured(seconds, share, method, beside))
+        assert record.capacity_bytes_per_s is not None
+        if record.capacity_bytes_per_s != pytest.approx(truth, rel=0.15):
+            late.append(seconds)
+    assert late == [0.0, 6.3, 65.4, 85.6]

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.wan.estimate import LinkRecord, fold_bandwidth
-from planner.wan.probing import DEFAULT_SETTINGS, Budget, Pair, Probe, ProbeKind, ProbeState, choose_probes
-from planner.wan.samples import BandwidthSample, Method
+from planner.topology import Link
+from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_echo
+from planner.wan.probing import DEFAULT_SETTINGS, Budget, Pair, Probe, ProbeKind, ProbeState, choose_probes, full_probe
+from planner.wan.samples import BandwidthSample, EchoSample, Method
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 SITES = ("us", "eu", "asia", "sa")
@@ -49,9 +50,17 @@ def test_a_fresh_link_is_not_probed_and_an_older_one_gets_a_train() -> None:
     assert probe.kind is ProbeKind.TRAIN
 
 
-def test_a_suspect_gets_a_full_probe_or_what_can_be_paid_for() -> None:
+def test_a_suspect_below_gets_a_train() -> None:
     pair = ("us", "eu")
-    suspect = fold_bandwidth(known(5), BandwidthSample(T0, Method.TRAIN, 4e5))
+    for method in (Method.TRAIN, Method.IPERF3):
+        suspect = fold_bandwidth(known(5), BandwidthSample(T0, method, 4e5))
+        (probe,) = choose_probes(state({pair: suspect}, thorough_at={pair: T0}))
+        assert probe.kind is ProbeKind.TRAIN
+
+
+def test_a_suspect_above_gets_a_full_probe_or_what_can_be_paid_for() -> None:
+    pair = ("us", "eu")
+    suspect = fold_bandwidth(known(5), BandwidthSample(T0, Method.TRAIN, 2e6))
     (probe,) = choose_probes(state({pair: suspect}, thorough_at={pair: T0}))
     assert probe.kind is ProbeKind.FULL
     poor = {pair: Budget(timedelta(milliseconds=200), T0)}
@@ -67,11 +76,11 @@ def passive(seconds_ago: float, rate: float = 1e6) -> BandwidthSample:
 
 def test_a_link_that_our_own_transfers_measure_is_not_probed() -> None:
     pair = ("us", "eu")
-    assert choose_probes(state({pair: known(8, Method.PASSIVE)})) == ()
-    assert choose_probes(state({pair: known(11, Method.PASSIVE)})) != ()
-    confirmed = fold_bandwidth(known(700), passive(9))
+    assert choose_probes(state({pair: known(5, Method.PASSIVE)})) == ()
+    assert choose_probes(state({pair: known(7, Method.PASSIVE)})) != ()
+    confirmed = fold_bandwidth(known(700), passive(5))
     assert choose_probes(state({pair: confirmed}, thorough_at={pair: T0 - timedelta(seconds=700)})) == ()
-    stale = fold_bandwidth(known(700), passive(11))
+    stale = fold_bandwidth(known(700), passive(7))
     (probe,) = choose_probes(state({pair: stale}, thorough_at={pair: T0 - timedelta(seconds=700)}))
     assert probe.kind is ProbeKind.FULL
 
@@ -80,13 +89,47 @@ def test_a_transfer_that_speaks_against_the_estimate_asks_for_a_probe() -> None:
     pair = ("us", "eu")
     record = fold_bandwidth(fold_bandwidth(known(20), passive(2)), passive(1, 4e5))
     (probe,) = choose_probes(state({pair: record}, thorough_at={pair: T0}))
-    assert (probe.kind, probe.reason) == (ProbeKind.FULL, "a sample speaks against the estimate")
+    assert (probe.kind, probe.reason) == (ProbeKind.TRAIN, "a sample speaks against the estimate")
 
 
 def test_a_budget_grows_up_to_its_limit() -> None:
     budget = Budget(timedelta(seconds=1), T0).after(Probe(("a", "b"), ProbeKind.FULL, timedelta(seconds=1), ""), T0)
     assert budget.now(T0 + timedelta(seconds=50)) == timedelta(seconds=1)
     assert budget.now(T0 + timedelta(hours=1)) == DEFAULT_SETTINGS.most_saved
+
+
+def test_a_full_probe_is_as_long_as_slow_start_needs() -> None:
+    """Recorded: a second is enough at 200 Mbit/s and 40 ms, and at 10 and 90; not at 20 and 120."""
+
+    def seconds(mbit: float, rtt_ms: int) -> float:
+        rtt = timedelta(milliseconds=rtt_ms)
+        declared = Link("us", "eu", mbit * 125e3, rtt / 2)
+        known_link = fold_echo(
+            fold_bandwidth(LinkRecord(), BandwidthSample(T0, Method.IPERF3, mbit * 119.6e3)), EchoSample(T0, 3, 0, rtt)
+        )
+        (by_file, by_measurement) = (
+            full_probe(("us", "eu"), record, declared, "").duration.total_seconds()
+            for record in (LinkRecord(), known_link)
+        )
+        assert by_file == by_measurement
+        return by_file
+
+    assert [seconds(200, 40), seconds(10, 90), seconds(1000, 1)] == [1, 1, 1]
+    assert [seconds(20, 120), seconds(50, 120), seconds(200, 80)] == [2, 2, 2]
+    assert full_probe(("us", "eu"), LinkRecord(), None, "").duration == timedelta(seconds=1)
+
+
+def test_a_link_that_became_slower_pays_for_the_time_it_was_filled() -> None:
+    """A train made for 1 MB/s over a link of 250 kB/s takes 240 ms, not 60."""
+    pair = ("us", "eu")
+    train = Probe(pair, ProbeKind.TRAIN, DEFAULT_SETTINGS.train, "")
+    budget = Budget(timedelta(milliseconds=100), T0).after(train, T0).settled(train, 60_000, 250e3)
+    assert budget.saved == timedelta(milliseconds=-140)
+    slow = {pair: fold_bandwidth(known(), BandwidthSample(T0, Method.TRAIN, 250e3))}
+    assert choose_probes(state(slow, now=T0 + timedelta(seconds=9), budgets={pair: budget})) == ()
+    (probe,) = choose_probes(state(slow, now=T0 + timedelta(seconds=11), budgets={pair: budget}))
+    assert probe.kind is ProbeKind.TRAIN
+    assert budget.settled(train, 60_000, 0.0) == budget
 
 
 @settings(max_examples=15)
