@@ -20,6 +20,7 @@ from master.store import Store
 from planner.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError
 from planner.plan import BIN_COLUMN
+from planner.query.calls import called_functions
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import tokenize
 from planner.sql.queries import parse_query, relations_named
@@ -186,6 +187,15 @@ class CatalogManager:
             view.name
             for view in self.relations(RelationKind.VIEW)
             if view is not relation and key in relations_named(parse_query(Source(view.definition)))
+        )
+
+    def views_calling(self, function: Function) -> tuple[str, ...]:
+        """Names of the views whose queries call the Python function."""
+        wanted = {function.name.lower(): function}
+        return tuple(
+            view.name
+            for view in self.relations(RelationKind.VIEW)
+            if called_functions(parse_query(Source(view.definition)), wanted)
         )
 
     def _unknown(self, name: str, kind: RelationKind | None) -> UnknownRelationError:

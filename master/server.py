@@ -98,7 +98,9 @@ class Master:
         self.catalog = CatalogManager(store, topology, clock=around.clock, live_readers=self.queries.live_readers)
         self._rates = MeasuredRates()
         self._analyzer = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
-        self.functions = FunctionManager(store, self.catalog, self._analyzer, around.clock)
+        self.functions = FunctionManager(
+            store, self.catalog, self._analyzer, around.clock, live_callers=self.queries.live_callers
+        )
         board = AssignmentBoard(store, version=cluster.version)
         parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates)
         self.jobs = JobManager(parts, clock=around.clock, config=config)

@@ -4,7 +4,9 @@
     a filter keeps               1/10 of the rows when it is an equality, else 1/3; conjuncts multiply
     a join with a table          as many rows as its left side
     a join of streams            as many rows as the largest of them has in a window
-    groups of a window           100 for each key (1 without keys), at most the rows
+    a join of rows of windows    as many rows as the largest of them has in a window
+    groups of a window           100 for each key (1 without keys), in each of the windows that it is made up of;
+                                 at most the rows
     partials                     per source site and epoch of 1 s: the groups met in one epoch, once for each window
                                  that a row is in
     results                      per window: its groups, at most those of an aggregate over them, a third of them for
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from planner.catalog import Column
-from planner.plan import DraftPlan, JoinShape, QueryShape, Stage, StageKind, Statistics
+from planner.plan import INPUT_VIEW, DraftPlan, JoinShape, QueryShape, Stage, StageKind, Statistics
 
 DEFAULT_ROWS_PER_S = 1000.0
 FILTER_SELECTIVITY = 1 / 3
@@ -72,20 +74,22 @@ def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate
     if join is not None:
         return _of_join(draft, last, join, statistics)
     merges = last.kind is StageKind.MERGE
-    sources = [draft.stage(i.stage) for i in last.inputs] if merges else [last]
+    sources = [(draft.stage(i.stage), i.view) for i in last.inputs] if merges else [(last, INPUT_VIEW)]
     leaving: dict[str, Flow] = {}
-    arriving = 0.0
-    for source in sources:
+    arriving: dict[str, float] = {}
+    shapes: dict[str, QueryShape] = {}
+    for source, view in sources:
         shape = draft.shapes[source.id]
+        shapes.setdefault(view, shape)
         width = row_bytes(source.columns or _assumed_columns(draft, last))
         for site in source.sites:
             rate = rows_per_s(shape, site, statistics) * shape.selectivity
-            arriving += rate
+            arriving[view] = arriving.get(view, 0.0) + rate
             leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + _flow(_leaving(shape, rate), width)
     if not merges:
         return Estimate(last.id, leaving, None)
-    shape = draft.shapes[sources[0].id]
-    return Estimate(last.id, leaving, _flow(_results_per_s(shape, arriving), row_bytes(draft.columns)))
+    results = max(_results_per_s(shape, arriving.get(view, 0.0)) for view, shape in shapes.items())
+    return Estimate(last.id, leaving, _flow(results, row_bytes(draft.columns)))
 
 
 def _of_join(draft: DraftPlan, last: Stage, join: JoinShape, statistics: Statistics) -> Estimate:
@@ -144,6 +148,7 @@ def _leaving(shape: QueryShape, rate: float) -> float:
     if shape.window is None:
         return rate
     epoch_s = EPOCH.total_seconds()
+    # An epoch is shorter than any window, so its rows are in few of those that a longer one is made up of.
     return min(rate * epoch_s, _groups(shape.keys)) * _windows_of_a_row(shape) / epoch_s
 
 
@@ -155,7 +160,7 @@ def _windows_of_a_row(shape: QueryShape) -> int:
 def _results_per_s(shape: QueryShape, rate: float) -> float:
     assert shape.window is not None
     window_s = shape.window.total_seconds()
-    rows = min(rate * window_s, _groups(shape.keys))
+    rows = min(rate * window_s, _groups(shape.keys) * shape.inner_windows)
     if shape.result_keys is not None:
         rows = min(rows, _groups(shape.result_keys))
     rows *= FILTER_SELECTIVITY**shape.having

@@ -9,9 +9,10 @@ from planner.query.binder import Window
 from planner.query.expressions import with_children
 from planner.query.joins import Join
 from planner.query.logical import LogicalQuery
-from planner.query.split import whole_aggregates, window_part
+from planner.query.split import whole_aggregates
 from planner.query.spread import LATE, Spread
 from planner.query.sqltext import conjunction, where_sql
+from planner.query.windowparts import window_part
 from planner.sql.dialect import exp, quoted, render
 
 

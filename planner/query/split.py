@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from planner.functions import RANKS
 from planner.merge import WINDOW_START, Merged, MergeRecipe, Partial
 from planner.plan import BIN_COLUMN, BINS
-from planner.query.binder import WINDOW_FIELDS, Window
 from planner.query.expressions import arguments_of, enclosed, is_aggregate, is_distinct, with_children
 from planner.query.layers import around
 from planner.query.logical import LogicalQuery
 from planner.query.outputs import RANK_COLUMN
 from planner.query.partials import Call, Piece, pieces_of
 from planner.query.topk import TopK
+from planner.query.windowparts import window_part
 from planner.sql.dialect import exp, quoted, render
 from planner.sql.refusals import function_name
 
@@ -180,25 +179,3 @@ def _rank(top_k: TopK, splitter: _Splitter) -> str:
 
 def _column(name: str) -> exp.Expr:
     return exp.Column(this=exp.Identifier(this=name, quoted=False))
-
-
-def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | None:
-    """The window or its start or end, made of its start; None for any other expression."""
-    bare = node.unnest()
-    if bare == window.node:
-        return _window_struct(window, start)
-    if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
-        return start.copy() if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
-    return None
-
-
-def _window_end(window: Window, start: exp.Expr) -> exp.Expr:
-    seconds, microseconds = divmod(window.length // timedelta(microseconds=1), 1_000_000)
-    text = f"{seconds}.{microseconds:06d}" if microseconds else str(seconds)
-    length = exp.Interval(this=exp.Literal.string(text), unit=exp.Var(this="SECOND"))
-    return exp.Paren(this=exp.Add(this=start.copy(), expression=length))
-
-
-def _window_struct(window: Window, start: exp.Expr) -> exp.Expr:
-    ends = [exp.Literal.string("start"), start.copy(), exp.Literal.string("end"), _window_end(window, start)]
-    return exp.Anonymous(this="named_struct", expressions=ends)

@@ -11,8 +11,7 @@ from planner.plan import DraftPlan, StatementText
 from planner.query.compose import bind_statement, columns_over_table
 from planner.query.gathered import STATEMENT, Gathered, Text
 from planner.query.logical import LogicalQuery
-from planner.query.operators import logical_lines
-from planner.query.pruning import kept_sites
+from planner.query.operators import branch_sites, logical_lines
 from planner.query.windowjoin import window_join_lines
 from planner.sql.qualify import without_qualify
 from planner.sql.source import Source
@@ -59,8 +58,7 @@ class LogicalStatement:
 def _branch_lines(branch: LogicalQuery) -> tuple[str, ...]:
     if branch.join_window is not None:
         return window_join_lines(branch)
-    queries = [i.query for i in branch.inputs] or [branch]
-    return logical_lines(branch, [kept_sites(query) for query in queries])
+    return logical_lines(branch, branch_sites(branch))
 
 
 def build_logical(
