@@ -18,16 +18,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from planner import options as declared
 from site_agent.channels.files import Files
-from site_agent.connectors.options import (
-    Option,
-    one_of,
-    parse_duration,
-    parse_positive_int,
-    refuse_unknown,
-    require,
-)
-from site_agent.errors import ConnectorError
+from site_agent.connectors.options import refuse_unknown, refused, site_option
 from site_agent.sinks import RollPolicy, SinkCommit, SinkError
 from site_agent.sinks.partitions import partitions
 
@@ -35,41 +28,10 @@ METADATA_KEY = "selat"
 WORK_DIRECTORY = "_selat"
 """Beside the files; readers of directories skip names with an underscore."""
 
-DEFAULT_FILE_BYTES = 64 * 1024 * 1024
-DEFAULT_ROLL_INTERVAL = "1 minute"
-
-_PATH_TEXT = "the absolute path of a directory at the site"
-
-
-def _parse_names(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(","))
-    if not all(names) or len(set(names)) < len(names):
-        raise ValueError(text)
-    return names
-
-
-def _parse_positive_duration_s(text: str) -> float:
-    seconds = parse_duration(text).total_seconds()
-    if seconds <= 0:
-        raise ValueError(text)
-    return seconds
-
-
-FILE_BYTES = Option(
-    "target_file_bytes", parse_positive_int, "a whole number of bytes, at least 1", default=DEFAULT_FILE_BYTES
-)
-ROLL_INTERVAL = Option(
-    "roll_interval",
-    _parse_positive_duration_s,
-    "a duration above 0 as in '1 minute'",
-    default=_parse_positive_duration_s(DEFAULT_ROLL_INTERVAL),
-)
-COMPRESSION = Option("compression", one_of("zstd", "snappy", "gzip", "none"), "zstd, snappy, gzip or none", "zstd")
-PARTITION_BY: Option[tuple[str, ...]] = Option(
-    "partition_by", _parse_names, "names of columns as in 'country, day'", ()
-)
-
-_KNOWN = ("connector", "path", FILE_BYTES.name, ROLL_INTERVAL.name, COMPRESSION.name, PARTITION_BY.name)
+FILE_BYTES = site_option(declared.FILE_BYTES)
+ROLL_INTERVAL = site_option(declared.ROLL_INTERVAL)
+COMPRESSION = site_option(declared.COMPRESSION)
+PARTITION_BY = site_option(declared.PARTITION_BY)
 
 
 class ParquetSink:
@@ -82,15 +44,13 @@ class ParquetSink:
         self._files = files or Files()
 
     def policy(self, options: Mapping[str, str]) -> RollPolicy:
-        refuse_unknown(options, _KNOWN)
+        refuse_unknown(options, declared.PARQUET_OPTIONS)
         return RollPolicy(FILE_BYTES.of(options), ROLL_INTERVAL.of(options))
 
     def open(self, options: Mapping[str, str], query_id: str) -> ParquetWriter:
-        refuse_unknown(options, _KNOWN)
-        path = Path(require(options, "path", allowed=_PATH_TEXT))
-        if not path.is_absolute():
-            raise ConnectorError(f"option 'path' is {str(path)!r}", hint=f"'path' takes {_PATH_TEXT}")
-        layout = Layout(path, PARTITION_BY.of(options), COMPRESSION.of(options))
+        with refused():
+            declared.check_parquet(options)
+        layout = Layout(Path(options[declared.PATH]), PARTITION_BY.of(options), COMPRESSION.of(options))
         return ParquetWriter(layout, query_id, self._files)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from site_agent.errors import ConnectorError
 from site_agent.sinks import RollPolicy, SinkError
-from site_agent.sinks.parquet import DEFAULT_FILE_BYTES, ParquetSink
+from site_agent.sinks.parquet import FILE_BYTES, ParquetSink
 from site_agent.sinks.registry import find_sink
 from tests.unit.site_agent.sinks.rows import Epoch, commit_of, rows_of, seen
 
@@ -69,7 +69,7 @@ def test_a_file_of_other_rows_is_not_written_over(tmp_path: Path, other: list[Ep
 
 def test_options() -> None:
     sink = ParquetSink()
-    assert sink.policy({"path": "/data"}) == RollPolicy(DEFAULT_FILE_BYTES, 60.0)
+    assert sink.policy({"path": "/data"}) == RollPolicy(FILE_BYTES.default, 60.0)
     options = {"connector": "parquet", "target_file_bytes": "1_000", "roll_interval": "500 ms"}
     assert sink.policy(options) == RollPolicy(1000, 0.5)
     assert find_sink({"connector": "parquet"}).name == "parquet"
