@@ -317,15 +317,15 @@ SELECT s, max(n) AS most FROM (SELECT w(ts, 30) AS s, product, count(*) AS n FRO
 WHERE product <> 'x' GROUP BY s
 
 -- name: join_of_windowed_aggregates
-WITH sold AS (SELECT window(ts, '10 seconds') AS w, product, count(*) AS n, sum(price) AS total, avg(fee) AS fee FROM
+WITH sold AS (SELECT window(ts, '10 seconds') AS w, product, count(*) AS n, sum(price) AS total, avg(price) AS mean FROM
 orders GROUP BY 1, 2), sent AS (SELECT window(ts, '10 seconds') AS w, product, count(*) AS m, max(fee) AS top FROM
 parcels WHERE fee > 1 GROUP BY 1, 2)
-SELECT sold.w.start AS s, sold.product, n, m, total, round(CAST(sold.fee AS DOUBLE), 4) AS fee, top FROM sold JOIN sent
+SELECT sold.w.start AS s, sold.product, n, m, total, mean, top FROM sold JOIN sent
 ON sold.w = sent.w AND sold.product = sent.product AND n > m
 -- oracle
-WITH sold AS (SELECT w(ts, 10) AS w, product, count(*) AS n, sum(price) AS total, avg(fee) AS fee FROM orders GROUP BY
+WITH sold AS (SELECT w(ts, 10) AS w, product, count(*) AS n, sum(price) AS total, avg(price) AS mean FROM orders GROUP BY
 1, 2), sent AS (SELECT w(ts, 10) AS w, product, count(*) AS m, max(fee) AS top FROM parcels WHERE fee > 1 GROUP BY 1, 2)
-SELECT sold.w AS s, sold.product, n, m, total, round(CAST(sold.fee AS DOUBLE), 4) AS fee, top FROM sold JOIN sent ON
+SELECT sold.w AS s, sold.product, n, m, total, mean, top FROM sold JOIN sent ON
 sold.w = sent.w AND sold.product = sent.product AND n > m
 
 -- name: left_join_of_windowed_aggregates
