@@ -2,6 +2,7 @@
 
     <path>/q-0001-a1b2c3-000000001.parquet            number 1 of the query's commits
     <path>/country=us/q-0001-a1b2c3-000000001.parquet with 'partition_by' = 'country'
+    <path>/_commits/q-0001-a1b2c3-000000001.json      the files of a commit of several, once all are there
     <path>/_selat/q-0001-a1b2c3/                      files that are being written; nobody reads them
 
 A file's name follows from query and number, and the ledger sees to it that a number's rows never change, so writing a
@@ -25,6 +26,7 @@ from site_agent.sinks import RollPolicy, SinkCommit, SinkError
 from site_agent.sinks.partitions import partitions
 
 METADATA_KEY = "selat"
+COMMITS_DIRECTORY = "_commits"
 WORK_DIRECTORY = "_selat"
 """Beside the files; readers of directories skip names with an underscore."""
 
@@ -73,18 +75,27 @@ class ParquetWriter:
     def prepare(self) -> None:
         self._files.remove_tree(self._work)
         self._make_durable(self._layout.path)
+        if self._layout.partition_by:
+            self._make_durable(self._layout.path / COMMITS_DIRECTORY)
         self._files.make_directory(self._work)
 
     def write(self, commit: SinkCommit, rows: pa.Table) -> int:
-        name = f"{commit.query_id}-{commit.number:09d}.parquet"
+        stem = f"{commit.query_id}-{commit.number:09d}"
+        name = f"{stem}.parquet"
         parts = partitions(rows, self._layout.partition_by)
-        size_bytes, written = 0, []
+        size_bytes, written, listed = 0, [], []
         for index, part in enumerate(parts):
             data = self._encoded(commit, part.rows)
             temporary = self._work / f"{commit.number}-{index}.tmp"
             self._files.write(temporary, [data], sync=True)
             written.append((temporary, self._layout.path.joinpath(*part.directories)))
+            file = "/".join((*part.directories, name))
+            listed.append({"file": file, "rows": part.rows.num_rows, "size_bytes": len(data)})
             size_bytes += len(data)
+        manifest = self._work / f"{commit.number}-commit.tmp"
+        if self._layout.partition_by:
+            content = json.dumps({**commit.to_json(), "files": listed}, sort_keys=True)
+            self._files.write(manifest, [content.encode()], sync=True)
         # All of a commit's files are on disk before the first is seen: no full disk stops it between two of them.
         for temporary, directory in written:
             self._make_durable(directory)
@@ -92,6 +103,10 @@ class ParquetWriter:
             self._files.replace(temporary, directory / name)
         for directory in dict.fromkeys(directory for _, directory in written):
             self._files.sync_directory(directory)
+        if self._layout.partition_by:
+            # Last: who reads what the manifests list sees the commit whole or not at all.
+            self._files.replace(manifest, self._layout.path / COMMITS_DIRECTORY / f"{stem}.json")
+            self._files.sync_directory(self._layout.path / COMMITS_DIRECTORY)
         return size_bytes
 
     def close(self) -> None:
