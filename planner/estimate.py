@@ -74,7 +74,9 @@ def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate
     if join is not None:
         return _of_join(draft, last, join, statistics)
     merges = last.kind is StageKind.MERGE
-    sources = [(draft.stage(i.stage), i.view) for i in last.inputs] if merges else [(last, INPUT_VIEW)]
+    sources = [(draft.stage(i.stage), i.view) for i in last.inputs if i.stage in draft.shapes]
+    if not merges:
+        sources = [(last, INPUT_VIEW)]
     leaving: dict[str, Flow] = {}
     arriving: dict[str, float] = {}
     shapes: dict[str, QueryShape] = {}
@@ -85,11 +87,18 @@ def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate
         for site in source.sites:
             rate = rows_per_s(shape, site, statistics) * shape.selectivity
             arriving[view] = arriving.get(view, 0.0) + rate
-            leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + _flow(_leaving(shape, rate), width)
+            sent = _leaving(shape, rate) * (_copies(last) if shape.window is None else 1)
+            leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + _flow(sent, width)
     if not merges:
         return Estimate(last.id, leaving, None)
-    results = max(_results_per_s(shape, arriving.get(view, 0.0)) for view, shape in shapes.items())
+    grouped = [(view, shape) for view, shape in shapes.items() if shape.window is not None]
+    results = max(_results_per_s(shape, arriving.get(view, 0.0)) for view, shape in grouped)
     return Estimate(last.id, leaving, _flow(results, row_bytes(draft.columns)))
+
+
+def _copies(last: Stage) -> int:
+    """How often a row is sent to a merge that takes rows: once for each window that it is in."""
+    return last.merge.window // last.merge.period if last.merge is not None else 1
 
 
 def _of_join(draft: DraftPlan, last: Stage, join: JoinShape, statistics: Statistics) -> Estimate:

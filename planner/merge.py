@@ -68,6 +68,8 @@ class MergeRecipe:
     """After the merged rows: HAVING and top-k."""
     view: str = "input"
     """Where the partials of closed windows are."""
+    inline: tuple[str, ...] = ()
+    """SQL of further partials, which are computed of other views of the MERGE."""
     joined: Mapping[str, MergeRecipe] = field(default_factory=dict)
     """Aggregates over partials of other views, by the names that the tail calls their rows by."""
 
@@ -84,7 +86,7 @@ class MergeRecipe:
         ]
         merged = [*self._groups(), *(f"{self._aggregate(a, types)} AS {a.name}" for a in self.aggregates)]
         head = f"WITH {', '.join(beside)} {self.head}" if beside else self.head
-        return f"{head} FROM ({self._grouped(merged, self.view)}) AS merged{self.tail}"
+        return f"{head} FROM ({self._grouped(merged, self._all())}) AS merged{self.tail}"
 
     def combine_sql(self, types: Mapping[str, str]) -> str:
         """From partials of `input` to fewer partials of the same schema."""
@@ -98,6 +100,13 @@ class MergeRecipe:
         for recipe in self.joined.values():
             found |= recipe.by_view()
         return found
+
+    def _all(self) -> str:
+        """All partials of closed windows."""
+        if not self.inline:
+            return self.view
+        columns = ", ".join((*self._groups(), *(partial.name for partial in self.partials)))
+        return f"({' UNION ALL '.join([f'SELECT {columns} FROM {self.view}', *self.inline])}) AS input"
 
     def _groups(self) -> tuple[str, ...]:
         return (WINDOW_START, *self.keys)

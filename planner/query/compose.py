@@ -22,6 +22,7 @@ from planner.query.joins import check_on
 from planner.query.layers import layer_view, rows_member, with_layer
 from planner.query.logical import LogicalQuery, bind_block, is_grouped, site_named
 from planner.query.scope import Member, scope_of
+from planner.query.streamjoins import window_words
 from planner.query.unions import (
     Substitution,
     derived_expressions,
@@ -214,10 +215,11 @@ class Composer:
         union = self._open(branches)
         member = union_member(derived.name, union, branches)
         tables = self._joined(from_items(select)[1:], place)
-        for item in [derived.item] if any(b.join_window is not None for b in branches) else _streams(tables):
-            message = "an aggregate over a UNION ALL cannot take joined streams yet"
+        for item in [derived.item] if all(b.join_window is not None for b in branches) else _streams(tables):
+            message = "an aggregate over a UNION ALL of which every branch joins streams is not possible yet"
             raise refuse(item, place.source, message, UNION_OF_JOINS_HINT)
         query = self._block(select, [(member, derived.item), *tables], place)
+        self._check_joined_branches(query, branches, derived.item, place)
         inputs = []
         for index, branch in enumerate(branches):
             copies = {m.view: self._gathered.next_table() if index else m.view for m, _ in tables}
@@ -227,6 +229,19 @@ class Composer:
             check_on(inputs[-1].query.joins, query.scope, at=derived.item)
         self._gathered.note(derived.name, f"UNION ALL of {len(branches)}, aggregated branch by branch")
         return replace(query, inputs=tuple(inputs))
+
+    def _check_joined_branches(
+        self, query: LogicalQuery, branches: Sequence[LogicalQuery], item: exp.Expr, place: Place
+    ) -> None:
+        """Rows of joined streams are there window by window."""
+        window = query.window
+        for joined in (branch.join_window for branch in branches if branch.join_window is not None):
+            if window is not None and not joined.like(window):
+                message = f"a branch of the UNION ALL joins streams in windows of {window_words(joined)}"
+                hint = (
+                    f"Group by the same windows, not by those of {window_words(window)}, or aggregate in each branch."
+                )
+                raise refuse(item, place.source, message, hint)
 
     def _over_aggregate(
         self, select: exp.Select, branches: tuple[LogicalQuery, ...], derived: Derived, place: Place

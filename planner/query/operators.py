@@ -17,36 +17,32 @@ from planner.sql.dialect import exp, render
 _WIDTH = 200
 
 
-def logical_lines(query: LogicalQuery, sites: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """One line per operator, each input two blanks further in.
+Rows = Callable[[LogicalQuery], Sequence[str]]
+"""The lines of what is done before anything is computed."""
 
-    Args:
-        query: a branch of a statement that joins no streams.
-        sites: of its stream; where it aggregates over a union, of the stream of each branch.
+
+def logical_lines(query: LogicalQuery, rows: Rows) -> tuple[str, ...]:
+    """One line per operator, each input two blanks further in; of a branch of a statement.
+
+    Raises:
+        InvalidDefinitionError: no site of a stream is left to read from.
     """
     operators = _result_operators(query)
     keys = "".join(f", {_words(query, key)}" for key in _own_keys(query))
     partial = []
     window = query.inner or query.window
-    if window is not None:
+    if window is not None and query.join_window is not None:
+        operators.append(f"Aggregate[window{keys}]")
+    elif window is not None:
         operators.append(f"MergeAggregate[window{keys}]")
         partial = [f"PartialAggregate[window of {window_words(window)}{keys}]"]
     if not query.inputs:
-        lines = list(_indented([*operators, *partial, *_rows(query, sites[0])]))
-    else:
-        lines = list(_indented([*operators, "UnionAll"]))
-        for union_input, branch_sites in zip(query.inputs, sites, strict=True):
-            lines += _deeper(_indented([*partial, *_rows(union_input.query, branch_sites)]), len(operators) + 1)
-    return (*lines, *_window_rows(query))
-
-
-def branch_sites(query: LogicalQuery) -> list[tuple[str, ...]]:
-    """The sites of its stream; where it aggregates over a union, of the stream of each branch.
-
-    Raises:
-        InvalidDefinitionError: there is none.
-    """
-    return [kept_sites(one) for one in [i.query for i in query.inputs] or [query]]
+        lines = [*_indented([*operators, *partial]), *_deeper(rows(query), len(operators) + len(partial))]
+        return (*lines, *_window_rows(query, rows))
+    lines = list(_indented([*operators, "UnionAll"]))
+    for branch in query.inputs:
+        lines += _deeper([*partial, *_deeper(rows(branch.query), len(partial))], len(operators) + 1)
+    return (*lines, *_window_rows(query, rows))
 
 
 def _own_keys(query: LogicalQuery) -> tuple[exp.Expr, ...]:
@@ -54,7 +50,7 @@ def _own_keys(query: LogicalQuery) -> tuple[exp.Expr, ...]:
     return query.keys if query.inner is None else query.keys[1:]
 
 
-def _window_rows(query: LogicalQuery) -> list[str]:
+def _window_rows(query: LogicalQuery, rows: Rows) -> list[str]:
     """What is joined to the rows of a query, each behind all that stands to its left."""
     found: list[str] = []
     depth = 0
@@ -62,24 +58,23 @@ def _window_rows(query: LogicalQuery) -> list[str]:
         depth += len(_layer(layer)) - len(layer.joins)
         for join in reversed(layer.joins):
             depth += 1
-            found = [*_deeper(logical_lines(join.query, branch_sites(join.query)), depth), *found]
+            found = [*_deeper(logical_lines(join.query, rows), depth), *found]
     return found
 
 
 def join_lines(query: LogicalQuery, inputs: Sequence[Sequence[str]], spread: Spread) -> tuple[str, ...]:
-    """The same for a query that joins streams; `inputs` are the lines of each stream, in the order of FROM."""
-    operators = _result_operators(query)
-    if query.window is not None:
-        keys = "".join(f", {_words(query, key)}" for key in query.keys)
-        operators.append(f"Aggregate[window{keys}]")
-    if spread.late:
-        operators.append(f"Filter[{_all(query, spread.late)}]")
-    return (*_indented(operators), *_deeper(_joined(query, inputs, spread), len(operators)))
+    """The joined rows of a query that joins streams; `inputs` are the lines of each stream, in the order of FROM."""
+    operators = [f"Filter[{_all(query, spread.late)}]"] if spread.late else []
+    return (*operators, *_deeper(_joined(query, inputs, spread), len(operators)))
 
 
-def rows_lines(query: LogicalQuery, sites: Sequence[str]) -> tuple[str, ...]:
-    """What is done before anything is computed: the stream at these sites, its tables and its conditions."""
-    return _indented(_rows(query, sites))
+def rows_lines(query: LogicalQuery) -> tuple[str, ...]:
+    """What is done before anything is computed: the stream at its sites, its tables and its conditions.
+
+    Raises:
+        InvalidDefinitionError: no site is left to read from.
+    """
+    return _indented(_rows(query, kept_sites(query)))
 
 
 def _joined(query: LogicalQuery, inputs: Sequence[Sequence[str]], spread: Spread) -> list[str]:

@@ -61,7 +61,7 @@ def _rollup(call: exp.Expr, scope: Scope, windows: Windows, below: LogicalQuery)
     if len(arguments) != 2:
         message = "windows over the rows of windows follow one another, without slide or shift"
         raise refuse(call, source, message, FORM)
-    if below.join_window is not None:
+    if below.join_window is not None or any(i.query.join_window is not None for i in below.inputs):
         message = "longer windows over joined streams are not possible yet"
         raise refuse(call, source, message, "Join the streams in the longer windows.")
     length = length_of(arguments[1], call, scope)

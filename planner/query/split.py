@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from planner.functions import RANKS
 from planner.merge import WINDOW_START, Merged, MergeRecipe, Partial
 from planner.plan import BIN_COLUMN, BINS
+from planner.query.binder import WINDOW_FIELDS
 from planner.query.expressions import arguments_of, enclosed, is_aggregate, is_distinct, with_children
 from planner.query.layers import around
 from planner.query.logical import LogicalQuery
@@ -15,7 +16,7 @@ from planner.query.outputs import RANK_COLUMN
 from planner.query.partials import Call, Piece, pieces_of
 from planner.query.topk import TopK
 from planner.query.windowparts import window_part
-from planner.sql.dialect import exp, quoted, render
+from planner.sql.dialect import exp, name_node, quoted, render
 from planner.sql.refusals import function_name
 
 
@@ -85,16 +86,28 @@ class Split:
     names: tuple[str, ...]
     """Their names, but for the window's."""
     partials: str
-    """SELECT list of the SOURCE stage over them."""
+    """SELECT list over them: the groups and their partials."""
     groups: str
     recipe: MergeRecipe
 
     def source_sql(self, rows: str, change: Callable[[exp.Expr], exp.Expr]) -> str:
         """The SQL of a SOURCE stage over these rows; `change` says what the expressions are there."""
-        window, *others = (render(change(node)) for node in self.read)
-        named = (f"{sql} AS {name}" for sql, name in zip(others, self.names, strict=True))
-        inner = ", ".join([f"{window}.start AS {WINDOW_START}", *named])
-        return f"SELECT {self.partials} FROM (SELECT {inner} {rows}) AS kept GROUP BY {self.groups}"
+        keys = self.recipe.keys
+        binned = (
+            f"{self.partials}, pmod(xxhash64({', '.join(keys)}), {BINS}) AS {BIN_COLUMN}" if keys else self.partials
+        )
+        return f"SELECT {binned} {self._grouped(rows, change)}"
+
+    def inline_sql(self, rows: str, change: Callable[[exp.Expr], exp.Expr]) -> str:
+        """The same in a MERGE, of rows that are only there."""
+        return f"SELECT {self.partials} {self._grouped(rows, change)}"
+
+    def _grouped(self, rows: str, change: Callable[[exp.Expr], exp.Expr]) -> str:
+        window, *others = self.read
+        start = exp.Dot(this=window.copy(), expression=name_node(WINDOW_FIELDS[0]))
+        named = [f"{render(change(node))} AS {name}" for node, name in zip(others, self.names, strict=True)]
+        inner = ", ".join([f"{render(change(start))} AS {WINDOW_START}", *named])
+        return f"FROM (SELECT {inner} {rows}) AS kept GROUP BY {self.groups}"
 
 
 def split_aggregates(query: LogicalQuery) -> Split:
@@ -111,8 +124,6 @@ def split_aggregates(query: LogicalQuery) -> Split:
     assert query.window is not None
     groups = (WINDOW_START, *keys)
     items = [*groups, *(f"{call} AS {partial.name}" for call, partial in splitter.partials.items())]
-    if keys:
-        items.append(f"pmod(xxhash64({', '.join(keys)}), {BINS}) AS {BIN_COLUMN}")
     return Split(
         read=(query.window.node, *query.keys, *splitter.columns),
         names=(*keys, *splitter.columns.values()),

@@ -6,19 +6,19 @@ An aggregate over a UNION ALL has one SOURCE stage for each branch, and one MERG
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from planner.catalog import SITE_COLUMN
 from planner.errors import UnsupportedSqlError
-from planner.merge import WINDOW_START, MergeRecipe
-from planner.plan import INPUT_VIEW, JoinShape, Merge, MergeView, QueryShape, Stage, StageInput, StageKind
+from planner.merge import MergeRecipe
+from planner.plan import INPUT_VIEW, JoinShape, QueryShape, Stage, StageInput, StageKind
 from planner.query.expressions import columns_of, enclosed, replace_columns, unqualified, views_of
 from planner.query.joins import Join
 from planner.query.logical import LogicalQuery
 from planner.query.pruning import decides_site, kept_sites
 from planner.query.scope import DerivedRows
 from planner.query.shape import query_shape
-from planner.query.split import Split, split_aggregates
+from planner.query.split import Split
 from planner.query.sqltext import rows_sql, where_sql
 from planner.sql.dialect import exp, offset_of, quoted, render
 
@@ -47,51 +47,6 @@ class Stages:
     def next_id(self, kind: StageKind, letter: str) -> str:
         """s1, s2, ... or m1, m2, ..."""
         return f"{letter}{1 + sum(stage.kind is kind for stage in self.stages)}"
-
-
-def add_merge(plan: Stages, query: LogicalQuery) -> str:
-    """The stages of an aggregating query; the id of the last."""
-    window = query.window
-    assert window is not None
-    parts = _merge_parts(plan, query, INPUT_VIEW)
-    recipe = parts.recipe
-    if recipe.joined:
-        merge = Merge(WINDOW_START, window.length, "", window.slide, parts.views)
-    else:
-        merge = Merge(WINDOW_START, window.length, recipe.combine_sql({}), window.slide)
-    merge_id = plan.next_id(StageKind.MERGE, "m")
-    plan.stages.append(
-        Stage(id=merge_id, kind=StageKind.MERGE, sql=recipe.sql({}), sites=(), inputs=parts.inputs, merge=merge)
-    )
-    plan.recipes[merge_id] = recipe
-    return merge_id
-
-
-@dataclass(frozen=True, slots=True)
-class _MergeParts:
-    """What a MERGE takes for one aggregating query, and for those whose rows are joined to its own."""
-
-    recipe: MergeRecipe
-    inputs: tuple[StageInput, ...]
-    views: tuple[MergeView, ...]
-
-
-def _merge_parts(plan: Stages, query: LogicalQuery, view: str) -> _MergeParts:
-    """Adds the SOURCE stages; their partials go to `view`."""
-    split = split_aggregates(query)
-    if query.inputs:
-        sources = [add_source(plan, i.query, split, i.change) for i in query.inputs]
-    else:
-        sources = [add_source(plan, query, split)]
-    inputs = [StageInput(source, view) for source in sources]
-    views = [MergeView(view, split.recipe.combine_sql({}))]
-    joined: dict[str, MergeRecipe] = {}
-    for join in (join for layer in query.layers for join in layer.joins):
-        parts = _merge_parts(plan, join.query, f"{join.member.view}_partials")
-        joined[join.member.view] = parts.recipe
-        inputs += parts.inputs
-        views += [replace(v, required=v.required and not join.left) for v in parts.views]
-    return _MergeParts(replace(split.recipe, view=view, joined=joined), tuple(inputs), tuple(views))
 
 
 def add_source(

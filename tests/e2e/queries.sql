@@ -376,3 +376,14 @@ window(w.start, '30 seconds')
 SELECT w(a.w, 30) AS s, sum(n) AS n, sum(coalesce(m, 0)) AS m FROM (SELECT w(ts, 10) AS w, product, count(*) AS n FROM orders
 GROUP BY 1, 2) AS a LEFT JOIN (SELECT w(ts, 10) AS w, product, count(*) AS m FROM parcels WHERE fee > 4 GROUP BY 1, 2) AS b ON
 a.w = b.w AND a.product = b.product GROUP BY 1
+
+-- name: aggregate_over_union_all_with_a_join_of_streams
+SELECT window.start AS s, product, count(*) AS n, sum(x) AS total, avg(x) AS mean, count(DISTINCT x) AS xs FROM (SELECT ts,
+product, fee AS x FROM orders WHERE express UNION ALL SELECT a.ts, a.product, p.fee FROM orders a LEFT JOIN parcels p ON
+a.product = p.product AND a.id <> p.id AND window(a.ts, '10 seconds') = window(p.ts, '10 seconds') WHERE a.quantity > 7) AS u
+GROUP BY window(ts, '10 seconds'), product
+-- oracle
+SELECT w(ts, 10) AS s, product, count(*) AS n, sum(x) AS total, CAST(sum(x) / count(x) AS DECIMAL(14,6)) AS mean,
+count(DISTINCT x) AS xs FROM (SELECT ts, product, fee AS x FROM orders WHERE express UNION ALL SELECT a.ts, a.product, p.fee
+FROM orders a LEFT JOIN parcels p ON a.product = p.product AND a.id <> p.id AND w(a.ts, 10) = w(p.ts, 10) WHERE a.quantity >
+7) AS u GROUP BY 1, 2
