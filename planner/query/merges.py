@@ -50,7 +50,7 @@ def _merge_parts(plan: Stages, query: LogicalQuery, view: str) -> _MergeParts:
     split = split_aggregates(query)
     joining = [i for i in query.inputs if i.query.join_window is not None]
     if query.inputs:
-        sources = [add_source(plan, i.query, split, i.change) for i in query.inputs if i not in joining]
+        sources = [add_source(plan, i.query, split, i.change) for i in query.inputs if i.query.join_window is None]
     else:
         sources = [add_source(plan, query, split)]
     inputs = [StageInput(source, view) for source in sources]
