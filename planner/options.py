@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from pathlib import PurePosixPath
 from typing import Generic, TypeVar
 
 from planner.catalog import Column, RelationKind
@@ -219,7 +218,7 @@ def check_parquet(options: Mapping[str, str]) -> None:
     known: tuple[Option[object], ...] = (FILE_BYTES, ROLL_INTERVAL, COMPRESSION, PARTITION_BY)  # type: ignore[assignment]
     refuse_unknown(options, PARQUET_OPTIONS)
     path = require(options, PATH, allowed=PATH_TEXT)
-    if not PurePosixPath(path).is_absolute():
+    if not path.startswith("/"):
         raise OptionError(PATH, f"option '{PATH}' is {path!r}", f"'{PATH}' takes {PATH_TEXT}")
     for option in known:
         option.of(options)
