@@ -1,7 +1,4 @@
-"""From logical queries to stages: a TABLE stage per joined table, SOURCE stages, a MERGE where a query aggregates.
-
-An aggregate over a UNION ALL has one SOURCE stage for each branch, and one MERGE that takes the partials of all.
-"""
+"""From logical queries to stages: a SOURCE stage for each stream, and a TABLE stage for each table joined to it."""
 
 from __future__ import annotations
 

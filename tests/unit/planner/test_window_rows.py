@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.errors import PlannerError
-from planner.plan import DraftPlan
+from planner.estimate import estimate_flows
+from planner.plan import DraftPlan, Statistics
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import connect, fetch, run_draft
 from tests.unit.planner.test_composition import KEYS, STREAM
@@ -292,3 +293,28 @@ def test_joined_windows_are_shown() -> None:
         "      MergeAggregate[window, k]",
         "        PartialAggregate[window of 5 seconds, k]",
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows_per_s"),
+    [
+        (JOINS["inner"], 20.0),
+        (JOINS["window alone"], 20.0 / 3),
+        (ROLLUPS["counts"], 0.1),
+        (UNIONS["rows and a join"], 20.0),
+    ],
+)
+def test_the_results_are_estimated(sql: str, rows_per_s: float) -> None:
+    """100 groups in each window of 5 s; of longer ones the layer's groups; a third of them for each condition."""
+    (estimate,) = estimate_flows(draft(sql), Statistics())
+    assert estimate.results is not None
+    assert estimate.results.rows_per_s == pytest.approx(rows_per_s)
+    assert set(estimate.sources) == {"ap", "eu", "us"}
+
+
+def test_branches_that_join_are_shown() -> None:
+    lines = draft(UNIONS["rows and a join"]).logical
+    assert [line.strip().partition("[")[0] for line in lines[:8]] == [
+        *("Output", "MergeAggregate", "UnionAll", "PartialAggregate", "Source"),
+        *("PartialAggregate", "Filter", "WindowJoin"),
+    ]
