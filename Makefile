@@ -55,9 +55,6 @@ proto: setup  ## generate selat/v1 from proto/
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/generate_stubs
 
 bench: setup  ## all benchmarks beside their baselines, recorded in docs/results; half an hour
-=======
-bench: setup  ## all benchmarks beside their baselines, recorded in docs/results; twenty to thirty minutes
->>>>>>> w-montable
 	$(BIN)/python -m benchmarks --record docs/results/performance.md
 
 lock:  ## write the lock files anew from pyproject.toml (needs uv)

@@ -19,7 +19,9 @@ from master.sites import unknown_site
 from master.store import Store
 from planner.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError
+from planner.options import OptionError, check_binding
 from planner.plan import BIN_COLUMN
+from planner.query.calls import called_functions
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import tokenize
 from planner.sql.queries import parse_query, relations_named
@@ -167,9 +169,10 @@ class CatalogManager:
             raise _invalid(
                 relation, "the connector of a binding cannot change", "drop the relation and declare it anew"
             )
-        return replace(
-            binding, options=with_rate_change(relation, binding.options, changes=options, now=self._clock.now())
-        )
+        changed = with_rate_change(relation, binding.options, changes=options, now=self._clock.now())
+        altered = replace(binding, options=changed)
+        _check_options(relation, altered)
+        return altered
 
     def _put(self, relation: Relation, what: str) -> Relation:
         self._store.put_relation(relation)
@@ -186,6 +189,15 @@ class CatalogManager:
             view.name
             for view in self.relations(RelationKind.VIEW)
             if view is not relation and key in relations_named(parse_query(Source(view.definition)))
+        )
+
+    def views_calling(self, function: Function) -> tuple[str, ...]:
+        """Names of the views whose queries call the Python function."""
+        wanted = {function.name.lower(): function}
+        return tuple(
+            view.name
+            for view in self.relations(RelationKind.VIEW)
+            if called_functions(parse_query(Source(view.definition)), wanted)
         )
 
     def _unknown(self, name: str, kind: RelationKind | None) -> UnknownRelationError:
@@ -274,9 +286,18 @@ def _validate_bindings(relation: Relation, topology: Topology) -> None:
             raise _invalid(
                 relation, f"a table cannot be pushed to (at {binding.site})", "declare a stream, or use 'files'"
             )
+        _check_options(relation, binding)
     double = _first_double(relation.sites)
     if double:
         raise _invalid(relation, f"site {double} is bound twice", "one binding for each site")
+
+
+def _check_options(relation: Relation, binding: Binding) -> None:
+    """Raises InvalidDefinitionError for an option that is unknown, missing or wrong, as far as that shows here."""
+    try:
+        check_binding(relation.kind, relation.columns, binding.options)
+    except OptionError as error:
+        raise _invalid(relation, f"{error.message} (at {binding.site})", error.hint) from error
 
 
 def _used(relation: Relation) -> str:

@@ -161,6 +161,12 @@ class FunctionExistsError(MasterError):
     code = "FUNCTION_EXISTS"
 
 
+class FunctionInUseError(MasterError):
+    """A live query or a view calls the Python function."""
+
+    code = "FUNCTION_IN_USE"
+
+
 class StoreFullError(StoreError):
     """The state cannot be stored, because the disk is full; nothing of it is."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from master.analysis import Analyzer, RefusedStatementError
 from master.catalog import CatalogManager
 from master.clock import Clock
-from master.errors import FunctionExistsError, InvalidRequestError
+from master.errors import FunctionExistsError, FunctionInUseError, InvalidRequestError
 from master.ids import did_you_mean
 from master.logs import line
 from master.store import Store
@@ -19,15 +19,21 @@ from planner.pyfunctions import checked_function
 
 logger = logging.getLogger(__name__)
 
+LiveCallers = Callable[[str], tuple[str, ...]]
+"""Ids of the live queries that call the Python function of that name."""
+
 
 class FunctionManager:
     """The only writer of functions. Queries that run keep the versions that their plans hold."""
 
-    def __init__(self, store: Store, catalog: CatalogManager, analyzer: Analyzer, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, catalog: CatalogManager, analyzer: Analyzer, clock: Clock, *, live_callers: LiveCallers
+    ) -> None:
         self._store = store
         self._catalog = catalog
         self._analyzer = analyzer
         self._clock = clock
+        self._live_callers = live_callers
 
     def all(self) -> tuple[Function, ...]:
         """Ordered by name."""
@@ -71,11 +77,21 @@ class FunctionManager:
         return made, True
 
     def drop(self, name: str, *, if_exists: bool = False) -> bool:
-        """Whether there was one to drop. Raises UnknownFunctionError."""
+        """Whether there was one to drop.
+
+        Raises:
+            UnknownFunctionError
+            FunctionInUseError: a live query or a view calls it, in whichever version.
+        """
         functions = self._catalog.snapshot.functions
         if if_exists and name.lower() not in functions:
             return False
         function = self.get(name)
+        if queries := self._live_callers(function.name):
+            raise _in_use(function, ", ".join(queries), f"CANCEL QUERY {queries[0]}", {"query": queries[0]})
+        if views := self._catalog.views_calling(function):
+            said = ", ".join(f"view {view}" for view in views)
+            raise _in_use(function, said, f"DROP VIEW {views[0]}", {"view": views[0]})
         self._store.delete_function(function.name)
         self._catalog.take_functions({key: f for key, f in functions.items() if f is not function})
         logger.info(line("function dropped", function=function.name))
@@ -103,6 +119,14 @@ class FunctionManager:
                 hint="what it imports has to be installed at every site where it is used",
                 ids={"function": function.name},
             ) from refused
+
+
+def _in_use(function: Function, users: str, first: str, ids: dict[str, str]) -> FunctionInUseError:
+    return FunctionInUseError(
+        f"function {function.name} is called by {users}",
+        hint=f"say first: {first}; or replace it: CREATE OR REPLACE FUNCTION",
+        ids={"function": function.name, **ids},
+    )
 
 
 def _unknown(name: str, known: Sequence[str]) -> UnknownFunctionError:

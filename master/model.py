@@ -104,6 +104,20 @@ class MemoryUse:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamLog:
+    """The log that a site keeps of a stream that is pushed to there."""
+
+    stream: str
+    size_bytes: int = 0
+    rows: int = 0
+    batches: int = 0
+    rows_stored: int = 0
+    limit_bytes: int = 0
+    ended: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelUse:
     """A query's use of one incoming link, counted since the agent's start."""
 
@@ -150,6 +164,7 @@ class SiteReport:
     links: tuple[LinkUse, ...] = ()
     memory_bytes: int = 0
     memory: MemoryUse = MemoryUse()
+    stream_logs: tuple[StreamLog, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

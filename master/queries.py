@@ -83,6 +83,15 @@ class QueryRegistry:
         """Ids of the queries that are not over and read the relation."""
         return tuple(q.id for q in self._records.values() if not q.state.over and _reads(q.plan, relation.lower()))
 
+    def live_callers(self, function: str) -> tuple[str, ...]:
+        """Ids of the queries that are not over and call the Python function, in whichever version."""
+        key = function.lower()
+        return tuple(
+            q.id
+            for q in self._records.values()
+            if not q.state.over and any(f.name.lower() == key for f in q.plan.functions)
+        )
+
     def accept(self, plan: PhysicalPlan, *, sql: str, name: str = "") -> QueryRecord:
         """Store a new query.
 

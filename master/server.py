@@ -100,7 +100,9 @@ class Master:
         self._rates = MeasuredRates()
         asking = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
         self._analyzer = RememberedAnalyzer(asking, self.sites.incarnations)
-        self.functions = FunctionManager(store, self.catalog, self._analyzer, around.clock)
+        self.functions = FunctionManager(
+            store, self.catalog, self._analyzer, around.clock, live_callers=self.queries.live_callers
+        )
         board = AssignmentBoard(store, version=cluster.version)
         parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates)
         self.jobs = JobManager(parts, clock=around.clock, config=config)

@@ -32,6 +32,7 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     errors.StatementTooLongError: StatusCode.INVALID_ARGUMENT,
     errors.RelationExistsError: StatusCode.ALREADY_EXISTS,
     errors.RelationInUseError: StatusCode.FAILED_PRECONDITION,
+    errors.FunctionInUseError: StatusCode.FAILED_PRECONDITION,
     errors.CatalogChangedError: StatusCode.ABORTED,
     errors.UnknownQueryError: StatusCode.NOT_FOUND,
     errors.QueryPurgedError: StatusCode.NOT_FOUND,

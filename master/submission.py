@@ -13,7 +13,7 @@ from master.faults import FaultPoint, reached
 from master.sites import SiteRegistry
 from master.statistics import MeasuredRates
 from planner import planning
-from planner.catalog import Catalog, Column, Relation
+from planner.catalog import Catalog, Column, Function, Relation
 from planner.errors import InvalidExpressionError
 from planner.placement import place
 from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan
@@ -83,10 +83,11 @@ class QueryPlanner:
             sink = find_sink(into, snapshot) if into is not None else None
             draft = await self._checked(select, snapshot, draft_of)
             reached(FaultPoint.ANALYSED)
-            if _relations(draft, sink, snapshot) == _relations(draft, sink, self._parts.catalog.snapshot):
+            if _used(draft, sink, snapshot) == _used(draft, sink, self._parts.catalog.snapshot):
                 return draft, sink
         raise CatalogChangedError(
-            "the streams, tables and views of the query changed while it was checked", hint="submit it again"
+            "the streams, tables, views and functions of the query changed while it was checked",
+            hint="submit it again",
         )
 
     async def _checked(self, select: SelectQuery, catalog: Catalog, draft_of: _Drafting) -> DraftPlan:
@@ -160,12 +161,11 @@ class QueryPlanner:
     ) -> tuple[Column, ...]:
         """What the planner wrote: the text was right, so an answer against it is about its parts."""
         analysis = planning.analysis_of_stage(draft, stage_id, known)
-        combine = planning.analysis_of_combine(draft, stage_id, known)
+        combines = planning.analyses_of_combines(draft, stage_id, known)
         try:
-            if combine is None:
-                return await self._ask(analysis)
-            columns, combined = await asyncio.gather(self._ask(analysis), self._ask(combine))
-            _check_combine(combine, combined)
+            columns, *combined = await asyncio.gather(self._ask(analysis), *map(self._ask, combines))
+            for combine, answer in zip(combines, combined, strict=True):
+                _check_combine(combine, answer)
         except RefusedStatementError as refused:
             raise _refused_part(f"stage {stage_id}", refused, {"stage": stage_id}) from refused
         return columns
@@ -193,6 +193,8 @@ def _check_combine(combine: Analysis, found: tuple[Column, ...]) -> None:
             )
 
 
-def _relations(draft: DraftPlan, sink: Relation | None, catalog: Catalog) -> tuple[Relation | None, ...]:
+def _used(draft: DraftPlan, sink: Relation | None, catalog: Catalog) -> tuple[Relation | Function | None, ...]:
+    """What a query names, as the catalog has it."""
     named = [name for text in draft.texts for name in text.relations]
-    return tuple(map(catalog.find, [*named, *([sink.name] if sink is not None else [])]))
+    relations = map(catalog.find, [*named, *([sink.name] if sink is not None else [])])
+    return (*relations, *(catalog.functions.get(function.name.lower()) for function in draft.functions))

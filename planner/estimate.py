@@ -4,7 +4,9 @@
     a filter keeps               1/10 of the rows when it is an equality, else 1/3; conjuncts multiply
     a join with a table          as many rows as its left side
     a join of streams            as many rows as the largest of them has in a window
-    groups of a window           100 for each key (1 without keys), at most the rows
+    a join of rows of windows    as many rows as the largest of them has in a window
+    groups of a window           100 for each key (1 without keys), in each of the windows that it is made up of;
+                                 at most the rows
     partials                     per source site and epoch of 1 s: the groups met in one epoch, once for each window
                                  that a row is in
     results                      per window: its groups, at most those of an aggregate over them, a third of them for
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from planner.catalog import Column
-from planner.plan import DraftPlan, QueryShape, Stage, StageKind, Statistics
+from planner.plan import INPUT_VIEW, DraftPlan, JoinShape, QueryShape, Stage, StageKind, Statistics
 
 DEFAULT_ROWS_PER_S = 1000.0
 FILTER_SELECTIVITY = 1 / 3
@@ -74,8 +76,7 @@ def task_rates(draft: DraftPlan, statistics: Statistics) -> Mapping[tuple[str, s
     """
     rates: dict[tuple[str, str], float] = {}
     for last in (draft.stage(stage_id) for stage_id in draft.result_stages):
-        sources = _sources(draft, last)
-        flows = {source.id: _leaving_source(draft, last, source, statistics) for source in sources}
+        flows = {source.id: _leaving_source(draft, last, source, statistics) for source, _ in _sources(draft, last)}
         rates |= {(stage, site): flow.bytes_per_s for stage, by_site in flows.items() for site, flow in by_site.items()}
         results = _estimate(draft, last, statistics).results
         if results is not None:
@@ -83,47 +84,56 @@ def task_rates(draft: DraftPlan, statistics: Statistics) -> Mapping[tuple[str, s
     return rates
 
 
-def _sources(draft: DraftPlan, last: Stage) -> list[Stage]:
-    """The SOURCE stages that a result stage is made of."""
+def _sources(draft: DraftPlan, last: Stage) -> list[tuple[Stage, str]]:
+    """The SOURCE stages that a result stage is made of, each with the view that it is part of there."""
     if last.kind is not StageKind.MERGE:
-        return [last]
-    return [draft.stage(i.stage) for i in last.inputs if i.stage in draft.shapes]
+        return [(last, INPUT_VIEW)]
+    return [(draft.stage(i.stage), i.view) for i in last.inputs if i.stage in draft.shapes]
 
 
 def _leaving_source(draft: DraftPlan, last: Stage, source: Stage, statistics: Statistics) -> dict[str, Flow]:
     """What leaves the sites of a SOURCE stage; to a join, its rows go once for each window that they are in."""
     shape, join = draft.shapes[source.id], draft.joins.get(last.id)
     known = source.columns
-    if join is not None:
-        width = row_bytes(known or tuple(Column(name, "") for name in source.read_columns))
-    else:
-        width = row_bytes(known or _assumed_columns(draft, last))
     rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites}
     if join is not None:
+        width = row_bytes(known or tuple(Column(name, "") for name in source.read_columns))
         return {site: _flow(rate * (join.window // join.slide), width) for site, rate in rates.items()}
-    return {site: _flow(_leaving(shape, rate), width) for site, rate in rates.items()}
+    width = row_bytes(known or _assumed_columns(draft, last))
+    copies = _copies(last) if shape.window is None else 1
+    return {site: _flow(_leaving(shape, rate) * copies, width) for site, rate in rates.items()}
+
+
+def _copies(last: Stage) -> int:
+    """How often a row is sent to a merge that takes rows: once for each window that it is in."""
+    return last.merge.window // last.merge.period if last.merge is not None else 1
 
 
 def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate:
     leaving: dict[str, Flow] = {}
-    arriving: list[float] = []
-    for source in _sources(draft, last):
+    arriving: list[tuple[QueryShape, str, float]] = []
+    for source, view in _sources(draft, last):
         for site, flow in _leaving_source(draft, last, source, statistics).items():
             leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + flow
         shape = draft.shapes[source.id]
-        arriving.append(sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites))
+        rate = sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites)
+        arriving.append((shape, view, rate))
     if last.kind is not StageKind.MERGE:
         return Estimate(last.id, leaving, None)
-    return Estimate(last.id, leaving, _flow(_results(draft, last, arriving), row_bytes(draft.columns)))
+    return Estimate(last.id, leaving, _flow(_results(draft.joins.get(last.id), arriving), row_bytes(draft.columns)))
 
 
-def _results(draft: DraftPlan, last: Stage, arriving: Sequence[float]) -> float:
-    """Rows per second that a merge emits."""
-    join = draft.joins.get(last.id)
+def _results(join: JoinShape | None, arriving: Sequence[tuple[QueryShape, str, float]]) -> float:
+    """Rows per second that a merge emits; `arriving` are shape, view and rows per second of each source."""
     if join is None:
-        return _results_per_s(draft.shapes[_sources(draft, last)[0].id], sum(arriving))
+        rates: dict[str, float] = {}
+        shapes: dict[str, QueryShape] = {}
+        for shape, view, rate in arriving:
+            shapes.setdefault(view, shape)
+            rates[view] = rates.get(view, 0.0) + rate
+        return max(_results_per_s(shape, rates[view]) for view, shape in shapes.items() if shape.window is not None)
     # As many rows as the largest of the streams has; none are combined before the join.
-    joined = max(arriving) * join.selectivity
+    joined = max(rate for _, _, rate in arriving) * join.selectivity
     return joined * (join.window // join.slide) if join.result.window is None else _results_per_s(join.result, joined)
 
 
@@ -166,6 +176,7 @@ def _leaving(shape: QueryShape, rate: float) -> float:
     if shape.window is None:
         return rate
     epoch_s = EPOCH.total_seconds()
+    # An epoch is shorter than any window, so its rows are in few of those that a longer one is made up of.
     return min(rate * epoch_s, _groups(shape.keys)) * _windows_of_a_row(shape) / epoch_s
 
 
@@ -177,7 +188,7 @@ def _windows_of_a_row(shape: QueryShape) -> int:
 def _results_per_s(shape: QueryShape, rate: float) -> float:
     assert shape.window is not None
     window_s = shape.window.total_seconds()
-    rows = min(rate * window_s, _groups(shape.keys))
+    rows = min(rate * window_s, _groups(shape.keys) * shape.inner_windows)
     if shape.result_keys is not None:
         rows = min(rows, _groups(shape.result_keys))
     rows *= FILTER_SELECTIVITY**shape.having

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 WINDOW_START = "_window_start"
 MAX_PRECISION = 38
@@ -66,25 +66,55 @@ class MergeRecipe:
     """From SELECT to FROM."""
     tail: str
     """After the merged rows: HAVING and top-k."""
+    view: str = "input"
+    """Where the partials of closed windows are."""
+    inline: tuple[str, ...] = ()
+    """SQL of further partials, which are computed of other views of the MERGE."""
+    joined: Mapping[str, MergeRecipe] = field(default_factory=dict)
+    """Aggregates over partials of other views, by the names that the tail calls their rows by."""
 
-    def sql(self, types: Mapping[str, str]) -> str:
-        """The stage's SQL: from the partials of closed windows to result rows."""
+    def sql(self, types: Mapping[str, str], others: Mapping[str, Mapping[str, str]] | None = None) -> str:
+        """The stage's SQL: from the partials of closed windows to result rows.
+
+        Args:
+            types: of the partials.
+            others: those of other views, by view, for what is joined.
+        """
+        known = others or {}
+        beside = [
+            f"{name} AS ({recipe.sql(known.get(recipe.view, {}), known)})" for name, recipe in self.joined.items()
+        ]
         merged = [*self._groups(), *(f"{self._aggregate(a, types)} AS {a.name}" for a in self.aggregates)]
-        return f"{self.head} FROM ({self._grouped(merged)}) AS merged{self.tail}"
+        head = f"WITH {', '.join(beside)} {self.head}" if beside else self.head
+        return f"{head} FROM ({self._grouped(merged, self._all())}) AS merged{self.tail}"
 
     def combine_sql(self, types: Mapping[str, str]) -> str:
-        """From partials to fewer partials of the same schema."""
+        """From partials of `input` to fewer partials of the same schema."""
         return self._grouped(
             [*self._groups(), *(f"{self._combined(p.name, types)} AS {p.name}" for p in self.partials)]
         )
 
+    def by_view(self) -> Mapping[str, MergeRecipe]:
+        """This one and all that are joined, by the view of their partials."""
+        found = {self.view: self}
+        for recipe in self.joined.values():
+            found |= recipe.by_view()
+        return found
+
+    def _all(self) -> str:
+        """All partials of closed windows."""
+        if not self.inline:
+            return self.view
+        columns = ", ".join((*self._groups(), *(partial.name for partial in self.partials)))
+        return f"({' UNION ALL '.join([f'SELECT {columns} FROM {self.view}', *self.inline])}) AS input"
+
     def _groups(self) -> tuple[str, ...]:
         return (WINDOW_START, *self.keys)
 
-    def _grouped(self, columns: list[str]) -> str:
-        return f"SELECT {', '.join(columns)} FROM {self._input()} GROUP BY {', '.join(self._groups())}"
+    def _grouped(self, columns: list[str], view: str = "input") -> str:
+        return f"SELECT {', '.join(columns)} FROM {self._input(view)} GROUP BY {', '.join(self._groups())}"
 
-    def _input(self) -> str:
+    def _input(self, view: str) -> str:
         """The partials, beside each mean the mean of its whole group."""
         over = f"OVER (PARTITION BY {', '.join(self._groups())})"
         means = [
@@ -92,7 +122,7 @@ class MergeRecipe:
             for p in self.partials
             if p.function == "mean"
         ]
-        return f"(SELECT *, {', '.join(means)} FROM input) AS input" if means else "input"
+        return f"(SELECT *, {', '.join(means)} FROM {view}) AS input" if means else view
 
     def _combined(self, name: str, types: Mapping[str, str]) -> str:
         partial = next(p for p in self.partials if p.name == name)

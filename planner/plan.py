@@ -198,6 +198,8 @@ class QueryShape:
     """None: the window's length."""
     keys: int = 0
     """Group keys besides the window."""
+    inner_windows: int = 1
+    """Windows of its groups that one is made up of; more than one where a query over them has longer windows."""
     having: int = 0
     """Conjuncts of HAVING."""
     result_keys: int | None = None

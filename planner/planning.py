@@ -12,7 +12,7 @@ from planner.catalog import SITE_COLUMN, Catalog, Column
 from planner.edits import original_offset
 from planner.errors import InvalidExpressionError, SqlSyntaxError
 from planner.placement import place
-from planner.plan import BIN_COLUMN, INPUT_VIEW, Analysis, DraftPlan, Stage, StatementText
+from planner.plan import BIN_COLUMN, INPUT_VIEW, Analysis, DraftPlan, MergeView, Stage, StatementText
 from planner.query.draft import draft_statement
 from planner.query.statement import build_logical, table_view
 from planner.sql.dialect import quoted
@@ -20,9 +20,9 @@ from planner.sql.source import Source
 from planner.sql.statements import SelectQuery
 
 __all__ = [
+    "analyses_of_combines",
     "analyses_of_union",
     "analyses_of_views",
-    "analysis_of_combine",
     "analysis_of_query",
     "analysis_of_stage",
     "analysis_of_view",
@@ -138,14 +138,21 @@ def analysis_of_stage(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple
     return Analysis(views, _typed(draft, stage, known).sql, draft.functions)
 
 
-def analysis_of_combine(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple[Column, ...]]) -> Analysis | None:
-    """The combine SQL of a MERGE; its output must equal its input. None when there is nothing to combine."""
+def analyses_of_combines(
+    draft: DraftPlan, stage_id: str, known: Mapping[str, tuple[Column, ...]]
+) -> tuple[Analysis, ...]:
+    """The combine SQL of each view of a MERGE that has one; its output must equal its input."""
     stage = draft.stage(stage_id)
     merge = _typed(draft, stage, known).merge
-    if merge is None or not merge.combine_sql:
-        return None
-    views = {i.view: _published(known[i.stage]) for i in stage.inputs}
-    return Analysis(views, merge.combine_sql, draft.functions)
+    if merge is None:
+        return ()
+    views = merge.views or (MergeView(INPUT_VIEW, merge.combine_sql),)
+    columns = {i.view: _published(known[i.stage]) for i in reversed(stage.inputs)}
+    return tuple(
+        Analysis({INPUT_VIEW: columns[view.view]}, view.combine_sql, draft.functions)
+        for view in views
+        if view.combine_sql
+    )
 
 
 def original_place(analysis: Analysis, text: str, line: int, column: int) -> tuple[int, int]:
@@ -208,9 +215,20 @@ def _typed(draft: DraftPlan, stage: Stage, known: Mapping[str, tuple[Column, ...
     recipe = draft.recipes.get(stage.id)
     if stage.merge is None or recipe is None:
         return stage
-    types = {column.name: column.type for i in stage.inputs for column in known.get(i.stage, ())}
-    merge = replace(stage.merge, combine_sql=recipe.combine_sql(types))
-    return replace(stage, sql=recipe.sql(types), merge=merge)
+    types: dict[str, dict[str, str]] = {}
+    for i in stage.inputs:
+        types.setdefault(i.view, {}).update({column.name: column.type for column in known.get(i.stage, ())})
+    recipes = recipe.by_view()
+    own = types.get(recipe.view, {})
+    merge = replace(
+        stage.merge,
+        combine_sql=recipe.combine_sql(own) if stage.merge.combine_sql else "",
+        views=tuple(
+            replace(v, combine_sql=recipes[v.view].combine_sql(types.get(v.view, {}))) if v.view in recipes else v
+            for v in stage.merge.views
+        ),
+    )
+    return replace(stage, sql=recipe.sql(own, types), merge=merge)
 
 
 def _published(columns: Sequence[Column]) -> tuple[Column, ...]:

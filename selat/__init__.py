@@ -46,6 +46,7 @@ from selat.values import (
     Rows,
     Site,
     SiteState,
+    StreamLog,
     TaskState,
     TaskStatus,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "Site",
     "SiteState",
     "StatementError",
+    "StreamLog",
     "TaskState",
     "TaskStatus",
     "TimedOut",

@@ -24,6 +24,7 @@ from selat.values import (
     Rows,
     Site,
     SiteState,
+    StreamLog,
     TaskState,
     TaskStatus,
 )
@@ -202,6 +203,20 @@ def site(message: site_pb2.Site) -> Site:
             Link(o.from_site, o.to_site, o.bandwidth_bytes_per_s, timedelta(seconds=o.latency_s))
             for o in message.outgoing
         ),
+        stream_logs=tuple(map(_stream_log, message.stream_logs)),
+    )
+
+
+def _stream_log(message: site_pb2.StreamLog) -> StreamLog:
+    return StreamLog(
+        stream=message.stream,
+        size_bytes=message.size_bytes,
+        rows=message.rows,
+        batches=message.batches,
+        rows_stored=message.rows_stored,
+        limit_bytes=message.limit_bytes,
+        ended=message.ended,
+        reason=message.reason,
     )
 
 

@@ -218,9 +218,11 @@ class Client:
         return _convert.function(self._session.ask(self._session.catalog.GetFunction, request).function)
 
     def drop_function(self, name: str, *, if_exists: bool = False) -> bool:
-        """Removes a function; queries that run keep theirs. False: there was none and `if_exists` was set.
+        """Removes a function. False: there was none and `if_exists` was set.
 
-        Raises NotFound.
+        Raises:
+            NotFound: there is none.
+            SelatError: a query that is not over calls it, or a view does (`FUNCTION_IN_USE`).
         """
         request = catalog_pb2.DropFunctionRequest(name=name, if_exists=if_exists)
         return self._session.ask(self._session.catalog.DropFunction, request).dropped

@@ -240,6 +240,26 @@ class MemoryUse:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamLog:
+    """The log that a site keeps of a stream that is pushed to there."""
+
+    stream: str
+    size_bytes: int
+    """On disk."""
+    rows: int
+    """That are kept."""
+    batches: int
+    """That are kept; a batch is what one push stored."""
+    rows_stored: int
+    """Ever."""
+    limit_bytes: int
+    """The option `retention_bytes`: beyond it, what every reader has passed goes."""
+    ended: bool
+    reason: str
+    """Why nothing can be pushed to it; empty when it can."""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """One region: its agent, its tasks, its links."""
 
@@ -258,6 +278,8 @@ class Site:
     links: tuple[LinkUse, ...]
     """Bytes received, per incoming link."""
     outgoing: tuple[Link, ...]
+    stream_logs: tuple[StreamLog, ...]
+    """Of the streams that are pushed to at the site, by name."""
 
 
 @dataclass(frozen=True, slots=True)

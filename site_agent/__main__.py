@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from site_agent.agent import AgentIdentity, SiteAgent, running
+from site_agent.agent import AgentIdentity, Measures, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.config import AgentConfig, HostedSite, parse_arguments
@@ -144,7 +144,8 @@ async def _start_site(
     runtime = SiteRuntime(services)
     stack.push_async_callback(runtime.close)
     identity = AgentIdentity.new(site.name, config.advertise or address, site.slots)
-    agent = SiteAgent(identity, runtime=runtime, router=router, directory=directory, memory=parts.memory)
+    measures = Measures(parts.memory, streams.use)
+    agent = SiteAgent(identity, runtime=runtime, router=router, directory=directory, measures=measures)
     return agent, address
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,11 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
-from site_agent.convert import assignment_from_proto, memory_to_proto, status_to_proto
+from site_agent.convert import assignment_from_proto, memory_to_proto, status_to_proto, stream_log_to_proto
 from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError
 from site_agent.faults import FaultPoint, reached
+from site_agent.ingest import StreamLog
 from site_agent.memory import MemoryUse
 from site_agent.probes.echo import EchoLoop
 from site_agent.router import Router
@@ -49,6 +50,16 @@ class AgentIdentity:
         return cls(site, address, slots, uuid.uuid4().hex)
 
 
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What a report measures. They may block, and are called from a thread."""
+
+    memory: Callable[[], MemoryUse] = MemoryUse
+    """Of this process and those it started."""
+    logs: Callable[[], Sequence[StreamLog]] = tuple
+    """Of the streams that are pushed to at the site."""
+
+
 class SiteAgent:
     """Keeps a site's runtime in step with the master."""
 
@@ -59,11 +70,10 @@ class SiteAgent:
         runtime: SiteRuntime,
         router: Router,
         directory: Path,
-        memory: Callable[[], MemoryUse] = MemoryUse,
+        measures: Measures | None = None,
     ) -> None:
-        """`memory` measures what this process takes; it is called from a thread."""
         self._identity = identity
-        self._memory = memory
+        self._measures = measures or Measures()
         self._runtime = runtime
         self._router = router
         self._path = directory / "assignment.pb"
@@ -174,8 +184,8 @@ class SiteAgent:
         while True:
             await self._registered.wait()
             with suppress(grpc.aio.AioRpcError):
-                memory = await asyncio.to_thread(self._memory)
-                await stub.Report(self._report_request(memory), timeout=REPORT_TIMEOUT_S)
+                memory, logs = await asyncio.to_thread(self._measured)
+                await stub.Report(self._report_request(memory, logs), timeout=REPORT_TIMEOUT_S)
             await self._until_next_report()
 
     async def _until_next_report(self) -> None:
@@ -184,7 +194,10 @@ class SiteAgent:
             await asyncio.wait_for(self._news.wait(), self._report_interval_s)
         self._news.clear()
 
-    def _report_request(self, memory: MemoryUse) -> site_pb2.ReportRequest:
+    def _measured(self) -> tuple[MemoryUse, Sequence[StreamLog]]:
+        return self._measures.memory(), self._measures.logs()
+
+    def _report_request(self, memory: MemoryUse, logs: Sequence[StreamLog]) -> site_pb2.ReportRequest:
         site = self._identity.site
         return site_pb2.ReportRequest(
             site=site,
@@ -232,6 +245,7 @@ class SiteAgent:
             ],
             memory_bytes=memory.total_bytes,
             memory=memory_to_proto(memory),
+            stream_logs=[stream_log_to_proto(log) for log in logs],
         )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 from planner.catalog import DIGEST_CHARS
 from planner.plan import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
 from site_agent.engine import Field, PythonFunction
+from site_agent.ingest import StreamLog
 from site_agent.memory import MemoryUse
 from site_agent.tasks.progress import TaskState, TaskStatus
 from site_agent.tasks.spec import (
@@ -82,6 +84,10 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
         ],
         in_flight_bytes=status.in_flight_bytes,
     )
+
+
+def stream_log_to_proto(log: StreamLog) -> site_pb2.StreamLog:
+    return site_pb2.StreamLog(**asdict(log))
 
 
 def memory_to_proto(memory: MemoryUse) -> site_pb2.MemoryUse:

@@ -16,6 +16,7 @@ from master.model import (
     ResultStatus,
     SiteRecord,
     SiteReport,
+    StreamLog,
     TaskState,
     TaskStatus,
 )
@@ -44,6 +45,7 @@ _TASK_FIELDS = (
 )
 _OPERATOR_FIELDS = ("name", "rows_out", "rows_out_per_s")
 _MEMORY_FIELDS = ("agent_bytes", "jvm_bytes", "heap_used_bytes", "heap_committed_bytes", "heap_max_bytes", "sites")
+_LOG_FIELDS = ("stream", "size_bytes", "rows", "batches", "rows_stored", "limit_bytes", "ended", "reason")
 _USE_FIELDS = ("channel", "query_id", "from_site", "bytes", "epochs", "readers")
 _RESULT_FIELDS = ("query_id", "rows", "bytes", "complete")
 _LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
@@ -84,6 +86,10 @@ def memory_to_proto(memory: MemoryUse) -> site_pb2.MemoryUse:
     return site_pb2.MemoryUse(**_shared(memory, _MEMORY_FIELDS))
 
 
+def stream_log_to_proto(log: StreamLog) -> site_pb2.StreamLog:
+    return site_pb2.StreamLog(**_shared(log, _LOG_FIELDS))
+
+
 def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
     return site_pb2.ReportRequest(
         site=report.site,
@@ -95,6 +101,7 @@ def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
         links=[link_to_proto(link) for link in report.links],
         memory_bytes=report.memory_bytes,
         memory=memory_to_proto(report.memory),
+        stream_logs=[stream_log_to_proto(log) for log in report.stream_logs],
     )
 
 
@@ -109,6 +116,7 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
         *message.channels,
         *message.results,
         *message.links,
+        *message.stream_logs,
     ):
         _check_numbers(part, site=message.site)
     return SiteReport(
@@ -121,6 +129,7 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
         links=tuple(LinkUse(**_shared(link, _LINK_FIELDS)) for link in message.links),
         memory_bytes=message.memory_bytes,
         memory=MemoryUse(**_shared(message.memory, _MEMORY_FIELDS)),
+        stream_logs=tuple(StreamLog(**_shared(log, _LOG_FIELDS)) for log in message.stream_logs),
     )
 
 

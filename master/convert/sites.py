@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from master.convert.reports import link_to_proto, memory_to_proto, task_status_to_proto
+from master.convert.reports import link_to_proto, memory_to_proto, stream_log_to_proto, task_status_to_proto
 from master.model import SiteState
 from master.sites import SiteStatus
 from master.times import to_us
@@ -31,6 +31,7 @@ def site_to_proto(status: SiteStatus, topology: Topology) -> site_pb2.Site:
         links=[link_to_proto(link) for link in status.links],
         memory_bytes=report.memory_bytes if report else 0,
         memory=memory_to_proto(report.memory) if report else None,
+        stream_logs=[stream_log_to_proto(log) for log in report.stream_logs] if report else [],
         gateway=status.name == topology.gateway,
         outgoing=[_link_to_proto(link) for link in outgoing],
     )

@@ -57,6 +57,11 @@ class Binder:
     """Over the rows of an aggregate: its columns that are the window, or an end of it."""
 
     @property
+    def is_over_windows(self) -> bool:
+        """Whether names mean columns of rows of windows; `window` is then a longer one over them."""
+        return self.window_columns is not None
+
+    @property
     def windows(self) -> tuple[exp.Expr, ...] | None:
         """What stands for the window; None where there is none."""
         return self.window_columns if self.window is None else (self.window.node,)
@@ -88,7 +93,7 @@ class Binder:
         if name in TIME_UNIT_FUNCTIONS and len(call.expressions) == 3 and isinstance(call.expressions[0], exp.Column):
             call.expressions[0].replace(exp.Var(this=call.expressions[0].name))
         if name == WINDOW:
-            canonical = window_of(call, self.scope).node
+            canonical = self.window.node if self.is_over_windows and self.window else window_of(call, self.scope).node
             call.set("expressions", [argument.copy() for argument in canonical.expressions])
 
     def _bind_column(self, column: exp.Column) -> exp.Expr:
@@ -174,7 +179,7 @@ def window_of(call: exp.Expr, scope: Scope) -> Window:
     if stream is None:
         at = arguments[0] if offset_of(arguments[0]) is not None else call
         raise refuse(at, source, "window must be on the stream's event-time column", _event_time_hint(scope, form))
-    lengths = [_length_of(argument, call, scope) for argument in arguments[1:]]
+    lengths = [length_of(argument, call, scope) for argument in arguments[1:]]
     _check_slide(arguments[-1], call, scope, lengths)
     bound = event_time_of(stream)
     distinct = dict.fromkeys(lengths)
@@ -206,7 +211,12 @@ def lost_event_time(stream: Member) -> str:
     return f"{stream.alias} does not select the event-time column of its stream; add it there as it is."
 
 
-def _length_of(argument: exp.Expr, call: exp.Expr, scope: Scope) -> timedelta:
+def length_of(argument: exp.Expr, call: exp.Expr, scope: Scope) -> timedelta:
+    """The length or slide that an argument of a window call says.
+
+    Raises:
+        UnsupportedSqlError: it is no literal of fixed length.
+    """
     length = _literal_length(argument)
     if not length:
         what = "length" if argument is call.expressions[1] else "slide"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from planner.catalog import DIGEST_CHARS, Function
 from planner.errors import InvalidExpressionError
@@ -38,10 +38,10 @@ def called_functions(tree: exp.Expr, functions: Mapping[str, Function]) -> tuple
     return tuple(functions[name] for name in sorted(names & set(functions)))
 
 
-def calls_function(node: exp.Expr, functions: Mapping[str, Function]) -> exp.Expr | None:
-    """The first call of a Python function in a bound expression."""
+def function_calls(node: exp.Expr, functions: Mapping[str, Function]) -> Iterator[exp.Expr]:
+    """The calls of Python functions in a bound expression."""
     versions = {function.versioned_name for function in functions.values()}
-    return next((call for call in node.find_all(exp.Anonymous) if function_name(call) in versions), None)
+    return (call for call in node.find_all(exp.Anonymous) if function_name(call) in versions)
 
 
 def without_versions(text: str) -> str:

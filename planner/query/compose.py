@@ -12,16 +12,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from planner.catalog import Column, Relation, RelationKind
+from planner.catalog import RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnsupportedSqlError
 from planner.query.binder import Window
 from planner.query.derived import Derived, Names, Place
 from planner.query.expressions import MAX_MERGED_NODES, is_small, placed
 from planner.query.gathered import STATEMENT, Gathered, Text
 from planner.query.joins import check_on
-from planner.query.layers import with_layer
+from planner.query.layers import layer_view, rows_member, with_layer
 from planner.query.logical import LogicalQuery, bind_block, is_grouped, site_named
-from planner.query.scope import Member, Scope, scope_of
+from planner.query.scope import Member, scope_of
+from planner.query.streamjoins import window_words
 from planner.query.unions import (
     Substitution,
     derived_expressions,
@@ -39,7 +40,10 @@ from planner.sql.refusals import refuse
 from planner.sql.source import Source
 
 MAX_BRANCHES = 64
-JOINED_STREAM_HINT = "A stream, or a query that only filters and projects one, can be joined."
+JOINED_STREAM_HINT = (
+    "A stream, or a query that only filters and projects one, can be joined to a stream; rows of windows can be joined "
+    "to rows of windows, where both queries aggregate."
+)
 UNION_OF_JOINS_HINT = "Aggregate in each branch: SELECT ... GROUP BY window(...), ... UNION ALL SELECT ..."
 UNION_HINT = "Write the outer SELECT in each branch: SELECT ... FROM (...) UNION ALL SELECT ... FROM (...)."
 
@@ -211,10 +215,11 @@ class Composer:
         union = self._open(branches)
         member = union_member(derived.name, union, branches)
         tables = self._joined(from_items(select)[1:], place)
-        for item in [derived.item] if any(b.join_window is not None for b in branches) else _streams(tables):
-            message = "an aggregate over a UNION ALL cannot take joined streams yet"
+        for item in [derived.item] if all(b.join_window is not None for b in branches) else _streams(tables):
+            message = "an aggregate over a UNION ALL of which every branch joins streams is not possible yet"
             raise refuse(item, place.source, message, UNION_OF_JOINS_HINT)
         query = self._block(select, [(member, derived.item), *tables], place)
+        self._check_joined_branches(query, branches, derived.item, place)
         inputs = []
         for index, branch in enumerate(branches):
             copies = {m.view: self._gathered.next_table() if index else m.view for m, _ in tables}
@@ -225,6 +230,19 @@ class Composer:
         self._gathered.note(derived.name, f"UNION ALL of {len(branches)}, aggregated branch by branch")
         return replace(query, inputs=tuple(inputs))
 
+    def _check_joined_branches(
+        self, query: LogicalQuery, branches: Sequence[LogicalQuery], item: exp.Expr, place: Place
+    ) -> None:
+        """Rows of joined streams are there window by window."""
+        window = query.window
+        for joined in (branch.join_window for branch in branches if branch.join_window is not None):
+            if window is not None and not joined.like(window):
+                message = f"a branch of the UNION ALL joins streams in windows of {window_words(joined)}"
+                hint = (
+                    f"Group by the same windows, not by those of {window_words(window)}, or aggregate in each branch."
+                )
+                raise refuse(item, place.source, message, hint)
+
     def _over_aggregate(
         self, select: exp.Select, branches: tuple[LogicalQuery, ...], derived: Derived, place: Place
     ) -> LogicalQuery:
@@ -232,18 +250,35 @@ class Composer:
         if len(branches) > 1:
             message = "a SELECT over a UNION ALL of aggregates is not possible yet"
             raise refuse(derived.item, source, message, UNION_HINT)
+        queries = [branches[0]]
+        members = [(rows_member(derived.name, layer_view(branches[0]), branches[0]), derived.item)]
         for item in from_items(select)[1:]:
-            raise refuse(
-                item,
-                source,
-                f"{derived.name} aggregates, and cannot be joined yet",
-                "Join the tables before aggregating.",
-            )
-        query = with_layer(branches[0], select, derived.name, source, renamed=place.renamed)
-        scope = Scope((_rows_member(derived.name, branches[0]),), source)
+            name, query = self._window_rows(item, derived.name, place)
+            queries.append(query)
+            members.append((rows_member(name, self._gathered.next_table(), query), item))
+            self._gathered.note(name, f"joined to the rows of {derived.name} by the merge, window by window")
+        scope = scope_of(members, select, source, self._gathered.catalog.functions)
+        found = with_layer(queries, select, scope, renamed=place.renamed)
         self._gathered.note_stars(place.text, select, scope)
         self._gathered.note(derived.name, "the SELECT over it is computed by the merge, window by window")
-        return query
+        return found
+
+    def _window_rows(self, item: exp.Expr, to: str, place: Place) -> tuple[str, LogicalQuery]:
+        """What stands behind JOIN and is joined to the rows of windows of `to`."""
+        derived = self._names.derived(item, place)
+        if derived is None:
+            raise self._not_rows_of_windows(item, item.alias_or_name, to, place)
+        with self._names.within(derived):
+            if self.rests_on_table(derived.query, derived.place):
+                raise self._not_rows_of_windows(item, derived.name, to, place)
+        branches = self._branches(derived)
+        if len(branches) > 1 or branches[0].window is None:
+            raise self._not_rows_of_windows(item, derived.name, to, place)
+        return derived.name, branches[0]
+
+    def _not_rows_of_windows(self, item: exp.Expr, name: str, to: str, place: Place) -> UnsupportedSqlError:
+        message = f"{to} aggregates, and only rows of windows can be joined to it; {name} has none"
+        return refuse(item, place.source, message, "Join tables before aggregating, or aggregate both.")
 
     def _open(self, branches: tuple[LogicalQuery, ...]) -> str:
         name = f"u{len(self._gathered.unions) + 1}"
@@ -307,8 +342,3 @@ def _moved(branch: LogicalQuery, start: int) -> LogicalQuery:
     joins = tuple(replace(join, on=tuple(placed(part, start) for part in join.on)) for join in branch.joins)
     outputs = tuple(replace(o, expression=placed(o.expression, start)) for o in branch.outputs)
     return replace(branch, joins=joins, where=tuple(placed(part, start) for part in branch.where), outputs=outputs)
-
-
-def _rows_member(alias: str, query: LogicalQuery) -> Member:
-    columns = tuple(Column(output.name, "") for output in query.results)
-    return Member(alias, "", Relation(alias, RelationKind.STREAM, columns, ()), derived=True)

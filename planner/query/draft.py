@@ -8,7 +8,8 @@ from __future__ import annotations
 from planner.catalog import Column
 from planner.plan import DraftPlan
 from planner.query.logical import LogicalQuery
-from planner.query.stages import Stages, add_merge, add_source
+from planner.query.merges import add_merge
+from planner.query.stages import Stages, add_source
 from planner.query.statement import LogicalStatement
 from planner.query.windowjoin import add_window_join
 

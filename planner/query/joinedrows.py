@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planner.merge import WINDOW_START
 from planner.query.binder import Window
 from planner.query.expressions import with_children
 from planner.query.joins import Join
 from planner.query.logical import LogicalQuery
-from planner.query.split import whole_aggregates, window_part
+from planner.query.split import Split, whole_aggregates
 from planner.query.spread import LATE, Spread
 from planner.query.sqltext import conjunction, where_sql
+from planner.query.windowparts import window_part
 from planner.sql.dialect import exp, quoted, render
 
 
@@ -22,13 +23,33 @@ class JoinedRows:
     tables that were joined at its sources.
     """
 
-    def __init__(self, query: LogicalQuery, spread: Spread, window: Window) -> None:
+    def __init__(self, query: LogicalQuery, spread: Spread, window: Window, view: str = "") -> None:
+        """`view` is the first stream's in the MERGE, where that is not what the query calls it."""
         self._query = query
         self._spread = spread
         self._window = window
         self._first = query.scope.stream.view
+        self._view = view or self._first
+        self._computed: tuple[exp.Expr, ...] = ()
         self._names: dict[str, dict[exp.Expr, str]] = {stream.view: {} for stream in query.scope.streams}
-        self.sql = self._grouped() if query.window is not None else self._plain()
+
+    def result_sql(self) -> str:
+        """The joined rows, or their aggregates."""
+        query = self._query
+        self._computed = (
+            *(output.expression for output in query.outputs),
+            *(*query.keys, *query.having, *(query.top_k.parts if query.top_k is not None else ())),
+        )
+        return self._grouped() if query.window is not None else self._plain()
+
+    def partials_sql(self, split: Split, change: Callable[[exp.Expr], exp.Expr]) -> str:
+        """Partials of the joined rows; `change` says what the expressions of `split` are over them."""
+        self._computed = tuple(map(change, split.read))
+        return split.inline_sql(self._from(), lambda node: self._replace(change(node)))
+
+    def view_of(self, stream: str) -> str:
+        """The view of the MERGE that a stream's rows are in."""
+        return self._view if stream == self._first else stream
 
     def columns(self, stream: str) -> Mapping[exp.Expr, str]:
         """The bound columns that are needed of the stream's view, and their names there."""
@@ -36,9 +57,7 @@ class JoinedRows:
 
     def expressions(self) -> Iterator[exp.Expr]:
         """All bound expressions that the SQL computes."""
-        query = self._query
-        yield from (output.expression for output in query.outputs)
-        yield from (*query.keys, *query.having, *(query.top_k.parts if query.top_k is not None else ()))
+        yield from self._computed
         yield from self._spread.late
         yield from (conjunct for on in self._spread.on.values() for conjunct in on)
 
@@ -59,7 +78,8 @@ class JoinedRows:
 
     def _from(self) -> str:
         joins = (self._join(join) for join in self._spread.late_joins(self._query.joins))
-        return " ".join([f"FROM {self._first}", *joins]) + where_sql(self._replaced(self._spread.late))
+        first = self._first if self._view == self._first else f"{self._view} AS {self._first}"
+        return " ".join([f"FROM {first}", *joins]) + where_sql(self._replaced(self._spread.late))
 
     def _join(self, join: Join) -> str:
         view = join.member.view

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.plan import INPUT_VIEW
 from planner.query.binder import Binder, Window
-from planner.query.calls import calls_function
+from planner.query.calls import function_calls
 from planner.query.expressions import conjuncts, first_aggregate, is_site, placed, views_of
 from planner.query.scope import Member, Scope, unknown_column
 from planner.query.streamjoins import SameWindow, same_window
@@ -51,43 +51,64 @@ def bind_joins(tree: exp.Select, scope: Scope) -> tuple[Join, ...]:
 
 def _bind_join(join: exp.Join, scope: Scope) -> Join:
     member = scope.members[-1]
-    using = join.args.get("using") or []
-    on = join.args.get("on")
-    if using:
-        found = tuple(_using(name, scope) for name in using)
-    else:
-        found = conjuncts(Binder(scope).bind(on)) if on is not None else ()
+    equal, found = same_window(conditions(join, scope), scope, at=place_of(join))
+    if not any(is_equality(conjunct, member.view) for conjunct in found):
+        raise refuse(
+            place_of(join), scope.source, f"the join with {member.alias} has no equality of columns", EQUALITY_HINT
+        )
+    return Join(member, is_left(join), found, equal)
+
+
+def conditions(join: exp.Join, scope: Scope) -> tuple[exp.Expr, ...]:
+    """The bound conjuncts of ON or USING; the last relation of the scope is the one that is joined.
+
+    Raises:
+        UnsupportedSqlError: one cannot be evaluated there.
+        UnknownColumnError: at a name that means nothing there.
+    """
+    names, on = join.args.get("using") or [], join.args.get("on")
+    if names:
+        return tuple(_using(name, scope) for name in names)
+    found = conjuncts(Binder(scope).bind(on)) if on is not None else ()
     for conjunct in found:
         aggregate = first_aggregate(conjunct)
         if aggregate is not None:
             raise refuse(aggregate, scope.source, "an aggregate is not possible in ON", "Use HAVING.")
-        _check_functions(conjunct, scope)
-    equal, found = same_window(found, scope, at=_place(join))
-    if not any(is_equality(conjunct, member.view) for conjunct in found):
-        raise refuse(
-            _place(join), scope.source, f"the join with {member.alias} has no equality of columns", EQUALITY_HINT
-        )
-    return Join(member, (join.args.get("side") or "").upper() == "LEFT", found, equal)
+        if is_left(join):
+            _check_functions(conjunct, scope.members[-1], scope)
+    return found
 
 
-def _check_functions(conjunct: exp.Expr, scope: Scope, at: exp.Expr | None = None) -> None:
-    """Spark cannot run Python in the ON of an outer join, and says so only when the query runs."""
-    call = calls_function(conjunct, scope.functions)
-    if call is not None:
-        raise refuse(at or call, scope.source, "a Python function is not possible in ON", "Use it in WHERE.")
+def is_left(join: exp.Join) -> bool:
+    """Whether rows without a match are kept."""
+    return (join.args.get("side") or "").upper() == "LEFT"
+
+
+def _check_functions(conjunct: exp.Expr, member: Member, scope: Scope, at: exp.Expr | None = None) -> None:
+    """Spark computes a Python function of one side before it joins, but one of both only behind an inner join.
+
+    It says so of an outer join only when the query runs.
+    """
+    for call in function_calls(conjunct, scope.functions):
+        views = views_of(call)
+        if member.view in views and len(views) > 1:
+            message = "a Python function of both sides is not possible in ON of a LEFT JOIN"
+            hint = "Give it columns of one side, as in ON f(a.x) = g(b.y), or use an inner join."
+            raise refuse(at or call, scope.source, message, hint)
 
 
 def check_on(joins: Iterable[Join], scope: Scope, *, at: exp.Expr) -> None:
     """Joins whose conditions were put in other words are as possible as those that were written.
 
     Raises:
-        UnsupportedSqlError: at `at`, when a condition calls a Python function.
+        UnsupportedSqlError: at `at`, when a condition calls a Python function that is not possible there.
     """
-    for conjunct in (conjunct for join in joins for conjunct in join.on):
-        _check_functions(conjunct, scope, at)
+    for join in joins:
+        for conjunct in join.on if join.left else ():
+            _check_functions(conjunct, join.member, scope, at)
 
 
-def _place(join: exp.Join) -> exp.Expr:
+def place_of(join: exp.Join) -> exp.Expr:
     """What an error about the whole condition points to."""
     on = join.args.get("on")
     at: exp.Expr = on if on is not None and offset_of(on) is not None else join.this

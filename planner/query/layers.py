@@ -1,25 +1,38 @@
 """A SELECT over the rows of an aggregating one.
 
 All rows of a window come out of the MERGE stage together, so whatever needs no more than the rows of one window can be
-computed there as well: projections, filters, a top k, and an aggregate that has the window among its keys.
+computed there as well: projections, filters, a top k, joins with the rows that another query has in the same window,
+and an aggregate that has the window, or a longer one that it lies in, among its keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.catalog import Column, Relation, RelationKind
-from planner.functions import RANKS, WINDOW
-from planner.query.binder import WINDOW_FIELDS, Binder
+from planner.functions import RANKS
+from planner.query.binder import Binder
 from planner.query.expressions import conjuncts, enclosed, first_aggregate
-from planner.query.logical import Layer, LogicalQuery, bind_where, check_group_parts, group_keys, is_grouped, is_window
+from planner.query.logical import (
+    Layer,
+    LogicalQuery,
+    Rollup,
+    WindowRows,
+    bind_where,
+    check_group_parts,
+    group_keys,
+    is_grouped,
+    is_window,
+)
 from planner.query.outputs import RANK_COLUMN, bind_outputs
+from planner.query.rollup import bind_rollup, rolled_up
 from planner.query.scope import Member, Scope
 from planner.query.topk import bind_top_k
-from planner.sql.blocks import block_nodes
+from planner.query.windowparts import start_within, with_window
+from planner.query.windowrows import Windows, bind_window_rows, part_of_window
 from planner.sql.dialect import exp, quoted, render
-from planner.sql.refusals import function_name, refuse
-from planner.sql.source import Source
+from planner.sql.refusals import refuse
 
 MAX_LAYERS = 20
 """They are nested in one statement of the merge."""
@@ -27,95 +40,128 @@ MAX_LAYERS = 20
 GROUP_HINT = "Select the window in the sub-query, and group by it here as well: GROUP BY w, key, ..."
 
 
-def window_columns(query: LogicalQuery) -> frozenset[str]:
-    """Names of the result columns that are the window, its start or its end."""
-    if not query.layers:
-        return frozenset(o.name for o in query.outputs if is_window(o.expression, query.window))
-    layer = query.layers[-1]
-    return frozenset(o.name for o in layer.outputs if _without_field(o.expression) in layer.windows)
+def window_columns(query: LogicalQuery) -> Mapping[str, str]:
+    """The result columns that are the window, its start or its end, as `Layer.windows` says it."""
+    results = query.results
+    if query.layers:
+        windows: Windows = query.layers[-1].windows
+        found = {output.name: part_of_window(output.expression, windows) for output in results}
+    else:
+        found = {o.name: _part(o.expression) for o in results if is_window(o.expression, query.inner or query.window)}
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def _part(window: exp.Expr) -> str:
+    bare = window.unnest()
+    return bare.name.lower() if isinstance(bare, exp.Dot) else ""
+
+
+def rows_member(alias: str, view: str, query: LogicalQuery) -> Member:
+    """The rows of an aggregating query as what stands in FROM."""
+    columns = tuple(Column(output.name, "") for output in query.results)
+    return Member(alias, view, Relation(alias, RelationKind.STREAM, columns, ()), derived=True)
+
+
+def layer_view(query: LogicalQuery) -> str:
+    """Name of the query's rows in the layer that comes next."""
+    return f"r{len(query.layers) + 1}"
 
 
 def with_layer(
-    query: LogicalQuery, select: exp.Select, alias: str, source: Source, *, renamed: bool = False
+    queries: Sequence[LogicalQuery], select: exp.Select, scope: Scope, *, renamed: bool = False
 ) -> LogicalQuery:
-    """The query with a SELECT over its rows; `renamed`: its columns get other names.
+    """The first query with a SELECT over its rows.
+
+    Args:
+        queries: what stands in FROM, then what stands behind each JOIN; all aggregate.
+        select: the SELECT.
+        scope: their rows, in the same order.
+        renamed: the columns get other names.
 
     Raises:
         UnsupportedSqlError, UnknownColumnError, InvalidExpressionError: with their place.
     """
-    columns = tuple(Column(output.name, "") for output in query.results)
-    member = Member(alias, f"r{len(query.layers) + 1}", Relation(alias, RelationKind.STREAM, columns, ()), derived=True)
-    scope = Scope((member,), source, functions=query.scope.functions)
-    for call in block_nodes(select):
-        if function_name(call) == WINDOW:
-            message = "another window over the rows of windows is not possible yet"
-            raise refuse(call, source, message, GROUP_HINT)
-    windows = tuple(member.bound(column.name) for column in columns if column.name in window_columns(query))
-    if len(query.layers) == MAX_LAYERS:
+    first, source = queries[0], scope.source
+    if len(first.layers) == MAX_LAYERS:
         raise refuse(
             select, source, f"more than {MAX_LAYERS} queries over one another are not possible", "Write fewer."
         )
-    layer = _bind(select, Binder(scope, window_columns=windows), columns, renamed=renamed)
-    return replace(query, layers=(*query.layers, layer))
+    parts = [window_columns(query) for query in queries]
+    windows = [
+        {member.bound(name): part for name, part in found.items()}
+        for member, found in zip(scope.members, parts, strict=True)
+    ]
+    joins = bind_window_rows(select, scope, queries, windows)
+    usable = dict(windows[0])
+    for join, found in zip(joins, windows[1:], strict=True):
+        usable |= {} if join.left else found
+    rollup = bind_rollup(select, scope, usable, first)
+    if rollup is not None:
+        first = rolled_up(first, rollup.window)
+        joins = tuple(replace(join, query=rolled_up(join.query, rollup.window)) for join in joins)
+    binder = Binder(scope, window=rollup.window if rollup else None, window_columns=tuple(usable))
+    layer = _bind(select, binder, usable, rollup, renamed=renamed)
+    return replace(first, layers=(*first.layers, replace(layer, joins=joins)))
 
 
-def _bind(select: exp.Select, binder: Binder, columns: tuple[Column, ...], *, renamed: bool) -> Layer:
+def _bind(
+    select: exp.Select, binder: Binder, below: Mapping[exp.Expr, str], rollup: Rollup | None, *, renamed: bool
+) -> Layer:
     scope = binder.scope
     outputs = bind_outputs(select, binder, renamed=renamed)
     aliases = {output.name.lower(): output.expression for output in outputs}
     keys = group_keys(select, outputs, replace(binder, aliases=aliases))
     later = replace(binder, aliases=aliases, keys=keys if is_grouped(select) else None)
     having = select.args.get("having")
-    windows = binder.windows or ()
+    windows = below if rollup is None else {rollup.window.node: ""}
     if is_grouped(select):
-        windows = tuple(key for key in keys if _without_field(key) in windows)
+        found = ((key, part_of_window(key, windows)) for key in keys)
+        windows = {key: part for key, part in found if part is not None}
+    rows = tuple(member.bound(column.name) for member in scope.members for column in member.relation.columns)
     layer = Layer(
-        source=scope.source,
-        view=scope.stream.view,
+        scope=scope,
+        joins=(),
         where=bind_where(select, Binder(scope)),
         outputs=outputs,
         grouped=is_grouped(select),
         keys=keys,
         having=conjuncts(later.bind(having.this)) if having is not None else (),
         top_k=bind_top_k(select, later),
-        ties=keys if is_grouped(select) else tuple(scope.stream.bound(column.name) for column in columns),
+        ties=keys if is_grouped(select) else rows,
         windows=windows,
+        rollup=rollup,
     )
     _check(select, layer)
     return layer
 
 
 def _check(select: exp.Select, layer: Layer) -> None:
+    source = layer.scope.source
     if not layer.grouped:
         for item in select.expressions:
             if (aggregate := first_aggregate(item)) is not None:
-                raise refuse(
-                    aggregate, layer.source, "an aggregate over all windows would never be complete", GROUP_HINT
-                )
+                raise refuse(aggregate, source, "an aggregate over all windows would never be complete", GROUP_HINT)
         if layer.having:
-            raise refuse(select.args["having"], layer.source, "HAVING is possible only with GROUP BY", GROUP_HINT)
+            raise refuse(select.args["having"], source, "HAVING is possible only with GROUP BY", GROUP_HINT)
         return
     if not layer.windows:
         at = select.args.get("group") or select.expressions[0]
-        raise refuse(at, layer.source, "groups over the rows of windows need the window as a key", GROUP_HINT)
+        raise refuse(at, source, "groups over the rows of windows need the window as a key", GROUP_HINT)
+    window = layer.rollup.window if layer.rollup is not None else None
     ordered = layer.top_k.parts if layer.top_k is not None else ()
     for node in (*(output.expression for output in layer.outputs), *layer.having, *ordered):
-        check_group_parts(node, layer.keys, None, layer.source)
-
-
-def _without_field(node: exp.Expr) -> exp.Expr:
-    bare = node.unnest()
-    return bare.this.unnest() if isinstance(bare, exp.Dot) and bare.name.lower() in WINDOW_FIELDS else bare
+        check_group_parts(node, layer.keys, window, source)
 
 
 def around(layer: Layer, head: str, tail: str) -> tuple[str, str]:
     """The SQL before and behind the rows, with the layer around it."""
-    items = [f"{render(output.expression)} AS {quoted(output.name)}" for output in layer.outputs]
-    behind = f"{tail}) AS {layer.view}{_clause('WHERE', layer.where)}"
+    items = [f"{_sql(layer, output.expression)} AS {quoted(output.name)}" for output in layer.outputs]
+    joins = "".join(_join(layer, join) for join in layer.joins)
+    behind = f"{tail}) AS {layer.view}{joins}{_clause('WHERE', layer, layer.where)}"
     # A key without a column would be taken for the number of a select item, and groups nothing.
-    keys = [render(key) for key in layer.keys if key.find(exp.Column)]
+    keys = dict.fromkeys(_key(layer, key) for key in layer.keys if key.find(exp.Column))
     behind += f" GROUP BY {', '.join(keys)}" if layer.grouped else ""
-    behind += _clause("HAVING", layer.having)
+    behind += _clause("HAVING", layer, layer.having)
     if layer.top_k is None:
         return f"SELECT {', '.join(items)} FROM ({head}", behind
     names = ", ".join(quoted(output.name) for output in layer.outputs)
@@ -124,15 +170,35 @@ def around(layer: Layer, head: str, tail: str) -> tuple[str, str]:
     return ranked, f"{behind}) AS ranked WHERE {RANK_COLUMN} <= {layer.top_k.k}"
 
 
-def _clause(word: str, parts: tuple[exp.Expr, ...]) -> str:
-    return f" {word} {' AND '.join(render(enclosed(part)) for part in parts)}" if parts else ""
+def _sql(layer: Layer, node: exp.Expr) -> str:
+    """An expression over the rows; there longer windows than theirs are made of their starts."""
+    rollup = layer.rollup
+    if rollup is None:
+        return render(node)
+    return render(with_window(node, rollup.window, start_within(rollup.start, rollup.window.length)))
+
+
+def _key(layer: Layer, key: exp.Expr) -> str:
+    """A group key; of a longer window its start, which Spark then finds again wherever the window is made of it."""
+    if layer.rollup is not None and key in layer.windows:
+        return render(start_within(layer.rollup.start, layer.rollup.window.length))
+    return _sql(layer, key)
+
+
+def _join(layer: Layer, join: WindowRows) -> str:
+    on = " AND ".join(_sql(layer, enclosed(part)) for part in join.on)
+    return f" {'LEFT JOIN' if join.left else 'JOIN'} {join.member.view} ON {on}"
+
+
+def _clause(word: str, layer: Layer, parts: tuple[exp.Expr, ...]) -> str:
+    return f" {word} {' AND '.join(_sql(layer, enclosed(part)) for part in parts)}" if parts else ""
 
 
 def _rank(layer: Layer) -> str:
     top_k = layer.top_k
     assert top_k is not None
-    partition = [render(layer.windows[0]), *map(render, top_k.partition)]
-    order = [render(ordered) for ordered in top_k.order]
+    partition = [_key(layer, part) for part in (next(iter(layer.windows)), *top_k.partition)]
+    order = [_sql(layer, ordered) for ordered in top_k.order]
     if top_k.function == RANKS[0]:
-        order += [tie for part in layer.ties if (tie := render(part)) not in order]
+        order += [tie for part in layer.ties if (tie := _key(layer, part)) not in order]
     return f"{top_k.function}() OVER (PARTITION BY {', '.join(partition)} ORDER BY {', '.join(order)})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.catalog import SITE_COLUMN
@@ -13,7 +13,7 @@ from planner.query.binder import Binder, Window, event_time_of, window_of
 from planner.query.expressions import conjuncts, first_aggregate, is_aggregate
 from planner.query.joins import Join, bind_joins
 from planner.query.outputs import Output, bind_outputs
-from planner.query.scope import Scope
+from planner.query.scope import Member, Scope
 from planner.query.streamjoins import check_join_window
 from planner.query.topk import TopK, bind_top_k
 from planner.sql.blocks import block_nodes
@@ -38,12 +38,23 @@ class UnionInput:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowRows:
+    """The rows of another aggregating query, joined to those of a layer: rows of a window with those of the same."""
+
+    member: Member
+    query: LogicalQuery
+    left: bool
+    on: tuple[exp.Expr, ...]
+    """Conjuncts, also the one that says that windows are equal."""
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """A SELECT over the rows of an aggregating one; the MERGE stage computes it when a window closes."""
 
-    source: Source
-    view: str
-    """Name that its expressions call the rows by."""
+    scope: Scope
+    """The rows, then those that are joined to them."""
+    joins: tuple[WindowRows, ...]
     where: tuple[exp.Expr, ...]
     outputs: tuple[Output, ...]
     grouped: bool
@@ -52,8 +63,25 @@ class Layer:
     top_k: TopK | None
     ties: tuple[exp.Expr, ...]
     """What orders rows of equal rank, so that equal input gives equal output."""
-    windows: tuple[exp.Expr, ...]
-    """Columns of the rows below that are the window, its start or its end."""
+    windows: Mapping[exp.Expr, str]
+    """What of the rows below is the window: its start or end by the field's name, the whole by an empty one."""
+    rollup: Rollup | None = None
+    """Set when it groups the rows by longer windows than theirs."""
+
+    @property
+    def view(self) -> str:
+        """Name that its expressions call the rows by."""
+        return self.scope.stream.view
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """Longer windows over the rows of windows."""
+
+    window: Window
+    """Its node is the call, over a column of the rows below."""
+    start: exp.Expr
+    """The start of the row's own window: that column, or its field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +108,9 @@ class LogicalQuery:
     """Set when it aggregates over a UNION ALL: the stream of the scope is then no relation, but the union."""
     layers: tuple[Layer, ...] = ()
     """What is computed of its rows, innermost first."""
+    inner: Window | None = None
+    """Set when a layer has longer windows: those of the query itself. Their start is then the first key, and `window`
+    the longest of a layer, in which rows wait."""
 
     @property
     def results(self) -> tuple[Output, ...]:

@@ -4,55 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from planner.query.binder import Window
 from planner.query.calls import without_versions
-from planner.query.expressions import unqualified
 from planner.query.joins import Join
 from planner.query.logical import Layer, LogicalQuery
-from planner.query.pruning import decides_site
+from planner.query.pruning import decides_site, kept_sites
+from planner.query.scope import Member
 from planner.query.spread import Spread
+from planner.query.streamjoins import window_words
 from planner.query.topk import TopK
 from planner.sql.dialect import exp, render
-from planner.sql.intervals import format_interval
 
 _WIDTH = 200
 
 
-def logical_lines(query: LogicalQuery, sites: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """One line per operator, each input two blanks further in.
+Rows = Callable[[LogicalQuery], Sequence[str]]
+"""The lines of what is done before anything is computed."""
 
-    Args:
-        query: a branch of a statement that joins no streams.
-        sites: of its stream; where it aggregates over a union, of the stream of each branch.
+
+def logical_lines(query: LogicalQuery, rows: Rows) -> tuple[str, ...]:
+    """One line per operator, each input two blanks further in; of a branch of a statement.
+
+    Raises:
+        InvalidDefinitionError: no site of a stream is left to read from.
     """
     operators = _result_operators(query)
-    keys = "".join(f", {_words(query, key)}" for key in query.keys)
+    keys = "".join(f", {_words(query, key)}" for key in _own_keys(query))
     partial = []
-    if query.window is not None:
+    window = query.inner or query.window
+    if window is not None and query.join_window is not None:
+        operators.append(f"Aggregate[window{keys}]")
+    elif window is not None:
         operators.append(f"MergeAggregate[window{keys}]")
-        partial = [f"PartialAggregate[window of {_window_words(query.window)}{keys}]"]
+        partial = [f"PartialAggregate[window of {window_words(window)}{keys}]"]
     if not query.inputs:
-        return _indented([*operators, *partial, *_rows(query, sites[0])])
+        lines = [*_indented([*operators, *partial]), *_deeper(rows(query), len(operators) + len(partial))]
+        return (*lines, *_window_rows(query, rows))
     lines = list(_indented([*operators, "UnionAll"]))
-    for union_input, branch_sites in zip(query.inputs, sites, strict=True):
-        lines += _deeper(_indented([*partial, *_rows(union_input.query, branch_sites)]), len(operators) + 1)
-    return tuple(lines)
+    for branch in query.inputs:
+        lines += _deeper([*partial, *_deeper(rows(branch.query), len(partial))], len(operators) + 1)
+    return (*lines, *_window_rows(query, rows))
+
+
+def _own_keys(query: LogicalQuery) -> tuple[exp.Expr, ...]:
+    """Group keys besides the query's own window, which is one of them where rows wait for a longer one."""
+    return query.keys if query.inner is None else query.keys[1:]
+
+
+def _window_rows(query: LogicalQuery, rows: Rows) -> list[str]:
+    """What is joined to the rows of a query, each behind all that stands to its left."""
+    found: list[str] = []
+    depth = 0
+    for layer in reversed(query.layers):
+        depth += len(_layer(layer)) - len(layer.joins)
+        for join in reversed(layer.joins):
+            depth += 1
+            found = [*_deeper(logical_lines(join.query, rows), depth), *found]
+    return found
 
 
 def join_lines(query: LogicalQuery, inputs: Sequence[Sequence[str]], spread: Spread) -> tuple[str, ...]:
-    """The same for a query that joins streams; `inputs` are the lines of each stream, in the order of FROM."""
-    operators = _result_operators(query)
-    if query.window is not None:
-        keys = "".join(f", {_words(query, key)}" for key in query.keys)
-        operators.append(f"Aggregate[window{keys}]")
-    if spread.late:
-        operators.append(f"Filter[{_all(query, spread.late)}]")
-    return (*_indented(operators), *_deeper(_joined(query, inputs, spread), len(operators)))
+    """The joined rows of a query that joins streams; `inputs` are the lines of each stream, in the order of FROM."""
+    operators = [f"Filter[{_all(query, spread.late)}]"] if spread.late else []
+    return (*operators, *_deeper(_joined(query, inputs, spread), len(operators)))
 
 
-def rows_lines(query: LogicalQuery, sites: Sequence[str]) -> tuple[str, ...]:
-    """What is done before anything is computed: the stream at these sites, its tables and its conditions."""
-    return _indented(_rows(query, sites))
+def rows_lines(query: LogicalQuery) -> tuple[str, ...]:
+    """What is done before anything is computed: the stream at its sites, its tables and its conditions.
+
+    Raises:
+        InvalidDefinitionError: no site is left to read from.
+    """
+    return _indented(_rows(query, kept_sites(query)))
 
 
 def _joined(query: LogicalQuery, inputs: Sequence[Sequence[str]], spread: Spread) -> list[str]:
@@ -93,23 +115,26 @@ def _rows(query: LogicalQuery, sites: Sequence[str]) -> list[str]:
 def _layer(layer: Layer) -> list[str]:
     operators = [f"Output[{', '.join(output.name for output in layer.outputs)}]"]
     if layer.top_k is not None:
-        operators.append(_top_k(layer.top_k, _bare))
+        operators.append(_top_k(layer.top_k, lambda node: _of_layer(layer, node)))
     if layer.having:
-        operators.append(f"Having[{' AND '.join(map(_bare, layer.having))}]")
+        operators.append(f"Having[{_all_of_layer(layer, layer.having)}]")
     if layer.grouped:
-        operators.append(f"AggregateOfWindow[{', '.join(map(_bare, layer.keys))}]")
+        operators.append(f"AggregateOfWindow[{', '.join(_of_layer(layer, key) for key in layer.keys)}]")
     if layer.where:
-        operators.append(f"Filter[{' AND '.join(map(_bare, layer.where))}]")
+        operators.append(f"Filter[{_all_of_layer(layer, layer.where)}]")
+    for join in reversed(layer.joins):
+        kind = "LEFT" if join.left else "INNER"
+        operators.append(f"JoinOfWindows[{kind} {join.member.alias} ON {_all_of_layer(layer, join.on)}]")
     return operators
 
 
-def _bare(node: exp.Expr) -> str:
-    return _short(render(unqualified(node)))
+def _all_of_layer(layer: Layer, parts: Sequence[exp.Expr]) -> str:
+    return " AND ".join(_of_layer(layer, part) for part in parts)
 
 
-def _window_words(window: Window) -> str:
-    every = f" every {format_interval(window.slide)}" if window.slide != window.length else ""
-    return f"{format_interval(window.length)}{every}"
+def _of_layer(layer: Layer, node: exp.Expr) -> str:
+    """An expression over rows of windows, with the columns' own names."""
+    return _short(render(_named(node, layer.scope.members if layer.joins else ())))
 
 
 def _top_k(top_k: TopK, words: Callable[[exp.Expr], str]) -> str:
@@ -129,7 +154,7 @@ def _join(query: LogicalQuery, join: Join) -> str:
     where = " at the same site" if join.same_site else ""
     kind = "LEFT" if join.left else "INNER"
     if join.window is not None:
-        window = _window_words(join.window)
+        window = window_words(join.window)
         return f"WindowJoin[{kind} {join.member.alias} in each window of {window} ON {_all(query, join.on)}]"
     return f"Join[{kind} {join.member.relation.name}{where} ON {_all(query, join.on)}]"
 
@@ -140,12 +165,18 @@ def _all(query: LogicalQuery, parts: Sequence[exp.Expr]) -> str:
 
 def _words(query: LogicalQuery, node: exp.Expr) -> str:
     """An expression with the columns' own names."""
-    names = {member.view: member.alias for member in query.scope.members}
+    return _short(render(_named(node, query.scope.members if query.joins else ())))
+
+
+def _named(node: exp.Expr, members: Sequence[Member]) -> exp.Expr:
+    """A copy whose columns have the names of these relations in front, or none."""
+    names = {member.view: member.alias for member in members}
     root = exp.Paren(this=node.copy())
     for column in root.find_all(exp.Column):
         alias = names.get(column.table)
-        column.set("table", exp.to_identifier(alias) if alias and len(query.joins) else None)
-    return _short(render(root.this))
+        column.set("table", exp.to_identifier(alias) if alias else None)
+    named: exp.Expr = root.this
+    return named
 
 
 def _short(text: str) -> str:

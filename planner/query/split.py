@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from planner.functions import RANKS
 from planner.merge import WINDOW_START, Merged, MergeRecipe, Partial
 from planner.plan import BIN_COLUMN, BINS
-from planner.query.binder import WINDOW_FIELDS, Window
+from planner.query.binder import WINDOW_FIELDS
 from planner.query.expressions import arguments_of, enclosed, is_aggregate, is_distinct, with_children
 from planner.query.layers import around
 from planner.query.logical import LogicalQuery
 from planner.query.outputs import RANK_COLUMN
 from planner.query.partials import Call, Piece, pieces_of
 from planner.query.topk import TopK
-from planner.sql.dialect import exp, quoted, render
+from planner.query.windowparts import window_part
+from planner.sql.dialect import exp, name_node, quoted, render
 from planner.sql.refusals import function_name
 
 
@@ -86,16 +86,28 @@ class Split:
     names: tuple[str, ...]
     """Their names, but for the window's."""
     partials: str
-    """SELECT list of the SOURCE stage over them."""
+    """SELECT list over them: the groups and their partials."""
     groups: str
     recipe: MergeRecipe
 
     def source_sql(self, rows: str, change: Callable[[exp.Expr], exp.Expr]) -> str:
         """The SQL of a SOURCE stage over these rows; `change` says what the expressions are there."""
-        window, *others = (render(change(node)) for node in self.read)
-        named = (f"{sql} AS {name}" for sql, name in zip(others, self.names, strict=True))
-        inner = ", ".join([f"{window}.start AS {WINDOW_START}", *named])
-        return f"SELECT {self.partials} FROM (SELECT {inner} {rows}) AS kept GROUP BY {self.groups}"
+        keys = self.recipe.keys
+        binned = (
+            f"{self.partials}, pmod(xxhash64({', '.join(keys)}), {BINS}) AS {BIN_COLUMN}" if keys else self.partials
+        )
+        return f"SELECT {binned} {self._grouped(rows, change)}"
+
+    def inline_sql(self, rows: str, change: Callable[[exp.Expr], exp.Expr]) -> str:
+        """The same in a MERGE, of rows that are only there."""
+        return f"SELECT {self.partials} {self._grouped(rows, change)}"
+
+    def _grouped(self, rows: str, change: Callable[[exp.Expr], exp.Expr]) -> str:
+        window, *others = self.read
+        start = exp.Dot(this=window.copy(), expression=name_node(WINDOW_FIELDS[0]))
+        named = [f"{render(change(node))} AS {name}" for node, name in zip(others, self.names, strict=True)]
+        inner = ", ".join([f"{render(change(start))} AS {WINDOW_START}", *named])
+        return f"FROM (SELECT {inner} {rows}) AS kept GROUP BY {self.groups}"
 
 
 def split_aggregates(query: LogicalQuery) -> Split:
@@ -112,8 +124,6 @@ def split_aggregates(query: LogicalQuery) -> Split:
     assert query.window is not None
     groups = (WINDOW_START, *keys)
     items = [*groups, *(f"{call} AS {partial.name}" for call, partial in splitter.partials.items())]
-    if keys:
-        items.append(f"pmod(xxhash64({', '.join(keys)}), {BINS}) AS {BIN_COLUMN}")
     return Split(
         read=(query.window.node, *query.keys, *splitter.columns),
         names=(*keys, *splitter.columns.values()),
@@ -180,25 +190,3 @@ def _rank(top_k: TopK, splitter: _Splitter) -> str:
 
 def _column(name: str) -> exp.Expr:
     return exp.Column(this=exp.Identifier(this=name, quoted=False))
-
-
-def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | None:
-    """The window or its start or end, made of its start; None for any other expression."""
-    bare = node.unnest()
-    if bare == window.node:
-        return _window_struct(window, start)
-    if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
-        return start.copy() if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
-    return None
-
-
-def _window_end(window: Window, start: exp.Expr) -> exp.Expr:
-    seconds, microseconds = divmod(window.length // timedelta(microseconds=1), 1_000_000)
-    text = f"{seconds}.{microseconds:06d}" if microseconds else str(seconds)
-    length = exp.Interval(this=exp.Literal.string(text), unit=exp.Var(this="SECOND"))
-    return exp.Paren(this=exp.Add(this=start.copy(), expression=length))
-
-
-def _window_struct(window: Window, start: exp.Expr) -> exp.Expr:
-    ends = [exp.Literal.string("start"), start.copy(), exp.Literal.string("end"), _window_end(window, start)]
-    return exp.Anonymous(this="named_struct", expressions=ends)

@@ -1,7 +1,4 @@
-"""From logical queries to stages: a TABLE stage per joined table, SOURCE stages, a MERGE where a query aggregates.
-
-An aggregate over a UNION ALL has one SOURCE stage for each branch, and one MERGE that takes the partials of all.
-"""
+"""From logical queries to stages: a SOURCE stage for each stream, and a TABLE stage for each table joined to it."""
 
 from __future__ import annotations
 
@@ -10,15 +7,15 @@ from dataclasses import dataclass, field
 
 from planner.catalog import SITE_COLUMN
 from planner.errors import UnsupportedSqlError
-from planner.merge import WINDOW_START, MergeRecipe
-from planner.plan import INPUT_VIEW, JoinShape, Merge, QueryShape, Stage, StageInput, StageKind
+from planner.merge import MergeRecipe
+from planner.plan import INPUT_VIEW, JoinShape, QueryShape, Stage, StageInput, StageKind
 from planner.query.expressions import columns_of, enclosed, replace_columns, unqualified, views_of
 from planner.query.joins import Join
 from planner.query.logical import LogicalQuery
 from planner.query.pruning import decides_site, kept_sites
 from planner.query.scope import DerivedRows
 from planner.query.shape import query_shape
-from planner.query.split import Split, split_aggregates
+from planner.query.split import Split
 from planner.query.sqltext import rows_sql, where_sql
 from planner.sql.dialect import exp, offset_of, quoted, render
 
@@ -47,25 +44,6 @@ class Stages:
     def next_id(self, kind: StageKind, letter: str) -> str:
         """s1, s2, ... or m1, m2, ..."""
         return f"{letter}{1 + sum(stage.kind is kind for stage in self.stages)}"
-
-
-def add_merge(plan: Stages, query: LogicalQuery) -> str:
-    """The stages of an aggregating query; the id of the last."""
-    split = split_aggregates(query)
-    window = query.window
-    assert window is not None
-    if query.inputs:
-        sources = [add_source(plan, i.query, split, i.change) for i in query.inputs]
-    else:
-        sources = [add_source(plan, query, split)]
-    merge = Merge(WINDOW_START, window.length, split.recipe.combine_sql({}), window.slide)
-    merge_id = plan.next_id(StageKind.MERGE, "m")
-    inputs = tuple(StageInput(source, INPUT_VIEW) for source in sources)
-    plan.stages.append(
-        Stage(id=merge_id, kind=StageKind.MERGE, sql=split.recipe.sql({}), sites=(), inputs=inputs, merge=merge)
-    )
-    plan.recipes[merge_id] = split.recipe
-    return merge_id
 
 
 def add_source(

@@ -11,8 +11,7 @@ from planner.plan import DraftPlan, StatementText
 from planner.query.compose import bind_statement, columns_over_table
 from planner.query.gathered import STATEMENT, Gathered, Text
 from planner.query.logical import LogicalQuery
-from planner.query.operators import logical_lines
-from planner.query.pruning import kept_sites
+from planner.query.operators import logical_lines, rows_lines
 from planner.query.windowjoin import window_join_lines
 from planner.sql.qualify import without_qualify
 from planner.sql.source import Source
@@ -52,15 +51,12 @@ class LogicalStatement:
         if indent:
             yield "UnionAll"
         for branch in self.branches:
-            yield from (indent + line for line in _branch_lines(branch))
+            yield from (indent + line for line in logical_lines(branch, _rows))
         yield from (f"({note})" for note in self.notes)
 
 
-def _branch_lines(branch: LogicalQuery) -> tuple[str, ...]:
-    if branch.join_window is not None:
-        return window_join_lines(branch)
-    queries = [i.query for i in branch.inputs] or [branch]
-    return logical_lines(branch, [kept_sites(query) for query in queries])
+def _rows(query: LogicalQuery) -> tuple[str, ...]:
+    return rows_lines(query) if query.join_window is None else window_join_lines(query)
 
 
 def build_logical(

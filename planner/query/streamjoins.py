@@ -95,7 +95,7 @@ def _same_window(conjunct: exp.Expr, scope: Scope) -> SameWindow:
     start, end = _span(_calls(conjunct), scope.source)
     if not own.like(other):
         raise UnsupportedSqlError(
-            f"the windows that are joined differ: {_words(other)} and {_words(own)}",
+            f"the windows that are joined differ: {window_words(other)} and {window_words(own)}",
             position=scope.source.position(start),
             found=scope.source.text[start:end],
             hint="Give both the same length and slide.",
@@ -103,7 +103,8 @@ def _same_window(conjunct: exp.Expr, scope: Scope) -> SameWindow:
     return SameWindow(own, other.view, (start, end))
 
 
-def _words(window: Window) -> str:
+def window_words(window: Window) -> str:
+    """Length and slide, for people."""
     every = f" every {format_interval(window.slide)}" if window.slide != window.length else ""
     return f"{format_interval(window.length)}{every}"
 

@@ -124,6 +124,7 @@ def specialized(query: LogicalQuery, branch: LogicalQuery, change: Substitution)
         where=(*branch.where, *map(change, query.where)),
         keys=tuple(map(change, query.keys)),
         window=replace(window, node=change(window.node)) if window is not None else None,
+        join_window=branch.join_window,
         outputs=(),
         having=(),
         top_k=None,

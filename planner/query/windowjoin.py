@@ -9,7 +9,7 @@ A stream has a SOURCE stage for each time that FROM names it. `planner.query.spr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from planner.merge import WINDOW_START
@@ -31,7 +31,6 @@ from planner.query.joins import Join, is_equality
 from planner.query.logical import LogicalQuery
 from planner.query.operators import join_lines, rows_lines
 from planner.query.outputs import Output
-from planner.query.pruning import kept_sites
 from planner.query.scope import Member, Scope
 from planner.query.shape import query_shape, selectivity_of
 from planner.query.spread import LATE, Spread, spread_of
@@ -50,13 +49,11 @@ def add_window_join(plan: Stages, query: LogicalQuery) -> str:
     assert window is not None
     spread = spread_of(query)
     rows = JoinedRows(query, spread, window)
-    sources: dict[str, str] = {}
-    for stream in query.scope.streams:
-        outputs = _outputs(query, stream, spread, rows)
-        sources[stream.view] = add_source(plan, replace(_rows_of(query, stream, spread), outputs=outputs), None)
-    plan.stages += _late_tables(query, spread, rows)
+    sql = rows.result_sql()
+    inputs, views = add_joined_rows(plan, query, spread, rows)
     merge_id = plan.next_id(StageKind.MERGE, "m")
-    plan.stages.append(_merge_stage(merge_id, query, (spread, rows.sql), sources))
+    merge = Merge(WINDOW_START, window.length, "", window.slide, views)
+    plan.stages.append(Stage(id=merge_id, kind=StageKind.MERGE, sql=sql, sites=(), inputs=inputs, merge=merge))
     plan.joins[merge_id] = JoinShape(
         window=window.length,
         slide=window.slide,
@@ -66,15 +63,36 @@ def add_window_join(plan: Stages, query: LogicalQuery) -> str:
     return merge_id
 
 
+def add_joined_rows(
+    plan: Stages, query: LogicalQuery, spread: Spread, rows: JoinedRows
+) -> tuple[tuple[StageInput, ...], tuple[MergeView, ...]]:
+    """The stages whose rows a MERGE joins, as its inputs, and its views; `rows` has written its SQL.
+
+    Raises:
+        InvalidDefinitionError: no site of a stream is left to read from.
+        UnsupportedSqlError: a LEFT join on `site` with a table that a site lacks.
+    """
+    inputs: list[StageInput] = []
+    for stream in query.scope.streams:
+        outputs = _outputs(query, stream, spread, rows)
+        source = add_source(plan, replace(_rows_of(query, stream, spread), outputs=outputs), None)
+        inputs.append(StageInput(source, rows.view_of(stream.view)))
+    plan.stages += _late_tables(query, spread, rows)
+    optional = {join.member.view for join in query.joins if join.left}
+    views = tuple(MergeView(rows.view_of(s.view), required=s.view not in optional) for s in query.scope.streams)
+    inputs += [StageInput(view, view) for view, owner in spread.owners.items() if owner == LATE]
+    return tuple(inputs), views
+
+
 def window_join_lines(query: LogicalQuery) -> tuple[str, ...]:
-    """The logical plan of a query that joins streams.
+    """The joined rows of a query in the logical plan.
 
     Raises:
         InvalidDefinitionError: no site of a stream is left to read from.
     """
     spread = spread_of(query)
     streams = [_rows_of(query, stream, spread) for stream in query.scope.streams]
-    return join_lines(query, [rows_lines(stream, kept_sites(stream)) for stream in streams], spread)
+    return join_lines(query, [rows_lines(stream) for stream in streams], spread)
 
 
 def _rows_of(query: LogicalQuery, stream: Member, spread: Spread) -> LogicalQuery:
@@ -163,22 +181,3 @@ def _late_tables(query: LogicalQuery, spread: Spread, rows: JoinedRows) -> Itera
         view = join.member.view
         if spread.owners[view] == LATE:
             yield table_stage(join, spread.where[view], used, join.member.relation.sites)
-
-
-def _merge_stage(stage_id: str, query: LogicalQuery, how: tuple[Spread, str], sources: Mapping[str, str]) -> Stage:
-    """The MERGE; `how` is who does what and its SQL, `sources` the SOURCE stages by view."""
-    window = query.join_window
-    assert window is not None
-    spread, sql = how
-    late = (view for view, owner in spread.owners.items() if owner == LATE)
-    inputs = [*((stage, view) for view, stage in sources.items()), *((view, view) for view in late)]
-    optional = {join.member.view for join in query.joins if join.left}
-    views = tuple(MergeView(view, required=view not in optional) for view in sources)
-    return Stage(
-        id=stage_id,
-        kind=StageKind.MERGE,
-        sql=sql,
-        sites=(),
-        inputs=tuple(StageInput(stage, view) for stage, view in inputs),
-        merge=Merge(WINDOW_START, window.length, "", window.slide, views),
-    )

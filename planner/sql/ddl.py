@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from planner.catalog import SITE_COLUMN, Binding, Column, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, Position
+from planner.options import OptionError, check_binding
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import TokenType
 from planner.sql.function_ddl import (
@@ -47,11 +49,16 @@ def parse_create(cursor: Cursor) -> Statement:
     comment = cursor.string("the comment") if cursor.take("COMMENT") else ""
     shared = _options(cursor) if cursor.take("WITH") else {}
     place, found = cursor.position, cursor.found
-    bindings = _bindings(cursor, shared, kind)
+    written = _bindings(cursor, shared, kind)
+    bindings = tuple(
+        Binding(site, {o.name: o.value for o in options.values()}) for site, (_, options) in written.items()
+    )
     if kind is RelationKind.SINK and len(bindings) > 1:
         raise InvalidDefinitionError(
             "a sink is at one site", position=place, found=found, hint="Leave one AT, or create one sink for each site."
         )
+    for at, options in written.values():
+        _check_options(kind, columns, options, at)
     relation = Relation(
         name=name,
         kind=kind,
@@ -92,7 +99,7 @@ def parse_alter(cursor: Cursor) -> Statement:
     name = cursor.name("a name")
     site = cursor.name("a site's name") if cursor.take("AT") else None
     cursor.expect("SET", hint="Only connector options can be changed: ALTER STREAM name [AT site] SET ('k' = 'v').")
-    options = _options(cursor)
+    options = {option.name: option.value for option in _options(cursor).values()}
     cursor.finish()
     return AlterBinding(name, site, options, position)
 
@@ -263,8 +270,36 @@ def _event_time(
     return column.name, delay
 
 
-def _bindings(cursor: Cursor, shared: Mapping[str, str], kind: RelationKind) -> tuple[Binding, ...]:
-    bindings: dict[str, Binding] = {}
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """An option as it stands in the text."""
+
+    name: str
+    value: str
+    name_at: tuple[Position, str]
+    value_at: tuple[Position, str]
+
+
+_Options = Mapping[str, _Written]
+
+
+def _check_options(
+    kind: RelationKind, columns: Sequence[Column], options: _Options, site_at: tuple[Position, str]
+) -> None:
+    """Raises InvalidDefinitionError at the option that is wrong, or at the site whose binding lacks one."""
+    try:
+        check_binding(kind, columns, {option.name: option.value for option in options.values()})
+    except OptionError as error:
+        written = options.get(error.name)
+        place, found = site_at if written is None else written.name_at if error.unknown else written.value_at
+        raise InvalidDefinitionError(error.message, position=place, found=found, hint=error.hint) from error
+
+
+def _bindings(
+    cursor: Cursor, shared: _Options, kind: RelationKind
+) -> Mapping[str, tuple[tuple[Position, str], _Options]]:
+    """The options of each site's binding, and where the site is named."""
+    bindings: dict[str, tuple[tuple[Position, str], _Options]] = {}
     cursor.expect("AT", hint="Say where its rows are: AT site WITH ('connector' = 'files', 'path' = '...').")
     while True:
         place, found = cursor.position, cursor.found
@@ -281,12 +316,12 @@ def _bindings(cursor: Cursor, shared: Mapping[str, str], kind: RelationKind) -> 
                 found=found,
                 hint=_connector_hint(kind),
             )
-        bindings[site] = Binding(site, options)
+        bindings[site] = ((place, found), options)
         comma = cursor.take(",")
         if not cursor.take("AT"):
             if comma:
                 raise cursor.error("AT is expected")
-            return tuple(bindings.values())
+            return bindings
 
 
 def _connector_hint(kind: RelationKind) -> str:
@@ -295,8 +330,8 @@ def _connector_hint(kind: RelationKind) -> str:
     return f"Add {choice} to its WITH, or to the shared one."
 
 
-def _options(cursor: Cursor) -> dict[str, str]:
-    options: dict[str, str] = {}
+def _options(cursor: Cursor) -> dict[str, _Written]:
+    options: dict[str, _Written] = {}
     cursor.expect("(", hint="Options are written WITH ('key' = 'value', ...).")
     while not cursor.take(")"):
         place, found = cursor.position, cursor.found
@@ -306,7 +341,8 @@ def _options(cursor: Cursor) -> dict[str, str]:
             raise InvalidDefinitionError(
                 f"option {key} is given twice", position=place, found=found, hint="Give each option once."
             )
-        options[key] = cursor.string("the option's value")
+        value_at = (cursor.position, cursor.found)
+        options[key] = _Written(key, cursor.string("the option's value"), (place, found), value_at)
         if not cursor.take(",") and not cursor.at(")"):
             raise cursor.error(", or ) is expected")
     return options

@@ -81,7 +81,7 @@ def show(app: App, function: str) -> None:
 @click.argument("function")
 @pass_app
 def drop(app: App, function: str) -> None:
-    """Remove a function; queries that run go on with it.
+    """Remove a function that no view and no running query calls.
 
     \b
     Example:

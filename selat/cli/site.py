@@ -65,6 +65,18 @@ _MEMORY_FIELDS: tuple[Field[selat.MemoryUse], ...] = (
 )
 
 
+_STREAM_LOG_FIELDS: tuple[Field[selat.StreamLog], ...] = (
+    Field("stream", lambda log: log.stream),
+    Field("size_bytes", lambda log: log.size_bytes, lambda log: human.size(log.size_bytes), right=True),
+    Field("limit_bytes", lambda log: log.limit_bytes, lambda log: human.size(log.limit_bytes), right=True),
+    Field("rows", lambda log: log.rows, right=True),
+    Field("batches", lambda log: log.batches, right=True),
+    Field("rows_stored", lambda log: log.rows_stored, right=True),
+    Field("ended", lambda log: log.ended, lambda log: "yes" if log.ended else ""),
+    Field("reason", lambda log: log.reason),
+)
+
+
 @click.group()
 def site() -> None:
     """List and show sites."""
@@ -89,7 +101,7 @@ def list_sites(app: App) -> None:
 @click.argument("site")
 @pass_app
 def show(app: App, site: str) -> None:
-    """Show one site: its agent, its tasks, its links.
+    """Show one site: its agent, its tasks, the logs of pushed streams, its links.
 
     \b
     Examples:
@@ -116,6 +128,7 @@ def site_view(site: selat.Site) -> RenderableType:
         ("", sheet(pairs)),
         ("memory", table(_MEMORY_FIELDS, [site.memory]) if site.memory.sites else None),
         ("tasks", table(_SITE_TASK_FIELDS, site.tasks) if site.tasks else None),
+        ("pushed streams", table(_STREAM_LOG_FIELDS, site.stream_logs) if site.stream_logs else None),
         ("received", table(LINK_FIELDS, site.links) if site.links else None),
         ("outgoing links", table(_OUTGOING_FIELDS, site.outgoing) if site.outgoing else None),
     )

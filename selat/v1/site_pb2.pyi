@@ -326,6 +326,54 @@ class MemoryUse(_message.Message):
 Global___MemoryUse: _TypeAlias = MemoryUse  # noqa: Y015
 
 @_typing.final
+class StreamLog(_message.Message):
+    """The log that a site keeps of a stream that is pushed to there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    BATCHES_FIELD_NUMBER: _builtins.int
+    ROWS_STORED_FIELD_NUMBER: _builtins.int
+    LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    size_bytes: _builtins.int
+    """On disk."""
+    rows: _builtins.int
+    """Rows and batches that are kept; a batch is what one push stored."""
+    batches: _builtins.int
+    rows_stored: _builtins.int
+    """Rows that were ever stored."""
+    limit_bytes: _builtins.int
+    """Beyond so many bytes, what every reader has passed goes."""
+    ended: _builtins.bool
+    """Producers have ended the stream."""
+    reason: _builtins.str
+    """Why nothing can be pushed to it; empty when it can."""
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
+        rows: _builtins.int = ...,
+        batches: _builtins.int = ...,
+        rows_stored: _builtins.int = ...,
+        limit_bytes: _builtins.int = ...,
+        ended: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "ended", b"ended", "limit_bytes", b"limit_bytes", "reason", b"reason", "rows", b"rows", "rows_stored", b"rows_stored", "size_bytes", b"size_bytes", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamLog: _TypeAlias = StreamLog  # noqa: Y015
+
+@_typing.final
 class ChannelUse(_message.Message):
     """One query's use of one incoming link, since the agent started."""
 
@@ -413,6 +461,7 @@ class ReportRequest(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     ECHOES_FIELD_NUMBER: _builtins.int
     TRANSFERS_FIELD_NUMBER: _builtins.int
+    STREAM_LOGS_FIELD_NUMBER: _builtins.int
     site: _builtins.str
     incarnation: _builtins.str
     assignment_version: _builtins.int
@@ -439,6 +488,10 @@ class ReportRequest(_message.Message):
     def transfers(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinkTransfer]:
         """What the site's own transfers showed of its incoming links since the last report."""
 
+    @_builtins.property
+    def stream_logs(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamLog]:
+        """Of the streams that are pushed to at the site."""
+
     def __init__(
         self,
         *,
@@ -453,10 +506,11 @@ class ReportRequest(_message.Message):
         memory: Global___MemoryUse | None = ...,
         echoes: _abc.Iterable[Global___LinkEcho] | None = ...,
         transfers: _abc.Iterable[Global___LinkTransfer] | None = ...,
+        stream_logs: _abc.Iterable[Global___StreamLog] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "echoes", b"echoes", "incarnation", b"incarnation", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "tasks", b"tasks", "transfers", b"transfers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "echoes", b"echoes", "incarnation", b"incarnation", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "stream_logs", b"stream_logs", "tasks", b"tasks", "transfers", b"transfers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -862,6 +916,7 @@ class Site(_message.Message):
     GATEWAY_FIELD_NUMBER: _builtins.int
     OUTGOING_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
+    STREAM_LOGS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     state: Global___SiteState.ValueType
     address: _builtins.str
@@ -878,6 +933,8 @@ class Site(_message.Message):
     def outgoing(self) -> _containers.RepeatedCompositeFieldContainer[Global___Link]: ...
     @_builtins.property
     def memory(self) -> Global___MemoryUse: ...
+    @_builtins.property
+    def stream_logs(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamLog]: ...
     def __init__(
         self,
         *,
@@ -893,10 +950,11 @@ class Site(_message.Message):
         gateway: _builtins.bool = ...,
         outgoing: _abc.Iterable[Global___Link] | None = ...,
         memory: Global___MemoryUse | None = ...,
+        stream_logs: _abc.Iterable[Global___StreamLog] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us", "last_report_us", b"last_report_us", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us", "address", b"address", "gateway", b"gateway", "last_report_us", b"last_report_us", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "name", b"name", "outgoing", b"outgoing", "slots", b"slots", "state", b"state", "tasks", b"tasks", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us", "address", b"address", "gateway", b"gateway", "last_report_us", b"last_report_us", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "name", b"name", "outgoing", b"outgoing", "slots", b"slots", "state", b"state", "stream_logs", b"stream_logs", "tasks", b"tasks", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_report_us: _TypeAlias = _typing.Literal["last_report_us"]  # noqa: Y015
     _WhichOneofArgType__last_report_us: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us"]  # noqa: Y015

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -99,7 +99,3 @@ class Connector(Protocol):
     def open_source(self, context: SourceContext) -> Source: ...
 
     def open_table(self, context: SourceContext) -> Table: ...
-
-
-DEFAULT_IDLE_TIMEOUT = timedelta(seconds=30)
-"""Option `idle_timeout` of every source: after so long without a row its watermark is not waited for."""

@@ -25,6 +25,22 @@ MAX_BATCH_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class StreamLog:
+    """How much the log of one stream keeps."""
+
+    stream: str
+    size_bytes: int = 0
+    rows: int = 0
+    batches: int = 0
+    rows_stored: int = 0
+    """Ever; `rows` of them are kept."""
+    limit_bytes: int = 0
+    ended: bool = False
+    reason: str = ""
+    """Why nothing can be pushed to it; empty when it can."""
+
+
+@dataclass(frozen=True, slots=True)
 class Push:
     """One batch on its way into the log."""
 

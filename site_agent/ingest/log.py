@@ -23,7 +23,7 @@ from site_agent.errors import (
     StreamEndedError,
     UnknownStreamError,
 )
-from site_agent.ingest import Acknowledged, NoRoom, Push
+from site_agent.ingest import Acknowledged, NoRoom, Push, StreamLog
 from site_agent.ingest.files import LogFiles, disk_errors
 from site_agent.ingest.frames import FrameHeader, FrameKind, locate
 from site_agent.ingest.group import Group
@@ -97,6 +97,20 @@ class PushLog:
     @property
     def size_bytes(self) -> int:
         return sum(s.size_bytes for s in self._segments)
+
+    def use(self, stream: str) -> StreamLog:
+        """How much is kept. Blocking: a write under way is waited for."""
+        with self._lock:
+            first = self.first_record
+            return StreamLog(
+                stream,
+                size_bytes=self.size_bytes,
+                rows=self.rows_from(first),
+                batches=self.next_record - first,
+                rows_stored=self.next_row,
+                limit_bytes=self._limits.retention_bytes,
+                ended=self._ended,
+            )
 
     def last_sequence(self, producer: str) -> int:
         """The producer's last durable sequence; 0: none."""

@@ -6,36 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from site_agent.connectors.options import (
-    COMMON_OPTIONS,
-    IDLE_TIMEOUT,
-    Checked,
-    Option,
-    one_of,
-    parse_duration,
-    parse_positive_int,
-    refuse_unknown,
-)
+from planner import options as declared
+from planner.options import EARLIEST, LATEST
+from site_agent.connectors.options import refused, site_option
 
-EARLIEST, LATEST = "earliest", "latest"
+__all__ = [
+    "EARLIEST",
+    "FROM",
+    "LATEST",
+    "RATE",
+    "RETENTION",
+    "RETENTION_BYTES",
+    "LogLimits",
+    "check_options",
+    "limits_of",
+]
 
 _SEGMENTS = 8
 _MIN_SEGMENT_BYTES = 64 * 1024
 _MAX_SEGMENT_BYTES = 64 * 1024 * 1024
 
-
-def _parse_optional_rate(text: str) -> float | None:
-    rate = float(text)
-    if not 0 <= rate < float("inf"):
-        raise ValueError(text)
-    return rate
-
-
-RETENTION = Option("retention", parse_duration, "a duration as in '1 hour'", timedelta(days=7))
-RETENTION_BYTES = Option("retention_bytes", parse_positive_int, "a whole number of bytes", 1024 * 1024 * 1024)
-FROM = Option("from", one_of(EARLIEST, LATEST), "earliest or latest", EARLIEST)
-RATE = Option("rows_per_second", _parse_optional_rate, "a number of at least 0", None)
-_OPTIONS: tuple[Checked, ...] = (RETENTION, RETENTION_BYTES, FROM, RATE, IDLE_TIMEOUT)
+RETENTION = site_option(declared.RETENTION)
+RETENTION_BYTES = site_option(declared.RETENTION_BYTES)
+FROM = site_option(declared.FROM)
+RATE = site_option(declared.RATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +47,8 @@ class LogLimits:
 
 def check_options(options: Mapping[str, str]) -> None:
     """Raises ConnectorError naming the option that is unknown or wrong."""
-    refuse_unknown(options, (*COMMON_OPTIONS, *(o.name for o in _OPTIONS)))
-    for option in _OPTIONS:
-        option.of(options)
+    with refused():
+        declared.check_push(options)
 
 
 def limits_of(options: Mapping[str, str]) -> LogLimits:

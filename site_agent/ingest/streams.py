@@ -14,7 +14,7 @@ from site_agent.clock import Clock
 from site_agent.connectors.times import to_us
 from site_agent.errors import IngestError, PushRequestError, SiteAgentError, UnknownStreamError
 from site_agent.exchange.offload import Offload
-from site_agent.ingest import PUSH_CONNECTOR
+from site_agent.ingest import PUSH_CONNECTOR, StreamLog
 from site_agent.ingest.files import LogFiles
 from site_agent.ingest.intake import Intake
 from site_agent.ingest.log import PushLog
@@ -101,6 +101,11 @@ class PushStreams:
             raise entry.state
         return entry.state.log
 
+    def use(self) -> tuple[StreamLog, ...]:
+        """How much each log keeps, by the streams' names. Blocking."""
+        entries = sorted(self._entries.values(), key=lambda entry: entry.relation.name.lower())
+        return tuple(_use(entry) for entry in entries)
+
     async def close(self) -> None:
         """Refuse what waits; the logs stay on disk."""
         if self._trimming is not None:
@@ -165,3 +170,8 @@ def readers_by_stream(assignment: Assignment) -> Mapping[str, Sequence[str]]:
 def _key(relation: str, created_at: datetime) -> str:
     """A directory name: a stream that is dropped and created anew is another."""
     return f"{relation.lower()}-{to_us(created_at)}"
+
+
+def _use(entry: _Entry) -> StreamLog:
+    name, state = entry.relation.name, entry.state
+    return state.log.use(name) if isinstance(state, Intake) else StreamLog(name, reason=state.message)

@@ -2,6 +2,7 @@
 
     <path>/q-0001-a1b2c3-000000001.parquet            number 1 of the query's commits
     <path>/country=us/q-0001-a1b2c3-000000001.parquet with 'partition_by' = 'country'
+    <path>/_commits/q-0001-a1b2c3-000000001.json      the files of a commit of several, once all are there
     <path>/_selat/q-0001-a1b2c3/                      files that are being written; nobody reads them
 
 A file's name follows from query and number, and the ledger sees to it that a number's rows never change, so writing a
@@ -18,58 +19,21 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from planner import options as declared
 from site_agent.channels.files import Files
-from site_agent.connectors.options import (
-    Option,
-    one_of,
-    parse_duration,
-    parse_positive_int,
-    refuse_unknown,
-    require,
-)
-from site_agent.errors import ConnectorError
+from site_agent.connectors.options import refuse_unknown, refused, site_option
 from site_agent.sinks import RollPolicy, SinkCommit, SinkError
 from site_agent.sinks.partitions import partitions
 
 METADATA_KEY = "selat"
+COMMITS_DIRECTORY = "_commits"
 WORK_DIRECTORY = "_selat"
 """Beside the files; readers of directories skip names with an underscore."""
 
-DEFAULT_FILE_BYTES = 64 * 1024 * 1024
-DEFAULT_ROLL_INTERVAL = "1 minute"
-
-_PATH_TEXT = "the absolute path of a directory at the site"
-
-
-def _parse_names(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(","))
-    if not all(names) or len(set(names)) < len(names):
-        raise ValueError(text)
-    return names
-
-
-def _parse_positive_duration_s(text: str) -> float:
-    seconds = parse_duration(text).total_seconds()
-    if seconds <= 0:
-        raise ValueError(text)
-    return seconds
-
-
-FILE_BYTES = Option(
-    "target_file_bytes", parse_positive_int, "a whole number of bytes, at least 1", default=DEFAULT_FILE_BYTES
-)
-ROLL_INTERVAL = Option(
-    "roll_interval",
-    _parse_positive_duration_s,
-    "a duration above 0 as in '1 minute'",
-    default=_parse_positive_duration_s(DEFAULT_ROLL_INTERVAL),
-)
-COMPRESSION = Option("compression", one_of("zstd", "snappy", "gzip", "none"), "zstd, snappy, gzip or none", "zstd")
-PARTITION_BY: Option[tuple[str, ...]] = Option(
-    "partition_by", _parse_names, "names of columns as in 'country, day'", ()
-)
-
-_KNOWN = ("connector", "path", FILE_BYTES.name, ROLL_INTERVAL.name, COMPRESSION.name, PARTITION_BY.name)
+FILE_BYTES = site_option(declared.FILE_BYTES)
+ROLL_INTERVAL = site_option(declared.ROLL_INTERVAL)
+COMPRESSION = site_option(declared.COMPRESSION)
+PARTITION_BY = site_option(declared.PARTITION_BY)
 
 
 class ParquetSink:
@@ -82,15 +46,13 @@ class ParquetSink:
         self._files = files or Files()
 
     def policy(self, options: Mapping[str, str]) -> RollPolicy:
-        refuse_unknown(options, _KNOWN)
+        refuse_unknown(options, declared.PARQUET_OPTIONS)
         return RollPolicy(FILE_BYTES.of(options), ROLL_INTERVAL.of(options))
 
     def open(self, options: Mapping[str, str], query_id: str) -> ParquetWriter:
-        refuse_unknown(options, _KNOWN)
-        path = Path(require(options, "path", allowed=_PATH_TEXT))
-        if not path.is_absolute():
-            raise ConnectorError(f"option 'path' is {str(path)!r}", hint=f"'path' takes {_PATH_TEXT}")
-        layout = Layout(path, PARTITION_BY.of(options), COMPRESSION.of(options))
+        with refused():
+            declared.check_parquet(options)
+        layout = Layout(Path(options[declared.PATH]), PARTITION_BY.of(options), COMPRESSION.of(options))
         return ParquetWriter(layout, query_id, self._files)
 
 
@@ -113,18 +75,27 @@ class ParquetWriter:
     def prepare(self) -> None:
         self._files.remove_tree(self._work)
         self._make_durable(self._layout.path)
+        if self._layout.partition_by:
+            self._make_durable(self._layout.path / COMMITS_DIRECTORY)
         self._files.make_directory(self._work)
 
     def write(self, commit: SinkCommit, rows: pa.Table) -> int:
-        name = f"{commit.query_id}-{commit.number:09d}.parquet"
+        stem = f"{commit.query_id}-{commit.number:09d}"
+        name = f"{stem}.parquet"
         parts = partitions(rows, self._layout.partition_by)
-        size_bytes, written = 0, []
+        size_bytes, written, listed = 0, [], []
         for index, part in enumerate(parts):
             data = self._encoded(commit, part.rows)
             temporary = self._work / f"{commit.number}-{index}.tmp"
             self._files.write(temporary, [data], sync=True)
             written.append((temporary, self._layout.path.joinpath(*part.directories)))
+            file = "/".join((*part.directories, name))
+            listed.append({"file": file, "rows": part.rows.num_rows, "size_bytes": len(data)})
             size_bytes += len(data)
+        manifest = self._work / f"{commit.number}-commit.tmp"
+        if self._layout.partition_by:
+            content = json.dumps({**commit.to_json(), "files": listed}, sort_keys=True)
+            self._files.write(manifest, [content.encode()], sync=True)
         # All of a commit's files are on disk before the first is seen: no full disk stops it between two of them.
         for temporary, directory in written:
             self._make_durable(directory)
@@ -132,6 +103,10 @@ class ParquetWriter:
             self._files.replace(temporary, directory / name)
         for directory in dict.fromkeys(directory for _, directory in written):
             self._files.sync_directory(directory)
+        if self._layout.partition_by:
+            # Last: who reads what the manifests list sees the commit whole or not at all.
+            self._files.replace(manifest, self._layout.path / COMMITS_DIRECTORY / f"{stem}.json")
+            self._files.sync_directory(self._layout.path / COMMITS_DIRECTORY)
         return size_bytes
 
     def close(self) -> None:

@@ -315,3 +315,75 @@ SELECT w.start AS s, max(n) AS most FROM per_product WHERE product <> 'x' GROUP 
 -- oracle
 SELECT s, max(n) AS most FROM (SELECT w(ts, 30) AS s, product, count(*) AS n FROM orders GROUP BY 1, 2) AS d
 WHERE product <> 'x' GROUP BY s
+
+-- name: join_of_windowed_aggregates
+WITH sold AS (SELECT window(ts, '10 seconds') AS w, product, count(*) AS n, sum(price) AS total, avg(price) AS mean FROM
+orders GROUP BY 1, 2), sent AS (SELECT window(ts, '10 seconds') AS w, product, count(*) AS m, max(fee) AS top FROM
+parcels WHERE fee > 1 GROUP BY 1, 2)
+SELECT sold.w.start AS s, sold.product, n, m, total, mean, top FROM sold JOIN sent
+ON sold.w = sent.w AND sold.product = sent.product AND n > m
+-- oracle
+WITH sold AS (SELECT w(ts, 10) AS w, product, count(*) AS n, sum(price) AS total, avg(price) AS mean FROM orders GROUP BY
+1, 2), sent AS (SELECT w(ts, 10) AS w, product, count(*) AS m, max(fee) AS top FROM parcels WHERE fee > 1 GROUP BY 1, 2)
+SELECT sold.w AS s, sold.product, n, m, total, mean, top FROM sold JOIN sent ON
+sold.w = sent.w AND sold.product = sent.product AND n > m
+
+-- name: left_join_of_windowed_aggregates
+SELECT a.window.end AS e, a.site, a.n, b.n AS fast, round(a.n / t.n, 6) AS share FROM (SELECT window, site, count(*) AS n
+FROM orders GROUP BY window(ts, '20 seconds', '10 seconds'), site) AS a LEFT JOIN (SELECT window, site, count(*) AS n FROM
+orders WHERE express AND site <> 'eu' GROUP BY window(ts, '20 seconds', '10 seconds'), site) AS b USING (window, site)
+JOIN (SELECT window, count(*) AS n FROM orders GROUP BY window(ts, '20 seconds', '10 seconds')) AS t ON t.window = a.window
+-- oracle
+WITH o AS (SELECT *, w(ts, 10) - to_seconds(10 * unnest(range(2))) AS s FROM orders)
+SELECT a.s + INTERVAL 20 SECOND AS e, a.site, a.n, b.n AS fast, round(a.n / t.n, 6) AS share FROM (SELECT s, site, count(*) AS
+n FROM o GROUP BY 1, 2) AS a LEFT JOIN (SELECT s, site, count(*) AS n FROM o WHERE express AND site <> 'eu' GROUP BY 1, 2)
+AS b ON a.s = b.s AND a.site = b.site JOIN (SELECT s, count(*) AS n FROM o GROUP BY 1) AS t ON t.s = a.s
+
+-- name: join_of_views_of_windows
+SELECT p.w.start AS s, p.product, p.n, q.most FROM per_product AS p JOIN (SELECT w, max(n) AS most FROM per_product GROUP
+BY w) AS q ON p.w = q.w WHERE p.n = q.most
+-- oracle
+WITH p AS (SELECT w(ts, 30) AS s, product, count(*) AS n FROM orders GROUP BY 1, 2)
+SELECT p.s, p.product, p.n, q.most FROM p JOIN (SELECT s, max(n) AS most FROM p GROUP BY s) AS q ON p.s = q.s WHERE
+p.n = q.most
+
+-- name: longer_windows
+SELECT window.start AS s, window.end AS e, product, sum(n) AS n, max(n) AS most, min(w.start) AS first, avg(fee) AS fee
+FROM (SELECT window(ts, '5 seconds') AS w, product, count(*) AS n, sum(fee) AS fee FROM orders GROUP BY w, product
+HAVING count(*) > 2) AS d GROUP BY window(w.start, '30 seconds'), product
+-- oracle
+SELECT w(s, 30) AS s, w(s, 30) + INTERVAL 30 SECOND AS e, product, sum(n) AS n, max(n) AS most, min(s) AS first,
+CAST(sum(fee) / count(fee) AS DECIMAL(24,6)) AS fee FROM (SELECT w(ts, 5) AS s, product, count(*) AS n, sum(fee) AS fee FROM
+orders GROUP BY 1, 2 HAVING count(*) > 2) AS d GROUP BY 1, 2, 3
+
+-- name: longer_windows_of_longer_windows
+SELECT window(t, '1 minute').start AS m, max(n) AS most FROM (SELECT window(w, '20 seconds').start AS t, site, sum(n) AS n FROM
+(SELECT window(ts, '10 seconds') AS w, site, product, count(DISTINCT quantity) AS n FROM orders GROUP BY 1, 2, 3 QUALIFY
+row_number() OVER (PARTITION BY window(ts, '10 seconds'), site ORDER BY n DESC, product) <= 2) AS a GROUP BY 1, 2) AS b
+GROUP BY 1
+-- oracle
+SELECT w(t, 60) AS m, max(n) AS most FROM
+(SELECT w(w, 20) AS t, site, sum(n) AS n FROM (SELECT * FROM (SELECT w(ts, 10) AS w, site, product, count(DISTINCT quantity) AS
+n FROM orders GROUP BY 1, 2, 3) QUALIFY row_number() OVER (PARTITION BY w, site ORDER BY n DESC, product) <= 2) AS a GROUP BY
+1, 2) AS b GROUP BY 1
+
+-- name: longer_windows_of_a_join
+SELECT window.start AS s, sum(n) AS n, sum(coalesce(m, 0)) AS m FROM (SELECT a.w, a.product, n, m FROM (SELECT window(ts,
+'10 seconds') AS w, product, count(*) AS n FROM orders GROUP BY 1, 2) AS a LEFT JOIN (SELECT window(ts, '10 seconds') AS w,
+product, count(*) AS m FROM parcels WHERE fee > 4 GROUP BY 1, 2) AS b ON a.w = b.w AND a.product = b.product) AS d GROUP BY
+window(w.start, '30 seconds')
+-- oracle
+SELECT w(a.w, 30) AS s, sum(n) AS n, sum(coalesce(m, 0)) AS m FROM (SELECT w(ts, 10) AS w, product, count(*) AS n FROM orders
+GROUP BY 1, 2) AS a LEFT JOIN (SELECT w(ts, 10) AS w, product, count(*) AS m FROM parcels WHERE fee > 4 GROUP BY 1, 2) AS b ON
+a.w = b.w AND a.product = b.product GROUP BY 1
+
+-- name: aggregate_over_union_all_with_a_join_of_streams
+SELECT window.start AS s, product, count(*) AS n, sum(x) AS total, avg(x) AS mean, count(DISTINCT x) AS xs FROM (SELECT ts,
+product, fee AS x FROM orders WHERE express UNION ALL SELECT a.ts, a.product, p.fee FROM orders a LEFT JOIN parcels p ON
+a.product = p.product AND a.id <> p.id AND window(a.ts, '10 seconds') = window(p.ts, '10 seconds') WHERE a.quantity > 7) AS u
+GROUP BY window(ts, '10 seconds'), product
+-- oracle
+SELECT w(ts, 10) AS s, product, count(*) AS n, sum(x) AS total, CAST(sum(x) / count(x) AS DECIMAL(14,6)) AS mean,
+count(DISTINCT x) AS xs FROM (SELECT ts, product, fee AS x FROM orders WHERE express UNION ALL SELECT a.ts, a.product, p.fee
+FROM orders a LEFT JOIN parcels p ON a.product = p.product AND a.id <> p.id AND w(a.ts, 10) = w(p.ts, 10) WHERE a.quantity >
+7) AS u GROUP BY 1, 2

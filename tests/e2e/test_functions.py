@@ -13,7 +13,7 @@ from duckdb.func import FunctionNullHandling
 
 import selat
 from selat.dev.cluster import DevCluster
-from tests.e2e.cluster import running_cluster, submit, wait_until
+from tests.e2e.cluster import check_against_oracle, running_cluster, submit, wait_until
 from tests.e2e.dataset import Dataset, write_dataset
 from tests.e2e.oracle import assert_same, connect, expected, rows_of
 from tests.e2e.queries import Case
@@ -38,6 +38,10 @@ def grade(quantity: Annotated[int, "INT"] | None, express: bool | None) -> str:
     return f"{size}-express" if express else size
 
 
+def initial(text: str | None) -> str | None:
+    return None if text is None else text[:1]
+
+
 def doubled(price: Annotated[pa.Array, "DOUBLE"]) -> Annotated[pa.Array, "DOUBLE"]:
     return pc.multiply(price, 2.0)
 
@@ -55,6 +59,28 @@ CASE = Case(
     "GROUP BY window(ts, '10 seconds'), grade(quantity, express)",
     "SELECT w(ts, 10), grade(quantity, express), count(*), sum(price * 2.0), grade(count(*)::INTEGER, false) "
     "FROM orders WHERE grade(quantity, false) <> 'none' GROUP BY 1, 2",
+)
+
+JOINS = (
+    Case(
+        "a function in ON of an inner join",
+        "SELECT o.id, p.name FROM orders o JOIN products p ON o.product = p.product AND initial(o.product) = "
+        "initial(p.product) AND grade(o.quantity, p.category = 'A') = 'large-express'",
+        "SELECT o.id, p.name FROM orders o JOIN products p USING (product) WHERE quantity >= 3 AND category = 'A'",
+    ),
+    Case(
+        "a function as the key of a left join",
+        "SELECT o.id, p.name FROM orders o LEFT JOIN products p ON initial(o.product) = initial(p.product) AND "
+        "grade(o.quantity, o.express) = 'large' AND grade(length(p.name), true) <> 'none' AND o.product = p.product",
+        "SELECT o.id, p.name FROM orders o LEFT JOIN products p ON o.product = p.product AND o.quantity >= 3 AND NOT "
+        "coalesce(o.express, false)",
+    ),
+    Case(
+        "a function in ON of streams",
+        "SELECT a.id, p.fee FROM orders a LEFT JOIN parcels p ON initial(a.product) = initial(p.product) AND "
+        "a.id = p.id AND grade(a.quantity, false) = 'large' AND window(a.ts, '1 day') = window(p.ts, '1 day')",
+        "SELECT a.id, p.fee FROM orders a LEFT JOIN parcels p ON a.id = p.id AND a.quantity >= 3",
+    ),
 )
 
 
@@ -83,15 +109,20 @@ def test_the_results_are_those_of_the_same_functions_in_duckdb(
 ) -> None:
     with selat.connect(cluster.address) as client:
         made = client.register_function(module, replace=True)
-        assert {f.name: f.vectorised for f in made} == {"grade": False, "doubled": True, "picky": False}
-        queries = submit(client, (CASE,))
-        # The query has begun with what was registered: another version changes nothing of it.
+        assert {f.name: f.vectorised for f in made} == {
+            **dict.fromkeys(("grade", "initial", "picky"), False),
+            "doubled": True,
+        }
+        queries = submit(client, (CASE, *JOINS))
+        with pytest.raises(selat.SelatError, match=f"is called by {queries[CASE.name].id}"):
+            client.drop_function("doubled")
+        # The queries have begun with what was registered: another version changes nothing of them.
         other = module.with_name("other.py")
         other.write_text("def grade(quantity: int, express: bool) -> str:\n    return 'other'\n")
         client.register_function(other, name="grade", replace=True)
-        client.drop_function("doubled")
         table = queries[CASE.name].results().arrow()
         info = queries[CASE.name].info()
+        assert check_against_oracle(dataset, JOINS, queries)
     assert info.state is selat.QueryState.FINISHED, info.reason
     db = connect(dataset)
     grade = runpy.run_path(str(module))["grade"]
@@ -110,7 +141,7 @@ def test_a_function_that_raises_fails_the_query_and_says_for_which_row(cluster: 
         wait_until(lambda: query.info().over, timeout_s=240)
         info = query.info()
     assert info.state is selat.QueryState.FAILED
-    assert "function picky failed at orders.py:25: ValueError: not this one; arguments id = " in info.reason
+    assert "function picky failed at orders.py:29: ValueError: not this one; arguments id = " in info.reason
 
 
 def test_what_cannot_be_loaded_is_refused(cluster: DevCluster, tmp_path: Path) -> None:

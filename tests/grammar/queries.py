@@ -1,4 +1,4 @@
-"""Whole queries: stateless ones, aggregates with keys, HAVING and top-k, layers over them, joins of streams."""
+"""Whole queries: stateless ones, aggregates with keys, HAVING and top-k, layers over them, and joins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.grammar.sources import Source, sources
+from tests.grammar.sources import STREAM, Source, sources
 from tests.grammar.text import Both, fill, joined
 from tests.grammar.values import booleans, decimals, doubles, integers, scalars, strings
 
@@ -99,15 +99,54 @@ def windowed(draw: st.DrawFn) -> Both:
 def layered(draw: st.DrawFn) -> Both:
     """An aggregate over an aggregate of the same window."""
     source, window = draw(sources()), draw(st.sampled_from(WINDOWS))
-    key, call = draw(strings()), draw(aggregates())
-    inner = fill(
-        "SELECT {} AS w, {} AS k, count(*) AS n, {} AS a FROM {} AS o GROUP BY {}, {}",
-        *(window.call, key, call, window.rows(source), window.call, key),
-    )
+    inner = draw(_rows_of_windows(source, window))
     where = draw(st.sampled_from(("", " WHERE d.n > 2", " WHERE d.k <> 'p1' OR d.n % 2 = 1")))
     items = "max(d.n) AS most, count(d.a) AS filled, count(DISTINCT d.k) AS ks"
     query = fill(f"SELECT {{}} AS s, {items} FROM ({{}}) AS d{where} GROUP BY d.w", Both("d.w.start", "d.w"), inner)
     return _prefixed(source, query)
+
+
+@st.composite
+def longer(draw: st.DrawFn) -> Both:
+    """An aggregate over the windows that a longer one is made up of."""
+    source, length_s = draw(sources()), draw(st.sampled_from((20, 30, 60)))
+    inner = draw(_rows_of_windows(source, _tumbling(10)))
+    where = draw(st.sampled_from(("", " WHERE d.n > 2")))
+    having = draw(st.sampled_from(("", " HAVING sum(d.n) > 5")))
+    key = draw(st.sampled_from(("d.k", "d.n % 2")))
+    start = Both(f"window(d.w.start, '{length_s} seconds').start", f"w(d.w, {length_s})")
+    items = f"{key} AS k, max(d.n) AS most, sum(d.n) AS n, count(d.a) AS filled, count(DISTINCT d.n) AS ns"
+    group = Both(f"window(d.w, '{length_s} seconds')", f"w(d.w, {length_s})")
+    query = fill(f"SELECT {{}} AS s, {items} FROM ({{}}) AS d{where} GROUP BY {{}}, {key}{having}", start, inner, group)
+    return _prefixed(source, query)
+
+
+@st.composite
+def joined_windows(draw: st.DrawFn) -> Both:
+    """Two aggregates, joined on their window."""
+    source, window = draw(sources()), draw(st.sampled_from(WINDOWS))
+    left = draw(_rows_of_windows(source, window))
+    right = draw(_rows_of_windows(draw(st.sampled_from((source, STREAM))), window))
+    kind = draw(st.sampled_from(("JOIN", "LEFT JOIN")))
+    more = draw(st.sampled_from((" AND a.k = b.k", " AND a.k = b.k AND b.n > 1", " AND a.n = b.n AND a.k <= b.k")))
+    where = draw(st.sampled_from(("", " WHERE a.n > 2", " WHERE b.n IS NULL OR a.n >= b.n")))
+    start = Both("a.w.start", "a.w")
+    rows = fill(f"({{}}) AS a {kind} ({{}}) AS b ON a.w = b.w{more}{where}", left, right)
+    if draw(st.booleans()):
+        items = "count(*) AS n, count(b.a) AS filled, max(b.n) AS most"
+        return _prefixed(source, fill(f"SELECT {{}} AS s, {items} FROM {{}} GROUP BY a.w", start, rows))
+    items = "a.k AS k, b.k AS other, a.n AS n, b.n AS m, a.a AS x, b.a AS y"
+    return _prefixed(source, fill(f"SELECT {{}} AS s, {items} FROM {{}}", start, rows))
+
+
+@st.composite
+def _rows_of_windows(draw: st.DrawFn, source: Source, window: Window) -> Both:
+    """With the window as `w`, a text as `k`, a count as `n` and an aggregate as `a`."""
+    key, call = draw(strings()), draw(aggregates())
+    return fill(
+        "SELECT {} AS w, {} AS k, count(*) AS n, {} AS a FROM {} AS o GROUP BY {}, {}",
+        *(window.call, key, call, window.rows(source), window.call, key),
+    )
 
 
 @st.composite
@@ -156,4 +195,6 @@ def _joined_columns(join: Both) -> list[str]:
 
 def queries() -> st.SearchStrategy[Both]:
     """Mostly windowed ones: there is more to go wrong in them."""
-    return st.one_of(stateless(), windowed(), windowed(), layered(), joined_streams())
+    return st.one_of(
+        stateless(), windowed(), windowed(), layered(), joined_streams(), longer(), joined_windows(), joined_windows()
+    )

@@ -498,6 +498,16 @@ def _sites() -> list[site_pb2.Site]:
         gateway=True,
         links=[common_pb2.LinkUse(from_site="eu", to_site="us", bytes=1_500_000, epochs=3, bytes_per_s=2000.0)],
         outgoing=[site_pb2.Link(from_site="us", to_site="eu", bandwidth_bytes_per_s=1_250_000.0, latency_s=0.045)],
+        stream_logs=[
+            site_pb2.StreamLog(
+                stream="orders",
+                size_bytes=52_000_000,
+                rows=900_000,
+                batches=120,
+                rows_stored=1_000_000,
+                limit_bytes=1_073_741_824,
+            )
+        ],
     )
     return [us, site_pb2.Site(name="eu", state=site_pb2.SITE_STATE_EXPECTED)]
 

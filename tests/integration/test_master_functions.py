@@ -45,11 +45,10 @@ async def test_a_script_makes_shows_describes_and_drops(cluster: Cluster) -> Non
     assert len(empty.rows.rows) == 0
 
 
-async def test_a_query_keeps_the_version_it_began_with_over_replacement_drop_and_restart(cluster: Cluster) -> None:
+async def test_a_query_keeps_the_version_it_began_with_over_replacement_and_restart(cluster: Cluster) -> None:
     await execute(cluster, STATEMENT, g=SOURCE)
     query = await cluster.submit("SELECT grade(user_id) AS g FROM clicks WHERE grade(user_id) <> 'x'")
     await execute(cluster, STATEMENT.replace("CREATE", "CREATE OR REPLACE"), g=SOURCE + "# newer\n")
-    await cluster.execute("DROP FUNCTION grade")
     await cluster.stop_master()
     await cluster.start_master()
 
@@ -58,6 +57,20 @@ async def test_a_query_keeps_the_version_it_began_with_over_replacement_drop_and
     (function,) = task.functions
     assert function.source == SOURCE
     assert task.sql.count(f"grade__{function.digest[:12]}(") == 2
+
+
+async def test_what_is_called_cannot_be_dropped(cluster: Cluster) -> None:
+    await execute(cluster, STATEMENT, g=SOURCE)
+    await cluster.execute("CREATE VIEW graded AS SELECT user_id FROM clicks WHERE grade(user_id) > 'a'")
+    code, error = await refusal(cluster.catalog.DropFunction(catalog_pb2.DropFunctionRequest(name="grade")))
+    assert (code, error.code) == (grpc.StatusCode.FAILED_PRECONDITION, "FUNCTION_IN_USE")
+    assert (error.message, error.ids["view"]) == ("function grade is called by view graded", "graded")
+    await cluster.execute("DROP VIEW graded")
+
+    query = await cluster.submit("SELECT Grade(user_id) AS g FROM clicks")
+    await execute(cluster, STATEMENT.replace("CREATE", "CREATE OR REPLACE"), g=SOURCE + "# newer\n")
+    code, error = await refusal(cluster.catalog.DropFunction(catalog_pb2.DropFunctionRequest(name="GRADE")))
+    assert (error.message, error.ids["query"]) == (f"function grade is called by {query}", query)
 
 
 async def test_functions_survive_a_restart(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -34,6 +35,12 @@ def seen(directory: Path) -> list[tuple[str, int, str]]:
     return sorted(found)
 
 
+def listed(directory: Path) -> list[Path]:
+    """What the manifests say is there; a manifest that is there is whole."""
+    manifests = [json.loads(path.read_bytes()) for path in (directory / "_commits").glob("*.json")]
+    return sorted(directory / entry["file"] for manifest in manifests for entry in manifest["files"])
+
+
 def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     out = tmp_path / "out"
@@ -53,10 +60,12 @@ def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
         killed += 1
         there = seen(out)
         assert len(there) == len(set(there))
+        assert set(listed(out)) <= set(files(out))
     subprocess.run(command, check=True, timeout=120)
 
     assert killed >= KILLS // 2
     tables = (rows(channel, epoch) for channel in CHANNELS for epoch in range(EPOCHS))
     wanted = [tuple(row.values()) for table in tables if table is not None for row in table.to_pylist()]
     assert seen(out) == sorted(wanted)
+    assert listed(out) == files(out)
     assert not list((out / "_selat").rglob("*.tmp"))

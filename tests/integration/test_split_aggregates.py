@@ -13,7 +13,7 @@ import pytest
 
 from planner.catalog import Column
 from planner.plan import BIN_COLUMN, Analysis, DraftPlan, StageKind
-from planner.planning import analysis_of_combine, analysis_of_query, analysis_of_stage, with_columns
+from planner.planning import analyses_of_combines, analysis_of_query, analysis_of_stage, with_columns
 from site_agent.engine import ArrowScan, EpochRequest, Field
 from site_agent.engine.spark import SparkEngine
 from tests.unit.planner.build import catalog_of, draft_of
@@ -71,8 +71,7 @@ def typed_draft(engine: SparkEngine, sql: str) -> DraftPlan:
     known: dict[str, tuple[Column, ...]] = {}
     for stage in draft.stages:
         known[stage.id] = analyzed(engine, analysis_of_stage(draft, stage.id, known))
-        combine = analysis_of_combine(draft, stage.id, known)
-        if combine is not None:
+        for combine in analyses_of_combines(draft, stage.id, known):
             partials = [c for c in known["s1"] if c.name != BIN_COLUMN]
             assert list(analyzed(engine, combine)) == partials
     return with_columns(draft, known, analyzed(engine, analysis_of_query(draft, CATALOG)))

@@ -7,7 +7,7 @@ from planner.sql import CreateRelation, parse_script
 from site_agent.connectors.files_options import check_options
 from site_agent.connectors.generator import GeneratorConnector
 from site_agent.ingest import options as push_options
-from site_agent.sinks.parquet import DEFAULT_FILE_BYTES, DEFAULT_ROLL_INTERVAL, ParquetSink
+from site_agent.sinks.parquet import FILE_BYTES, ROLL_INTERVAL, ParquetSink
 
 PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
 
@@ -31,5 +31,7 @@ def test_the_statements_on_the_page_are_right() -> None:
 
 def test_the_sinks_defaults_are_those_of_the_code() -> None:
     page = PAGE.read_text()
-    assert f"| `target_file_bytes` | `{DEFAULT_FILE_BYTES}` |" in page
-    assert f"| `roll_interval` | `{DEFAULT_ROLL_INTERVAL}` |" in page
+    assert f"| `target_file_bytes` | `{FILE_BYTES.default}` |" in page
+    roll_interval = re.search(r"\| `roll_interval` \| `([^`]+)` \|", page)
+    assert roll_interval is not None
+    assert ROLL_INTERVAL.parse(roll_interval[1]) == ROLL_INTERVAL.default

@@ -23,6 +23,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     db.execute("SET TimeZone = 'UTC'; SET threads = 1")
     db.execute("CREATE MACRO try_divide(a, b) AS CASE WHEN b = 0 THEN NULL ELSE a / b END")
     db.execute("CREATE MACRO w(ts, n) AS time_bucket(to_seconds(n), ts, TIMESTAMP '1970-01-01')")
+    db.execute("CREATE MACRO pmod(a, b) AS ((a % b) + b) % b; CREATE MACRO timestamp_micros(n) AS make_timestamp(n)")
     # Starts of all windows of n seconds, one beginning every s seconds, that a time is in.
     db.execute("CREATE MACRO starts(ts, n, s) AS list_transform(range(n // s), lambda i: w(ts, s) - to_seconds(s * i))")
     # An empty set of an epoch is [], as in Spark.
@@ -92,11 +93,12 @@ def _results(
         _run_source(db, last, draft, given)
         return fetch(db, "SELECT * FROM gathered")
     if last.merge.views:
-        _join_views(db, last, draft, given)
+        _join_views(db, last, draft, given, combined)
     else:
         for used in last.inputs:
             _run_source(db, draft.stage(used.stage), draft, given)
-        _port(db, last, combined)
+        _port(db, last.merge.combine_sql, combined)
+        db.execute("CREATE OR REPLACE TABLE input AS SELECT * FROM held")
     return fetch(db, to_duckdb(last.sql))
 
 
@@ -117,18 +119,27 @@ def _run_source(
 
 
 def _join_views(
-    db: duckdb.DuckDBPyConnection, merge: Stage, draft: DraftPlan, given: tuple[Data, Mapping[str, dict[str, str]]]
+    db: duckdb.DuckDBPyConnection,
+    merge: Stage,
+    draft: DraftPlan,
+    given: tuple[Data, Mapping[str, dict[str, str]]],
+    combined: Callable[[int], int],
 ) -> None:
-    """The views of a merge that joins streams, and tables' copies."""
+    """The views of a merge that joins streams or rows of windows, and tables' copies."""
+    assert merge.merge is not None
     _, outputs = given
-    for used in merge.inputs:
-        if used.stage in outputs:
-            continue
+    for view in merge.merge.views:
         db.execute("DROP TABLE IF EXISTS gathered")
-        _run_source(db, draft.stage(used.stage), draft, given)
-        db.execute(f"CREATE OR REPLACE TABLE of_{used.stage} AS SELECT * FROM gathered")
+        for used in merge.inputs:
+            if used.view == view.view:
+                _run_source(db, draft.stage(used.stage), draft, given)
+        if view.combine_sql:
+            _port(db, view.combine_sql, combined)
+        db.execute(
+            f"CREATE OR REPLACE TABLE of_{view.view} AS SELECT * FROM {'held' if view.combine_sql else 'gathered'}"
+        )
     for used in merge.inputs:
-        copies = outputs.get(used.stage, {}).values() or [f"of_{used.stage}"]
+        copies = outputs.get(used.stage, {}).values() or [f"of_{used.view}"]
         _put_view(db, used.view, " UNION ALL ".join(f"SELECT * FROM {name}" for name in copies))
 
 
@@ -155,15 +166,13 @@ def _load_input(db: duckdb.DuckDBPyConnection, stage: Stage, draft: DraftPlan, b
     load(db, "input", [*declared, ("site", "STRING")], [{**row, "site": born[0]} for row in born[1]])
 
 
-def _port(db: duckdb.DuckDBPyConnection, merge: Stage, combined: Callable[[int], int]) -> None:
-    """`input` of the merge: some of the partials combined, the others as they came."""
-    assert merge.merge is not None
+def _port(db: duckdb.DuckDBPyConnection, combine_sql: str, combined: Callable[[int], int]) -> None:
+    """`held`: some of the gathered partials combined, the others as they came."""
     (count,) = db.execute("SELECT count(*) FROM gathered").fetchone() or (0,)
     taken = combined(count)
     columns = [row[0] for row in db.execute("DESCRIBE gathered").fetchall() if row[0] != BIN_COLUMN]
     names = ", ".join(columns)
     db.execute(f"CREATE OR REPLACE TABLE numbered AS SELECT {names}, row_number() OVER () AS nr FROM gathered")
     db.execute(f"CREATE OR REPLACE TABLE input AS SELECT {names} FROM numbered WHERE nr <= {taken}")
-    db.execute(f"CREATE OR REPLACE TABLE held AS {to_duckdb(merge.merge.combine_sql)}")
+    db.execute(f"CREATE OR REPLACE TABLE held AS {to_duckdb(combine_sql)}")
     db.execute(f"INSERT INTO held SELECT {names} FROM numbered WHERE nr > {taken}")
-    db.execute("CREATE OR REPLACE TABLE input AS SELECT * FROM held")

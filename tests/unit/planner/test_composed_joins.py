@@ -120,7 +120,7 @@ AT = "SELECT a.v AS v FROM s AS a JOIN"
 SLIDING = SAME.replace("'10 seconds'", "'10 seconds', '5 seconds'")
 REFUSED = [
     (f"SELECT count(*) AS n FROM (SELECT a.ts AS t0 {JOINED} UNION ALL SELECT ts FROM s) AS d "
-     "GROUP BY window(t0, '10 seconds')", "a.ts AS t0 F", "each branch"),
+     "GROUP BY window(t0, '20 seconds')", "a.ts AS t0 F", "each branch"),
     ("SELECT count(*) AS n FROM (SELECT k, ts FROM s UNION ALL SELECT v, ts FROM s) AS a JOIN r AS b ON a.k = b.k "
      f"AND {SAME} GROUP BY window(a.ts, '10 seconds')", "r AS b", "each branch"),
     (f"{AT} (SELECT k, count(*) AS n FROM r GROUP BY window(seen, '10 seconds'), k) AS b ON a.k = b.k", "k, count",

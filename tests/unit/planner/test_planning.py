@@ -6,7 +6,7 @@ from planner.catalog import Column
 from planner.errors import Position
 from planner.plan import Analysis
 from planner.planning import (
-    analysis_of_combine,
+    analyses_of_combines,
     analysis_of_query,
     analysis_of_stage,
     draft_query,
@@ -64,11 +64,10 @@ def test_stages_are_checked_over_what_they_read() -> None:
     merge = analysis_of_stage(draft, "m1", known)
     assert merge.views == {"input": S1[:-1]}
     assert "CAST(try_divide(CAST(sum(_p0) AS DECIMAL(20,2)), sum(_p1)) AS DECIMAL(14,6))" in merge.statement
-    combine = analysis_of_combine(draft, "m1", known)
-    assert combine is not None
+    (combine,) = analyses_of_combines(draft, "m1", known)
     assert combine.views == merge.views
     assert "CAST(sum(_p0) AS DECIMAL(20,2)) AS _p0" in combine.statement
-    assert analysis_of_combine(draft, "s1", known) is None
+    assert analyses_of_combines(draft, "s1", known) == ()
 
 
 def test_types_are_put_in_and_the_bin_left_out() -> None:

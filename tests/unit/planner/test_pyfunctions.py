@@ -202,6 +202,25 @@ class TestCalls:
         assert draft.stage("m1").sql.count(f"{CHECKED.versioned_name}(") == 2
         assert "cell(m, 2) > 'a'" in "\n".join(draft.logical)
 
+    @pytest.mark.parametrize(
+        ("text", "stage", "calls"),
+        [
+            ("SELECT c.page FROM clicks c JOIN pages p ON c.page = p.page AND cell(c.lat, 1) = p.topic", "s1", 1),
+            ("SELECT c.page FROM clicks c LEFT JOIN pages p ON cell(c.lat, 1) = p.topic", "s1", 1),
+            ("SELECT c.page FROM clicks c LEFT JOIN pages p ON c.page = p.page AND cell(length(p.topic), 1) = 'a'",
+             "t1", 1),
+            ("SELECT c.page FROM clicks c JOIN pages p ON c.page = p.page AND cell(c.lat, length(p.topic)) = 'a'",
+             "s1", 1),
+            ("SELECT d.n FROM (SELECT cell(lat, 1) AS n FROM clicks) AS d JOIN pages p ON d.n = p.page", "s1", 2),
+            ("SELECT count(*) FROM (SELECT cell(lat, 1) AS n, ts FROM clicks UNION ALL SELECT page, ts FROM clicks) d "
+             "LEFT JOIN pages p ON d.n = p.page GROUP BY window(d.ts, '1 second')", "s1", 1),
+        ],
+    )  # fmt: skip
+    def test_a_join_can_call_them(self, text: str, stage: str, calls: int) -> None:
+        found = draft_query(select(text), CATALOG)
+
+        assert found.stage(stage).sql.count(f"{CHECKED.versioned_name}(") == calls
+
     def test_other_queries_have_no_functions(self) -> None:
         assert draft_query(select("SELECT page FROM clicks"), CATALOG).functions == ()
 
@@ -211,12 +230,12 @@ class TestCalls:
             ("SELECT page, cell(lat) AS c FROM clicks", "INVALID_EXPRESSION", 14),
             ("SELECT cell(lat, 1, 2) AS c FROM clicks", "INVALID_EXPRESSION", 8),
             ("SELECT cell(DISTINCT lat, 1) AS c FROM clicks", "UNSUPPORTED_SQL", 13),
-            ("SELECT c.page FROM clicks c JOIN pages p ON c.page = p.page AND cell(c.lat, 1) = p.topic",
-             "UNSUPPORTED_SQL", 65),
-            ("SELECT d.n FROM (SELECT cell(lat, 1) AS n FROM clicks) AS d JOIN pages p ON d.n = p.page",
-             "UNSUPPORTED_SQL", 77),
-            ("SELECT count(*) FROM (SELECT cell(lat, 1) AS n, ts FROM clicks UNION ALL SELECT page, ts FROM clicks) d "
-             "JOIN pages p ON d.n = p.page GROUP BY window(d.ts, '1 second')", "UNSUPPORTED_SQL", 30),
+            ("SELECT c.page FROM clicks c LEFT JOIN pages p ON c.page = p.page AND cell(c.lat, length(p.topic)) = 'a'",
+             "UNSUPPORTED_SQL", 70),
+            ("SELECT c.page FROM clicks c JOIN pages p ON cell(c.lat, length(p.topic)) = p.page",
+             "UNSUPPORTED_SQL", 45),
+            ("SELECT d.n FROM (SELECT lat + 1 AS n FROM clicks) AS d LEFT JOIN (SELECT length(page) AS l FROM pages) "
+             "AS p ON d.n = p.l AND cell(d.n, p.l) = 'b'", "UNSUPPORTED_SQL", 126),
             ("SELECT c.n FROM (SELECT cell(lat) AS n FROM clicks) AS c", "INVALID_EXPRESSION", 25),
             ("SELECT cell(n) AS m FROM (SELECT count(*) AS n FROM clicks GROUP BY page, window(ts, '1 day')) AS d",
              "INVALID_EXPRESSION", 8),

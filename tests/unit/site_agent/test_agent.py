@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from selat.v1 import site_pb2, site_pb2_grpc
-from site_agent.agent import AgentIdentity, SiteAgent
+from site_agent.agent import AgentIdentity, Measures, SiteAgent
+from site_agent.ingest import StreamLog
 from site_agent.memory import HeapUse, MemoryUse
 from site_agent.results import ResultStatus
 from site_agent.router import LinkTransfer, Router
@@ -63,7 +64,7 @@ async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory
         runtime=cast(SiteRuntime, Runtime()),
         router=cast(Router, NoLinks()),
         directory=tmp_path,
-        memory=lambda: memory,
+        measures=Measures(lambda: memory, lambda: (StreamLog("orders", 100, 7, 2, 9, 1000, ended=True),)),
     )
     agent._report_interval_s = NO_REPORT_BY_TIME_S
     agent._registered.set()
@@ -82,3 +83,8 @@ async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory
     assert second.memory == site_pb2.MemoryUse(
         agent_bytes=10, jvm_bytes=20, heap_used_bytes=1, heap_committed_bytes=2, heap_max_bytes=3, sites=2
     )
+    assert list(second.stream_logs) == [
+        site_pb2.StreamLog(
+            stream="orders", size_bytes=100, rows=7, batches=2, rows_stored=9, limit_bytes=1000, ended=True
+        )
+    ]

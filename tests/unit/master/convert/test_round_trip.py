@@ -22,6 +22,7 @@ from master.model import (
     ResultStatus,
     SiteRecord,
     SiteReport,
+    StreamLog,
     TaskState,
     TaskStatus,
 )
@@ -76,6 +77,7 @@ REPORTS = st.builds(
     links=tuples(st.builds(LinkUse, TEXT, TEXT, COUNT, COUNT, RATE)),
     memory_bytes=COUNT,
     memory=st.builds(MemoryUse, *[COUNT] * 5, st.integers(0, 2**31)),
+    stream_logs=tuples(st.builds(StreamLog, TEXT, *[COUNT] * 5, st.booleans(), TEXT)),
 )
 INPUTS = tuples(st.builds(ChannelInput, TEXT, TEXT, TEXT))
 VIEWS = tuples(st.builds(MergeView, TEXT, TEXT, st.booleans()))

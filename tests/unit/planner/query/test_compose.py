@@ -138,7 +138,7 @@ def test_spark_checks_the_definitions_of_views_first() -> None:
         ("SELECT max(n) AS m FROM counts", "UNSUPPORTED_SQL", 1, 8),
         ("SELECT page, max(n) AS m FROM counts GROUP BY page", "UNSUPPORTED_SQL", 1, 47),
         ("SELECT page, n FROM counts GROUP BY w, page", "INVALID_EXPRESSION", 1, 14),
-        ("SELECT sum(n) AS m FROM counts GROUP BY window(w.start, '1 hour')", "UNSUPPORTED_SQL", 1, 41),
+        ("SELECT sum(n) AS m FROM counts GROUP BY window(w.start, '15 seconds')", "UNSUPPORTED_SQL", 1, 57),
         ("SELECT page FROM counts QUALIFY rank() OVER (PARTITION BY page ORDER BY n) < 3", "UNSUPPORTED_SQL", 1, 33),
         ("SELECT c.page FROM counts c JOIN pages p ON c.page = p.page", "UNSUPPORTED_SQL", 1, 34),
         ("SELECT c.page FROM clicks c JOIN counts d ON c.page = d.page", "UNSUPPORTED_SQL", 1, 34),

@@ -8,7 +8,7 @@ import pytest
 
 from planner.errors import PlannerError, Position
 from planner.plan import DraftPlan, MergeView, StageInput, StageKind
-from planner.planning import analysis_of_combine, analysis_of_query, original_place
+from planner.planning import analyses_of_combines, analysis_of_query, original_place
 from tests.unit.planner.build import CATALOG, draft_of
 
 SAME = "window(c.ts, '10 seconds') = window(v.ts, '10 seconds')"
@@ -151,7 +151,7 @@ def test_spark_checks_the_text_without_the_equal_windows() -> None:
 
 def test_rows_are_not_combined() -> None:
     draft = draft_of(f"SELECT c.ms {JOINED}")
-    assert analysis_of_combine(draft, "m1", {"s1": (), "s2": ()}) is None
+    assert analyses_of_combines(draft, "m1", {"s1": (), "s2": ()}) == ()
 
 
 def test_the_logical_plan_has_both_streams() -> None:

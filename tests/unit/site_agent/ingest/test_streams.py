@@ -9,7 +9,7 @@ import pytest
 
 from site_agent.engine import Field
 from site_agent.errors import ConnectorError, CorruptLogError, SequenceGapError, UnknownStreamError
-from site_agent.ingest import Acknowledged, Push
+from site_agent.ingest import Acknowledged, Push, StreamLog
 from site_agent.ingest.streams import PushStreams, readers_by_stream
 from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
 from tests.unit.site_agent.ingest.logs import push
@@ -66,6 +66,21 @@ async def test_a_stream_is_taken_from_its_assignment_until_it_is_dropped(streams
         streams.log("Orders", CREATED)
     with pytest.raises(UnknownStreamError):
         await intake.submit(push("a", 2))
+
+
+async def test_what_the_logs_keep_is_told(streams: PushStreams) -> None:
+    wrong = stream("bad", retention="long")
+    await streams.apply(assigned(stream(retention_bytes="1000000"), wrong))
+    await streams.intake("orders", "us").submit(push("a", 1))
+    await streams.intake("orders", "us").submit(push("a", 2))
+
+    bad, orders = await asyncio.to_thread(streams.use)
+    assert (bad.stream, bad.size_bytes, bad.rows, bad.reason) == ("bad", 0, 0, "option 'retention' is 'long'")
+    log = streams.log("Orders", CREATED)
+    assert orders == StreamLog(
+        "Orders", size_bytes=log.size_bytes, rows=2, batches=2, rows_stored=2, limit_bytes=1_000_000
+    )
+    assert orders.size_bytes > 0
 
 
 async def test_a_stream_that_was_created_anew_is_another(streams: PushStreams, tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from site_agent.channels.files import Files
 from site_agent.errors import ConnectorError
 from site_agent.sinks import RollPolicy, SinkError
-from site_agent.sinks.parquet import DEFAULT_FILE_BYTES, ParquetSink
+from site_agent.sinks.parquet import FILE_BYTES, ParquetSink
 from site_agent.sinks.registry import find_sink
 from tests.unit.site_agent.sinks.rows import Epoch, commit_of, rows_of, seen
 
@@ -30,6 +31,67 @@ def test_a_commit_is_a_file_that_says_what_it_is_made_of(tmp_path: Path) -> None
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
     assert seen(tmp_path) == sorted(EPOCHS)
     assert [p.name for p in (tmp_path / "new" / "out" / "_selat").iterdir()] == []
+
+
+def listed(path: Path) -> list[str]:
+    manifests = [json.loads(p.read_text()) for p in sorted((path / "_commits").iterdir())]
+    return [entry["file"] for manifest in manifests for entry in manifest["files"]]
+
+
+def test_a_partitioned_commit_has_a_manifest_of_its_files(tmp_path: Path) -> None:
+    rows = pa.table({"v": [1, 2, 3], "c": ["us", "eu", "us"]})
+    writer = ParquetSink().open({"path": str(tmp_path), "partition_by": "c"}, "q-1")
+    writer.prepare()
+    for _ in range(2):
+        writer.write(commit_of(1, EPOCHS), rows)
+    writer.write(commit_of(2, EPOCHS), rows.slice(1, 1))
+    writer.close()
+
+    first, second = sorted((tmp_path / "_commits").iterdir())
+    assert (first.name, second.name) == ("q-1-000000001.json", "q-1-000000002.json")
+    told = json.loads(first.read_text())
+    path = tmp_path / "c=us" / "q-1-000000001.parquet"
+    assert (told["query"], told["number"], told["epochs"]) == ("q-1", 1, {"q.s1.us": [3, 5], "q.s1.eu": [0, 1]})
+    assert told["files"][0] == {
+        "file": "c=us/q-1-000000001.parquet",
+        "rows": 2,
+        "size_bytes": path.stat().st_size,
+    }
+    assert sorted(listed(tmp_path)) == sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.parquet"))
+
+
+class StoppedError(Exception):
+    pass
+
+
+class StopsAfter(Files):
+    """The agent dies after so many files were renamed."""
+
+    def __init__(self, renames: int) -> None:
+        super().__init__()
+        self._left = renames
+
+    def replace(self, source: Path, target: Path) -> None:
+        if not self._left:
+            raise StoppedError
+        self._left -= 1
+        super().replace(source, target)
+
+
+@pytest.mark.parametrize("renames", [0, 1, 2])
+def test_the_manifest_comes_when_all_files_are_there(tmp_path: Path, renames: int) -> None:
+    rows = pa.table({"v": [1, 2], "c": ["us", "eu"]})
+    options = {"path": str(tmp_path), "partition_by": "c"}
+    writer = ParquetSink(StopsAfter(renames)).open(options, "q-1")
+    writer.prepare()
+    with pytest.raises(StoppedError):
+        writer.write(commit_of(1, EPOCHS), rows)
+    assert (len(list(tmp_path.rglob("*.parquet"))), listed(tmp_path)) == (renames, [])
+
+    again = ParquetSink().open(options, "q-1")
+    again.prepare()
+    again.write(commit_of(1, EPOCHS), rows)
+    assert sorted(listed(tmp_path)) == ["c=eu/q-1-000000001.parquet", "c=us/q-1-000000001.parquet"]
 
 
 def test_what_was_half_written_goes_and_what_is_foreign_stays(tmp_path: Path) -> None:
@@ -69,7 +131,7 @@ def test_a_file_of_other_rows_is_not_written_over(tmp_path: Path, other: list[Ep
 
 def test_options() -> None:
     sink = ParquetSink()
-    assert sink.policy({"path": "/data"}) == RollPolicy(DEFAULT_FILE_BYTES, 60.0)
+    assert sink.policy({"path": "/data"}) == RollPolicy(FILE_BYTES.default, 60.0)
     options = {"connector": "parquet", "target_file_bytes": "1_000", "roll_interval": "500 ms"}
     assert sink.policy(options) == RollPolicy(1000, 0.5)
     assert find_sink({"connector": "parquet"}).name == "parquet"
