@@ -3,9 +3,10 @@
 For kernels without netem. Each site's WAN device is a TUN device that this process holds; a packet read from one site's
 is kept until its time has come and written to the other's. Packets of a pair stay in order, also with jitter.
 
-The configuration: `{"hub": ..., "devices": [{"device", "namespace", "address"}], "socket": path, "ready": path,
-"links": [{"from", "to", "delay_us", "jitter_us", "loss"}]}`, where `from` and `to` are addresses. Changed links come as
-one JSON object per datagram to the socket, which answers with an empty object.
+The configuration: `{"devices": [{"device", "address"}], "socket": path, "ready": path, "links": [{"from", "to",
+"delay_us", "jitter_us", "loss"}]}`, where `from` and `to` are addresses. Changed links come as one JSON object per
+datagram to the socket, which answers with an empty object. The devices are made in the process's own network namespace;
+they may be moved to others, and go when it ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _TUNSETIFF = 0x400454CA
 _IFF_TUN = 0x0001
@@ -100,7 +101,7 @@ class DelayLine:
         self.pairs[pair] = delay
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> NoReturn:
     """Until SIGTERM."""
     config = json.loads(Path(arguments[0]).read_text())
     os.nice(_PRIORITY)
@@ -114,13 +115,11 @@ def main(arguments: Sequence[str]) -> int:
     ready = Path(config["ready"])
     ready.with_suffix(".new").write_text(json.dumps({"pid": os.getpid()}))
     ready.with_suffix(".new").replace(ready)
-    stop: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: stop.append(number))
+    # A Ctrl-C is for who made the WAN; there is nothing to clean up, so SIGTERM ends this process as it would any.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ends = _Ends(tuns, {address: tun for tun, address in tuns.items()}, control)
-    while not stop:
+    while True:
         _turn(line, ends)
-    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,4 +173,4 @@ def _open_tun(name: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -28,9 +28,14 @@ class Capability:
     """What is missing, or what it emulates."""
 
 
+def is_root() -> bool:
+    """Whether we may make namespaces."""
+    return os.geteuid() == 0
+
+
 def require_root() -> None:
     """Raises WanError without the right to make namespaces."""
-    if os.geteuid() != 0:
+    if not is_root():
         raise WanError.of(
             "an emulated WAN of namespaces needs root",
             hint="run it with sudo, or use `selat dev --emulate-links`, which needs no privileges: routers keep to the "

@@ -76,6 +76,8 @@ def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
             timeout=_TIMEOUT_S,
             check=False,
             env={**os.environ, "PATH": _SEARCH_PATH, "LC_ALL": "C"},
+            # A Ctrl-C on our terminal is for us: a clean-up that it begins must not lose its tools to it.
+            process_group=0,
         )
     except FileNotFoundError:
         raise WanError.of(f"{command[0]} is not installed", hint="install the package iproute2") from None
