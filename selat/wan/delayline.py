@@ -23,6 +23,7 @@ import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -162,8 +163,10 @@ def _read(line: DelayLine, tun: int, source: bytes) -> None:
 def _obey(line: DelayLine, control: socket.socket) -> None:
     data, sender = control.recvfrom(65_536)
     line.change(json.loads(data))
-    if sender:
-        control.sendto(b"{}", sender)
+    # Who asked may have gone.
+    with suppress(OSError):
+        if sender:
+            control.sendto(b"{}", sender)
 
 
 def _open_tun(name: str) -> int:

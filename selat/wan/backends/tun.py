@@ -109,17 +109,22 @@ class TunBackend:
 
     def _tell(self, figures: Sequence[Mapping[str, Any]]) -> None:
         """Returns when the process has taken the change over."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
-            client.settimeout(_ANSWER_S)
-            client.bind("")
-            try:
+        # A name in the file system: one that is bound automatically would be the network namespace's.
+        answers = self._state / f"answers.{os.getpid()}"
+        answers.unlink(missing_ok=True)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
+                client.settimeout(_ANSWER_S)
+                client.bind(str(answers))
                 for link in figures:
                     client.sendto(json.dumps(link).encode(), str(self._socket))
                     client.recv(1024)
-            except OSError:
-                raise WanError.of(
-                    "the process that delays packets does not answer", hint="`selat wan down`, then up again"
-                ) from None
+        except OSError:
+            raise WanError.of(
+                "the process that delays packets does not answer", hint="`selat wan down`, then up again"
+            ) from None
+        finally:
+            answers.unlink(missing_ok=True)
 
 
 def _figures(layout: Layout, pair: Pair, link: LinkState) -> dict[str, Any]:
