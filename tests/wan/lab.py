@@ -28,6 +28,7 @@ from selat.wan.layout import WAN_DEVICE, belongs_to
 from selat.wan.links import Pair
 from selat.wan.probe import Capability, capabilities
 from selat.wan.record import RUN, Record
+from selat.wan.system import SEARCH_PATH
 
 ROOT = Path(__file__).parents[2]
 PORT = 5201
@@ -42,7 +43,7 @@ def what_is_missing() -> str:
     """Why tests with namespaces cannot run here; empty: they can."""
     if os.geteuid() != 0:
         return "needs root"
-    absent = [tool for tool in TOOLS if shutil.which(tool) is None and not Path("/usr/sbin", tool).exists()]
+    absent = [tool for tool in TOOLS if shutil.which(tool, path=SEARCH_PATH) is None]
     if absent:
         return f"not installed: {', '.join(absent)}"
     found = found_backends()

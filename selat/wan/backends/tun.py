@@ -21,7 +21,7 @@ from selat.wan.errors import WanError
 from selat.wan.layout import WAN_DEVICE, Layout
 from selat.wan.links import LinkState, Pair
 from selat.wan.shaping import reshape_senders, shape_sender
-from selat.wan.system import Batch, System
+from selat.wan.system import SEARCH_PATH, Batch, System
 
 _START_S = 20.0
 _POLL_S = 0.02
@@ -94,7 +94,7 @@ class TunBackend:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PATH": SEARCH_PATH, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         identity = ProcessIdentity.of(process.pid)
         write_json(self._state / "delayline.json", {"pid": identity.pid, "started_ticks": identity.started_ticks})

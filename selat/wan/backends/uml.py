@@ -20,7 +20,7 @@ from selat.wan.errors import WanError
 from selat.wan.layout import WAN_DEVICE, Layout
 from selat.wan.links import LinkState, Pair
 from selat.wan.shaping import class_filter, class_line, closing_lines, from_site, netem_line, root_lines
-from selat.wan.system import Batch, System
+from selat.wan.system import SEARCH_PATH, Batch, System
 
 _INIT = Path(__file__).with_name("uml-init.sh")
 _MEMORY = "128M"
@@ -91,7 +91,7 @@ class UmlBackend:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "TMPDIR": "/dev/shm"},
+                env={**os.environ, "PATH": SEARCH_PATH, "TMPDIR": "/dev/shm"},
             )
         identity = ProcessIdentity.of(process.pid)
         write_json(self._state / "router.json", {"pid": identity.pid, "started_ticks": identity.started_ticks})
