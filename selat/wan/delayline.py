@@ -105,7 +105,9 @@ class DelayLine:
 def main(arguments: Sequence[str]) -> NoReturn:
     """Until SIGTERM."""
     config = json.loads(Path(arguments[0]).read_text())
-    os.nice(_PRIORITY)
+    # Not every root may: then packets wait a little longer on a busy machine.
+    with suppress(OSError):
+        os.nice(_PRIORITY)
     line = DelayLine({})
     for link in config["links"]:
         line.change(link)

@@ -65,7 +65,7 @@ def test_round_trips(sites: Lab) -> None:
 
 @pytest.mark.parametrize("pair", [ASYMMETRIC, ASYMMETRIC[::-1]])
 def test_rates_alone(sites: Lab, pair: Pair) -> None:
-    check_rates(sites, [pair], ALONE, seconds=3)
+    check_rates(sites, [pair], ALONE, seconds=2)
 
 
 @pytest.mark.long
@@ -75,7 +75,7 @@ def test_each_rate_alone(sites: Lab, pair: Pair) -> None:
 
 
 def test_rates_of_all_pairs_at_once(sites: Lab) -> None:
-    check_rates(sites, list(LINKS), TOGETHER, seconds=6)
+    check_rates(sites, list(LINKS), TOGETHER, seconds=5)
 
 
 def check_rates(sites: Lab, pairs: list[Pair], tolerance: float, *, seconds: int) -> None:

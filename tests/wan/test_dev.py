@@ -30,7 +30,11 @@ def dev(tmp_path: Path) -> Iterator[NetnsDev]:
         yield made
 
 
-@pytest.mark.parametrize("command", [("dev", "stop"), ("wan", "down", "--name", WAN_NAME)], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [("dev", "stop"), pytest.param(("wan", "down", "--name", WAN_NAME), marks=pytest.mark.long)],
+    ids=" ".join,
+)
 def test_nothing_is_left_after_a_kill(dev: NetnsDev, command: tuple[str, ...]) -> None:
     before = devices()
     process = dev.start()

@@ -27,6 +27,7 @@ _MEMORY = "128M"
 _START_S = 60.0
 _ANSWER_S = 30.0
 _POLL_S = 0.02
+_PRIORITY = -10
 
 
 class UmlBackend:
@@ -86,7 +87,8 @@ class UmlBackend:
         kernel += [f"UML_OUT={self._state}", f"UML_DEVICES={len(layout.sites)}", *devices, "--", str(_INIT)]
         with (self._state / "router.log").open("ab") as log:
             process = subprocess.Popen(
-                ["ip", "netns", "exec", layout.hub, *kernel],
+                # Packets wait for their time, not for the machine's other work; `nice` goes on where it may not.
+                ["nice", "-n", str(_PRIORITY), "ip", "netns", "exec", layout.hub, *kernel],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
