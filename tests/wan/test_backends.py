@@ -65,7 +65,7 @@ def test_round_trips(sites: Lab) -> None:
 
 @pytest.mark.parametrize("pair", [ASYMMETRIC, ASYMMETRIC[::-1]])
 def test_rates_alone(sites: Lab, pair: Pair) -> None:
-    check_rates(sites, [pair], ALONE, seconds=2)
+    check_rates(sites, [pair], ALONE, seconds=3)
 
 
 @pytest.mark.long
