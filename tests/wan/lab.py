@@ -177,13 +177,12 @@ def wrong_ones(measure: Callable[[], dict[Pair, T]], is_right: Callable[[Pair, T
     A machine that does other work meanwhile makes a link slower than it is, for a moment; one that is wrong is so each
     time.
     """
-    wrong = measure()
-    for attempt in range(ATTEMPTS):
-        wrong = {pair: value for pair, value in wrong.items() if not is_right(pair, value)}
-        if not wrong or attempt == ATTEMPTS - 1:
+    wrong = {pair: value for pair, value in measure().items() if not is_right(pair, value)}
+    for _ in range(ATTEMPTS - 1):
+        if not wrong:
             break
-        # All at once again: each pair's figure is one beside the others.
-        wrong = {pair: value for pair, value in measure().items() if pair in wrong}
+        again = measure()
+        wrong = {pair: again[pair] for pair in wrong if not is_right(pair, again[pair])}
     return wrong
 
 
