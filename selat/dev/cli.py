@@ -13,6 +13,7 @@ import click
 
 from selat._transport import DEFAULT_ADDRESS
 from selat.cli.app import App, pass_app
+from selat.cli.interrupts import interrupted_once
 from selat.cli.listing import Field, show_list
 from selat.cli.options import settings_options
 from selat.dev.background import start_in_background, stop_in_background
@@ -23,7 +24,7 @@ from selat.dev.state import DEFAULT_DATA, DataDirectory, DataLock, find_running,
 from selat.dev.topology import read_topology, topology_file
 from selat.wan.emulation import Emulations, Wish
 from selat.wan.placement import InNamespaces
-from selat.wan.probe import PREFERENCE
+from selat.wan.probe import PREFERENCE, is_root
 
 WAN_NAME = "dev"
 """Of the emulated WAN that `--netns` makes."""
@@ -112,7 +113,7 @@ def dev(  # noqa: PLR0913 - one per option
     if detach:
         _detached(app, file, data, options, wish)
         return
-    with _placement(app, file, wish) as placement:
+    with interrupted_once(), _placement(app, file, wish) as placement:
         options = replace(options, placement=placement)
         _attached(app, DevCluster(file, data, options, report=app.note), greet=not background)
 
@@ -125,11 +126,13 @@ def stop(app: App, *, data: Path | None) -> None:
     found = find_running(data)
     if found is None:
         app.note("no cluster is running")
-        return
-    directory, state = found
-    app.note(f"stopping the cluster in {directory.root}")
-    stop_in_background(directory, state, report=app.note)
-    app.note("stopped")
+    else:
+        directory, state = found
+        app.note(f"stopping the cluster in {directory.root}")
+        stop_in_background(directory, state, report=app.note)
+        app.note("stopped")
+    if is_root() and Emulations().down_if_left(WAN_NAME):
+        app.note(f"the WAN {WAN_NAME}, whose cluster was killed, is removed")
 
 
 @dev.command()

@@ -15,6 +15,7 @@ import yaml
 from planner.quantities import bandwidth_text
 from selat.cli import human
 from selat.cli.app import App, pass_app
+from selat.cli.interrupts import interrupted_once
 from selat.cli.listing import Field, show_list
 from selat.cli.options import settings_options
 from selat.dev.topology import read_topology, topology_file
@@ -93,7 +94,8 @@ def up(app: App, *, topology: str, backend: str | None, cpus_per_slot: float | N
     """Make a namespace for each site and the links between them."""
     file = topology_file(topology)
     emulations = Emulations()
-    record = emulations.up(read_topology(file), str(file.resolve()), Wish(name, backend, cpus_per_slot))
+    with interrupted_once():
+        record = emulations.up(read_topology(file), str(file.resolve()), Wish(name, backend, cpus_per_slot))
     app.note(f"{name} is up: {len(record.layout.sites)} sites, backend {record.backend}; `selat wan down` removes it")
     show_list(app, _SITE_FIELDS, _sites(emulations, record))
 

@@ -43,6 +43,8 @@ class CpuGroups:
         quota_us = max(_LEAST_QUOTA_US, int(cpus * _PERIOD_US))
         directory = self.directory(site)
         try:
+            if version == 2:
+                self._let_groups_hold_cpus()
             directory.mkdir(exist_ok=True)
             if version == 2:
                 (directory / "cpu.max").write_text(f"{quota_us} {_PERIOD_US}")
@@ -53,6 +55,11 @@ class CpuGroups:
             raise WanError.of(
                 f"cannot hold {site} to {cpus:g} CPUs: {error.strerror}", hint="leave --cpus-per-slot out"
             ) from None
+
+    def _let_groups_hold_cpus(self) -> None:
+        control = self.root / "cgroup.subtree_control"
+        if "cpu" not in control.read_text().split():
+            control.write_text("+cpu")
 
     def remove_all(self) -> None:
         """Groups whose processes have ended."""

@@ -3,9 +3,10 @@
 For kernels without netem. Each site's WAN device is a TUN device that this process holds; a packet read from one site's
 is kept until its time has come and written to the other's. Packets of a pair stay in order, also with jitter.
 
-The configuration: `{"hub": ..., "devices": [{"device", "namespace", "address"}], "socket": path, "ready": path,
-"links": [{"from", "to", "delay_us", "jitter_us", "loss"}]}`, where `from` and `to` are addresses. Changed links come as
-one JSON object per datagram to the socket, which answers with an empty object.
+The configuration: `{"devices": [{"device", "address"}], "socket": path, "ready": path, "links": [{"from", "to",
+"delay_us", "jitter_us", "loss"}]}`, where `from` and `to` are addresses. Changed links come as one JSON object per
+datagram to the socket, which answers with an empty object. The devices are made in the process's own network namespace;
+they may be moved to others, and go when it ends.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _TUNSETIFF = 0x400454CA
 _IFF_TUN = 0x0001
@@ -100,10 +102,12 @@ class DelayLine:
         self.pairs[pair] = delay
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> NoReturn:
     """Until SIGTERM."""
     config = json.loads(Path(arguments[0]).read_text())
-    os.nice(_PRIORITY)
+    # Not every root may: then packets wait a little longer on a busy machine.
+    with suppress(OSError):
+        os.nice(_PRIORITY)
     line = DelayLine({})
     for link in config["links"]:
         line.change(link)
@@ -114,13 +118,11 @@ def main(arguments: Sequence[str]) -> int:
     ready = Path(config["ready"])
     ready.with_suffix(".new").write_text(json.dumps({"pid": os.getpid()}))
     ready.with_suffix(".new").replace(ready)
-    stop: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: stop.append(number))
+    # A Ctrl-C is for who made the WAN; there is nothing to clean up, so SIGTERM ends this process as it would any.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ends = _Ends(tuns, {address: tun for tun, address in tuns.items()}, control)
-    while not stop:
+    while True:
         _turn(line, ends)
-    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,10 @@ def _read(line: DelayLine, tun: int, source: bytes) -> None:
 def _obey(line: DelayLine, control: socket.socket) -> None:
     data, sender = control.recvfrom(65_536)
     line.change(json.loads(data))
-    if sender:
-        control.sendto(b"{}", sender)
+    # Who asked may have gone.
+    with suppress(OSError):
+        if sender:
+            control.sendto(b"{}", sender)
 
 
 def _open_tun(name: str) -> int:
@@ -174,4 +178,4 @@ def _open_tun(name: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -93,10 +93,27 @@ class Emulations:
         return record
 
     def down(self, name: str = DEFAULT_NAME) -> bool:
-        """Remove a WAN with all processes in it, whatever state it is in; whether there was one."""
+        """Remove a WAN with all processes in it, whatever state it is in; whether there was one.
+
+        Raises:
+            WanError: no root, or it was made for another process, which still runs.
+        """
         require_root()
         with self._records.changing():
+            record = self._records.find(name)
+            if record is not None and record.owner is not None and _is_another(record.owner):
+                raise WanError.of(
+                    f"the WAN {name} belongs to process {record.owner.pid}, which runs",
+                    hint="end that one, as with `selat dev stop`; the WAN goes with it",
+                )
             return self._remove(name)
+
+    def down_if_left(self, name: str = DEFAULT_NAME) -> bool:
+        """Remove a WAN whose owner has died without doing so; whether there was one."""
+        with self._records.changing():
+            record = self._records.find(name)
+            left = record is not None and record.owner is not None and not record.owner.alive
+            return left and self._remove(name)
 
     def find(self, name: str = DEFAULT_NAME) -> Record:
         """Raises WanError when no such WAN is up."""
@@ -120,12 +137,10 @@ class Emulations:
         require_root()
         with self._records.changing():
             record = self.find(name)
-            links = dict(record.links)
-            backend = self._backend(record)
-            for pair, change in changes.items():
-                links[pair] = change.applied(links[pair], original=record.original[pair])
-                if links[pair] != record.links[pair]:
-                    backend.change(record.layout, links, pair)
+            changed = {p: c.applied(record.links[p], original=record.original[p]) for p, c in changes.items()}
+            links = {**record.links, **changed}
+            # Also where the record says that it is so: who changed it last may have died before writing that down.
+            self._backend(record).change(record.layout, links, changed)
             record = replace(record, links=links)
             self._records.write(record)
         return record
@@ -180,7 +195,7 @@ class Emulations:
         namespaces = [n for n in self._namespaces() if belongs_to(n, name)]
         self._end_processes(namespaces)
         if record is not None:
-            self._backend(record).disconnect(record.layout)
+            # It goes with its other end's namespace, but the kernel takes its time for that.
             self._system.apply([Batch("ip", None, (f"link del {record.layout.host_device}",), may_fail=True)])
         lines = tuple(f"netns del {namespace}" for namespace in namespaces)
         self._system.apply([Batch("ip", None, lines)] if lines else [])
@@ -189,15 +204,17 @@ class Emulations:
         return record is not None or bool(namespaces)
 
     def _end_processes(self, namespaces: list[str]) -> None:
-        """First asked, then made to."""
+        """First asked, then made to; also those that the others start meanwhile."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            pids = {pid for namespace in namespaces for pid in self._pids(namespace)}
-            for pid in pids:
-                _signal(pid, number)
+            told: set[int] = set()
             deadline_s = time.monotonic() + _END_S
-            while pids and time.monotonic() < deadline_s:
-                pids = {pid for namespace in namespaces for pid in self._pids(namespace)}
-                time.sleep(_POLL_S if pids else 0)
+            while pids := {pid for namespace in namespaces for pid in self._pids(namespace)}:
+                for pid in pids - told:
+                    _signal(pid, number)
+                told |= pids
+                if time.monotonic() >= deadline_s:
+                    break
+                time.sleep(_POLL_S)
 
     def _namespaces(self) -> list[str]:
         listed = json.loads(self._system.output(("ip", "-json", "netns", "list")) or "[]")
@@ -242,6 +259,11 @@ def _uplink_batches(layout: Layout) -> list[Batch]:
             (f"addr add {layout.uplink_address}/30 dev {UPLINK_DEVICE}", f"link set {UPLINK_DEVICE} up"),
         ),
     ]
+
+
+def _is_another(process: ProcessIdentity) -> bool:
+    """Whether it is alive and not this one."""
+    return process.alive and process.pid != os.getpid()
 
 
 def _signal(pid: int, number: int) -> None:

@@ -67,13 +67,18 @@ def play(events: Sequence[Event], stage: Stage, *, speed: float, report: Callabl
         report: told of each event when it is done, with the seconds since the beginning.
 
     Raises:
-        WanError: an event cannot be done.
+        WanError: an event cannot be done; says which. Those before it are done, the rest is not.
     """
     started_s = time.monotonic()
     for event in events:
         due_s = started_s + event.at.total_seconds() / speed
         time.sleep(max(0.0, due_s - time.monotonic()))
-        _do(event, stage)
+        try:
+            _do(event, stage)
+        except WanError as error:
+            raise WanError.of(
+                f"at {event.at.total_seconds():g} s, {event.text}: {error.message}", hint=error.hint
+            ) from None
         report(event, time.monotonic() - started_s)
 
 

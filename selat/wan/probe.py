@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selat.wan.errors import WanError
+from selat.wan.system import SEARCH_PATH
 
 PREFERENCE = ("netem", "tun", "uml-router", "rate-only")
 """The first of these that works is taken when nobody asks for another."""
@@ -28,9 +29,14 @@ class Capability:
     """What is missing, or what it emulates."""
 
 
+def is_root() -> bool:
+    """Whether we may make namespaces."""
+    return os.geteuid() == 0
+
+
 def require_root() -> None:
     """Raises WanError without the right to make namespaces."""
-    if os.geteuid() != 0:
+    if not is_root():
         raise WanError.of(
             "an emulated WAN of namespaces needs root",
             hint="run it with sudo, or use `selat dev --emulate-links`, which needs no privileges: routers keep to the "
@@ -45,7 +51,9 @@ def capabilities() -> tuple[Capability, ...]:
         return tuple(Capability(name, False, f"no HTB: {reason}") for name in PREFERENCE)
     netem = _try("tc qdisc add dev lo root netem delay 1ms")
     tun = "" if os.access("/dev/net/tun", os.R_OK | os.W_OK) else "/dev/net/tun cannot be opened"
-    uml = tun or _missing(("linux.uml", "busybox")) or ("" if _UML_MODULES.is_dir() else f"no {_UML_MODULES}")
+    uml = (
+        tun or _missing(("linux.uml", "busybox", "ethtool")) or ("" if _UML_MODULES.is_dir() else f"no {_UML_MODULES}")
+    )
     return (
         Capability("netem", not netem, netem or "delay, jitter and loss by the kernel"),
         Capability("tun", not tun, tun or "delay, jitter and loss in user space, for some hundred Mbit/s in all"),
@@ -81,7 +89,12 @@ def _try(command: str) -> str:
     """Runs a command in a network namespace of its own; empty when it works, else what was said."""
     try:
         done = subprocess.run(
-            ["unshare", "--net", *command.split()], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            ["unshare", "--net", *command.split()],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            env={**os.environ, "PATH": SEARCH_PATH, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
@@ -89,5 +102,5 @@ def _try(command: str) -> str:
 
 
 def _missing(programs: Sequence[str]) -> str:
-    absent = [name for name in programs if shutil.which(name) is None]
+    absent = [name for name in programs if shutil.which(name, path=SEARCH_PATH) is None]
     return f"not installed: {', '.join(absent)}" if absent else ""

@@ -12,7 +12,7 @@ HTB counts bytes of the wire: a link of 20 Mbit/s carries 0.956 times that as pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from selat.wan.layout import WAN_DEVICE, Layout
@@ -122,11 +122,23 @@ def shape_sender(layout: Layout, site: str, links: Mapping[Pair, LinkState], *, 
     return Batch("tc", layout.namespace(site), tuple(lines))
 
 
-def reshape_sender(layout: Layout, pair: Pair, links: Mapping[Pair, LinkState], *, netem: bool) -> Batch:
-    """One link's new figures, while it runs."""
-    source, target = pair
-    index, link = layout.index(target), links[pair]
-    lines = [class_line(index, link), (netem_line if netem else fifo_line)(index, link)]
+def reshape_senders(
+    layout: Layout, links: Mapping[Pair, LinkState], pairs: Collection[Pair], *, netem: bool
+) -> list[Batch]:
+    """The new figures of these pairs' links, while they run: a batch for each sender."""
+    return [
+        _reshape_sender(layout, source, links, [b for a, b in pairs if a == source], netem=netem)
+        for source in dict.fromkeys(a for a, _ in pairs)
+    ]
+
+
+def _reshape_sender(
+    layout: Layout, source: str, links: Mapping[Pair, LinkState], targets: Sequence[str], *, netem: bool
+) -> Batch:
+    lines = []
+    for target in targets:
+        index, link = layout.index(target), links[source, target]
+        lines += [class_line(index, link), (netem_line if netem else fifo_line)(index, link)]
     lines += closing_lines(_severed_targets(layout, source, links))
     return Batch("tc", layout.namespace(source), tuple(lines))
 

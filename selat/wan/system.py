@@ -11,7 +11,8 @@ from typing import Literal, Protocol
 from selat.wan.errors import WanError
 
 _TIMEOUT_S = 30.0
-_SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+"""Where programs are looked for: also where not everybody's shell looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,9 @@ def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
             text=True,
             timeout=_TIMEOUT_S,
             check=False,
-            env={**os.environ, "PATH": _SEARCH_PATH, "LC_ALL": "C"},
+            env={**os.environ, "PATH": SEARCH_PATH, "LC_ALL": "C"},
+            # A Ctrl-C on our terminal is for us: a clean-up that it begins must not lose its tools to it.
+            process_group=0,
         )
     except FileNotFoundError:
         raise WanError.of(f"{command[0]} is not installed", hint="install the package iproute2") from None

@@ -2,121 +2,154 @@
 
 from __future__ import annotations
 
-import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 
+import psutil
 import pytest
 
-from selat.wan.emulation import Emulations, Wish
-from selat.wan.errors import WanError
-from selat.wan.layout import emulation_of
-from selat.wan.links import LinkChange
-from selat.wan.probe import PREFERENCE, capabilities
+from selat.wan.links import LinkChange, Pair
+from selat.wan.probe import PREFERENCE
 from selat.wan.shaping import PAYLOAD_RATIO
-from tests.wan.lab import Lab, delay_processes, lab, machine_reaches, namespaces, topology, what_is_missing
+from tests.wan.lab import Lab, found_backends, lab, machine_reaches, topology, what_is_missing, wrong_ones
 
 MISSING = what_is_missing()
 pytestmark = [pytest.mark.wan, pytest.mark.skipif(bool(MISSING), reason=f"network namespaces: {MISSING}")]
 
 LINKS = {
-    ("us", "eu"): (20.0, 40.0),
-    ("eu", "us"): (8.0, 40.0),
-    ("us", "asia"): (10.0, 75.0),
-    ("asia", "us"): (10.0, 75.0),
-    ("eu", "asia"): (5.0, 110.0),
-    ("asia", "eu"): (12.0, 110.0),
+    ("us", "eu"): (16.0, 40.0),
+    ("eu", "us"): (6.0, 30.0),
+    ("us", "asia"): (8.0, 75.0),
+    ("asia", "us"): (4.0, 75.0),
+    ("us", "sa"): (5.0, 55.0),
+    ("sa", "us"): (3.0, 55.0),
+    ("eu", "asia"): (4.0, 70.0),
+    ("asia", "eu"): (10.0, 60.0),
+    ("eu", "sa"): (6.0, 10.0),
+    ("sa", "eu"): (6.0, 10.0),
+    ("asia", "sa"): (3.0, 65.0),
+    ("sa", "asia"): (5.0, 65.0),
 }
+"""Mbit/s and milliseconds; no more in all than the slowest backend carries."""
+ASYMMETRIC: Pair = ("us", "eu")
 ALONE, TOGETHER = 0.05, 0.10
 """How far off a rate may be, as a share."""
+CHANGE_S = 2.0
+"""In which a changed rate has come about."""
 DELAYS = ("netem", "tun", "uml-router")
-WORKING = {} if MISSING else {c.backend: c.reason for c in capabilities() if c.works}
 
 
 @pytest.fixture(scope="module", params=PREFERENCE)
-def three_sites(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    backend = str(request.param)
-    if backend not in WORKING:
-        reasons = {c.backend: c.reason for c in capabilities()}
-        pytest.skip(f"this machine has no {backend}: {reasons[backend]}")
-    with lab(topology(LINKS), backend) as made:
+def sites(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    (found,) = (c for c in found_backends() if c.backend == request.param)
+    if not found.works:
+        pytest.skip(f"this machine has no {found.backend}: {found.reason}")
+    with lab(topology(LINKS), found.backend) as made:
         yield made
 
 
-def is_near(measured: float, mbit: float, tolerance: float) -> bool:
-    return abs(measured / (mbit * PAYLOAD_RATIO) - 1) <= tolerance
+def is_near(rate: float, wanted: float, tolerance: float) -> bool:
+    return abs(rate / wanted - 1) <= tolerance
 
 
-def test_rates_alone_and_asymmetric(three_sites: Lab) -> None:
-    for pair in (("us", "eu"), ("eu", "us")):
-        measured = three_sites.goodput_mbit_per_s([pair])[pair]
-        assert is_near(measured, LINKS[pair][0], ALONE), f"{pair}: {measured:.2f} Mbit/s of {LINKS[pair][0]}"
+def test_round_trips(sites: Lab) -> None:
+    def is_right(pair: Pair, measured_ms: float | None) -> bool:
+        a, b = pair
+        declared_ms = LINKS[a, b][1] + LINKS[b, a][1] if sites.record.backend in DELAYS else 0.0
+        return measured_ms is not None and abs(measured_ms - declared_ms) <= max(2.0, declared_ms * 0.1)
+
+    assert not wrong_ones(lambda: sites.round_trips_ms([(a, b) for a, b in LINKS if a < b]), is_right)
 
 
-def test_rates_of_all_pairs_at_once(three_sites: Lab) -> None:
-    measured = three_sites.goodput_mbit_per_s(list(LINKS), seconds=6)
-    wrong = {pair: rate for pair, rate in measured.items() if not is_near(rate, LINKS[pair][0], TOGETHER)}
+@pytest.mark.parametrize("pair", [ASYMMETRIC, ASYMMETRIC[::-1]])
+def test_rates_alone(sites: Lab, pair: Pair) -> None:
+    check_rates(sites, [pair], ALONE, seconds=3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pair", LINKS)
+def test_each_rate_alone(sites: Lab, pair: Pair) -> None:
+    check_rates(sites, [pair], ALONE, seconds=6)
+
+
+def test_rates_of_all_pairs_at_once(sites: Lab) -> None:
+    check_rates(sites, list(LINKS), TOGETHER, seconds=5)
+
+
+def check_rates(sites: Lab, pairs: list[Pair], tolerance: float, *, seconds: int) -> None:
+    wrong = wrong_ones(
+        lambda: sites.goodput_mbit_per_s(pairs, seconds),
+        lambda pair, rate: is_near(rate, LINKS[pair][0] * PAYLOAD_RATIO, tolerance),
+    )
     assert not wrong
 
 
-def test_round_trips(three_sites: Lab) -> None:
-    for a, b in (("us", "eu"), ("eu", "asia")):
-        declared_ms = LINKS[a, b][1] + LINKS[b, a][1] if three_sites.record.backend in DELAYS else 0.0
-        measured_ms = three_sites.rtt_ms(a, b)
-        assert measured_ms is not None
-        assert abs(measured_ms - declared_ms) <= max(2.0, declared_ms * 0.1)
+def test_a_link_changes_while_it_is_busy(sites: Lab) -> None:
+    def change(factor: float) -> dict[Pair, float]:
+        """What the link carries right after."""
+        sites.emulations.change(sites.name, {ASYMMETRIC: LinkChange(bandwidth_factor=factor)})
+        time.sleep(CHANGE_S / 2)
+        return {ASYMMETRIC: sites.carried_mbit_per_s(ASYMMETRIC[1], CHANGE_S / 2)}
 
-
-def test_a_link_changes_while_it_is_up(three_sites: Lab) -> None:
-    emulations, name = three_sites.emulations, three_sites.name
-    emulations.change(name, {("us", "eu"): LinkChange(4e6 / 8, latency=timedelta(milliseconds=10))})
+    original = LINKS[ASYMMETRIC][0]
     try:
-        measured = three_sites.goodput_mbit_per_s([("us", "eu")])["us", "eu"]
-        assert is_near(measured, 4.0, ALONE)
-        if three_sites.record.backend in DELAYS:
-            rtt_ms = three_sites.rtt_ms("us", "eu")
-            assert rtt_ms == pytest.approx(50.0, abs=5)
+        with sites.busy(ASYMMETRIC):
+            assert not wrong_ones(lambda: change(0.5), lambda _, rate: is_near(rate, original / 2, ALONE))
+            assert not wrong_ones(lambda: change(1), lambda _, rate: is_near(rate, original, ALONE))
     finally:
-        emulations.change(name, {("us", "eu"): LinkChange(20e6 / 8, latency=timedelta(milliseconds=40))})
+        sites.emulations.change(sites.name, {ASYMMETRIC: LinkChange(bandwidth_factor=1)})
 
 
-def test_a_severed_link_loses_everything_and_heals(three_sites: Lab) -> None:
-    emulations, name = three_sites.emulations, three_sites.name
-    emulations.change(name, {("us", "asia"): LinkChange(severed=True)})
-    assert three_sites.rtt_ms("us", "asia", count=2) is None
-    assert three_sites.rtt_ms("us", "eu", count=2) is not None
-    emulations.change(name, {("us", "asia"): LinkChange(severed=False)})
-    assert three_sites.rtt_ms("us", "asia", count=2) is not None
-
-
-def test_loss(three_sites: Lab) -> None:
-    if three_sites.record.backend not in DELAYS:
-        pytest.skip(f"{three_sites.record.backend} emulates no loss")
-    emulations, name = three_sites.emulations, three_sites.name
-    emulations.change(name, {("us", "eu"): LinkChange(loss=0.2)})
+def test_latency_and_loss_change(sites: Lab) -> None:
+    if sites.record.backend not in DELAYS:
+        pytest.skip(f"{sites.record.backend} emulates no latency and no loss")
+    a, b = ASYMMETRIC
+    _, there_ms = LINKS[a, b]
+    _, back_ms = LINKS[b, a]
     try:
-        assert 0.1 < three_sites.lost_share("us", "eu", 300) < 0.3
+        sites.emulations.change(sites.name, {(a, b): LinkChange(latency=timedelta(milliseconds=10))})
+        wanted_ms = 10 + back_ms
+        assert not wrong_ones(
+            lambda: sites.round_trips_ms([(a, b)]),
+            lambda _, ms: ms is not None and abs(ms - wanted_ms) <= wanted_ms * 0.1,
+        )
+        sites.emulations.change(sites.name, {(a, b): LinkChange(loss=0.2)})
+        assert 0.1 < sites.lost_share(a, b, 300) < 0.3
     finally:
-        emulations.change(name, {("us", "eu"): LinkChange(loss=0.0)})
+        sites.emulations.change(sites.name, {(a, b): LinkChange(latency=timedelta(milliseconds=there_ms), loss=0.0)})
 
 
-def test_the_machine_reaches_the_gateway(three_sites: Lab) -> None:
-    assert machine_reaches(three_sites.record.layout.uplink_address)
+def test_a_severed_link_loses_everything_and_heals(sites: Lab) -> None:
+    sites.emulations.change(sites.name, {("us", "asia"): LinkChange(severed=True)})
+    try:
+        passed = sites.round_trips_ms([("us", "asia"), ("asia", "us"), ("us", "eu")], count=2)
+        assert {pair: ms is not None for pair, ms in passed.items()} == {
+            ("us", "asia"): False,
+            ("asia", "us"): False,
+            ("us", "eu"): True,
+        }
+    finally:
+        sites.emulations.change(sites.name, {("us", "asia"): LinkChange(severed=False)})
+    assert sites.reaches("us", "asia")
 
 
-def test_nothing_is_left_behind_by_a_crash() -> None:
-    if "tun" not in WORKING:
-        pytest.skip("this machine has no tun")
-    emulations = Emulations()
-    with lab(topology(LINKS), "tun", name="gone") as made:
-        (process,) = delay_processes("gone")
-        process.send(signal.SIGKILL)
-        assert "has died" in emulations.complaint(made.record)
-    with pytest.raises(WanError, match="no WAN named gone"):
-        emulations.find("gone")
-    assert not any(emulation_of(name) == "gone" for name in namespaces())
+def test_the_machine_reaches_the_gateway(sites: Lab) -> None:
+    assert machine_reaches(sites.record.layout.uplink_address)
 
 
-def test_a_second_wan_of_the_name_is_refused_while_the_first_ones_owner_lives() -> None:
-    with lab(topology(LINKS), "rate-only", name="twice"), pytest.raises(WanError, match="is up"):
-        Emulations().up(topology(LINKS), "test", Wish("twice", "rate-only"))
+def test_processes_are_in_their_sites(sites: Lab) -> None:
+    sleeper = subprocess.Popen([*sites.emulations.entrance(sites.record, "asia"), "sleep", "60"])
+    try:
+        deadline_s = time.monotonic() + 10
+        while psutil.Process(sleeper.pid).name() != "sleep":
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        assert sites.emulations.processes(sites.record, "asia") == (sleeper.pid,)
+        assert sites.emulations.kill(sites.record, "asia") == 1
+        assert sleeper.wait(10) == -9
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        sites.emulations.revive(sites.record, "asia")

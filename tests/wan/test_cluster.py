@@ -1,25 +1,28 @@
-"""A whole cluster in an emulated WAN: real processes and Spark in namespaces, a link cut and healed, results exact."""
+"""Three regions in namespaces: real processes and Spark, a link cut and healed, a site killed, results exact."""
 
 from __future__ import annotations
 
-import threading
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+import psutil
 import pytest
-import yaml
 
 import selat
-from planner.topology import parse_topology
-from selat.dev.cluster import ClusterOptions, DevCluster
-from selat.links import ProbeMethod
-from selat.wan.links import LinkChange
-from selat.wan.placement import InNamespaces
+from planner.quantities import bandwidth_of
+from selat.dev.cli import WAN_NAME
+from selat.links import LinkView, ProbeMethod
+from selat.wan.cpu import CpuGroups
+from selat.wan.emulation import Emulations
+from selat.wan.shaping import PAYLOAD_RATIO
 from tests.e2e.cluster import check_against_oracle, submit, wait_until
 from tests.e2e.dataset import Dataset, write_dataset
 from tests.e2e.queries import CASES
-from tests.wan.lab import Lab, lab, what_is_missing
+from tests.wan.dev import NetnsDev, netns_dev, why_not
+from tests.wan.lab import devices, environment, leavings, selat_command, what_is_missing
 
 MISSING = what_is_missing()
 pytestmark = [
@@ -29,82 +32,107 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"network namespaces: {MISSING}"),
 ]
 
-TOPOLOGY = """
-gateway: us
-sites: {us: {slots: 1}, eu: {slots: 1}, asia: {slots: 1}}
-links:
-  - {from: us, to: eu, bandwidth: 20Mbit/s, latency: 20ms, both: true}
-  - {from: us, to: asia, bandwidth: 10Mbit/s, latency: 40ms, both: true}
-  - {from: eu, to: asia, bandwidth: 8Mbit/s, latency: 60ms, both: true}
+CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join"))
+CPUS_PER_SLOT = 1.5
+"""Not one: Spark's start would take longer."""
+TICKS = """
+CREATE STREAM ticks (id BIGINT, ts TIMESTAMP, WATERMARK FOR ts)
+  WITH ('connector' = 'generator', 'rows_per_second' = '4') AT us, AT asia;
 """
-CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join", "top_k"))
-SEVERED_S = 8.0
+SCENARIO = """
+- {at: 0s, sever: "us<->asia"}
+- {at: 0s, set: "us<->eu", bandwidth: 20Mbit/s}
+- {at: 1s, kill: eu}
+- {at: 2s, rate: ticks, factor: 2.5}
+- {at: 3s, revive: eu}
+- {at: 8s, heal: "us<->asia"}
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    lab: Lab
-    cluster: DevCluster
+    dev: NetnsDev
     dataset: Dataset
+    devices_before: set[str]
+
+    def state_of(self, client: selat.Client, site: str) -> selat.SiteState:
+        return next(s.state for s in client.sites() if s.name == site)
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    directory = tmp_path_factory.mktemp("wan")
-    topology = directory / "topology.yaml"
-    topology.write_text(TOPOLOGY)
+    if reason := why_not():
+        pytest.skip(reason)
+    directory: Path = tmp_path_factory.mktemp("wan")
     dataset = write_dataset(directory / "input")
-    with lab(parse_topology(yaml.safe_load(TOPOLOGY)), "tun", name="whole") as made:
-        options = ClusterOptions(placement=InNamespaces(made.emulations, made.record))
-        with DevCluster(topology, directory / "data", options) as cluster:
-            yield Scene(made, cluster, dataset)
-
-
-def test_results_are_exact_while_a_link_is_cut_and_healed(scene: Scene) -> None:
-    emulations, name = scene.lab.emulations, scene.lab.name
-    with selat.connect(scene.cluster.address) as client:
-        list(client.script(scene.dataset.ddl()))
-        queries = submit(client, CHOSEN)
-        emulations.change(name, dict.fromkeys([("asia", "us"), ("us", "asia")], LinkChange(severed=True)))
-        heal = threading.Timer(
-            SEVERED_S,
-            emulations.change,
-            (name, dict.fromkeys([("asia", "us"), ("us", "asia")], LinkChange(severed=False))),
-        )
-        heal.start()
-        try:
-            check_against_oracle(scene.dataset, CHOSEN, queries)
-        finally:
-            heal.join()
+    before = devices()
+    limit = ["--cpus-per-slot", str(CPUS_PER_SLOT)] if CpuGroups(WAN_NAME).version is not None else []
+    with netns_dev(directory) as dev:
+        started = dev(*dev.command("--detach", *limit))
+        assert started.returncode == 0, started.stderr
+        yield Scene(dev, dataset, before)
 
 
 def test_the_master_knows_the_links(scene: Scene) -> None:
-    with selat.connect(scene.cluster.address) as client:
+    declared_bytes_per_s = bandwidth_of("100Mbit/s")
+    assert declared_bytes_per_s is not None
+    with selat.connect(scene.dev.address) as client:
         result = client.probe_link("us", "eu")
         assert result.method is ProbeMethod.IPERF3
-        assert result.bytes_per_s * 8 / 1e6 == pytest.approx(20 * 0.956, rel=0.15)
+        # How near the probe comes is the business of its own tests; that it measured this link, ours.
+        assert result.bytes_per_s == pytest.approx(declared_bytes_per_s * PAYLOAD_RATIO, rel=0.3)
 
-        def round_trip_known() -> bool:
-            return (
-                next(link for link in client.links() if (link.from_site, link.to_site) == ("us", "eu")).rtt is not None
-            )
+        def link() -> LinkView:
+            return next(v for v in client.links() if (v.from_site, v.to_site) == ("us", "eu"))
 
-        wait_until(round_trip_known, 30)
-        link = next(link for link in client.links() if (link.from_site, link.to_site) == ("us", "eu"))
-        assert link.rtt is not None
-        assert link.rtt.total_seconds() == pytest.approx(0.040, abs=0.02)
+        wait_until(lambda: link().rtt is not None, 30)
+        rtt = link().rtt
+        assert rtt is not None
+        assert rtt.total_seconds() >= 0.080
 
 
-def test_a_killed_site_comes_back_when_it_is_revived(scene: Scene) -> None:
-    emulations, record = scene.lab.emulations, scene.lab.record
-    with selat.connect(scene.cluster.address) as client:
+def test_sites_are_held_to_their_slots(scene: Scene) -> None:
+    groups = CpuGroups(WAN_NAME)
+    if groups.version is None:
+        pytest.skip("this machine has no CPU controller for control groups")
+    emulations, record = Emulations(), scene.dev.record
+    for site in record.layout.sites:
+        inside = set(emulations.processes(record, site))
+        assert any(psutil.Process(pid).name() == "java" for pid in inside)
+        held = {int(pid) for pid in (groups.directory(site) / "cgroup.procs").read_text().split()}
+        assert inside <= held
 
-        def state() -> selat.SiteState:
-            return next(site.state for site in client.sites() if site.name == "asia")
 
-        assert emulations.kill(record, "asia") > 0
-        wait_until(lambda: state() is selat.SiteState.UNREACHABLE, 60)
-        time.sleep(2)
-        assert not emulations.processes(record, "asia")
-        emulations.revive(record, "asia")
-        wait_until(lambda: state() is selat.SiteState.ALIVE, 180)
+def test_results_are_exact_while_a_scenario_cuts_links_and_kills_a_site(scene: Scene, tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(SCENARIO)
+    with selat.connect(scene.dev.address) as client:
+        list(client.script(scene.dataset.ddl()))
+        list(client.script(TICKS))
+        queries = submit(client, CHOSEN)
+        command = selat_command("wan", "play", str(scenario), "--name", WAN_NAME, "--master", scene.dev.address)
+        player = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
+        wait_until(lambda: scene.dev.record.links["us", "asia"].severed)
+        assert any(query.state() is selat.QueryState.RUNNING for query in queries.values())
+        check_against_oracle(scene.dataset, CHOSEN, queries)
+        said = player.communicate(timeout=60)[1]
+        assert player.returncode == 0, said
+        rates = {b.site: b.options["rows_per_second"] for b in client.stream("ticks").bindings}
+        assert rates == {"us": "10", "asia": "10"}
+        wait_until(lambda: scene.state_of(client, "eu") is selat.SiteState.ALIVE, 180)
+    links = scene.dev.record.links
+    assert links["eu", "us"].bandwidth_bytes_per_s == bandwidth_of("20Mbit/s")
+    assert not any(link.severed for link in links.values())
+
+
+def test_signals_during_the_stop_leave_nothing(scene: Scene) -> None:
+    state = scene.dev.data.running()
+    assert state is not None
+    inside = [psutil.Process(pid) for pid in scene.dev.sites_processes()]
+    supervisor = psutil.Process(state.supervisor.pid)
+    while supervisor.is_running() and supervisor.status() != psutil.STATUS_ZOMBIE:
+        supervisor.terminate()
+        time.sleep(0.2)
+    assert psutil.wait_procs(inside, timeout=10)[1] == []
+    assert leavings(WAN_NAME) == []
+    assert devices() <= scene.devices_before

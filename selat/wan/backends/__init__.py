@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from selat.wan.layout import Layout
@@ -18,7 +18,10 @@ from selat.wan.links import LinkState, Pair
 
 
 class Backend(Protocol):
-    """One way to make links between namespaces that exist already. Every call may raise WanError."""
+    """One way to make links between namespaces that exist already. Every call may raise WanError.
+
+    Devices and processes are in the namespaces, the processes in the hub's: with them all of it is found and removed.
+    """
 
     @property
     def name(self) -> str: ...
@@ -27,12 +30,8 @@ class Backend(Protocol):
         """Give every site its WAN device, with its address, and shape all links."""
         ...
 
-    def change(self, layout: Layout, links: Mapping[Pair, LinkState], pair: Pair) -> None:
-        """One link has other figures now; `links` are all as they are to be."""
-        ...
-
-    def disconnect(self, layout: Layout) -> None:
-        """End the processes of ours; devices go with their namespaces. What is not there is no error."""
+    def change(self, layout: Layout, links: Mapping[Pair, LinkState], pairs: Collection[Pair]) -> None:
+        """These pairs' links have other figures now; `links` are all as they are to be."""
         ...
 
     def complaint(self, layout: Layout) -> str:

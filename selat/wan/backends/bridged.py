@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from selat.wan.layout import WAN_DEVICE, Layout
 from selat.wan.links import LinkState, Pair
-from selat.wan.shaping import reshape_sender, shape_sender
+from selat.wan.shaping import reshape_senders, shape_sender
 from selat.wan.system import Batch, System
 
 
@@ -27,11 +27,8 @@ class BridgedBackend:
             self._system.apply(join_bridge(layout, site))
             self._system.apply([shape_sender(layout, site, links, netem=self._netem)])
 
-    def change(self, layout: Layout, links: Mapping[Pair, LinkState], pair: Pair) -> None:
-        self._system.apply([reshape_sender(layout, pair, links, netem=self._netem)])
-
-    def disconnect(self, layout: Layout) -> None:
-        """Bridge and devices go with their namespaces."""
+    def change(self, layout: Layout, links: Mapping[Pair, LinkState], pairs: Collection[Pair]) -> None:
+        self._system.apply(reshape_senders(layout, links, pairs, netem=self._netem))
 
     def complaint(self, layout: Layout) -> str:
         return ""

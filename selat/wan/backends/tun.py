@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,12 @@ from selat.wan.backends.files import last_line
 from selat.wan.errors import WanError
 from selat.wan.layout import WAN_DEVICE, Layout
 from selat.wan.links import LinkState, Pair
-from selat.wan.shaping import reshape_sender, shape_sender
-from selat.wan.system import Batch, System
+from selat.wan.shaping import reshape_senders, shape_sender
+from selat.wan.system import SEARCH_PATH, Batch, System
 
 _START_S = 20.0
 _POLL_S = 0.02
 _ANSWER_S = 5.0
-_STOP_S = 5.0
 
 
 class TunBackend:
@@ -47,24 +45,15 @@ class TunBackend:
             device, namespace = layout.port_device(site), layout.namespace(site)
             self._system.apply(
                 [
-                    Batch("ip", None, (f"link set {device} netns {namespace} name {WAN_DEVICE}",)),
+                    Batch("ip", layout.hub, (f"link set {device} netns {namespace} name {WAN_DEVICE}",)),
                     Batch("ip", namespace, device_lines(layout, site)),
                 ]
             )
             self._system.apply([shape_sender(layout, site, links, netem=False)])
 
-    def change(self, layout: Layout, links: Mapping[Pair, LinkState], pair: Pair) -> None:
-        self._tell(_figures(layout, pair, links[pair]))
-        self._system.apply([reshape_sender(layout, pair, links, netem=False)])
-
-    def disconnect(self, layout: Layout) -> None:
-        process = self._process()
-        if process is None or not process.send(signal.SIGTERM):
-            return
-        deadline_s = time.monotonic() + _STOP_S
-        while process.alive and time.monotonic() < deadline_s:
-            time.sleep(_POLL_S)
-        process.send(signal.SIGKILL)
+    def change(self, layout: Layout, links: Mapping[Pair, LinkState], pairs: Collection[Pair]) -> None:
+        self._tell([_figures(layout, pair, links[pair]) for pair in pairs])
+        self._system.apply(reshape_senders(layout, links, pairs, netem=False))
 
     def complaint(self, layout: Layout) -> str:
         process = self._process()
@@ -100,12 +89,12 @@ class TunBackend:
         )
         with self._log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "selat.wan.delayline", str(config)],
+                ["ip", "netns", "exec", layout.hub, sys.executable, "-P", "-m", "selat.wan.delayline", str(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PATH": SEARCH_PATH, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         identity = ProcessIdentity.of(process.pid)
         write_json(self._state / "delayline.json", {"pid": identity.pid, "started_ticks": identity.started_ticks})
@@ -118,18 +107,24 @@ class TunBackend:
                 )
             time.sleep(_POLL_S)
 
-    def _tell(self, figures: Mapping[str, Any]) -> None:
+    def _tell(self, figures: Sequence[Mapping[str, Any]]) -> None:
         """Returns when the process has taken the change over."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
-            client.settimeout(_ANSWER_S)
-            client.bind("")
-            try:
-                client.sendto(json.dumps(figures).encode(), str(self._socket))
-                client.recv(1024)
-            except OSError:
-                raise WanError.of(
-                    "the process that delays packets does not answer", hint="`selat wan down`, then up again"
-                ) from None
+        # A name in the file system: one that is bound automatically would be the network namespace's.
+        answers = self._state / f"answers.{os.getpid()}"
+        answers.unlink(missing_ok=True)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
+                client.settimeout(_ANSWER_S)
+                client.bind(str(answers))
+                for link in figures:
+                    client.sendto(json.dumps(link).encode(), str(self._socket))
+                    client.recv(1024)
+        except OSError:
+            raise WanError.of(
+                "the process that delays packets does not answer", hint="`selat wan down`, then up again"
+            ) from None
+        finally:
+            answers.unlink(missing_ok=True)
 
 
 def _figures(layout: Layout, pair: Pair, link: LinkState) -> dict[str, Any]:

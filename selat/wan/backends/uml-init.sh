@@ -30,7 +30,8 @@ while [ "$number" -le "$UML_DEVICES" ]; do
 done
 echo up > /run/host/ready.new && mv /run/host/ready.new /run/host/ready
 
-while [ ! -e /run/host/stop ]; do
+# A signal to the kernel's process ends it.
+while :; do
     for command in /run/host/cmd.*; do
         [ -e "$command" ] || continue
         answer=/run/host/done.${command##*.}
@@ -41,6 +42,3 @@ while [ ! -e /run/host/stop ]; do
     done
     sleep 0.1
 done
-sync
-echo o > /proc/sysrq-trigger
-sleep 5

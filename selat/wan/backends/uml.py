@@ -7,10 +7,9 @@ class for each sender. So queues and losses are where they are on a WAN: behind 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from selat.dev.identity import ProcessIdentity
@@ -21,14 +20,14 @@ from selat.wan.errors import WanError
 from selat.wan.layout import WAN_DEVICE, Layout
 from selat.wan.links import LinkState, Pair
 from selat.wan.shaping import class_filter, class_line, closing_lines, from_site, netem_line, root_lines
-from selat.wan.system import Batch, System
+from selat.wan.system import SEARCH_PATH, Batch, System
 
 _INIT = Path(__file__).with_name("uml-init.sh")
 _MEMORY = "128M"
 _START_S = 60.0
 _ANSWER_S = 30.0
-_STOP_S = 10.0
 _POLL_S = 0.02
+_PRIORITY = -10
 
 
 class UmlBackend:
@@ -51,21 +50,15 @@ class UmlBackend:
         self._start(layout)
         self._tell([line for site in layout.sites for line in _shape_receiver(layout, site, links)])
 
-    def change(self, layout: Layout, links: Mapping[Pair, LinkState], pair: Pair) -> None:
-        source, target = pair
-        device, index = _device(layout, target), layout.index(source)
-        lines = [class_line(index, links[pair], device), netem_line(index, links[pair], device)]
-        self._tell([*lines, *_close_ways(layout, target, links)])
-
-    def disconnect(self, layout: Layout) -> None:
-        process = self._process()
-        if process is None or not process.alive:
-            return
-        (self._state / "stop").write_text("")
-        deadline_s = time.monotonic() + _STOP_S
-        while process.alive and time.monotonic() < deadline_s:
-            time.sleep(_POLL_S)
-        process.send(signal.SIGKILL)
+    def change(self, layout: Layout, links: Mapping[Pair, LinkState], pairs: Collection[Pair]) -> None:
+        lines = []
+        for source, target in pairs:
+            device, index, link = _device(layout, target), layout.index(source), links[source, target]
+            lines += [class_line(index, link, device), netem_line(index, link, device)]
+        for target in dict.fromkeys(target for _, target in pairs):
+            lines += _close_ways(layout, target, links)
+        # One question for all: an answer takes a few tenths of a second.
+        self._tell(lines)
 
     def complaint(self, layout: Layout) -> str:
         process = self._process()
@@ -94,12 +87,13 @@ class UmlBackend:
         kernel += [f"UML_OUT={self._state}", f"UML_DEVICES={len(layout.sites)}", *devices, "--", str(_INIT)]
         with (self._state / "router.log").open("ab") as log:
             process = subprocess.Popen(
-                ["ip", "netns", "exec", layout.hub, *kernel],
+                # Packets wait for their time, not for the machine's other work; `nice` goes on where it may not.
+                ["nice", "-n", str(_PRIORITY), "ip", "netns", "exec", layout.hub, *kernel],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "TMPDIR": "/dev/shm"},
+                env={**os.environ, "PATH": SEARCH_PATH, "TMPDIR": "/dev/shm"},
             )
         identity = ProcessIdentity.of(process.pid)
         write_json(self._state / "router.json", {"pid": identity.pid, "started_ticks": identity.started_ticks})

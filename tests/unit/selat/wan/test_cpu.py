@@ -10,9 +10,11 @@ from selat.wan.errors import WanError
 
 def test_version_2(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu memory\n")
+    (tmp_path / "cgroup.subtree_control").write_text("memory\n")
     groups = CpuGroups("lab", tmp_path)
     groups.make("us", 1.5)
     assert (tmp_path / "selat-lab.us" / "cpu.max").read_text() == "150000 100000"
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
 
 
 def test_version_1(tmp_path: Path) -> None:

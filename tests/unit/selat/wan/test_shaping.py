@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from selat.wan.links import LinkState
-from selat.wan.shaping import class_line, fifo_line, netem_line, queue_bytes, reshape_sender, shape_sender
+from selat.wan.shaping import class_line, fifo_line, netem_line, queue_bytes, reshape_senders, shape_sender
 from tests.unit.selat.wan.build import LAYOUT, LINK, LINKS
 
 
@@ -46,8 +46,17 @@ def test_a_sender_is_shaped_towards_every_other_site() -> None:
 
 def test_severed_links_lose_everything_before_acknowledgements_may_pass() -> None:
     links = LINKS | {("eu", "asia"): replace(LINK, severed=True)}
-    lines = reshape_sender(LAYOUT, ("eu", "us"), links, netem=True).lines
+    (batch,) = reshape_senders(LAYOUT, links, [("eu", "us")], netem=True)
+    lines = batch.lines
     closed = [line for line in lines if line.endswith("flowid 1:fe") and "10.77.3.3" in line]
     assert len(closed) == 1
     assert "prio 1 " in closed[0]
     assert not any("10.77.3.1" in line and "1:fe" in line for line in lines)
+
+
+def test_each_sender_is_reshaped_once() -> None:
+    batches = reshape_senders(LAYOUT, LINKS, [("eu", "us"), ("us", "asia"), ("eu", "asia")], netem=False)
+    assert [batch.namespace for batch in batches] == ["selat-lab.eu", "selat-lab.us"]
+    classes = [line.split("classid ")[1].split()[0] for line in batches[0].lines if line.startswith("class")]
+    assert classes == ["1:1", "1:3"]
+    assert sum(line.startswith("filter del") for line in batches[0].lines) == 1
