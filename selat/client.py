@@ -26,6 +26,7 @@ Outcome = Query | Rows | Explanation | Done
 """What a statement comes to: SELECT, INSERT a Query; SHOW, DESCRIBE Rows; EXPLAIN an Explanation; the rest Done."""
 
 _ANSWER = timedelta(seconds=60)
+_MOST_SLOTS = 2**32 - 1
 _RECONNECT = timedelta(minutes=2)
 _PROBE = timedelta(minutes=3)
 """A probe may have to wait for others at its sites."""
@@ -266,6 +267,8 @@ class Client:
 
     def set_quota(self, framework: str, quota: int | None) -> FrameworkInfo:
         """Limits how many slots a framework is granted (None: not at all); what it holds stays its. Raises NotFound."""
+        if quota is not None and not 0 <= quota <= _MOST_SLOTS:
+            raise InvalidArgument(f"{quota} is no number of slots", detail=Detail(hint="0 or more; None is no quota"))
         request = lease_pb2.SetQuotaRequest(name=framework, quota=quota)
         return framework_info(self._session.ask(self._session.leases.SetQuota, request).framework)
 

@@ -18,6 +18,7 @@ from selat.v1 import lease_pb2 as pb
 M = TypeVar("M")
 
 _MICROSECOND = timedelta(microseconds=1)
+_LONGEST_US = 2**63 - 1
 
 
 class Framework:
@@ -43,8 +44,7 @@ class Framework:
         request = pb.AcquireRequest(
             framework=self._name,
             wishes=[
-                pb.Wish(slot=leases.slot_message(slot), duration_us=duration // _MICROSECOND)
-                for slot, duration in wishes.items()
+                pb.Wish(slot=leases.slot_message(slot), duration_us=_us(duration)) for slot, duration in wishes.items()
             ],
             atomic=atomic,
         )
@@ -55,9 +55,7 @@ class Framework:
         request = pb.RenewRequest(
             framework=self._name,
             renewals=[
-                pb.Renewal(
-                    slot=leases.slot_message(lease.slot), fencing=lease.fencing, duration_us=duration // _MICROSECOND
-                )
+                pb.Renewal(slot=leases.slot_message(lease.slot), fencing=lease.fencing, duration_us=_us(duration))
                 for lease in held
             ],
         )
@@ -148,17 +146,23 @@ class SlotWatch(Iterator[SlotChanges]):
 
     def _snapshot(self, message: pb.WatchSlotsResponse) -> SlotChanges:
         """All its messages; one that is cut short by a loss of the master begins anew."""
-        slots: list[SlotInfo] = []
+        known: dict[Slot, SlotInfo] = {}
         while True:
             if message.snapshot_begins:
-                slots.clear()
-            slots.extend(map(leases.slot_info, message.slots))
+                known.clear()
+            known |= {info.slot: info for info in map(leases.slot_info, message.slots)}
+            for slot in map(leases.slot, message.gone):
+                known.pop(slot, None)
             if message.snapshot_ends:
                 break
             message = next(self._messages)
-        slots.sort(key=lambda info: info.slot)
-        self.known = {info.slot: info for info in slots}
-        return SlotChanges(tuple(slots), snapshot=True)
+        self.known = {slot: known[slot] for slot in sorted(known)}
+        return SlotChanges(tuple(self.known.values()), snapshot=True)
+
+
+def _us(duration: timedelta) -> int:
+    """What is too long for a message is too long for a lease, too."""
+    return max(-_LONGEST_US, min(duration // _MICROSECOND, _LONGEST_US))
 
 
 def _following(session: Session, call: Callable[[], Call[M]], what: str) -> Following[M]:

@@ -11,6 +11,8 @@ from selat._convert import to_datetime
 from selat.errors import Detail, InvalidArgument
 from selat.v1 import lease_pb2 as pb
 
+_INDEX_DIGITS = 9
+
 
 class Slot(NamedTuple):
     """One CPU and 1 GB at a site. Written `site/index`."""
@@ -25,7 +27,7 @@ class Slot(NamedTuple):
     def parse(cls, text: str) -> Slot:
         """Raises InvalidArgument when the text is not `site/index`."""
         site, _, index = text.rpartition("/")
-        if not site or not (index.isascii() and index.isdecimal()):
+        if not site or not (index.isascii() and index.isdecimal()) or len(index) > _INDEX_DIGITS:
             raise InvalidArgument(f"{text!r} names no slot", detail=Detail(hint="write SITE/INDEX, as in eu/0"))
         return cls(site, int(index))
 

@@ -7,7 +7,7 @@ one for which the journal does not reach back far enough gets a snapshot again, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -37,7 +37,7 @@ class FeedPart:
     begins: bool = False
     """First of a snapshot."""
     ends: bool = False
-    """Last of a snapshot."""
+    """All was told that there is; what follows is new."""
 
 
 class SlotFeed(Generic[M]):
@@ -56,9 +56,14 @@ class SlotFeed(Generic[M]):
         self._cut_at = float("-inf")
         self._snapshot: _Snapshot[M] | None = None
         self._changes = Notifier()
+        self._watchers = 0
 
     def publish(self, changes: Iterable[Change]) -> None:
-        """Take note of what is durable now."""
+        """Take note of what is durable now; without watchers the next one's snapshot will say it."""
+        if not self._watchers:
+            self._snapshot = None
+            self._forget_journal()
+            return
         for change in changes:
             self._pending[change.slot] = change.after
         if self._pending:
@@ -66,16 +71,33 @@ class SlotFeed(Generic[M]):
 
     async def watch(self) -> AsyncGenerator[M, None]:
         """Until closed."""
+        self._watchers += 1
+        try:
+            async for message in self._messages():
+                yield message
+        finally:
+            self._watchers -= 1
+            if not self._watchers:
+                self._pending = {}
+                self._snapshot = None
+                self._forget_journal()
+
+    async def _messages(self) -> AsyncIterator[M]:
         while True:
             snapshot = self._current_snapshot()
             for number in range(len(snapshot)):
                 yield snapshot.message(number)
                 await asyncio.sleep(0)
-            position = snapshot.version
+            if self._pending:
+                self._cut()
+            position, told = snapshot.version, False
             while position >= self._version or position + 1 in self._journal:
                 if position < self._version:
                     position += 1
                     yield self._journal[position][0]
+                elif not told:
+                    told = True
+                    yield self._encode(FeedPart(position, ends=True))
                 else:
                     await self._next_change()
 
@@ -97,14 +119,17 @@ class SlotFeed(Generic[M]):
         pending, self._pending = list(self._pending.items()), {}
         if len(pending) > self._most_journal_slots:
             self._version += 1
-            self._journal.clear()
-            self._journal_slots = 0
+            self._forget_journal()
             return
         for first in range(0, len(pending), CHUNK_SLOTS):
             self._add(pending[first : first + CHUNK_SLOTS])
         while self._journal_slots > self._most_journal_slots:
             oldest = next(iter(self._journal))
             self._journal_slots -= self._journal.pop(oldest)[1]
+
+    def _forget_journal(self) -> None:
+        self._journal.clear()
+        self._journal_slots = 0
 
     def _add(self, changed: Sequence[tuple[Slot, SlotRecord | None]]) -> None:
         records = [record for _, record in changed if record is not None]
@@ -114,7 +139,7 @@ class SlotFeed(Generic[M]):
         self._journal_slots += len(changed)
 
     def _current_snapshot(self) -> _Snapshot[M]:
-        """A new one, unless the last one and the journal after it say as much."""
+        """The last one, as long as the journal goes on from it: what it says and what changed since say it all."""
         last = self._snapshot
         if last is None or (last.version < self._version and last.version + 1 not in self._journal):
             # What is pending is in the table already; it will be said twice, which does no harm.
@@ -138,11 +163,6 @@ class _Snapshot(Generic[M]):
         found = self._messages[number]
         if found is None:
             first = number * CHUNK_SLOTS
-            part = FeedPart(
-                self.version,
-                self._records[first : first + CHUNK_SLOTS],
-                begins=number == 0,
-                ends=number == len(self) - 1,
-            )
+            part = FeedPart(self.version, self._records[first : first + CHUNK_SLOTS], begins=number == 0)
             self._messages[number] = found = self._encode(part)
         return found

@@ -218,7 +218,7 @@ class WatchSlotsResponse(_message.Message):
     snapshot_begins: _builtins.bool
     """The first message of a snapshot: forget what was known. Comes again when the reader was too slow for the changes."""
     snapshot_ends: _builtins.bool
-    """The last message of a snapshot; what follows are changes."""
+    """The last message of a snapshot, of which later messages may correct earlier ones; what follows are changes."""
     version: _builtins.int
     """Grows with each change; this is how far the message goes."""
     @_builtins.property

@@ -44,6 +44,7 @@ async def slots_of(cluster: Cluster) -> dict[tuple[str, int], pb.SlotStatus]:
     call = cluster.leases.Watch(pb.WatchSlotsRequest(), wait_for_ready=True)
     async for message in call:
         known |= {(status.slot.site, status.slot.index): status for status in message.slots}
+        assert not message.gone
         if message.snapshot_ends:
             break
     call.cancel()

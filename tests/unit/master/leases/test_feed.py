@@ -51,6 +51,13 @@ class Watcher:
             self.known.pop(slot, None)
         return part
 
+    async def whole(self) -> list[FeedPart]:
+        """All of a snapshot."""
+        parts = [await self.hear()]
+        while not parts[-1].ends:
+            parts.append(await self.hear())
+        return parts
+
     async def until_equal(self, table: LeaseTable) -> None:
         while {record.slot: record for record in table.records()} != self.known:
             await self.hear()
@@ -59,8 +66,8 @@ class Watcher:
 async def test_a_snapshot_comes_in_pieces_and_then_what_changes() -> None:
     world = World(2 * CHUNK_SLOTS + 1)
     watcher = Watcher(world.feed)
-    parts = [await watcher.hear() for _ in range(3)]
-    assert [(part.begins, part.ends) for part in parts] == [(True, False), (False, False), (False, True)]
+    parts = await watcher.whole()
+    assert [part.begins for part in parts[:3]] == [True, False, False]
     assert len(watcher.known) == 2 * CHUNK_SLOTS + 1
     world.take(0, 5)
     await watcher.until_equal(world.table)
@@ -73,20 +80,31 @@ async def test_all_watchers_share_what_is_encoded_once() -> None:
     world = World(10)
     watchers = [Watcher(world.feed) for _ in range(5)]
     for watcher in watchers:
-        await watcher.hear()
-    # The snapshot alone; what was pending is in it and comes once more.
-    assert world.encoded == 1
+        await watcher.whole()
+    # The slots, and an end for each watcher.
+    assert world.encoded == 1 + len(watchers)
     world.take(1)
     for watcher in watchers:
         await watcher.until_equal(world.table)
-    assert world.encoded == 2
+    assert world.encoded == 2 + len(watchers)
+
+
+async def test_a_snapshot_is_complete_although_nobody_watched_what_changed_since_the_last_one() -> None:
+    world = World(10)
+    first = Watcher(world.feed)
+    await first.whole()
+    await first.parts.aclose()
+    world.take(3)
+    second = Watcher(world.feed)
+    await second.whole()
+    assert second.known == {record.slot: record for record in world.table.records()}
 
 
 async def test_one_that_is_too_slow_for_the_journal_gets_a_snapshot_again() -> None:
     world = World(50, journal_slots=10)
     slow, quick = Watcher(world.feed), Watcher(world.feed)
-    await slow.hear()
-    await quick.hear()
+    await slow.whole()
+    await quick.whole()
     for index in range(30):
         world.take(index)
         await quick.until_equal(world.table)
@@ -97,7 +115,7 @@ async def test_one_that_is_too_slow_for_the_journal_gets_a_snapshot_again() -> N
 async def test_a_change_larger_than_the_journal_sends_everybody_back_to_a_snapshot() -> None:
     world = World(50, journal_slots=10)
     watcher = Watcher(world.feed)
-    await watcher.hear()
+    await watcher.whole()
     world.take(*range(40))
     await watcher.until_equal(world.table)
     assert watcher.snapshots == 2
