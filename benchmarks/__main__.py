@@ -24,6 +24,7 @@ LIMITS_S = {
     "stages": 120,
     "epoch_cost": 80,
     "wire_format": 20,
+    "leases": 90,
 }
 """In the order of the record; a quarter of an hour together."""
 GRACE_S = 20

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,10 +20,12 @@ from selat.cli.errors import ExitCode
 from selat.cli.lease import describe
 from selat.framework import SlotWatch
 from selat.leases import Busy, Granted, Refused, Released, Slot, SlotInfo, SlotState
+from selat.v1 import lease_pb2
 from tests.integration.master_cluster import Cluster, running_cluster
 
 pytestmark = pytest.mark.timeout(60)
 
+PAGE = Path(__file__).parents[2] / "docs" / "leases.md"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "third_party_framework.py"
 MINUTE = timedelta(minutes=1)
 US = Slot("us", 0)
@@ -161,6 +165,23 @@ async def test_the_example_framework_counts_every_file_and_gives_all_slots_back(
 def all_free(address: str) -> bool:
     with selat.connect(address) as client:
         return all(info.state is SlotState.FREE for info in client.slots())
+
+
+async def test_the_page_on_leases_does_what_it_says(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    monkeypatch.setenv("SELAT_MASTER", cluster.address)
+    names: dict[str, Any] = {}
+    await asyncio.to_thread(exec, compile(block, str(PAGE), "exec"), names)
+    assert names["lease"].slot == US
+
+
+def test_the_page_on_leases_lists_every_state_and_reason() -> None:
+    text = PAGE.read_text()
+    assert [
+        state.value for state in SlotState if state is not SlotState.UNKNOWN and f"| `{state.value}` |" not in text
+    ] == []
+    names = [name.removeprefix("REFUSAL_REASON_").lower() for name in lease_pb2.RefusalReason.DESCRIPTOR.values_by_name]
+    assert [name for name in names[1:] if f"`{name}`" not in text] == []
 
 
 def test_the_example_is_short() -> None:
