@@ -216,10 +216,12 @@ def _own(number: int) -> tuple[tuple[str, Any], ...]:
 
 
 async def _be_heard(sites: site_pb2_grpc.SiteServiceAsyncStub) -> None:
-    me = {"site": "big", "incarnation": "benchmark"}
-    await sites.Register(site_pb2.RegisterRequest(**me, address="127.0.0.1:9", slots=SLOTS, version="0"))
+    registration = site_pb2.RegisterRequest(
+        site="big", incarnation="benchmark", address="127.0.0.1:9", slots=SLOTS, version="0"
+    )
+    await sites.Register(registration)
     while True:
-        await sites.Report(site_pb2.ReportRequest(**me))
+        await sites.Report(site_pb2.ReportRequest(site="big", incarnation="benchmark"))
         await asyncio.sleep(1)
 
 

@@ -30,6 +30,7 @@ from master.interceptors import ErrorInterceptor
 from master.jobs import JobManager, JobParts
 from master.leases.feed import SlotFeed
 from master.leases.manager import LeaseManager, LeaseParts
+from master.leases.streaming import StreamingSlots
 from master.logs import line
 from master.peers import Peers
 from master.queries import QueryRegistry
@@ -103,9 +104,6 @@ class Master:
         self._rates = MeasuredRates()
         self._analyzer = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
         self.functions = FunctionManager(store, self.catalog, self._analyzer, around.clock)
-        board = AssignmentBoard(store, version=cluster.version)
-        parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates)
-        self.jobs = JobManager(parts, clock=around.clock, config=config)
         self.leases = LeaseManager(
             LeaseParts(store, self.sites, around.clock, around.random_hex),
             config.leases,
@@ -113,7 +111,11 @@ class Master:
         )
         self._feed = SlotFeed(self.leases.table, part_to_proto)
         self.leases.listen(self._feed.publish)
-        self._views = QueryViews(self.queries, self.sites)
+        slots = StreamingSlots(self.leases)
+        board = AssignmentBoard(store, version=cluster.version)
+        parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates, slots)
+        self.jobs = JobManager(parts, clock=around.clock, config=config)
+        self._views = QueryViews(self.queries, self.sites, slots)
         self._watches = Watches(self.queries, self._views, board=board, sites=self.sites)
         self._cluster = ClusterInfo(cluster.id, topology, config.report_interval)
         self._config = config
@@ -148,8 +150,8 @@ class Master:
         """Until cancelled."""
         while True:
             try:
-                self.jobs.tick()
                 self.leases.tick()
+                self.jobs.tick()
                 self.monitor.tick(self.sites.alive())
                 await self.peers.keep_only(self.sites.addresses().values())
             except StoreError as error:

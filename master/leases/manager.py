@@ -19,7 +19,7 @@ from master.leases.tickets import TicketEvent, Tickets
 from master.logs import line
 from master.model import SiteState
 from master.sites import SiteRegistry, SiteStatus
-from master.store import LeaseUpdate, Store
+from master.store import LeaseUpdate, Store, StoredLeases
 from planner.leases import (
     Change,
     Decision,
@@ -81,11 +81,17 @@ class LeaseManager:
         self._queue: list[_Request[Any]] = []
         self._followed: dict[str, tuple[int, bool]] = {}
         self._now = self._alive_at = parts.clock.now()
+        self._unsaved: tuple[Slot, ...] = ()
         if stored.alive_at is not None and stored.leases:
-            away = self._now - stored.alive_at
-            self.ask_now(lambda table, now: resume(table, away, now=now))
-            logger.info(line("leases taken up", leases=len(stored.leases), away=f"{away.total_seconds():.1f}s"))
+            self._take_up(stored)
         self._follow_sites()
+
+    def _take_up(self, stored: StoredLeases) -> None:
+        """Not stored at once: a master whose disk is full starts all the same."""
+        away = self._now - (stored.alive_at or self._now)
+        self.table.apply(resume(self.table, away, now=self._now))
+        self._unsaved = tuple(lease.slot for lease in stored.leases)
+        logger.info(line("leases taken up", away=f"{away.total_seconds():.1f}s"))
 
     def listen(self, listener: Callable[[Sequence[Change]], None]) -> None:
         """Have it told of every change, once that is durable."""
@@ -160,6 +166,11 @@ class LeaseManager:
             return self._put(Framework(name, self._parts.clock.now(), comment=comment))
         return self._put(replace(known, comment=comment)) if comment and comment != known.comment else known
 
+    def introduce(self, name: str, comment: str) -> None:
+        """A framework of the master's own; it is stored only when something about it is changed."""
+        if name not in {framework.name for framework in self.table.frameworks()}:
+            self.table.put_framework(Framework(name, self._parts.clock.now(), comment=comment))
+
     def set_quota(self, name: str, quota: int | None) -> Framework:
         """Limit how many slots it is granted; what it holds stays with it.
 
@@ -167,6 +178,11 @@ class LeaseManager:
             UnknownFrameworkError, InvalidDefinitionError, StoreError
         """
         return self._put(replace(self.table.framework(name), quota=quota))
+
+    def now(self) -> datetime:
+        """The time by which leases go: a clock that is set back must not bring leases back."""
+        self._now = max(self._now, self._parts.clock.now())
+        return self._now
 
     def tick(self) -> None:
         """What the passing of time brings: sites come and go, leases expire.
@@ -184,8 +200,8 @@ class LeaseManager:
     def mark_alive(self) -> None:
         """Store that the master is there, as long as there are leases whose time could stand still."""
         self._alive_at = self._parts.clock.now()
-        if self.table.wanting():
-            self._parts.store.put_leases(LeaseUpdate((), (), self.table.fencing, self._alive_at))
+        if self._unsaved or self.table.wanting():
+            self._put_leases((), (), self._alive_at)
 
     def _put(self, framework: Framework) -> Framework:
         self._parts.store.put_framework(framework)
@@ -216,8 +232,7 @@ class LeaseManager:
 
     def _commit(self, decides: Sequence[Decide[Any]]) -> list[tuple[Any, ...] | Exception]:
         """One answer for each; all that was granted is durable then. Raises StoreError, and nothing has changed."""
-        # A clock that is set back must not bring leases back.
-        self._now = now = max(self._now, self._parts.clock.now())
+        now = self.now()
         applied: list[Decision[Any]] = []
         answers: list[tuple[Any, ...] | Exception] = []
         try:
@@ -250,8 +265,16 @@ class LeaseManager:
         held = tuple(lease for slot, lease in last.items() if lease is not None and lease != first[slot])
         freed = tuple(slot for slot, lease in last.items() if lease is None and first[slot] is not None)
         if held or freed:
-            self._parts.store.put_leases(LeaseUpdate(held, freed, self.table.fencing, now))
+            self._put_leases(held, freed, now)
             reached(FaultPoint.LEASES_STORED)
+
+    def _put_leases(self, held: tuple[Lease, ...], freed: tuple[Slot, ...], now: datetime) -> None:
+        """The first time after a restart all leases, since all of them have moved."""
+        if self._unsaved:
+            held = tuple(record.lease for record in self.table.unordered() if record.lease is not None)
+            freed = tuple({*freed, *self._unsaved} - {lease.slot for lease in held})
+        self._parts.store.put_leases(LeaseUpdate(held, freed, self.table.fencing, now))
+        self._unsaved = ()
 
 
 def _slots_of(status: SiteStatus) -> tuple[int, bool]:

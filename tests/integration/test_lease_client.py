@@ -116,7 +116,7 @@ async def test_the_command_lists_slots_and_frameworks(cluster: Cluster) -> None:
         assert "nightly" in output("framework", "list", "-o", "table")
         assert json.loads(output("framework", "quota", "batch", "none"))["quota"] is None
         assert "no framework 'nobody'" in output("framework", "quota", "nobody", "1", code=ExitCode.NOT_FOUND.value)
-        assert "is no quota" in output("framework", "quota", "batch", "-1x", code=ExitCode.USAGE.value)
+        assert "is no quota" in output("framework", "quota", "batch", "many", code=ExitCode.USAGE.value)
         assert "not written as csv" in output("lease", "watch", "-o", "csv", code=ExitCode.USAGE.value)
 
     await asyncio.to_thread(use)

@@ -11,9 +11,10 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from master.model import TaskState
 from selat.v1 import lease_pb2 as pb
 from selat.v1 import lease_pb2_grpc
-from tests.integration.master_cluster import Cluster, eventually, refusal, running_cluster
+from tests.integration.master_cluster import CREATE, FILTER, Cluster, eventually, refusal, running_cluster
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -242,8 +243,10 @@ async def test_a_quota_is_told_with_its_number(cluster: Cluster) -> None:
     _, refused = await take(cluster, "batch", wish("us", 0), wish("us", 1))
     assert refused.refused.reason == pb.REFUSAL_REASON_QUOTA
     assert refused.refused.text == "the quota of batch is 1 slots, and it holds 1"
-    (listed,) = (await cluster.leases.ListFrameworks(pb.ListFrameworksRequest())).frameworks
-    assert (listed.name, listed.quota, listed.held) == ("batch", 1, 1)
+    listed = (await cluster.leases.ListFrameworks(pb.ListFrameworksRequest())).frameworks
+    assert [(framework.name, framework.quota, framework.held) for framework in listed if framework.name == "batch"] == [
+        ("batch", 1, 1)
+    ]
 
 
 async def test_nonsense_is_refused_slot_by_slot_with_a_reason(cluster: Cluster) -> None:
@@ -281,3 +284,23 @@ async def test_requests_that_make_no_sense_as_a_whole_are_errors(cluster: Cluste
     for call, code in calls:
         _, detail = await refusal(call)
         assert (detail.code, bool(detail.message)) == (code, True)
+
+
+async def test_a_query_that_gets_no_slot_tells_which_and_starts_when_one_comes(cluster: Cluster) -> None:
+    await register(cluster, "batch")
+    granted = await take(cluster, "batch", wish("eu", 0), wish("eu", 1))
+    await cluster.execute(CREATE)
+    query = await cluster.submit(FILTER)
+    reason = (await cluster.get(query)).reason
+    assert reason.startswith("no slot at eu: eu/0 is batch's until 2026-01-01 00:01:20 at the latest")
+    assert await cluster.state(query) == "DEPLOYING"
+    assert not cluster.agents["us"].assignments[-1].tasks
+
+    await free(cluster, "batch", granted[1].granted)
+    for site in ("us", "eu"):
+        await cluster.agents[site].assigned(lambda a: bool(a.tasks))
+        await cluster.report(site, TaskState.RUNNING)
+    await cluster.report("hub", TaskState.RUNNING)
+    assert await cluster.state(query) == "RUNNING"
+    assert (await cluster.get(query)).reason == ""
+    assert (await slots_of(cluster))["eu", 1].lease.holder == "streaming"

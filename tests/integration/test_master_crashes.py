@@ -34,11 +34,7 @@ CREATE = (
 )
 SECOND_PASSAGE = {FaultPoint.QUERY_STORED, FaultPoint.VERSIONS_STORED}
 """Those that are also died at when they are passed again: by then there is more to lose."""
-ELSEWHERE = {FaultPoint.LEASES_STORED}
-"""No query passes there: see `test_a_lease_that_was_stored_is_held_although_nobody_was_told`."""
-CASES = [(point, 1) for point in FaultPoint if point not in ELSEWHERE] + [
-    (point, 2) for point in FaultPoint if point in SECOND_PASSAGE
-]
+CASES = [(point, 1) for point in FaultPoint] + [(point, 2) for point in FaultPoint if point in SECOND_PASSAGE]
 
 
 @dataclass

@@ -143,6 +143,18 @@ async def test_after_a_restart_leases_have_as_much_time_left_as_before(world: Wo
     assert next_one.lease.fencing > granted.lease.fencing
 
 
+async def test_a_restart_on_a_full_disk_has_the_leases_too_and_stores_them_when_it_can(world: World) -> None:
+    await world.acquire("batch", US[0])
+    world.clock.advance(timedelta(hours=2))
+    world.store.full = True
+    world.start()
+    lease = world.record(US[0]).lease
+    assert lease is not None
+    world.store.full = False
+    await world.acquire("other", US[1])
+    assert world.store.leases().leases[0] == lease
+
+
 async def test_numbers_are_not_given_again_after_a_restart_although_no_lease_is_left(world: World) -> None:
     (granted,) = await world.acquire("batch", US[0])
     assert isinstance(granted, Granted)
