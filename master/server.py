@@ -28,7 +28,7 @@ from master.functions import FunctionManager
 from master.ids import RandomHex, cluster_id
 from master.interceptors import ErrorInterceptor
 from master.jobs import JobManager, JobParts
-from master.leases.feed import SlotFeed
+from master.leases.feed import SlotFeeds
 from master.leases.manager import LeaseManager, LeaseParts
 from master.leases.streaming import StreamingSlots
 from master.logs import line
@@ -109,8 +109,8 @@ class Master:
             config.leases,
             alive_interval=config.progress_interval,
         )
-        self._feed = SlotFeed(self.leases.table, part_to_proto)
-        self.leases.listen(self._feed.publish)
+        self._feeds = SlotFeeds(self.leases.table, part_to_proto)
+        self.leases.listen(self._feeds.publish)
         slots = StreamingSlots(self.leases)
         board = AssignmentBoard(store, version=cluster.version)
         parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates, slots)
@@ -141,7 +141,7 @@ class Master:
         site_pb2_grpc.add_SiteServiceServicer_to_server(sites, server)
         wan = WanServicer(self.monitor, self._cluster.topology)
         wan_pb2_grpc.add_WanServiceServicer_to_server(wan, server)
-        lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseServicer(self.leases, self._feed), server)
+        lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseServicer(self.leases, self._feeds), server)
 
     def error_interceptor(self) -> ErrorInterceptor:
         return ErrorInterceptor(self._around.random_hex)

@@ -11,9 +11,11 @@ from typing import Self, TypeVar
 from selat import leases
 from selat._retry import Reconnect
 from selat._session import Call, Following, Session
-from selat.errors import TimedOut
+from selat.errors import TimedOut, Unavailable
 from selat.leases import Busy, Granted, Lease, Refused, Released, Slot, SlotChanges, SlotInfo
+from selat.occupancy import Occupancy
 from selat.v1 import lease_pb2 as pb
+from selat.v1 import site_pb2
 
 M = TypeVar("M")
 
@@ -95,6 +97,17 @@ class Framework:
         finally:
             following.close()
         return None
+
+    def occupy(self, lease: Lease) -> Occupancy:
+        """Work in a slot: the site's agent admits it, keeps older work out, and says when the lease has expired.
+
+        Raises NotFound when there is no such site, Unavailable when its agent has never been seen.
+        """
+        request = site_pb2.GetSiteRequest(name=lease.slot.site)
+        address = self._session.ask(self._session.sites.GetSite, request).site.address
+        if not address:
+            raise Unavailable(f"the agent of site {lease.slot.site} has not connected yet")
+        return Occupancy(address, lease)
 
     def _answer(self, message: pb.WaitForResponse, duration: timedelta) -> Lease | Refused | None:
         """None: go on waiting."""

@@ -87,6 +87,7 @@ def part_to_proto(part: FeedPart) -> pb.WatchSlotsResponse:
         slots=map(record_to_proto, part.records),
         gone=map(slot_to_proto, part.gone),
         version=part.version,
+        fencing=part.fencing,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from master.notify import Notifier
@@ -32,6 +32,8 @@ class FeedPart:
 
     version: int
     """How far it goes."""
+    fencing: int
+    """The last number of a grant that had been given then."""
     records: Sequence[SlotRecord] = ()
     gone: Sequence[Slot] = ()
     begins: bool = False
@@ -44,10 +46,18 @@ class SlotFeed(Generic[M]):
     """One journal, read by any number of watchers."""
 
     def __init__(
-        self, table: LeaseTable, encode: Callable[[FeedPart], M], *, journal_slots: int = JOURNAL_SLOTS
+        self,
+        table: LeaseTable,
+        encode: Callable[[FeedPart], M],
+        *,
+        site: str = "",
+        journal_slots: int = JOURNAL_SLOTS,
     ) -> None:
+        """Of the slots of one site, or of all."""
         self._table = table
         self._encode = encode
+        self._site = site
+        self._fencing = 0
         self._most_journal_slots = journal_slots
         self._version = 0
         self._pending: dict[Slot, SlotRecord | None] = {}
@@ -65,7 +75,8 @@ class SlotFeed(Generic[M]):
             self._forget_journal()
             return
         for change in changes:
-            self._pending[change.slot] = change.after
+            if self._site in ("", change.slot.site):
+                self._pending[change.slot] = change.after
         if self._pending:
             self._changes.notify()
 
@@ -97,7 +108,8 @@ class SlotFeed(Generic[M]):
                     yield self._journal[position][0]
                 elif not told:
                     told = True
-                    yield self._encode(FeedPart(position, ends=True))
+                    # Not the table's number now: what is pending is not told yet.
+                    yield self._encode(FeedPart(position, max(snapshot.fencing, self._fencing), ends=True))
                 else:
                     await self._next_change()
 
@@ -117,12 +129,15 @@ class SlotFeed(Generic[M]):
     def _cut(self) -> None:
         """What is pending becomes messages of the journal; too much of it sends every watcher back to a snapshot."""
         pending, self._pending = list(self._pending.items()), {}
+        before, self._fencing = self._fencing, self._table.fencing
         if len(pending) > self._most_journal_slots:
             self._version += 1
             self._forget_journal()
             return
         for first in range(0, len(pending), CHUNK_SLOTS):
-            self._add(pending[first : first + CHUNK_SLOTS])
+            last = first + CHUNK_SLOTS >= len(pending)
+            # Only with the last of them all is told that came with these numbers.
+            self._add(pending[first : first + CHUNK_SLOTS], self._fencing if last else before)
         while self._journal_slots > self._most_journal_slots:
             oldest = next(iter(self._journal))
             self._journal_slots -= self._journal.pop(oldest)[1]
@@ -131,11 +146,11 @@ class SlotFeed(Generic[M]):
         self._journal.clear()
         self._journal_slots = 0
 
-    def _add(self, changed: Sequence[tuple[Slot, SlotRecord | None]]) -> None:
+    def _add(self, changed: Sequence[tuple[Slot, SlotRecord | None]], fencing: int) -> None:
         records = [record for _, record in changed if record is not None]
         gone = [slot for slot, record in changed if record is None]
         self._version += 1
-        self._journal[self._version] = self._encode(FeedPart(self._version, records, gone)), len(changed)
+        self._journal[self._version] = self._encode(FeedPart(self._version, fencing, records, gone)), len(changed)
         self._journal_slots += len(changed)
 
     def _current_snapshot(self) -> _Snapshot[M]:
@@ -143,15 +158,19 @@ class SlotFeed(Generic[M]):
         last = self._snapshot
         if last is None or (last.version < self._version and last.version + 1 not in self._journal):
             # What is pending is in the table already; it will be said twice, which does no harm.
-            self._snapshot = last = _Snapshot(self._version, self._table.unordered(), self._encode)
+            records = self._table.of_site(self._site) if self._site else self._table.unordered()
+            first = FeedPart(self._version, self._table.fencing, begins=True)
+            self._snapshot = last = _Snapshot(first, records, self._encode)
         return last
 
 
 class _Snapshot(Generic[M]):
     """All slots at one moment, encoded piece by piece, for the first who asks."""
 
-    def __init__(self, version: int, records: Sequence[SlotRecord], encode: Callable[[FeedPart], M]) -> None:
-        self.version = version
+    def __init__(self, first: FeedPart, records: Sequence[SlotRecord], encode: Callable[[FeedPart], M]) -> None:
+        self.version = first.version
+        self.fencing = first.fencing
+        self._first = first
         self._records = records
         self._encode = encode
         self._messages: list[M | None] = [None] * max(1, -(-len(records) // CHUNK_SLOTS))
@@ -162,7 +181,25 @@ class _Snapshot(Generic[M]):
     def message(self, number: int) -> M:
         found = self._messages[number]
         if found is None:
-            first = number * CHUNK_SLOTS
-            part = FeedPart(self.version, self._records[first : first + CHUNK_SLOTS], begins=number == 0)
-            self._messages[number] = found = self._encode(part)
+            records = self._records[number * CHUNK_SLOTS : (number + 1) * CHUNK_SLOTS]
+            self._messages[number] = found = self._encode(replace(self._first, records=records, begins=number == 0))
         return found
+
+
+class SlotFeeds(Generic[M]):
+    """The feed of all slots, and one for each site that somebody watches by itself."""
+
+    def __init__(self, table: LeaseTable, encode: Callable[[FeedPart], M]) -> None:
+        self._table = table
+        self._encode = encode
+        self._feeds: dict[str, SlotFeed[M]] = {}
+
+    def of(self, site: str) -> SlotFeed[M]:
+        """The site's feed; empty: that of all slots."""
+        if site not in self._feeds:
+            self._feeds[site] = SlotFeed(self._table, self._encode, site=site)
+        return self._feeds[site]
+
+    def publish(self, changes: Sequence[Change]) -> None:
+        for feed in self._feeds.values():
+            feed.publish(changes)

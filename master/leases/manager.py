@@ -166,6 +166,10 @@ class LeaseManager:
             return self._put(Framework(name, self._parts.clock.now(), comment=comment))
         return self._put(replace(known, comment=comment)) if comment and comment != known.comment else known
 
+    def check_site(self, name: str) -> None:
+        """Raises UnknownSiteError."""
+        self._parts.sites.get(name)
+
     def introduce(self, name: str, comment: str) -> None:
         """A framework of the master's own; it is stored only when something about it is changed."""
         if name not in {framework.name for framework in self.table.frameworks()}:

@@ -9,7 +9,7 @@ from typing import Any
 import grpc.aio
 
 from master.convert import leases as convert
-from master.leases.feed import SlotFeed
+from master.leases.feed import SlotFeeds
 from master.leases.manager import LeaseManager
 from planner.leases import acquire, release, renew
 from selat.v1 import lease_pb2 as pb
@@ -19,14 +19,16 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class LeaseServicer(lease_pb2_grpc.LeaseServiceServicer):
-    def __init__(self, manager: LeaseManager, feed: SlotFeed[pb.WatchSlotsResponse]) -> None:
+    def __init__(self, manager: LeaseManager, feeds: SlotFeeds[pb.WatchSlotsResponse]) -> None:
         self._manager = manager
-        self._feed = feed
+        self._feeds = feeds
 
     async def Watch(  # noqa: N802
         self, request: pb.WatchSlotsRequest, context: Context
     ) -> AsyncIterator[pb.WatchSlotsResponse]:
-        async with aclosing(self._feed.watch()) as parts:
+        if request.site:
+            self._manager.check_site(request.site)
+        async with aclosing(self._feeds.of(request.site).watch()) as parts:
             async for part in parts:
                 yield part
 

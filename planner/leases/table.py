@@ -59,6 +59,10 @@ class LeaseTable:
         """Every slot, quickly."""
         return tuple(self._records.values())
 
+    def of_site(self, site: str) -> tuple[SlotRecord, ...]:
+        """The slots of a site, ordered by index."""
+        return tuple(self._records[slot] for slot in self.slots_of(site))
+
     def slots(self) -> tuple[Slot, ...]:
         """In order."""
         return tuple(sorted(self._records))

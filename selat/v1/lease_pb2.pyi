@@ -195,12 +195,17 @@ Global___SlotStatus: _TypeAlias = SlotStatus  # noqa: Y015
 class WatchSlotsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    SITE_FIELD_NUMBER: _builtins.int
+    site: _builtins.str
+    """Only the slots of this site; empty: all."""
     def __init__(
         self,
+        *,
+        site: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["site", b"site"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -215,12 +220,15 @@ class WatchSlotsResponse(_message.Message):
     SLOTS_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    FENCING_FIELD_NUMBER: _builtins.int
     snapshot_begins: _builtins.bool
     """The first message of a snapshot: forget what was known. Comes again when the reader was too slow for the changes."""
     snapshot_ends: _builtins.bool
     """The last message of a snapshot, of which later messages may correct earlier ones; what follows are changes."""
     version: _builtins.int
     """Grows with each change; this is how far the message goes."""
+    fencing: _builtins.int
+    """The last number that had been given. A lease with a number up to it that was not told, or is no longer, is over."""
     @_builtins.property
     def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotStatus]:
         """As they are now, whole."""
@@ -237,10 +245,11 @@ class WatchSlotsResponse(_message.Message):
         slots: _abc.Iterable[Global___SlotStatus] | None = ...,
         gone: _abc.Iterable[Global___Slot] | None = ...,
         version: _builtins.int = ...,
+        fencing: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gone", b"gone", "slots", b"slots", "snapshot_begins", b"snapshot_begins", "snapshot_ends", b"snapshot_ends", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fencing", b"fencing", "gone", b"gone", "slots", b"slots", "snapshot_begins", b"snapshot_begins", "snapshot_ends", b"snapshot_ends", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -854,3 +863,143 @@ class SetQuotaResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SetQuotaResponse: _TypeAlias = SetQuotaResponse  # noqa: Y015
+
+@_typing.final
+class OccupyRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SLOT_FIELD_NUMBER: _builtins.int
+    FENCING_FIELD_NUMBER: _builtins.int
+    fencing: _builtins.int
+    @_builtins.property
+    def slot(self) -> Global___Slot:
+        """Its site is the one that is meant: an address can have passed to another agent."""
+
+    def __init__(
+        self,
+        *,
+        slot: Global___Slot | None = ...,
+        fencing: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["slot", b"slot"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fencing", b"fencing", "slot", b"slot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OccupyRequest: _TypeAlias = OccupyRequest  # noqa: Y015
+
+@_typing.final
+class OccupyResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ADMITTED_FIELD_NUMBER: _builtins.int
+    EXPIRED_FIELD_NUMBER: _builtins.int
+    RENEWED_FIELD_NUMBER: _builtins.int
+    OVER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def admitted(self) -> Global___OccupyAdmitted:
+        """First: the work may begin. Older work in the slot has been told that it is over."""
+
+    @_builtins.property
+    def expired(self) -> Global___OccupyExpired:
+        """The lease has expired: checkpoint now, or renew."""
+
+    @_builtins.property
+    def renewed(self) -> Global___OccupyRenewed:
+        """It was renewed after all: go on."""
+
+    @_builtins.property
+    def over(self) -> Global___OccupyOver:
+        """The slot is another's from now on: end at once. The call ends."""
+
+    def __init__(
+        self,
+        *,
+        admitted: Global___OccupyAdmitted | None = ...,
+        expired: Global___OccupyExpired | None = ...,
+        renewed: Global___OccupyRenewed | None = ...,
+        over: Global___OccupyOver | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["admitted", b"admitted", "expired", b"expired", "message", b"message", "over", b"over", "renewed", b"renewed"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted", b"admitted", "expired", b"expired", "message", b"message", "over", b"over", "renewed", b"renewed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["admitted", "expired", "renewed", "over"]  # noqa: Y015
+    _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
+
+Global___OccupyResponse: _TypeAlias = OccupyResponse  # noqa: Y015
+
+@_typing.final
+class OccupyAdmitted(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OccupyAdmitted: _TypeAlias = OccupyAdmitted  # noqa: Y015
+
+@_typing.final
+class OccupyExpired(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GRACE_ENDS_AT_US_FIELD_NUMBER: _builtins.int
+    grace_ends_at_us: _builtins.int
+    """When the slot is lost, by the master's clock."""
+    def __init__(
+        self,
+        *,
+        grace_ends_at_us: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grace_ends_at_us", b"grace_ends_at_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OccupyExpired: _TypeAlias = OccupyExpired  # noqa: Y015
+
+@_typing.final
+class OccupyRenewed(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPIRES_AT_US_FIELD_NUMBER: _builtins.int
+    expires_at_us: _builtins.int
+    def __init__(
+        self,
+        *,
+        expires_at_us: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at_us", b"expires_at_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OccupyRenewed: _TypeAlias = OccupyRenewed  # noqa: Y015
+
+@_typing.final
+class OccupyOver(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OccupyOver: _TypeAlias = OccupyOver  # noqa: Y015

@@ -403,3 +403,80 @@ class LeaseService:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class SlotServiceStub:
+    """Served by every site agent: work in the site's slots, of whichever framework.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Occupy = channel.unary_stream(
+                '/selat.v1.SlotService/Occupy',
+                request_serializer=selat_dot_v1_dot_lease__pb2.OccupyRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_lease__pb2.OccupyResponse.FromString,
+                _registered_method=True)
+
+
+class SlotServiceServicer:
+    """Served by every site agent: work in the site's slots, of whichever framework.
+    """
+
+    def Occupy(self, request, context):
+        """Work in a slot under a lease, for as long as the call is open. Refused (STALE_FENCING) when the agent knows of a
+        newer grant of the slot, or that the lease is over; that holds while the master is away, too.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_SlotServiceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Occupy': grpc.unary_stream_rpc_method_handler(
+                    servicer.Occupy,
+                    request_deserializer=selat_dot_v1_dot_lease__pb2.OccupyRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_lease__pb2.OccupyResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'selat.v1.SlotService', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('selat.v1.SlotService', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class SlotService:
+    """Served by every site agent: work in the site's slots, of whichever framework.
+    """
+
+    @staticmethod
+    def Occupy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/selat.v1.SlotService/Occupy',
+            selat_dot_v1_dot_lease__pb2.OccupyRequest.SerializeToString,
+            selat_dot_v1_dot_lease__pb2.OccupyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

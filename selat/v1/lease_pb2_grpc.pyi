@@ -128,3 +128,40 @@ class LeaseServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_lease_pb2.SetQuotaResponse, _abc.Awaitable[_lease_pb2.SetQuotaResponse]]: ...
 
 def add_LeaseServiceServicer_to_server(servicer: LeaseServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class SlotServiceStub:
+    """Served by every site agent: work in the site's slots, of whichever framework."""
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> SlotServiceAsyncStub: ...
+    Occupy: _grpc.UnaryStreamMultiCallable[_lease_pb2.OccupyRequest, _lease_pb2.OccupyResponse]
+    """Work in a slot under a lease, for as long as the call is open. Refused (STALE_FENCING) when the agent knows of a
+    newer grant of the slot, or that the lease is over; that holds while the master is away, too.
+    """
+
+@_typing.type_check_only
+class SlotServiceAsyncStub(SlotServiceStub):
+    """Served by every site agent: work in the site's slots, of whichever framework."""
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    Occupy: _aio.UnaryStreamMultiCallable[_lease_pb2.OccupyRequest, _lease_pb2.OccupyResponse]  # type: ignore[assignment]
+    """Work in a slot under a lease, for as long as the call is open. Refused (STALE_FENCING) when the agent knows of a
+    newer grant of the slot, or that the lease is over; that holds while the master is away, too.
+    """
+
+class SlotServiceServicer(metaclass=_abc_1.ABCMeta):
+    """Served by every site agent: work in the site's slots, of whichever framework."""
+
+    @_abc_1.abstractmethod
+    def Occupy(
+        self,
+        request: _lease_pb2.OccupyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_lease_pb2.OccupyResponse], _abc.AsyncIterator[_lease_pb2.OccupyResponse]]:
+        """Work in a slot under a lease, for as long as the call is open. Refused (STALE_FENCING) when the agent knows of a
+        newer grant of the slot, or that the lease is over; that holds while the master is away, too.
+        """
+
+def add_SlotServiceServicer_to_server(servicer: SlotServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

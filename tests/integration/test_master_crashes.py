@@ -204,7 +204,8 @@ async def test_a_lease_that_was_stored_is_held_although_nobody_was_told(tmp_path
         request = lease_pb2.AcquireRequest(framework="batch", wishes=[wish])
         with pytest.raises(grpc.aio.AioRpcError):
             await forever(partial(leases.Acquire, request))
-        (outcome,) = (await leases.Acquire(request, wait_for_ready=True)).outcomes
+        again = partial(leases.Acquire, request, wait_for_ready=True)
+        (outcome,) = (await master.persistently(again, again)).outcomes
         assert master.deaths == 1
         # It is its own: the client sees that the first request was granted after all.
         assert (outcome.busy.lease.holder, outcome.busy.lease.fencing) == ("batch", 1)

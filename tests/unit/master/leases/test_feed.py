@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from master.leases.feed import CHUNK_SLOTS, FeedPart, SlotFeed
+from master.leases.feed import CHUNK_SLOTS, FeedPart, SlotFeed, SlotFeeds
 from planner.leases import Decision, Framework, LeaseTable, Slot, SlotRecord, Wish, acquire, set_site
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -119,3 +119,31 @@ async def test_a_change_larger_than_the_journal_sends_everybody_back_to_a_snapsh
     world.take(*range(40))
     await watcher.until_equal(world.table)
     assert watcher.snapshots == 2
+
+
+async def test_one_site_can_be_watched_by_itself_and_a_number_is_told_when_all_up_to_it_is() -> None:
+    world = World(5)
+    world.done(set_site(world.table, "eu", 2, reachable=True, now=NOW))
+    feeds = SlotFeeds(world.table, world.encode)
+    watcher = Watcher(feeds.of("eu"))
+    assert (await watcher.whole())[-1].fencing == 0
+    for site in ("us", "eu"):
+        decision = acquire(world.table, "batch", [Wish(Slot(site, 0), timedelta(minutes=1))], now=NOW)
+        world.table.apply(decision)
+        feeds.publish(decision.changes)
+    part = await watcher.hear()
+    assert [record.slot for record in part.records] == [Slot("eu", 0)]
+    assert part.fencing == 2
+    assert sorted(watcher.known) == [Slot("eu", 0), Slot("eu", 1)]
+    assert feeds.of("eu") is feeds.of("eu")
+
+
+async def test_a_number_is_not_told_before_what_came_with_it() -> None:
+    world = World(2)
+    watcher = Watcher(world.feed)
+    (first,) = [await watcher.hear()]
+    assert first.begins
+    world.take(0)
+    parts = await watcher.whole()
+    assert parts[-1].fencing == 1
+    assert watcher.known[Slot("us", 0)].holder == "batch"
