@@ -74,7 +74,8 @@ class StreamingSlots:
         self._release(held[keep:])
         self._renew(held[:keep])
         self._take(site, tasks - len(held[:keep]))
-        self._stand_in_line(site, wanted=tasks > 0 and not self.held(site))
+        # Where a quota or the fair cap is in the way, an offer would only be kept from others.
+        self._stand_in_line(site, wanted=tasks > 0 and not self.held(site) and site not in self._refused)
 
     def _stand_in_line(self, site: str, *, wanted: bool) -> None:
         ticket = f"{STREAMING}@{site}"
@@ -122,13 +123,14 @@ class StreamingSlots:
             return ""
         if site in self._refused:
             return f"no slot at {site}: {self._refused[site]}"
-        busy = [record for record in records if not _is_free(record)]
-        return f"no slot at {site}: " + ", ".join(map(_busy, busy)) if busy else ""
+        if any(map(_is_free, records)):
+            return ""
+        return f"no slot at {site}: " + ", ".join(map(_busy, records))
 
     def _note(self, changes: Iterable[Change]) -> None:
         for before, after in changes:
             if before is not None and before.holder == STREAMING:
-                self._held[before.slot.site].pop(before.slot, None)
+                self._held.get(before.slot.site, {}).pop(before.slot, None)
             if after is not None and after.lease is not None and after.holder == STREAMING:
                 self._held.setdefault(after.slot.site, {})[after.slot] = after.lease
         self._held = {site: held for site, held in self._held.items() if held}

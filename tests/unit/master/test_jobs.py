@@ -541,6 +541,9 @@ def test_a_quota_that_leaves_no_slot_is_told(world: World) -> None:
     world.leases.set_quota(STREAMING, 0)
     query = world.submit()
     assert "the quota of streaming is 0 slots" in world.views.of(world.queries.get(query)).reason
+    world.tick()
+    # Nothing is offered to it that it would be refused: others can have it.
+    world.acquire("batch", EU[0])
     world.leases.set_quota(STREAMING, None)
     world.tick()
     assert world.tasks_at("eu") == ["clicks", "merge"]
