@@ -14,6 +14,8 @@ from planner.leases.table import LeaseTable
 
 OutcomeT = TypeVar("OutcomeT")
 
+_NONE: Counter[str | None] = Counter()
+
 
 class Draft:
     """Reads through to the table; writes stay here until the decision is applied."""
@@ -42,7 +44,8 @@ class Draft:
 
     def demands(self) -> Mapping[str, int]:
         """How many slots each framework holds or waits for, as far as its quota goes; those that want none left out."""
-        gone = Counter(self.table.ticket_owner(ticket) for ticket in self._dropped_tickets())
+        # Most often nothing has happened since the table was as it is.
+        gone = Counter(map(self.table.ticket_owner, self._dropped_tickets())) if self._records else _NONE
         demands = {}
         for name in self.table.wanting() | self._granted.keys():
             held = self.held(name)
@@ -52,6 +55,8 @@ class Draft:
 
     def shared(self) -> int:
         """How many slots there are to share."""
+        if not self._records:
+            return self.table.shared
         more = sum(after is not None and after.shared for after in self._records.values())
         less = sum(before is not None and before.shared for before in map(self.table.get, self._records))
         return self.table.shared + more - less
@@ -60,7 +65,7 @@ class Draft:
         changes = []
         for slot, after in self._records.items():
             before = self.table.get(slot)
-            if after != before:
+            if before is not after and _differ(before, after):
                 changes.append(Change(before, after))
         return Decision(outcomes, tuple(changes), self._fencing)
 
@@ -86,7 +91,8 @@ class Draft:
         )
         state = next_slot_state(record.slot, record.state, SlotEvent.GRANTED)
         offer = record.offer
-        self.put(replace(record, state=state, lease=lease, offer=None))
+        # Not by `replace`, which takes as long as all the rest of a grant.
+        self.put(SlotRecord(record.slot, state, lease, None, record.waiters, record.reachable))
         if offer is not None:
             self.drop_ticket(offer.waiter.ticket)
         return lease
@@ -159,6 +165,11 @@ class Draft:
             for name, number in ((old, -1), (new, 1)):
                 if name is not None:
                     self._granted[name] = self._granted.get(name, 0) + number
+
+
+def _differ(before: SlotRecord | None, after: SlotRecord | None) -> bool:
+    """The states first: whole records take longer to compare."""
+    return before is None or after is None or before.state is not after.state or before != after
 
 
 def _waiters(record: SlotRecord | None) -> tuple[Waiter, ...]:
