@@ -26,7 +26,7 @@ LIMITS_S = {
     "wire_format": 20,
     "leases": 90,
 }
-"""In the order of the record; sixteen and a half minutes together at most."""
+"""In the order of the record; a quarter of an hour together."""
 GRACE_S = 20
 
 
