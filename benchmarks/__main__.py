@@ -26,6 +26,7 @@ LIMITS_S = {
     "stages": 120,
     "epoch_cost": 80,
     "wire_format": 20,
+    "leases": 90,
     "startup": 180,
     "sharing_planner": 120,
     "monitor": 600,

@@ -38,6 +38,8 @@ from site_agent.memory import MemoryUse, heap_use, memory_use
 from site_agent.router import Router
 from site_agent.router.pacing import LinkPace
 from site_agent.runtime import SiteRuntime, SiteServices
+from site_agent.slots.follow import following_slots
+from site_agent.slots.guard import SlotGuard
 from site_agent.tasks.context import TaskLimits
 
 logger = logging.getLogger("site_agent")
@@ -87,11 +89,13 @@ async def _serve(config: AgentConfig) -> None:
         for site in config.sites:
             engine = SparkEngine(session, scratch=_scratch(config, site), files=files, sessions=sessions)
             memory = partial(memory_use, partial(heap_use, session), len(config.sites))
-            agent, address = await _start_site(config, site, Parts(engine, memory), stack)
+            guard = SlotGuard(site.name, site.slots, config.data / site.name)
+            agent, address = await _start_site(config, site, Parts(engine, memory, guard), stack)
             addresses[site.name] = address
             if len(addresses) == 1:
                 await asyncio.to_thread(warm_up, engine)
             loops.append(await stack.enter_async_context(running(agent, master)))
+            loops.append(await stack.enter_async_context(following_slots(master, site.name, guard)))
         _announce(config, addresses)
         await stack.enter_async_context(_warming_up(engine, sessions))
         await _until_stopped(stop, loops)
@@ -99,10 +103,11 @@ async def _serve(config: AgentConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a site has of Spark."""
+    """What a site has of its own."""
 
     engine: SparkEngine
     memory: Callable[[], MemoryUse]
+    guard: SlotGuard
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
@@ -128,7 +133,7 @@ async def _start_site(
     clock = SystemClock()
     streams = PushStreams(site.name, directory, clock=clock)
     stack.push_async_callback(streams.close)
-    address = await start_exchange(config.listen, store, engine, stack, guests=Guests(site.name, streams))
+    address = await start_exchange(config.listen, store, engine, stack, guests=Guests(site.name, streams, parts.guard))
     services = SiteServices(
         site=site.name,
         directory=directory,

@@ -120,3 +120,15 @@ class CorruptLogError(IngestError):
     """Pushed rows that were acknowledged are damaged on disk."""
 
     code = "CORRUPT_LOG"
+
+
+class UnknownSlotError(SiteAgentError):
+    """The site has no such slot, or another site is meant."""
+
+    code = "UNKNOWN_SLOT"
+
+
+class StaleFencingError(SiteAgentError):
+    """Work under a lease that is over, as far as the agent knows."""
+
+    code = "STALE_FENCING"

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, wan_pb2_grpc
+from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, lease_pb2_grpc, wan_pb2_grpc
 from site_agent.channels.store import ChannelStore
 from site_agent.convert import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.engine import AnalysisError, Engine
@@ -15,6 +15,8 @@ from site_agent.exchange.server import ExchangeServicer, exchange_server
 from site_agent.ingest.service import IngestServicer
 from site_agent.ingest.streams import PushStreams
 from site_agent.probes.service import ProbeServicer
+from site_agent.slots.guard import SlotGuard
+from site_agent.slots.service import SlotServicer
 
 STOP_GRACE_S = 1.0
 
@@ -26,6 +28,8 @@ class Guests:
     site: str = ""
     streams: PushStreams | None = None
     """None: nothing can be pushed here."""
+    slots: SlotGuard | None = None
+    """None: no work of other frameworks is admitted here."""
 
 
 NO_GUESTS = Guests()
@@ -55,6 +59,8 @@ async def start_exchange(
         ingest = IngestServicer(guests.streams)
         ingest_pb2_grpc.add_IngestServiceServicer_to_server(ingest, server)
         stack.callback(ingest.close)
+    if guests.slots is not None:
+        lease_pb2_grpc.add_SlotServiceServicer_to_server(SlotServicer(guests.slots), server)
     try:
         port = server.add_insecure_port(listen)
     except RuntimeError as error:

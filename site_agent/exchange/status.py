@@ -25,9 +25,11 @@ from site_agent.errors import (
     SchemaMismatchError,
     SequenceGapError,
     SiteAgentError,
+    StaleFencingError,
     StreamEndedError,
     TrimmedEpochError,
     UnknownChannelError,
+    UnknownSlotError,
     UnknownStreamError,
 )
 
@@ -57,6 +59,8 @@ STATUS_CODES: dict[type[SiteAgentError], grpc.StatusCode] = {
     DiskFullError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     CorruptLogError: grpc.StatusCode.DATA_LOSS,
     NoSpaceError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    UnknownSlotError: grpc.StatusCode.NOT_FOUND,
+    StaleFencingError: grpc.StatusCode.FAILED_PRECONDITION,
 }
 """A class that is not listed has its nearest ancestor's code."""
 

@@ -1,0 +1,165 @@
+"""Admits work to slots by the numbers of its leases, and tells it what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from site_agent.durable import write_atomically
+from site_agent.errors import SiteAgentError, StaleFencingError, UnknownSlotError
+
+FENCES_FILE = "slots.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLease:
+    """A lease as the master tells it."""
+
+    index: int
+    holder: str
+    fencing: int
+    expires_at_us: int
+    grace_ends_at_us: int
+    expired: bool = False
+    """It is in its grace."""
+
+
+class WorkState(Enum):
+    """Where work in a slot is."""
+
+    ADMITTED = "admitted"
+    EXPIRED = "expired"
+    """Its lease has expired: it should checkpoint."""
+    OVER = "over"
+    """The slot is not its any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkEvent:
+    """What a worker is told."""
+
+    state: WorkState
+    lease: SlotLease | None = None
+    """None where the master has not told of it yet, or no longer does."""
+    reason: str = ""
+    """Of OVER."""
+
+
+@dataclass(eq=False, slots=True)
+class Work:
+    """One worker in one slot, until `SlotGuard.leave`."""
+
+    index: int
+    fencing: int
+    state: WorkState = WorkState.ADMITTED
+    events: asyncio.Queue[WorkEvent] = field(default_factory=asyncio.Queue)
+
+
+class SlotGuard:
+    """The slots of one site. One event loop."""
+
+    def __init__(self, site: str, slots: int, directory: Path) -> None:
+        """Raises SiteAgentError when the file of numbers is damaged."""
+        self._site = site
+        self._slots = slots
+        self._path = directory / FENCES_FILE
+        self._fences = _read(self._path)
+        self._leases: dict[int, SlotLease] = {}
+        self._told = 0
+        self._work: set[Work] = set()
+
+    def admit(self, site: str, index: int, fencing: int) -> Work:
+        """Let work begin under that number; older work in the slot is over. Durable when it returns.
+
+        A number that the master has not told of yet is newer than what it has told.
+
+        Raises:
+            UnknownSlotError: another site is meant, or it has no such slot.
+            StaleFencingError: a newer grant is known, or the lease is over.
+        """
+        if site != self._site or not 0 <= index < self._slots:
+            raise UnknownSlotError(
+                f"there is no slot {site}/{index} here: this is site {self._site} with {self._slots} slots",
+                hint="look at the master's list: selat lease list",
+                ids={"slot": f"{site}/{index}"},
+            )
+        reason = self._stale(index, fencing) or ("" if fencing > 0 else "numbers begin at 1")
+        if reason:
+            raise StaleFencingError(
+                f"the lease {site}/{index}#{fencing} is over: {reason}",
+                hint="acquire the slot anew",
+                ids={"slot": f"{site}/{index}", "fencing": str(fencing)},
+            )
+        if fencing > self._fences.get(index, 0):
+            fences = {**self._fences, index: fencing}
+            write_atomically(self._path, json.dumps({str(slot): number for slot, number in fences.items()}).encode())
+            self._fences = fences
+        self._settle(index)
+        work = Work(index, fencing)
+        work.events.put_nowait(WorkEvent(WorkState.ADMITTED))
+        self._work.add(work)
+        self._settle(index)
+        return work
+
+    def leave(self, work: Work) -> None:
+        """The worker is gone."""
+        self._work.discard(work)
+
+    def observe(self, leases: Mapping[int, SlotLease | None], *, told: int) -> None:
+        """News from the master: these slots are as said; a lease up to the number `told` that was not told is over."""
+        for index, lease in leases.items():
+            if lease is None:
+                self._leases.pop(index, None)
+            else:
+                self._leases[index] = lease
+        self._told = max(self._told, told)
+        for index in {work.index for work in self._work}:
+            self._settle(index)
+
+    def observe_all(self, leases: Iterable[SlotLease], *, told: int) -> None:
+        """The same, of all slots at once: those that are not named are free."""
+        named: dict[int, SlotLease | None] = {lease.index: lease for lease in leases}
+        self.observe({**dict.fromkeys(self._leases), **named}, told=told)
+
+    def _settle(self, index: int) -> None:
+        """Tell the work in a slot what it does not know yet."""
+        lease = self._leases.get(index)
+        for work in [work for work in self._work if work.index == index]:
+            reason = self._stale(index, work.fencing)
+            known = lease if lease is not None and lease.fencing == work.fencing else None
+            if reason:
+                self._move(work, WorkEvent(WorkState.OVER, reason=reason))
+                self._work.discard(work)
+            elif known is not None:
+                self._move(work, WorkEvent(WorkState.EXPIRED if known.expired else WorkState.ADMITTED, known))
+
+    def _move(self, work: Work, event: WorkEvent) -> None:
+        if work.state is not event.state:
+            work.state = event.state
+            work.events.put_nowait(event)
+
+    def _stale(self, index: int, fencing: int) -> str:
+        """Why a number is of the past; empty when it is not, as far as is known."""
+        fence, lease = self._fences.get(index, 0), self._leases.get(index)
+        if lease is not None and lease.fencing > fencing:
+            return f"{lease.holder} holds the slot under {lease.fencing}"
+        if fence > fencing:
+            return f"work under {fence} has begun in the slot"
+        if fencing <= self._told and (lease is None or lease.fencing != fencing):
+            return "it was released, or its grace is over"
+        return ""
+
+
+def _read(path: Path) -> dict[int, int]:
+    if not path.exists():
+        return {}
+    try:
+        return {int(slot): int(number) for slot, number in json.loads(path.read_bytes()).items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise SiteAgentError(
+            f"{path} is damaged: {error}", hint="remove it when no work is left in the site's slots"
+        ) from error
