@@ -24,6 +24,7 @@ LIMITS_S = {
     "stages": 120,
     "epoch_cost": 80,
     "wire_format": 20,
+    "leases": 90,
 }
 """In the order of the record; ten to twenty minutes together."""
 GRACE_S = 20

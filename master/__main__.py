@@ -19,6 +19,7 @@ from master.server import Master, Surroundings, serving, write_ready_file
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
 from planner.errors import InvalidDefinitionError, PlannerError
+from planner.leases import LeasePolicy
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
 
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended_retention=parsed.ended_retention,
         ended_count=parsed.ended_count,
         probes=not parsed.no_probes,
+        leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
     )
     options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file)
     for problem in config.validate():
@@ -173,10 +175,31 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MS",
         help="how often a task looks for input; default: %(default)s",
     )
+    _add_lease_options(parser, defaults.leases)
     parser.add_argument(
         "--no-probes", action="store_true", help="measure links only when somebody asks (selat wan probe)"
     )
     return parser
+
+
+def _add_lease_options(parser: argparse.ArgumentParser, defaults: LeasePolicy) -> None:
+    parser.add_argument(
+        "--longest-lease",
+        type=_duration_in("minutes"),
+        default=f"{defaults.longest / timedelta(minutes=1):g}",
+        metavar="MINUTES",
+        help="a lease of a slot for longer than that is refused; default: %(default)s",
+    )
+    parser.add_argument(
+        "--lease-grace",
+        type=_duration_in("seconds"),
+        default=f"{defaults.grace / timedelta(seconds=1):g}",
+        metavar="SECONDS",
+        help="how long after its expiry a lease can still be renewed; default: %(default)s",
+    )
+    parser.add_argument(
+        "--fair-share", action="store_true", help="grant no framework more than its max-min fair share of the slots"
+    )
 
 
 if __name__ == "__main__":

@@ -73,6 +73,8 @@ class AssignmentInput:
     sites: Iterable[str]
     site_addresses: Mapping[str, str]
     now: datetime
+    held_back: frozenset[str] = frozenset()
+    """Queries whose tasks are not given out yet, because they have no slots."""
 
 
 def build_assignments(
@@ -86,7 +88,7 @@ def build_assignments(
     tasks: dict[str, list[TaskSpec]] = {}
     results: dict[str, list[ResultSpec]] = {}
     for query in sorted(snapshot.queries, key=lambda q: q.id):
-        if query.state.live:
+        if query.state.live and query.id not in snapshot.held_back:
             for site, task in _tasks_of(query, snapshot.catalog):
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
         if keeps_results(query, now=snapshot.now, retention=results_retention):
@@ -113,7 +115,12 @@ def result_channels(query: QueryRecord) -> tuple[str, ...]:
 
 def task_sites(plan: PhysicalPlan) -> frozenset[str]:
     """Sites that run a task of the plan or keep its results."""
-    return frozenset(site for stage in plan.stages for site in stage.sites) | {plan.gateway}
+    return stage_sites(plan) | {plan.gateway}
+
+
+def stage_sites(plan: PhysicalPlan) -> frozenset[str]:
+    """Sites that run a task of the plan."""
+    return frozenset(site for stage in plan.stages for site in stage.sites)
 
 
 def _tasks_of(query: QueryRecord, catalog: Catalog) -> Iterable[tuple[str, TaskSpec]]:

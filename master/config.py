@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+
+from planner.leases import LeasePolicy
 
 REQUEST_LIMIT_BYTES = 4 * 1024 * 1024
 """Longest request message."""
@@ -40,6 +42,9 @@ class MasterConfig:
     probes: bool = True
     """Whether links between sites are measured now and then; False: only when a user asks."""
 
+    leases: LeasePolicy = field(default_factory=LeasePolicy)
+    """How slots are shared."""
+
     def validate(self) -> tuple[str, ...]:
         """What is wrong, one line per setting; empty when all is well."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -50,6 +55,7 @@ class MasterConfig:
         ]
         if self.ended_count < 0:
             problems.append(f"ended_count must be at least 0, not {self.ended_count}")
+        problems += (f"leases: {problem}" for problem in self.leases.validate())
         return tuple(problems)
 
 

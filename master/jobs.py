@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from master.assignments import AssignmentInput, build_assignments, keeps_results, task_sites
+from master.assignments import AssignmentInput, build_assignments, keeps_results, stage_sites, task_sites
 from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.clock import Clock
 from master.config import MasterConfig
 from master.errors import QueryOverError, StoreError
 from master.faults import FaultPoint, reached
+from master.leases.streaming import StreamingSlots
 from master.lifecycle import QueryEvent
 from master.logs import line
 from master.model import QueryRecord, QueryState, SiteRecord, SiteReport
@@ -37,6 +39,7 @@ class JobParts:
     catalog: CatalogManager
     board: AssignmentBoard
     rates: MeasuredRates
+    slots: StreamingSlots
 
 
 class JobManager:
@@ -50,6 +53,8 @@ class JobManager:
         self._flushed_at: datetime = clock.now()
         self._removed_at: dict[str, dict[str, int]] = {}
         self._stale = False
+        self._unleased = False
+        self._held_back: frozenset[str] = frozenset()
         self._publish()
 
     def submit(self, plan: PhysicalPlan, *, sql: str, name: str = "") -> QueryRecord:
@@ -150,7 +155,8 @@ class JobManager:
             if not record.state.over:
                 self._follow_up(record)
         self._purge()
-        if self._stale or self._results_kept() != self._kept:
+        self._follow_slots()
+        if self._stale or self._results_kept() != self._kept or self._without_slots() != self._held_back:
             self.refresh()
         if self._clock.now() >= self._flushed_at + self._config.progress_interval:
             self.flush()
@@ -179,12 +185,15 @@ class JobManager:
         """Raises StoreError, and nothing has changed."""
         self._kept = self._results_kept()
         parts = self._parts
+        self._follow_slots()
+        self._held_back = self._without_slots()
         snapshot = AssignmentInput(
             queries=parts.queries.all(),
             catalog=parts.catalog.snapshot,
             sites=tuple(status.name for status in parts.sites.all()),
             site_addresses=parts.sites.addresses(),
             now=self._clock.now(),
+            held_back=self._held_back,
         )
         parts.board.publish(
             build_assignments(
@@ -197,6 +206,26 @@ class JobManager:
         for record in parts.queries.all():
             if record.state is QueryState.CANCELLING and record.id not in self._removed_at:
                 self._note_removal(record)
+
+    def _follow_slots(self) -> None:
+        """Hold slots for the tasks. Where that cannot be stored the next tick tries again, and nothing waits for it."""
+        try:
+            self._parts.slots.follow(self._tasks_by_site())
+            self._unleased = False
+        except StoreError as error:
+            if not self._unleased:
+                logger.error(line("slots not leased yet", reason=error.message))  # noqa: TRY400 - no defect
+            self._unleased = True
+
+    def _tasks_by_site(self) -> Counter[str]:
+        """How many tasks live queries have at each site, those included that wait for a slot."""
+        live = (record for record in self._parts.queries.all() if record.state.live)
+        return Counter(site for record in live for stage in record.plan.stages for site in stage.sites)
+
+    def _without_slots(self) -> frozenset[str]:
+        """Queries that wait for a slot at one of their sites. Those that run stay where they are."""
+        deploying = [record for record in self._parts.queries.all() if record.state is QueryState.DEPLOYING]
+        return frozenset(record.id for record in deploying if self._parts.slots.blocked(stage_sites(record.plan)))
 
     def flush(self) -> None:
         """Store totals and last-seen times."""

@@ -21,17 +21,22 @@ from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.clock import Clock, SystemClock
 from master.config import REQUEST_LIMIT_BYTES, MasterConfig
+from master.convert.leases import part_to_proto
 from master.definitions import ViewDefinitions
 from master.errors import StoreError
 from master.functions import FunctionManager
 from master.ids import RandomHex, cluster_id
 from master.interceptors import ErrorInterceptor
 from master.jobs import JobManager, JobParts
+from master.leases.feed import SlotFeed
+from master.leases.manager import LeaseManager, LeaseParts
+from master.leases.streaming import StreamingSlots
 from master.logs import line
 from master.peers import Peers
 from master.queries import QueryRegistry
 from master.results.fetch import FetchParts, ResultFetcher
 from master.services.catalog import CatalogServicer
+from master.services.lease import LeaseServicer
 from master.services.query import QueryParts, QueryServicer
 from master.services.site import ClusterInfo, SiteParts, SiteServicer
 from master.services.wan import WanServicer
@@ -46,7 +51,7 @@ from master.wan.history import HistoryStore, LinkHistory
 from master.wan.monitor import MonitorSettings, WanMonitor
 from master.watch import Watches
 from planner.topology import Topology
-from selat.v1 import catalog_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
+from selat.v1 import catalog_pb2_grpc, lease_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +61,7 @@ TICK_S = 0.25
 STOP_GRACE_S = 0.5
 """How long calls may go on once the master is told to stop; they can be made again."""
 
-SERVICES = ("selat.v1.QueryService", "selat.v1.CatalogService", "selat.v1.SiteService", "selat.v1.WanService")
+SERVICES = tuple(f"selat.v1.{name}Service" for name in ("Query", "Catalog", "Site", "Wan", "Lease"))
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT_BYTES),
@@ -99,10 +104,18 @@ class Master:
         self._rates = MeasuredRates()
         self._analyzer = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
         self.functions = FunctionManager(store, self.catalog, self._analyzer, around.clock)
+        self.leases = LeaseManager(
+            LeaseParts(store, self.sites, around.clock, around.random_hex),
+            config.leases,
+            alive_interval=config.progress_interval,
+        )
+        self._feed = SlotFeed(self.leases.table, part_to_proto)
+        self.leases.listen(self._feed.publish)
+        slots = StreamingSlots(self.leases)
         board = AssignmentBoard(store, version=cluster.version)
-        parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates)
+        parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates, slots)
         self.jobs = JobManager(parts, clock=around.clock, config=config)
-        self._views = QueryViews(self.queries, self.sites)
+        self._views = QueryViews(self.queries, self.sites, slots)
         self._watches = Watches(self.queries, self._views, board=board, sites=self.sites)
         self._cluster = ClusterInfo(cluster.id, topology, config.report_interval)
         self._config = config
@@ -128,6 +141,7 @@ class Master:
         site_pb2_grpc.add_SiteServiceServicer_to_server(sites, server)
         wan = WanServicer(self.monitor, self._cluster.topology)
         wan_pb2_grpc.add_WanServiceServicer_to_server(wan, server)
+        lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseServicer(self.leases, self._feed), server)
 
     def error_interceptor(self) -> ErrorInterceptor:
         return ErrorInterceptor(self._around.random_hex)
@@ -136,6 +150,7 @@ class Master:
         """Until cancelled."""
         while True:
             try:
+                self.leases.tick()
                 self.jobs.tick()
                 self.monitor.tick(self.sites.alive())
                 await self.peers.keep_only(self.sites.addresses().values())
@@ -148,6 +163,7 @@ class Master:
     async def close(self) -> None:
         """Store what is not stored yet; the store itself stays open."""
         self.jobs.flush()
+        self.leases.mark_alive()
         await self.monitor.close()
         self.monitor.flush()
         await self.peers.close()

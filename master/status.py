@@ -26,6 +26,8 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     planner_errors.PlacementError: StatusCode.FAILED_PRECONDITION,
     planner_errors.UnknownFunctionError: StatusCode.NOT_FOUND,
     planner_errors.InvalidFunctionError: StatusCode.INVALID_ARGUMENT,
+    planner_errors.UnknownFrameworkError: StatusCode.NOT_FOUND,
+    planner_errors.IllegalSlotMoveError: StatusCode.INTERNAL,
     MasterError: StatusCode.INTERNAL,
     errors.FunctionExistsError: StatusCode.ALREADY_EXISTS,
     errors.InvalidRequestError: StatusCode.INVALID_ARGUMENT,

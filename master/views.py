@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from master.assignments import task_sites
-from master.model import LinkUse, QueryRecord, SiteState
+from master.assignments import stage_sites, task_sites
+from master.leases.streaming import StreamingSlots
+from master.model import LinkUse, QueryRecord, QueryState, SiteState
 from master.progress import Totals, totals
 from master.queries import QueryRegistry
 from master.sites import SiteRegistry, SiteStatus
@@ -23,17 +24,24 @@ class QueryView:
 class QueryViews:
     """Makes views of queries as they are now."""
 
-    def __init__(self, queries: QueryRegistry, sites: SiteRegistry) -> None:
+    def __init__(self, queries: QueryRegistry, sites: SiteRegistry, slots: StreamingSlots) -> None:
         self._queries = queries
         self._sites = sites
+        self._slots = slots
 
     def of(self, record: QueryRecord) -> QueryView:
         return QueryView(
             record=record,
             totals=totals(record),
             links=self._queries.links(record.id),
-            reason=record.reason or waits_for(record, self._sites.all()),
+            reason=record.reason or "; ".join(self._obstacles(record)),
         )
+
+    def _obstacles(self, record: QueryRecord) -> Iterable[str]:
+        if silent := waits_for(record, self._sites.all()):
+            yield silent
+        if record.state is QueryState.DEPLOYING:
+            yield from self._slots.blocked(stage_sites(record.plan)).values()
 
 
 def waits_for(record: QueryRecord, sites: Iterable[SiteStatus]) -> str:

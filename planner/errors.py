@@ -94,3 +94,15 @@ class InvalidFunctionError(PlannerError):
     """A Python function's definition or module is wrong, or a site cannot load it."""
 
     code = "INVALID_FUNCTION"
+
+
+class UnknownFrameworkError(PlannerError):
+    """No framework of that name is registered with the lease manager."""
+
+    code = "UNKNOWN_FRAMEWORK"
+
+
+class IllegalSlotMoveError(PlannerError):
+    """An event came in a state of a slot that knows no move for it: a defect of the lease manager."""
+
+    code = "ILLEGAL_SLOT_MOVE"

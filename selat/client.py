@@ -14,16 +14,19 @@ from selat._session import Session, Waits
 from selat._statements import split_statements
 from selat._transport import resolve_address, translated
 from selat.errors import Detail, InvalidArgument, NotFound, ServerFault
+from selat.framework import Framework, SlotWatch
+from selat.leases import FrameworkInfo, SlotInfo, framework_info
 from selat.links import LinkPoint, LinkView, ProbeResult, link_point, link_view, probe_result
 from selat.push import Producer
 from selat.query import Query
-from selat.v1 import catalog_pb2, common_pb2, query_pb2, site_pb2, wan_pb2
+from selat.v1 import catalog_pb2, common_pb2, lease_pb2, query_pb2, site_pb2, wan_pb2
 from selat.values import Done, Explanation, Function, Relation, RelationKind, Rows, Site
 
 Outcome = Query | Rows | Explanation | Done
 """What a statement comes to: SELECT, INSERT a Query; SHOW, DESCRIBE Rows; EXPLAIN an Explanation; the rest Done."""
 
 _ANSWER = timedelta(seconds=60)
+_MOST_SLOTS = 2**32 - 1
 _RECONNECT = timedelta(minutes=2)
 _PROBE = timedelta(minutes=3)
 """A probe may have to wait for others at its sites."""
@@ -237,6 +240,37 @@ class Client:
         """Measures a link now, thoroughly: fills it for a second or two. Raises NotFound, Unavailable."""
         request = wan_pb2.ProbeLinkRequest(from_site=from_site, to_site=to_site)
         return probe_result(self._session.ask(self._session.wan.ProbeLink, request, wait=_PROBE))
+
+    def slots(self) -> list[SlotInfo]:
+        """Every slot, busy ones included, by site and index."""
+        with self.watch_slots() as watch:
+            return list(next(watch).slots)
+
+    def watch_slots(self) -> SlotWatch:
+        """All slots, then what changes, until the watch is closed."""
+        return SlotWatch(self._session)
+
+    def register_framework(self, name: str, *, comment: str = "") -> Framework:
+        """Makes a framework known, so that it can take slots; one that is known stays as it is.
+
+        Raises StatementError when the name cannot be one.
+        """
+        request = lease_pb2.RegisterFrameworkRequest(name=name, comment=comment)
+        return Framework(
+            self._session, self._session.ask(self._session.leases.RegisterFramework, request).framework.name
+        )
+
+    def frameworks(self) -> list[FrameworkInfo]:
+        """All frameworks, by name."""
+        answer = self._session.ask(self._session.leases.ListFrameworks, lease_pb2.ListFrameworksRequest())
+        return [framework_info(f) for f in answer.frameworks]
+
+    def set_quota(self, framework: str, quota: int | None) -> FrameworkInfo:
+        """Limits how many slots a framework is granted (None: not at all); what it holds stays its. Raises NotFound."""
+        if quota is not None and not 0 <= quota <= _MOST_SLOTS:
+            raise InvalidArgument(f"{quota} is no number of slots", detail=Detail(hint="0 or more; None is no quota"))
+        request = lease_pb2.SetQuotaRequest(name=framework, quota=quota)
+        return framework_info(self._session.ask(self._session.leases.SetQuota, request).framework)
 
     def sites(self) -> list[Site]:
         """All sites, those included that were never seen."""

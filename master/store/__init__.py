@@ -12,6 +12,7 @@ from typing import Protocol
 
 from master.model import AssignmentMark, Progress, QueryRecord, SiteRecord, StateChange
 from planner.catalog import Function, Relation
+from planner.leases import Framework, Lease, Slot
 
 INCARNATIONS_KEPT = 100
 """Starts of a site's agent that are remembered: one that was displaced is long gone when so many came after it."""
@@ -22,6 +23,30 @@ class ClusterRecord:
     id: str
     version: int
     """Version of the newest assignment given to any site."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLeases:
+    """All leases, as they were last stored."""
+
+    leases: tuple[Lease, ...] = ()
+    """Ordered by slot."""
+    fencing: int = 0
+    """The last number given."""
+    alive_at: datetime | None = None
+    """When the master was last known to be there; None: it never held a lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseUpdate:
+    """What became of some slots' leases."""
+
+    held: tuple[Lease, ...]
+    """New ones, and those that were renewed; each replaces its slot's."""
+    freed: tuple[Slot, ...]
+    fencing: int
+    """The last number given."""
+    alive_at: datetime
 
 
 class Store(Protocol):
@@ -101,6 +126,20 @@ class Store(Protocol):
 
     def put_assignment_marks(self, marks: Iterable[AssignmentMark]) -> None:
         """Replace the marks of these sites; the cluster's version becomes the largest."""
+        ...
+
+    def leases(self) -> StoredLeases: ...
+
+    def put_leases(self, update: LeaseUpdate) -> None:
+        """All of it or nothing."""
+        ...
+
+    def frameworks(self) -> tuple[Framework, ...]:
+        """Ordered by name."""
+        ...
+
+    def put_framework(self, framework: Framework) -> None:
+        """Add, or replace the one of that name."""
         ...
 
     def close(self) -> None: ...

@@ -60,4 +60,25 @@ MIGRATIONS: tuple[str, ...] = (
         body TEXT NOT NULL
     );
     """,
+    """
+    CREATE TABLE leases (
+        site TEXT NOT NULL,
+        slot INTEGER NOT NULL,
+        holder TEXT NOT NULL,
+        fencing INTEGER NOT NULL,
+        granted_at_us INTEGER NOT NULL,
+        expires_at_us INTEGER NOT NULL,
+        grace_us INTEGER NOT NULL,
+        PRIMARY KEY (site, slot)
+    ) WITHOUT ROWID;
+    CREATE TABLE lease_mark (
+        single INTEGER PRIMARY KEY CHECK (single = 1),
+        fencing INTEGER NOT NULL,
+        alive_at_us INTEGER NOT NULL
+    );
+    CREATE TABLE frameworks (
+        name TEXT PRIMARY KEY,
+        body TEXT NOT NULL
+    );
+    """,
 )

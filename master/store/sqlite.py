@@ -13,10 +13,12 @@ from typing import IO, Any, Self
 from master import codec
 from master.errors import StoreError, StoreFullError
 from master.model import AssignmentMark, Progress, QueryRecord, QueryState, SiteRecord, StateChange
-from master.store import INCARNATIONS_KEPT, ClusterRecord
+from master.store import INCARNATIONS_KEPT, ClusterRecord, LeaseUpdate, StoredLeases
+from master.store.leases import read_leases, write_leases
 from master.store.migrations import MIGRATIONS
 from master.times import from_us, to_us
 from planner.catalog import Function, Relation
+from planner.leases import Framework
 from planner.plan import PhysicalPlan
 
 STATE_FILE = "master.sqlite"
@@ -210,6 +212,25 @@ class SqliteStore:
             self._connection.executemany("INSERT OR REPLACE INTO assignments VALUES (?, ?, ?)", rows)
             self._connection.executemany(
                 "UPDATE cluster SET version = max(version, ?)", [(version,) for _, version, _ in rows]
+            )
+
+    def leases(self) -> StoredLeases:
+        with _readable("the list of leases"):
+            return read_leases(self._connection)
+
+    def put_leases(self, update: LeaseUpdate) -> None:
+        with self._transaction():
+            write_leases(self._connection, update)
+
+    def frameworks(self) -> tuple[Framework, ...]:
+        with _readable("the list of frameworks"):
+            rows = self._connection.execute("SELECT body FROM frameworks ORDER BY name")
+            return tuple(codec.loads(Framework, body) for (body,) in rows)
+
+    def put_framework(self, framework: Framework) -> None:
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO frameworks VALUES (?, ?)", (framework.name, codec.dumps(framework))
             )
 
     def _one(self, sql: str, parameters: tuple[object, ...] = ()) -> tuple[Any, ...]:

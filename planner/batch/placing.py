@@ -23,8 +23,8 @@ def lease_aware(tasks: Sequence[Task], slots: Sequence[SlotView], run_time: RunT
     """Every task on the slot where it ends first, be it after others; only those whose turn is now are assigned.
 
     A task that is to follow another one of these on its slot is left out: it is placed again when something changes.
-    Slots of which nobody says when they are free are not waited for. One with others ahead is taken to be busy for as
-    long as each of them took what this task takes.
+    Slots of which nobody says when they are free are not waited for. Each other that waits for one already is taken to
+    need it for as long as these tasks do on average.
     """
     known = [view for view in slots if view.free_at is not None]
     return _greedy(tasks, known, run_time, now, follows=True)
@@ -59,17 +59,19 @@ def _greedy(
     An end that was computed before another task took the slot is too early, never too late: it is computed again when
     it comes up, and needs no look at the others.
     """
-    free_s = {view.slot: max(0.0, ((view.free_at or now) - now).total_seconds()) for view in slots}
-    ahead = {view.slot: view.ahead for view in slots}
     sites = {view.slot.site for view in slots}
     needs_s = [{site: run_time(task, site) for site in sites} for task in tasks]
+    if not tasks:
+        return []
+    mean_s = {site: sum(own_s[site] for own_s in needs_s) / len(needs_s) for site in sites}
+    free_s = {view.slot: _free_in_s(view, mean_s[view.slot.site], now) for view in slots}
     placed: list[Placement] = []
     taken: set[Slot] = set()
 
     def best(number: int) -> tuple[float, Slot]:
         """When the task ends at the earliest, in seconds from now, and where."""
         own_s = needs_s[number]
-        return min((at_s + own_s[slot.site] * (1 + ahead[slot]), slot) for slot, at_s in free_s.items())
+        return min((at_s + own_s[slot.site], slot) for slot, at_s in free_s.items())
 
     queue = [(*best(number), number) for number in range(len(tasks))] if slots else []
     heapq.heapify(queue)
@@ -80,13 +82,21 @@ def _greedy(
             heapq.heappush(queue, (best_s, slot, number))
             continue
         if slot not in taken:
-            task, own_s = tasks[number], needs_s[number][slot.site]
-            wait_s = free_s[slot] + own_s * ahead[slot]
-            lasts, until = timedelta(seconds=own_s), now + timedelta(seconds=wait_s)
-            placed.append(Waits(task, slot, until) if wait_s > 0 else Assigned(task, slot, lasts))
+            placed.append(_placement(tasks[number], slot, free_s[slot], needs_s[number][slot.site], now))
         taken.add(slot)
         if follows:
-            free_s[slot], ahead[slot] = best_s, 0
+            free_s[slot] = best_s
         else:
             del free_s[slot]
     return placed
+
+
+def _free_in_s(view: SlotView, mean_s: float, now: datetime) -> float:
+    """When those that have it and those that wait for it are through."""
+    return max(0.0, ((view.free_at or now) - now).total_seconds()) + view.ahead * mean_s
+
+
+def _placement(task: Task, slot: Slot, free_s: float, needs_s: float, now: datetime) -> Placement:
+    if free_s > 0:
+        return Waits(task, slot, now + timedelta(seconds=free_s))
+    return Assigned(task, slot, timedelta(seconds=needs_s))

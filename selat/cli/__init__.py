@@ -29,6 +29,8 @@ _COMMANDS = {
     "sink": Lazy("selat.cli.relation:sink", "List and show sinks."),
     "function": Lazy("selat.cli.function:function", "Create, list, show and drop Python functions for SQL."),
     "site": Lazy("selat.cli.site:site", "List and show sites."),
+    "lease": Lazy("selat.cli.lease:lease", "List and watch slots and who holds them."),
+    "framework": Lazy("selat.cli.lease:framework", "List frameworks that share the slots, set their quotas."),
     "wan": Lazy("selat.cli.wan_group:wan", "Show and measure links; make a WAN on this machine."),
     "dev": Lazy("selat.dev.cli:dev", "Run a whole cluster on this machine.", _BOTH, _MASTER + _AGENT),
     "demo": Lazy(

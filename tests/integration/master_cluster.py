@@ -27,6 +27,7 @@ from selat.v1 import (
     catalog_pb2_grpc,
     common_pb2,
     exchange_pb2,
+    lease_pb2_grpc,
     query_pb2,
     query_pb2_grpc,
     site_pb2,
@@ -99,6 +100,7 @@ class Cluster:
         self.queries = query_pb2_grpc.QueryServiceStub(self.channel)
         self.catalog = catalog_pb2_grpc.CatalogServiceStub(self.channel)
         self.sites = site_pb2_grpc.SiteServiceStub(self.channel)
+        self.leases = lease_pb2_grpc.LeaseServiceStub(self.channel)
 
     async def agent(self, site: str, incarnation: str = "a") -> FakeAgent:
         agent = await FakeAgent(site, self.address, analyze=analyze, incarnation=incarnation).start()

@@ -18,7 +18,7 @@ import pytest
 from master.faults import FAULT_VARIABLE, FaultPoint
 from master.model import TaskState, TaskStatus
 from master.testing.agent import FakeAgent
-from selat.v1 import query_pb2, query_pb2_grpc, site_pb2
+from selat.v1 import lease_pb2, lease_pb2_grpc, query_pb2, query_pb2_grpc, site_pb2
 from tests.e2e.faults import free_port
 from tests.integration.master_cluster import COUNT, FILTER, NAMES, analyze
 from tests.integration.test_master_process import Process
@@ -184,3 +184,27 @@ def runs_only(query: str, assignment: site_pb2.Assignment) -> bool:
     """Whether the site runs tasks of that query (empty: of whichever) and of none that was cancelled."""
     running = {task.query_id for task in assignment.tasks}
     return running == {query} if query else len(running) <= 1
+
+
+async def forever(call: Callable[[], Awaitable[object]]) -> None:
+    """Slots are refused for as long as their site is not heard."""
+    while True:
+        await call()
+        await asyncio.sleep(0.02)
+
+
+async def test_a_lease_that_was_stored_is_held_although_nobody_was_told(tmp_path: Path) -> None:
+    async with (
+        surviving(tmp_path, f"{FaultPoint.LEASES_STORED.value}:1") as master,
+        grpc.aio.insecure_channel(master.address) as channel,
+    ):
+        leases = lease_pb2_grpc.LeaseServiceStub(channel)
+        await leases.RegisterFramework(lease_pb2.RegisterFrameworkRequest(name="batch"), wait_for_ready=True)
+        wish = lease_pb2.Wish(slot=lease_pb2.Slot(site="us", index=0), duration_us=60_000_000)
+        request = lease_pb2.AcquireRequest(framework="batch", wishes=[wish])
+        with pytest.raises(grpc.aio.AioRpcError):
+            await forever(partial(leases.Acquire, request))
+        (outcome,) = (await leases.Acquire(request, wait_for_ready=True)).outcomes
+        assert master.deaths == 1
+        # It is its own: the client sees that the first request was granted after all.
+        assert (outcome.busy.lease.holder, outcome.busy.lease.fencing) == ("batch", 1)

@@ -21,6 +21,8 @@ from master.errors import (
     UnknownQueryError,
 )
 from master.jobs import JobManager, JobParts
+from master.leases.manager import LeaseManager, LeaseParts
+from master.leases.streaming import STREAMING, StreamingSlots
 from master.model import AssignmentMark, ChannelUse, QueryState, ResultStatus, SiteState, TaskState
 from master.queries import QueryRegistry
 from master.sites import SiteRegistry
@@ -29,6 +31,7 @@ from master.store.sqlite import SqliteStore
 from master.testing import CountingHex, VirtualClock
 from master.views import QueryViews
 from planner.catalog import Binding
+from planner.leases import Granted, LeasePolicy, LeaseRef, Slot, Waiter, Wish, acquire, release, wait_for
 from planner.plan import RelationStats
 from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, report, site_record, status
 
@@ -55,9 +58,12 @@ class World:
         self.catalog = CatalogManager(self.store, TOPOLOGY, clock=self.clock, live_readers=self.queries.live_readers)
         self.board = AssignmentBoard(self.store, version=version)
         self.rates = MeasuredRates()
-        parts = JobParts(self.queries, self.sites, self.catalog, self.board, self.rates)
+        lease_parts = LeaseParts(self.store, self.sites, self.clock, self.random_hex)
+        self.leases = LeaseManager(lease_parts, LeasePolicy(), alive_interval=CONFIG.progress_interval)
+        slots = StreamingSlots(self.leases)
+        parts = JobParts(self.queries, self.sites, self.catalog, self.board, self.rates, slots)
         self.jobs = JobManager(parts, clock=self.clock, config=self.config)
-        self.views = QueryViews(self.queries, self.sites)
+        self.views = QueryViews(self.queries, self.sites, slots)
 
     def submit(self, name: str = "") -> str:
         return self.jobs.submit(PLAN, sql="SELECT ...", name=name).id
@@ -87,7 +93,32 @@ class World:
         self.clock.advance(duration)
         for site in sorted({"us", "eu", "hub"} - set(silent)):
             self.report(site)
+        self.tick()
+
+    def tick(self) -> None:
+        self.leases.tick()
         self.jobs.tick()
+
+    def acquire(self, framework: str, *slots: Slot) -> None:
+        """Slots for a minute, all of them."""
+        self.leases.register(framework)
+        wishes = [Wish(slot, timedelta(minutes=1)) for slot in slots]
+        outcomes = self.leases.ask_now(lambda table, now: acquire(table, framework, wishes, now=now))
+        assert all(isinstance(outcome, Granted) for outcome in outcomes)
+
+    def wait_in_line(self, framework: str, ticket: str, *slots: Slot) -> None:
+        waiter = Waiter(ticket, framework)
+        self.leases.ask_now(lambda table, now: wait_for(table, waiter, slots, now=now))
+
+    def holders(self, site: str) -> list[str | None]:
+        """Of the site's slots."""
+        records = map(self.leases.table.get, self.leases.table.slots_of(site))
+        return [record.holder for record in records if record is not None]
+
+    def release(self, framework: str, *slots: Slot) -> None:
+        records = [self.leases.table.get(slot) for slot in slots]
+        refs = [LeaseRef(r.slot, r.lease.fencing) for r in records if r is not None and r.lease is not None]
+        self.leases.ask_now(lambda table, now: release(table, framework, refs, now=now))
 
 
 @pytest.fixture
@@ -413,3 +444,103 @@ def test_a_new_query_does_not_get_the_number_of_a_purged_one(world: World) -> No
     world.wait(CONFIG.ended_retention)
     world.restart()
     assert world.submit().startswith("q-0002-")
+
+
+EU = (Slot("eu", 0), Slot("eu", 1))
+
+
+def test_a_query_holds_a_slot_for_each_task_as_far_as_there_are_slots(world: World) -> None:
+    world.tick()
+    query = world.submit()
+    assert (world.holders("us"), world.holders("eu"), world.holders("hub")) == (
+        [STREAMING] * 2,
+        [STREAMING] * 2,
+        [None] * 2,
+    )
+    world.jobs.cancel(query)
+    world.tick()
+    assert world.holders("us") == [None] * 2
+
+
+def test_slots_are_kept_for_as_long_as_the_query_lives(world: World) -> None:
+    world.tick()
+    world.submit()
+    numbers = [lease.fencing for lease in world.store.leases().leases]
+    for _ in range(10):
+        world.wait(timedelta(seconds=8))
+    assert [lease.fencing for lease in world.store.leases().leases] == numbers
+    world.clock.advance(timedelta(days=1))
+    world.restart()
+    assert [lease.fencing for lease in world.store.leases().leases] == numbers
+
+
+def test_a_query_that_gets_no_slot_says_which_and_until_when_and_starts_when_one_comes(world: World) -> None:
+    world.tick()
+    world.acquire("batch", *EU)
+    query = world.submit()
+    world.tick()
+    assert world.state(query) is QueryState.DEPLOYING
+    assert (world.tasks_at("us"), world.tasks_at("eu")) == ([], [])
+    reason = world.views.of(world.queries.get(query)).reason
+    assert reason.startswith("no slot at eu: eu/0 is batch's until 2026-01-01 00:01:20 at the latest")
+
+    world.restart()
+    assert world.tasks_at("us") == []
+    world.release("batch", EU[1])
+    world.tick()
+    assert world.tasks_at("eu") == ["clicks", "merge"]
+    assert world.views.of(world.queries.get(query)).reason == ""
+    assert world.holders("eu") == ["batch", STREAMING]
+
+
+def test_a_query_that_waits_for_a_slot_can_be_cancelled(world: World) -> None:
+    world.tick()
+    world.acquire("batch", *EU)
+    query = world.submit()
+    world.jobs.cancel(query)
+    for site in ("us", "eu", "hub"):
+        world.report(site)
+    world.tick()
+    assert world.state(query) is QueryState.CANCELLED
+    assert world.leases.table.waiting(STREAMING) == 0
+
+
+def test_slots_beside_the_first_are_yielded_to_whoever_waits(world: World) -> None:
+    world.tick()
+    query = world.run()
+    world.leases.register("batch")
+    world.wait_in_line("batch", "t1", *EU)
+    world.wait_in_line("batch", "t2", *EU)
+    world.tick()
+    world.acquire("batch", *(slot for slot in EU if is_offered(world, slot)))
+    world.tick()
+    assert sorted(map(str, world.holders("eu"))) == ["batch", STREAMING]
+    assert world.state(query) is QueryState.RUNNING
+    assert world.tasks_at("eu") == ["clicks", "merge"]
+
+
+def is_offered(world: World, slot: Slot) -> bool:
+    record = world.leases.table.get(slot)
+    return record is not None and record.offer is not None
+
+
+def test_a_query_that_runs_stays_where_it_is_although_its_site_lost_its_slots(world: World) -> None:
+    world.tick()
+    query = world.run()
+    world.leases.set_quota(STREAMING, 0)
+    for lease in world.store.leases().leases:
+        world.release(STREAMING, lease.slot)
+    world.tick()
+    assert world.holders("eu") == [None, None]
+    assert world.tasks_at("eu") == ["clicks", "merge"]
+    assert world.state(query) is QueryState.RUNNING
+
+
+def test_a_quota_that_leaves_no_slot_is_told(world: World) -> None:
+    world.tick()
+    world.leases.set_quota(STREAMING, 0)
+    query = world.submit()
+    assert "the quota of streaming is 0 slots" in world.views.of(world.queries.get(query)).reason
+    world.leases.set_quota(STREAMING, None)
+    world.tick()
+    assert world.tasks_at("eu") == ["clicks", "merge"]

@@ -26,9 +26,10 @@ def test_every_public_class_and_function_is_documented() -> None:
 
 def test_the_public_methods() -> None:
     assert {n for n in vars(selat.Client) if not n.startswith("_")} == {
-        "address", "alter", "close", "create_relation", "drop", "drop_function", "function", "functions",
-        "link_history", "links", "probe_link", "push", "queries", "query", "register_function", "script",
-        "sink", "sinks", "site", "sites", "sql", "stream", "streams", "table", "tables", "view", "views",
+        "address", "alter", "close", "create_relation", "drop", "drop_function", "frameworks", "function", "functions",
+        "link_history", "links", "probe_link", "push", "queries", "query", "register_framework", "register_function",
+        "script", "set_quota", "sink", "sinks", "site", "sites", "slots", "sql", "stream", "streams", "table", "tables",
+        "view", "views", "watch_slots",
     }  # fmt: skip
     assert {n for n in vars(selat.Query) if not n.startswith("_")} == {
         "cancel", "explain", "id", "info", "last", "results", "state", "wait", "watch",

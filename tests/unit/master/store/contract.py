@@ -14,8 +14,9 @@ from master.model import (
     StateChange,
     TaskState,
 )
-from master.store import INCARNATIONS_KEPT, Store
+from master.store import INCARNATIONS_KEPT, LeaseUpdate, Store, StoredLeases
 from planner.catalog import Column, Function
+from planner.leases import Framework, Lease, Slot
 from tests.unit.master.build import CLICKS, CLICKS_US, PAGES, QUERY_ID, START, query, site_record, status
 
 ACCEPTED = StateChange(QUERY_ID, None, QueryState.DEPLOYING, "", START)
@@ -129,3 +130,25 @@ class StoreContract:
         seen = [n for n in range(INCARNATIONS_KEPT + 5) if store.incarnation_seen("us", f"i{n}")]
         assert seen == list(range(5, INCARNATIONS_KEPT + 5))
         assert store.incarnation_seen("eu", "other")
+
+    def test_leases_and_their_mark_come_back_equal(self, store: Store) -> None:
+        assert store.leases() == StoredLeases()
+        first, second = lease("us", 0, fencing=7), lease("eu", 3, fencing=8)
+        store.put_leases(LeaseUpdate((first, second), (), 8, START))
+        assert store.leases() == StoredLeases((second, first), 8, START)
+
+        renewed = replace(first, expires_at=START + timedelta(hours=2))
+        store.put_leases(LeaseUpdate((renewed,), (second.slot, Slot("ap", 9)), 9, START + timedelta(seconds=1)))
+        assert store.leases() == StoredLeases((renewed,), 9, START + timedelta(seconds=1))
+
+    def test_frameworks_come_back_equal_and_ordered_by_name(self, store: Store) -> None:
+        streaming, batch = Framework("streaming", START), Framework("batch", START, 3, "nightly")
+        store.put_framework(streaming)
+        store.put_framework(batch)
+        assert store.frameworks() == (batch, streaming)
+        store.put_framework(replace(batch, quota=None))
+        assert store.frameworks()[0].quota is None
+
+
+def lease(site: str, index: int, *, fencing: int) -> Lease:
+    return Lease(Slot(site, index), "batch", fencing, START, START + timedelta(minutes=1), timedelta(seconds=20))

@@ -97,22 +97,22 @@ def cases(draw: st.DrawFn) -> tuple[list[Task], list[SlotView], Times]:
 def test_always_the_task_next_that_ends_first(case: tuple[list[Task], list[SlotView], Times]) -> None:
     """The lazy queue against looking at every task and slot at every step."""
     tasks, slots, times = case
-    free_s = {v.slot: (v.free_at - NOW).total_seconds() for v in slots if v.free_at is not None}
-    ahead = {v.slot: v.ahead for v in slots}
+    free_s = {
+        v.slot: (v.free_at - NOW).total_seconds()
+        + v.ahead * sum(times[t.name, v.slot.site] for t in tasks) / max(1, len(tasks))
+        for v in slots
+        if v.free_at is not None
+    }
     left = {t.name for t in tasks}
     wanted: dict[Slot, str] = {}
     while left and free_s:
-        ends = sorted(
-            (at_s + times[name, slot.site] * (1 + ahead[slot]), name, slot)
-            for name in left
-            for slot, at_s in free_s.items()
-        )
+        ends = sorted((at_s + times[name, slot.site], name, slot) for name in left for slot, at_s in free_s.items())
         # Which of two that end at one instant comes first is nobody's business.
         assume(len(ends) < 2 or ends[1][0] - ends[0][0] > 1e-3)
         end_s, name, slot = ends[0]
         wanted.setdefault(slot, name)
         left.discard(name)
-        free_s[slot], ahead[slot] = end_s, 0
+        free_s[slot] = end_s
 
     found = lease_aware(tasks, slots, run_time(times), NOW)
     assert {p.slot: p.task.name for p in found} == wanted

@@ -1,0 +1,168 @@
+"""The stream of slots for watchers: a snapshot, then changes; encoded once for all of them.
+
+Changes of `PACE_S` go out together, at once after a quiet time. Watchers read a shared journal, each at its own pace;
+one for which the journal does not reach back far enough gets a snapshot again, so that slow readers cost no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from master.notify import Notifier
+from planner.leases import Change, LeaseTable, Slot, SlotRecord
+
+M = TypeVar("M")
+
+PACE_S = 0.05
+"""Watchers hear of changes at most so often."""
+
+CHUNK_SLOTS = 1000
+"""Slots in one message of a snapshot: some milliseconds of work, between which other calls are answered."""
+
+JOURNAL_SLOTS = 20_000
+"""Changed slots that the journal remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPart:
+    """What one message says."""
+
+    version: int
+    """How far it goes."""
+    records: Sequence[SlotRecord] = ()
+    gone: Sequence[Slot] = ()
+    begins: bool = False
+    """First of a snapshot."""
+    ends: bool = False
+    """All was told that there is; what follows is new."""
+
+
+class SlotFeed(Generic[M]):
+    """One journal, read by any number of watchers."""
+
+    def __init__(
+        self, table: LeaseTable, encode: Callable[[FeedPart], M], *, journal_slots: int = JOURNAL_SLOTS
+    ) -> None:
+        self._table = table
+        self._encode = encode
+        self._most_journal_slots = journal_slots
+        self._version = 0
+        self._pending: dict[Slot, SlotRecord | None] = {}
+        self._journal: dict[int, tuple[M, int]] = {}
+        self._journal_slots = 0
+        self._cut_at = float("-inf")
+        self._snapshot: _Snapshot[M] | None = None
+        self._changes = Notifier()
+        self._watchers = 0
+
+    def publish(self, changes: Iterable[Change]) -> None:
+        """Take note of what is durable now; without watchers the next one's snapshot will say it."""
+        if not self._watchers:
+            self._snapshot = None
+            self._forget_journal()
+            return
+        for change in changes:
+            self._pending[change.slot] = change.after
+        if self._pending:
+            self._changes.notify()
+
+    async def watch(self) -> AsyncGenerator[M, None]:
+        """Until closed."""
+        self._watchers += 1
+        try:
+            async for message in self._messages():
+                yield message
+        finally:
+            self._watchers -= 1
+            if not self._watchers:
+                self._pending = {}
+                self._snapshot = None
+                self._forget_journal()
+
+    async def _messages(self) -> AsyncIterator[M]:
+        while True:
+            snapshot = self._current_snapshot()
+            for number in range(len(snapshot)):
+                yield snapshot.message(number)
+                await asyncio.sleep(0)
+            if self._pending:
+                self._cut()
+            position, told = snapshot.version, False
+            while position >= self._version or position + 1 in self._journal:
+                if position < self._version:
+                    position += 1
+                    yield self._journal[position][0]
+                elif not told:
+                    told = True
+                    yield self._encode(FeedPart(position, ends=True))
+                else:
+                    await self._next_change()
+
+    async def _next_change(self) -> None:
+        seen = self._changes.version
+        if not self._pending:
+            await self._changes.wait_beyond(seen)
+        loop = asyncio.get_running_loop()
+        wait_s = self._cut_at + PACE_S - loop.time()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+        # Of all watchers that wake now, the first does it.
+        if self._pending and self._cut_at + PACE_S <= loop.time():
+            self._cut_at = loop.time()
+            self._cut()
+
+    def _cut(self) -> None:
+        """What is pending becomes messages of the journal; too much of it sends every watcher back to a snapshot."""
+        pending, self._pending = list(self._pending.items()), {}
+        if len(pending) > self._most_journal_slots:
+            self._version += 1
+            self._forget_journal()
+            return
+        for first in range(0, len(pending), CHUNK_SLOTS):
+            self._add(pending[first : first + CHUNK_SLOTS])
+        while self._journal_slots > self._most_journal_slots:
+            oldest = next(iter(self._journal))
+            self._journal_slots -= self._journal.pop(oldest)[1]
+
+    def _forget_journal(self) -> None:
+        self._journal.clear()
+        self._journal_slots = 0
+
+    def _add(self, changed: Sequence[tuple[Slot, SlotRecord | None]]) -> None:
+        records = [record for _, record in changed if record is not None]
+        gone = [slot for slot, record in changed if record is None]
+        self._version += 1
+        self._journal[self._version] = self._encode(FeedPart(self._version, records, gone)), len(changed)
+        self._journal_slots += len(changed)
+
+    def _current_snapshot(self) -> _Snapshot[M]:
+        """The last one, as long as the journal goes on from it: what it says and what changed since say it all."""
+        last = self._snapshot
+        if last is None or (last.version < self._version and last.version + 1 not in self._journal):
+            # What is pending is in the table already; it will be said twice, which does no harm.
+            self._snapshot = last = _Snapshot(self._version, self._table.unordered(), self._encode)
+        return last
+
+
+class _Snapshot(Generic[M]):
+    """All slots at one moment, encoded piece by piece, for the first who asks."""
+
+    def __init__(self, version: int, records: Sequence[SlotRecord], encode: Callable[[FeedPart], M]) -> None:
+        self.version = version
+        self._records = records
+        self._encode = encode
+        self._messages: list[M | None] = [None] * max(1, -(-len(records) // CHUNK_SLOTS))
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def message(self, number: int) -> M:
+        found = self._messages[number]
+        if found is None:
+            first = number * CHUNK_SLOTS
+            part = FeedPart(self.version, self._records[first : first + CHUNK_SLOTS], begins=number == 0)
+            self._messages[number] = found = self._encode(part)
+        return found

@@ -1,0 +1,287 @@
+"""Decides requests for slots, one batch after the other: decide, store, apply, tell."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from master.clock import Clock
+from master.errors import InvalidRequestError, StoreError
+from master.faults import FaultPoint, reached
+from master.ids import RandomHex
+from master.leases.tickets import TicketEvent, Tickets
+from master.logs import line
+from master.model import SiteState
+from master.sites import SiteRegistry, SiteStatus
+from master.store import LeaseUpdate, Store, StoredLeases
+from planner.leases import (
+    Change,
+    Decision,
+    Framework,
+    Lease,
+    LeasePolicy,
+    LeaseTable,
+    Slot,
+    SlotRecord,
+    SlotState,
+    Waiter,
+    expire,
+    leave,
+    resume,
+    set_site,
+    wait_for,
+)
+from planner.leases.waiting import WaitOutcome
+
+logger = logging.getLogger(__name__)
+
+OutcomeT = TypeVar("OutcomeT")
+Decide = Callable[[LeaseTable, datetime], Decision[OutcomeT]]
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
+_NO_TIME = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseParts:
+    """What the lease manager works with."""
+
+    store: Store
+    sites: SiteRegistry
+    clock: Clock
+    random_hex: RandomHex
+
+
+@dataclass(frozen=True, slots=True)
+class _Request(Generic[OutcomeT]):
+    decide: Decide[OutcomeT]
+    answer: asyncio.Future[tuple[OutcomeT, ...]]
+
+
+class LeaseManager:
+    """Keeps the table of slots durable and in step with the sites. One event loop; nothing else changes the table."""
+
+    def __init__(self, parts: LeaseParts, policy: LeasePolicy, *, alive_interval: timedelta) -> None:
+        """As before the last stop: each lease has as much time left as then."""
+        self._parts = parts
+        self._alive_interval = alive_interval
+        stored = parts.store.leases()
+        self.table = LeaseTable(policy, fencing=stored.fencing)
+        for framework in parts.store.frameworks():
+            self.table.put_framework(framework)
+        self.table.load(SlotRecord(lease.slot, SlotState.LEASED, lease) for lease in stored.leases)
+        self.tickets = Tickets()
+        self._listeners: list[Callable[[Sequence[Change]], None]] = [self.tickets.publish]
+        self._queue: list[_Request[Any]] = []
+        self._followed: dict[str, tuple[int, bool]] = {}
+        self._now = self._alive_at = parts.clock.now()
+        self._unsaved: tuple[Slot, ...] = ()
+        if stored.alive_at is not None and stored.leases:
+            self._take_up(stored)
+        self._follow_sites()
+
+    def _take_up(self, stored: StoredLeases) -> None:
+        """Not stored at once: a master whose disk is full starts all the same."""
+        away = self._now - (stored.alive_at or self._now)
+        self.table.apply(resume(self.table, away, now=self._now))
+        self._unsaved = tuple(lease.slot for lease in stored.leases)
+        logger.info(line("leases taken up", away=f"{away.total_seconds():.1f}s"))
+
+    def listen(self, listener: Callable[[Sequence[Change]], None]) -> None:
+        """Have it told of every change, once that is durable."""
+        self._listeners.append(listener)
+
+    async def ask(self, decide: Decide[OutcomeT]) -> tuple[OutcomeT, ...]:
+        """The outcomes, once they are durable. A caller that goes away before the decision has asked nothing.
+
+        Raises:
+            PlannerError: the request is refused as a whole.
+            StoreError: nothing was stored, so nothing has changed.
+        """
+        loop = asyncio.get_running_loop()
+        request = _Request(decide, loop.create_future())
+        self._queue.append(request)
+        if len(self._queue) == 1:
+            loop.call_soon(self._decide_queue)
+        return await request.answer
+
+    def ask_now(self, decide: Decide[OutcomeT]) -> tuple[OutcomeT, ...]:
+        """The same without waiting for others, for the master's own needs.
+
+        Raises:
+            PlannerError, StoreError
+        """
+        (answer,) = self._commit([decide])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def wait(
+        self, framework: str, slots: Sequence[Slot]
+    ) -> AsyncGenerator[tuple[WaitOutcome, ...] | TicketEvent, None]:
+        """Outcomes of joining the waiting lists, then events until the ticket is in none; closing it leaves them.
+
+        Raises:
+            UnknownFrameworkError
+        """
+        ticket = f"{framework}:{self._parts.random_hex(12)}"
+        events = self.tickets.open(ticket)
+        waiter = Waiter(ticket, framework)
+        try:
+            yield await self.ask(lambda table, now: wait_for(table, waiter, slots, now=now))
+            while True:
+                seen = events.changes.version
+                while events.pending:
+                    yield events.pending.popleft()
+                if not self.table.ticket_slots(ticket):
+                    return
+                await events.changes.wait_beyond(seen)
+        finally:
+            self.tickets.close(ticket)
+            # Where even that cannot be stored, its offers lapse by themselves.
+            with suppress(StoreError):
+                self.ask_now(lambda table, now: leave(table, ticket, now=now))
+
+    def register(self, name: str, comment: str = "") -> Framework:
+        """Add the framework; one that is known gets the comment, if there is one.
+
+        Raises:
+            InvalidRequestError: the name cannot be one.
+            StoreError
+        """
+        if not _NAME.fullmatch(name):
+            raise InvalidRequestError(
+                f"{name!r} cannot be a framework's name",
+                hint="a letter, then up to 62 letters, digits, '_', '-' or '.'",
+                ids={"framework": name},
+            )
+        known = {framework.name: framework for framework in self.table.frameworks()}.get(name)
+        if known is None:
+            return self._put(Framework(name, self._parts.clock.now(), comment=comment))
+        return self._put(replace(known, comment=comment)) if comment and comment != known.comment else known
+
+    def introduce(self, name: str, comment: str) -> None:
+        """A framework of the master's own; it is stored only when something about it is changed."""
+        if name not in {framework.name for framework in self.table.frameworks()}:
+            self.table.put_framework(Framework(name, self._parts.clock.now(), comment=comment))
+
+    def set_quota(self, name: str, quota: int | None) -> Framework:
+        """Limit how many slots it is granted; what it holds stays with it.
+
+        Raises:
+            UnknownFrameworkError, InvalidDefinitionError, StoreError
+        """
+        return self._put(replace(self.table.framework(name), quota=quota))
+
+    def now(self) -> datetime:
+        """The time by which leases go: a clock that is set back must not bring leases back."""
+        self._now = max(self._now, self._parts.clock.now())
+        return self._now
+
+    def tick(self) -> None:
+        """What the passing of time brings: sites come and go, leases expire.
+
+        Raises:
+            StoreError: it is tried again with the next tick.
+        """
+        self._follow_sites()
+        deadline, now = self.table.next_deadline(), self._parts.clock.now()
+        if deadline is not None and deadline <= now:
+            self.ask_now(lambda table, now: expire(table, now=now))
+        if now >= self._alive_at + self._alive_interval:
+            self.mark_alive()
+
+    def mark_alive(self) -> None:
+        """Store that the master is there, as long as there are leases whose time could stand still."""
+        self._alive_at = self._parts.clock.now()
+        if self._unsaved or self.table.wanting():
+            self._put_leases((), (), self._alive_at)
+
+    def _put(self, framework: Framework) -> Framework:
+        self._parts.store.put_framework(framework)
+        self.table.put_framework(framework)
+        return framework
+
+    def _follow_sites(self) -> None:
+        statuses = {status.name: _slots_of(status) for status in self._parts.sites.all()}
+        gone = {site: (0, False) for site in self.table.sites() if site not in statuses}
+        for site, (slots, reachable) in {**statuses, **gone}.items():
+            if self._followed.get(site) != (slots, reachable):
+                self.ask_now(_site_decision(site, slots, reachable))
+                self._followed[site] = (slots, reachable)
+
+    def _decide_queue(self) -> None:
+        """Everything that was asked since the last time, in one transaction."""
+        asked, self._queue = self._queue, []
+        requests = [request for request in asked if not request.answer.done()]
+        try:
+            answers = self._commit([request.decide for request in requests])
+        except Exception as error:  # noqa: BLE001 - it is everybody's answer
+            answers = [error] * len(requests)
+        for request, answer in zip(requests, answers, strict=True):
+            if isinstance(answer, Exception):
+                request.answer.set_exception(answer)
+            else:
+                request.answer.set_result(answer)
+
+    def _commit(self, decides: Sequence[Decide[Any]]) -> list[tuple[Any, ...] | Exception]:
+        """One answer for each; all that was granted is durable then. Raises StoreError, and nothing has changed."""
+        now = self.now()
+        applied: list[Decision[Any]] = []
+        answers: list[tuple[Any, ...] | Exception] = []
+        try:
+            for decide in decides:
+                try:
+                    decision = decide(self.table, now)
+                except Exception as error:  # noqa: BLE001 - one request's answer; the table is as it was
+                    answers.append(error)
+                    continue
+                self.table.apply(decision)
+                applied.append(decision)
+                answers.append(decision.outcomes)
+            changes = [change for decision in applied for change in decision.changes]
+            self._store(changes, now)
+        except BaseException:
+            for decision in reversed(applied):
+                self.table.undo(decision)
+            raise
+        for listener in self._listeners:
+            listener(changes)
+        return answers
+
+    def _store(self, changes: Iterable[Change], now: datetime) -> None:
+        """Waiting lists and offers are not kept: a restarted master's clients ask again."""
+        first: dict[Slot, Lease | None] = {}
+        last: dict[Slot, Lease | None] = {}
+        for change in changes:
+            first.setdefault(change.slot, change.before.lease if change.before else None)
+            last[change.slot] = change.after.lease if change.after else None
+        held = tuple(lease for slot, lease in last.items() if lease is not None and lease != first[slot])
+        freed = tuple(slot for slot, lease in last.items() if lease is None and first[slot] is not None)
+        if held or freed:
+            self._put_leases(held, freed, now)
+            reached(FaultPoint.LEASES_STORED)
+
+    def _put_leases(self, held: tuple[Lease, ...], freed: tuple[Slot, ...], now: datetime) -> None:
+        """The first time after a restart all leases, since all of them have moved."""
+        if self._unsaved:
+            held = tuple(record.lease for record in self.table.unordered() if record.lease is not None)
+            freed = tuple({*freed, *self._unsaved} - {lease.slot for lease in held})
+        self._parts.store.put_leases(LeaseUpdate(held, freed, self.table.fencing, now))
+        self._unsaved = ()
+
+
+def _slots_of(status: SiteStatus) -> tuple[int, bool]:
+    """How many slots the site has, and whether it is heard."""
+    slots = status.record.slots if status.record is not None and status.record.slots else status.expected.slots
+    return slots, status.state is SiteState.ALIVE
+
+
+def _site_decision(site: str, slots: int, reachable: bool) -> Decide[None]:
+    return lambda table, now: set_site(table, site, slots, reachable=reachable, now=now)

@@ -1,0 +1,154 @@
+"""The streaming job manager as one framework among others: it runs tasks at a site on slots that it holds there.
+
+At each site it wants a slot for every task, and shares those it has among its tasks when there are fewer. One slot it
+never gives up as long as it has a task there; the others it yields to whoever waits for them. Where it holds none and
+all are taken, it waits in line, and so do the queries that need the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+from master.leases.manager import LeaseManager
+from planner.leases import (
+    Change,
+    Lease,
+    LeaseRef,
+    Refused,
+    Renewal,
+    Slot,
+    SlotRecord,
+    Waiter,
+    Wish,
+    acquire,
+    leave,
+    release,
+    renew,
+    wait_for,
+)
+
+STREAMING = "streaming"
+
+LEASE = timedelta(seconds=60)
+"""For how long a slot is leased, unless the policy's longest lease is shorter; renewed when half of it is over."""
+
+
+class StreamingSlots:
+    """Holds slots for tasks, and says which sites have none for them."""
+
+    def __init__(self, leases: LeaseManager) -> None:
+        self._leases = leases
+        self._duration = min(LEASE, leases.table.policy.longest)
+        self._held: dict[str, dict[Slot, Lease]] = {}
+        self._refused: dict[str, str] = {}
+        self._in_line: set[str] = set()
+        leases.introduce(STREAMING, "tasks of streaming queries")
+        self._note(Change(None, record) for record in leases.table.unordered() if record.holder == STREAMING)
+        leases.listen(self._note)
+
+    def held(self, site: str) -> tuple[Lease, ...]:
+        """Its leases at the site, the oldest first."""
+        return tuple(sorted(self._held.get(site, {}).values(), key=lambda lease: lease.fencing))
+
+    def follow(self, tasks: Mapping[str, int]) -> None:
+        """Take, keep and give back slots, so that they fit so many tasks at each site. To be called again and again.
+
+        Raises:
+            StoreError: nothing was changed at the site at which it happened, nor at later ones.
+        """
+        for site in sorted({site for site, count in tasks.items() if count} | self._held.keys() | self._in_line):
+            self._follow_site(site, tasks.get(site, 0))
+
+    def blocked(self, sites: Iterable[str]) -> Mapping[str, str]:
+        """Of these, the sites at which it holds no slot and can get none now, each with the reason.
+
+        A site that is not heard is none of them: its tasks start when it is heard, on the slots that it has then.
+        """
+        return {site: reason for site in sorted(sites) if (reason := self._obstacle(site))}
+
+    def _follow_site(self, site: str, tasks: int) -> None:
+        held = sorted(self.held(site), key=self._is_waited_for)
+        waited_for = sum(map(self._is_waited_for, held))
+        keep = min(tasks, max(1, len(held) - waited_for))
+        self._release(held[keep:])
+        self._renew(held[:keep])
+        self._take(site, tasks - len(held[:keep]))
+        self._stand_in_line(site, wanted=tasks > 0 and not self.held(site))
+
+    def _stand_in_line(self, site: str, *, wanted: bool) -> None:
+        ticket = f"{STREAMING}@{site}"
+        if wanted:
+            waiter, slots = Waiter(ticket, STREAMING), self._slots(site)
+            self._leases.ask_now(lambda table, now: wait_for(table, waiter, slots, now=now))
+            self._in_line.add(site)
+        elif site in self._in_line:
+            self._leases.ask_now(lambda table, now: leave(table, ticket, now=now))
+            self._in_line.discard(site)
+
+    def _is_waited_for(self, lease: Lease) -> bool:
+        record = self._leases.table.get(lease.slot)
+        return record is not None and any(waiter.framework != STREAMING for waiter in record.waiters)
+
+    def _release(self, leases: Sequence[Lease]) -> None:
+        refs = [LeaseRef(lease.slot, lease.fencing) for lease in leases]
+        if refs:
+            self._leases.ask_now(lambda table, now: release(table, STREAMING, refs, now=now))
+
+    def _renew(self, leases: Sequence[Lease]) -> None:
+        now = self._leases.now()
+        due = [x for x in leases if x.expires_at - now <= self._duration / 2]
+        renewals = [Renewal(lease.slot, lease.fencing, self._duration) for lease in due]
+        if renewals:
+            self._leases.ask_now(lambda table, now: renew(table, STREAMING, renewals, now=now))
+
+    def _take(self, site: str, count: int) -> None:
+        """As many slots as are free, or offered to it."""
+        self._refused.pop(site, None)
+        if count <= 0:
+            return
+        free = [r.slot for r in self._records(site) if r.reachable and _is_free(r)][:count]
+        if not free:
+            return
+        wishes = [Wish(slot, self._duration) for slot in free]
+        outcomes = self._leases.ask_now(lambda table, now: acquire(table, STREAMING, wishes, now=now))
+        refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
+        if refused:
+            self._refused[site] = refused[0].text
+
+    def _obstacle(self, site: str) -> str:
+        records = self._records(site)
+        if self.held(site) or not any(record.reachable for record in records):
+            return ""
+        if site in self._refused:
+            return f"no slot at {site}: {self._refused[site]}"
+        busy = [record for record in records if not _is_free(record)]
+        return f"no slot at {site}: " + ", ".join(map(_busy, busy)) if busy else ""
+
+    def _note(self, changes: Iterable[Change]) -> None:
+        for before, after in changes:
+            if before is not None and before.holder == STREAMING:
+                self._held[before.slot.site].pop(before.slot, None)
+            if after is not None and after.lease is not None and after.holder == STREAMING:
+                self._held.setdefault(after.slot.site, {})[after.slot] = after.lease
+        self._held = {site: held for site, held in self._held.items() if held}
+
+    def _records(self, site: str) -> tuple[SlotRecord, ...]:
+        found = map(self._leases.table.get, self._slots(site))
+        return tuple(record for record in found if record is not None)
+
+    def _slots(self, site: str) -> tuple[Slot, ...]:
+        return self._leases.table.slots_of(site)
+
+
+def _is_free(record: SlotRecord) -> bool:
+    """For the streaming job manager."""
+    if record.offer is not None:
+        return record.offer.waiter.framework == STREAMING
+    return record.lease is None
+
+
+def _busy(record: SlotRecord) -> str:
+    until = f"{record.free_by:%Y-%m-%d %H:%M:%S}" if record.free_by else "?"
+    who = record.holder or (record.offer.waiter.framework if record.offer else "nobody")
+    return f"{record.slot} is {who}'s until {until} at the latest, unless it is renewed"

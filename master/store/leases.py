@@ -1,0 +1,47 @@
+"""Leases as rows of SQLite: one per held slot, and one mark for all."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import timedelta
+
+from master.store import LeaseUpdate, StoredLeases
+from master.times import duration_us, from_us, to_us
+from planner.leases import Lease, Slot
+
+
+def read_leases(connection: sqlite3.Connection) -> StoredLeases:
+    rows = connection.execute(
+        "SELECT site, slot, holder, fencing, granted_at_us, expires_at_us, grace_us FROM leases ORDER BY site, slot"
+    )
+    leases = tuple(
+        Lease(
+            slot=Slot(site, slot),
+            holder=holder,
+            fencing=fencing,
+            granted_at=from_us(granted_at_us),
+            expires_at=from_us(expires_at_us),
+            grace=timedelta(microseconds=grace_us),
+        )
+        for site, slot, holder, fencing, granted_at_us, expires_at_us, grace_us in rows
+    )
+    mark = connection.execute("SELECT fencing, alive_at_us FROM lease_mark").fetchone()
+    return StoredLeases(leases, mark[0], from_us(mark[1])) if mark else StoredLeases()
+
+
+def write_leases(connection: sqlite3.Connection, update: LeaseUpdate) -> None:
+    """Inside a transaction of the caller's."""
+    connection.executemany("DELETE FROM leases WHERE site = ? AND slot = ?", update.freed)
+    connection.executemany("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?)", map(_row, update.held))
+    connection.execute("INSERT OR REPLACE INTO lease_mark VALUES (1, ?, ?)", (update.fencing, to_us(update.alive_at)))
+
+
+def _row(lease: Lease) -> tuple[object, ...]:
+    return (
+        *lease.slot,
+        lease.holder,
+        lease.fencing,
+        to_us(lease.granted_at),
+        to_us(lease.expires_at),
+        duration_us(lease.grace),
+    )

@@ -1,0 +1,55 @@
+"""Slots come and go with their sites, and a manager that was away takes up where it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from planner.leases.draft import Draft
+from planner.leases.model import Decision, Slot, SlotRecord, SlotState
+from planner.leases.table import LeaseTable
+
+
+def set_site(table: LeaseTable, site: str, slots: int, *, reachable: bool, now: datetime) -> Decision[None]:
+    """The site has so many slots, from index 0 on, and is heard or not.
+
+    A site that is not heard keeps its leases and waiting lists; its slots are neither granted nor offered. Slots that
+    it has no longer are gone, with their leases.
+    """
+    draft = Draft.begun(table, now)
+    wanted = {Slot(site, index) for index in range(slots)}
+    for slot in table.slots_of(site):
+        if slot not in wanted:
+            draft.remove(slot)
+    for slot in sorted(wanted):
+        record = draft.get(slot)
+        if record is None:
+            draft.put(SlotRecord(slot, reachable=reachable))
+        elif record.reachable != reachable:
+            _heard(draft, replace(record, reachable=reachable))
+    return draft.decision(())
+
+
+def resume(table: LeaseTable, away: timedelta, *, now: datetime) -> Decision[None]:
+    """Time stood still for leases while their manager was away, since nobody could renew: each gets as much more.
+
+    Call it once, before any other decision. `away` may be too long (the last sign of life was not the last moment),
+    never too short.
+    """
+    late = max(timedelta(0), away)
+    draft = Draft(table, now)
+    for record in table.records():
+        if record.lease is not None:
+            lease = replace(record.lease, expires_at=record.lease.expires_at + late)
+            draft.put(replace(record, lease=lease))
+    for slot in table.slots():
+        draft.let_pass(slot)
+    return draft.decision(())
+
+
+def _heard(draft: Draft, record: SlotRecord) -> None:
+    draft.put(record)
+    if record.reachable:
+        draft.offer(record)
+    elif record.state is SlotState.OFFERED:
+        draft.vacate(record)

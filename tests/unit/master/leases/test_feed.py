@@ -1,0 +1,121 @@
+"""Whoever watches ends up with what is in the table, however slow."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from master.leases.feed import CHUNK_SLOTS, FeedPart, SlotFeed
+from planner.leases import Decision, Framework, LeaseTable, Slot, SlotRecord, Wish, acquire, set_site
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class World:
+    def __init__(self, slots: int, journal_slots: int = 20_000) -> None:
+        self.table = LeaseTable()
+        self.table.put_framework(Framework("batch", NOW))
+        self.encoded = 0
+        self.feed = SlotFeed(self.table, self.encode, journal_slots=journal_slots)
+        self.done(set_site(self.table, "us", slots, reachable=True, now=NOW))
+
+    def encode(self, part: FeedPart) -> FeedPart:
+        self.encoded += 1
+        return part
+
+    def done(self, decision: Decision[Any]) -> None:
+        self.table.apply(decision)
+        self.feed.publish(decision.changes)
+
+    def take(self, *indices: int) -> None:
+        wishes = [Wish(Slot("us", index), timedelta(minutes=1)) for index in indices]
+        self.done(acquire(self.table, "batch", wishes, now=NOW))
+
+
+class Watcher:
+    """Keeps what it is told."""
+
+    def __init__(self, feed: SlotFeed[FeedPart]) -> None:
+        self.parts: AsyncGenerator[FeedPart, None] = feed.watch()
+        self.known: dict[Slot, SlotRecord] = {}
+        self.snapshots = 0
+
+    async def hear(self) -> FeedPart:
+        part = await anext(self.parts)
+        if part.begins:
+            self.known.clear()
+            self.snapshots += 1
+        self.known |= {record.slot: record for record in part.records}
+        for slot in part.gone:
+            self.known.pop(slot, None)
+        return part
+
+    async def whole(self) -> list[FeedPart]:
+        """All of a snapshot."""
+        parts = [await self.hear()]
+        while not parts[-1].ends:
+            parts.append(await self.hear())
+        return parts
+
+    async def until_equal(self, table: LeaseTable) -> None:
+        while {record.slot: record for record in table.records()} != self.known:
+            await self.hear()
+
+
+async def test_a_snapshot_comes_in_pieces_and_then_what_changes() -> None:
+    world = World(2 * CHUNK_SLOTS + 1)
+    watcher = Watcher(world.feed)
+    parts = await watcher.whole()
+    assert [part.begins for part in parts[:3]] == [True, False, False]
+    assert len(watcher.known) == 2 * CHUNK_SLOTS + 1
+    world.take(0, 5)
+    await watcher.until_equal(world.table)
+    world.done(set_site(world.table, "us", 3, reachable=False, now=NOW))
+    await watcher.until_equal(world.table)
+    assert len(watcher.known) == 3
+
+
+async def test_all_watchers_share_what_is_encoded_once() -> None:
+    world = World(10)
+    watchers = [Watcher(world.feed) for _ in range(5)]
+    for watcher in watchers:
+        await watcher.whole()
+    # The slots, and an end for each watcher.
+    assert world.encoded == 1 + len(watchers)
+    world.take(1)
+    for watcher in watchers:
+        await watcher.until_equal(world.table)
+    assert world.encoded == 2 + len(watchers)
+
+
+async def test_a_snapshot_is_complete_although_nobody_watched_what_changed_since_the_last_one() -> None:
+    world = World(10)
+    first = Watcher(world.feed)
+    await first.whole()
+    await first.parts.aclose()
+    world.take(3)
+    second = Watcher(world.feed)
+    await second.whole()
+    assert second.known == {record.slot: record for record in world.table.records()}
+
+
+async def test_one_that_is_too_slow_for_the_journal_gets_a_snapshot_again() -> None:
+    world = World(50, journal_slots=10)
+    slow, quick = Watcher(world.feed), Watcher(world.feed)
+    await slow.whole()
+    await quick.whole()
+    for index in range(30):
+        world.take(index)
+        await quick.until_equal(world.table)
+    await slow.until_equal(world.table)
+    assert slow.snapshots == 2
+
+
+async def test_a_change_larger_than_the_journal_sends_everybody_back_to_a_snapshot() -> None:
+    world = World(50, journal_slots=10)
+    watcher = Watcher(world.feed)
+    await watcher.whole()
+    world.take(*range(40))
+    await watcher.until_equal(world.table)
+    assert watcher.snapshots == 2
