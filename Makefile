@@ -3,9 +3,9 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 BIN := .venv/bin
-SOURCES := selat planner master site_agent tests benchmarks examples scripts/check_sizes.py
+SOURCES := selat planner master site_agent simulator tests benchmarks examples scripts/check_sizes.py
 
-.PHONY: help setup demo test unit integration e2e long wan soak check format proto bench lock clean
+.PHONY: help setup demo test unit integration e2e long wan soak check format proto bench reproduce lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ proto: setup  ## generate selat/v1 from proto/
 
 bench: setup  ## all benchmarks beside their baselines, recorded in docs/results; half an hour
 	$(BIN)/python -m benchmarks --record docs/results/performance.md
+
+reproduce: setup  ## published evaluations, run again in the simulator; tables and plots in docs/results
+	$(BIN)/python -m simulator
 
 lock:  ## write the lock files anew from pyproject.toml (needs uv)
 	@scripts/lock

@@ -1,0 +1,239 @@
+"""A framework: jobs that wait, a scheduler that places their tasks, and the tasks that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from random import Random
+
+from planner.batch import (
+    Assigned,
+    EstimateSettings,
+    Placement,
+    SkipRule,
+    Skips,
+    SlotView,
+    Task,
+    TaskHistory,
+    first_come,
+    is_local,
+    lease_aware,
+    lease_estimate_s,
+    locality,
+    may_start,
+    random_slots,
+)
+from planner.leases import Lease
+from simulator.awan.models import Manager
+from simulator.awan.world import LOCAL_BYTES_PER_S, PostedJob, World
+from simulator.clock import Clock, Event, seconds
+from simulator.network import Network
+
+THINK_S = 0.2
+"""From a change to the framework's answer; others may be faster meanwhile."""
+SHORTEST_RENEWAL_S = 5.0
+
+
+class Policy(Enum):
+    LEASE = "lease-aware"
+    FIRST_COME = "first-come"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """A task that has ended."""
+
+    task: Task
+    framework: str
+    node: str
+    local: bool
+    predicted_s: float
+    """By the estimate at its start."""
+    start_s: float
+    end_s: float
+
+    @property
+    def actual_s(self) -> float:
+        return self.end_s - self.start_s
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A job with tasks that have not started."""
+
+    posted: PostedJob
+    tasks: list[Task]
+    skips: Skips = field(default_factory=Skips)
+    started: bool = False
+
+
+@dataclass(slots=True)
+class Running:
+    task: Task
+    lease: Lease
+    predicted_s: float
+    start_s: float
+    arrived_s: float = 0.0
+    shards_left: int = 0
+    expiry: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """How a framework decides."""
+
+    policy: Policy
+    rule: SkipRule = field(default_factory=lambda: SkipRule(least=0.0))
+    estimates: EstimateSettings = field(default_factory=EstimateSettings)
+    knows_all: bool = False
+    """Its estimates are what will be; no real scheduler has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all frameworks of a run share."""
+
+    clock: Clock
+    world: World
+    network: Network
+    manager: Manager
+    ended: Callable[[TaskRun], None]
+    """Called with every task that ends."""
+
+
+class SimulatedFramework:
+    """Jobs are posted to it; it has their tasks run."""
+
+    def __init__(self, name: str, scheduling: Scheduling, around: Surroundings, seed: int) -> None:
+        self.name = name
+        self._scheduling = scheduling
+        self._clock = around.clock
+        self._world = around.world
+        self._network = around.network
+        self._manager = around.manager
+        self._ended = around.ended
+        self._rng = Random(f"framework {seed} {name}")
+        self._history = TaskHistory(scheduling.estimates.records)
+        self._jobs: list[Waiting] = []
+        self._deciding = False
+        self._manager.listen(self._wake)
+
+    def post(self, job: PostedJob) -> None:
+        """A job comes in."""
+        self._jobs.append(Waiting(job, list(job.tasks)))
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._jobs and not self._deciding:
+            self._deciding = True
+            self._clock.after(THINK_S, self._decide)
+
+    def _decide(self) -> None:
+        self._deciding = False
+        if not self._jobs or not self._manager.may_decide(self.name):
+            return
+        slots = self._manager.view(self.name)
+        lost = False
+        for placement in self._admitted(slots):
+            if not isinstance(placement, Assigned):
+                self._manager.leave_others(placement.task.name, placement.slot)
+                self._manager.wait_for(self.name, placement.task.name, placement.slot)
+                continue
+            lease = self._manager.acquire(self.name, placement.slot, placement.duration)
+            if lease is None:
+                lost = True
+            else:
+                self._manager.leave(placement.task.name)
+                self._start(placement, lease)
+        self._manager.decided(self.name)
+        if lost:
+            self._wake()
+
+    def _admitted(self, slots: Sequence[SlotView]) -> list[Placement]:
+        """Placements of the tasks whose jobs may start; the other jobs are skipped once more."""
+        if self._scheduling.rule.least <= 0:
+            return self._place([task for job in self._jobs for task in job.tasks], slots)
+        tasks: list[Task] = []
+        placements: list[Placement] = []
+        for job in self._jobs:
+            found = self._place([*tasks, *job.tasks], slots)
+            if not job.started and not self._may_start(job, found):
+                continue
+            tasks, placements = [*tasks, *job.tasks], found
+        return placements
+
+    def _may_start(self, job: Waiting, placements: Sequence[Placement]) -> bool:
+        rule, now = self._scheduling.rule, self._clock.now
+        starting = {p.task.name: p for p in placements if isinstance(p, Assigned)}
+        level = locality([self._is_local(task, starting.get(task.name)) for task in job.tasks])
+        if may_start(level, job.skips, rule, now):
+            return True
+        if job.skips.since is None:
+            self._clock.after(rule.longest.total_seconds(), self._wake)
+        job.skips = job.skips.another(now)
+        return False
+
+    def _is_local(self, task: Task, placement: Assigned | None) -> bool:
+        return placement is not None and is_local(task, placement.slot.site, self._bandwidth, LOCAL_BYTES_PER_S)
+
+    def _place(self, tasks: Sequence[Task], slots: Sequence[SlotView]) -> list[Placement]:
+        now = self._clock.now
+        if self._scheduling.policy is Policy.LEASE:
+            return lease_aware(tasks, slots, self._run_time, now)
+        if self._scheduling.policy is Policy.FIRST_COME:
+            return first_come(tasks, slots, self._run_time, now)
+        return random_slots(tasks, slots, self._run_time, now, self._rng)
+
+    def _run_time(self, task: Task, node: str) -> float:
+        if self._scheduling.knows_all:
+            now_s = self._clock.now_s
+            arrived_s = self._world.arrival_s(task, node, now_s)
+            return arrived_s - now_s + self._world.compute_time_s(task, node)
+        return lease_estimate_s(task, node, self._bandwidth, self._history, self._scheduling.estimates)
+
+    def _bandwidth(self, source: str, target: str) -> float:
+        return self._world.bandwidth_at(source, target, self._clock.now_s)
+
+    def _start(self, placement: Assigned, lease: Lease) -> None:
+        task, node = placement.task, placement.slot.site
+        self._forget(task)
+        running = Running(task, lease, placement.duration.total_seconds(), self._clock.now_s)
+        running.shards_left = len(task.shards)
+        running.expiry = self._clock.at(seconds(lease.expires_at), lambda: self._expires(running))
+        for shard in task.shards:
+            path = () if shard.site == node else ((shard.site, node),)
+            self._network.send(path, shard.size_bytes, lambda: self._arrived(running))
+
+    def _forget(self, task: Task) -> None:
+        """It waits no more."""
+        job = next(job for job in self._jobs if job.posted.name == task.job)
+        job.started = True
+        job.tasks.remove(task)
+        if not job.tasks:
+            self._jobs.remove(job)
+
+    def _arrived(self, running: Running) -> None:
+        running.shards_left -= 1
+        if not running.shards_left:
+            running.arrived_s = self._clock.now_s
+            node = running.lease.slot.site
+            self._clock.after(self._world.compute_time_s(running.task, node), lambda: self._end(running))
+
+    def _end(self, running: Running) -> None:
+        if running.expiry is not None:
+            running.expiry.cancel()
+        task, node, now_s = running.task, running.lease.slot.site, self._clock.now_s
+        self._history.add(task, node, now_s - running.arrived_s)
+        local = all(self._world.is_near(shard.site, node) for shard in task.shards)
+        self._ended(TaskRun(task, self.name, node, local, running.predicted_s, running.start_s, now_s))
+        self._manager.release(self.name, running.lease)
+
+    def _expires(self, running: Running) -> None:
+        """The task is late: its framework says until when, as long as the manager lets it."""
+        estimate_s = self._run_time(running.task, running.lease.slot.site)
+        left_s = max(SHORTEST_RENEWAL_S, running.start_s + estimate_s - self._clock.now_s)
+        running.lease = self._manager.renew(self.name, running.lease, timedelta(seconds=left_s))
+        running.expiry = self._clock.at(seconds(running.lease.expires_at), lambda: self._expires(running))

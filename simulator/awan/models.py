@@ -1,0 +1,181 @@
+"""Three ways to share slots: what a framework sees of them, and how it gets them.
+
+All three keep who holds what in the lease manager's own table.
+
+lease    every framework sees every slot with its expiry and waiting list, acquires optimistically, and can wait
+direct   every framework sees which slots are free and takes them optimistically; nobody says until when (Omega)
+offer    free slots are offered to one framework at a time, to the one with the fewest first (Mesos)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from planner.batch import SlotView
+from planner.leases import (
+    Busy,
+    Change,
+    Decision,
+    Framework,
+    Granted,
+    Lease,
+    LeasePolicy,
+    LeaseRef,
+    LeaseTable,
+    Renewal,
+    Renewed,
+    Slot,
+    SlotRecord,
+    Waiter,
+    Wish,
+    acquire,
+    expire,
+    leave,
+    release,
+    renew,
+    set_site,
+    wait_for,
+)
+from simulator.clock import START, Clock, Event, seconds
+
+OPEN_END = timedelta(days=1)
+"""A lease of a model that knows no leases."""
+
+
+class Model(Enum):
+    LEASE = "lease"
+    OFFER = "offer"
+    DIRECT = "direct"
+
+
+class Manager:
+    """The shared slots, in virtual time."""
+
+    def __init__(
+        self, clock: Clock, model: Model, nodes: Sequence[str], slots_each: int, frameworks: Sequence[str]
+    ) -> None:
+        self._clock = clock
+        self._model = model
+        self._table = LeaseTable(LeasePolicy(longest=OPEN_END))
+        for name in frameworks:
+            self._table.put_framework(Framework(name, START))
+        for node in nodes:
+            self._table.apply(set_site(self._table, node, slots_each, reachable=True, now=START))
+        self._listeners: list[Callable[[], None]] = []
+        self._timer: Event | None = None
+        self._asking: dict[str, None] = {}
+        """With offers: frameworks that want slots, and whose turn has not come."""
+        self._offered_to: str | None = None
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Have it called after every change of the slots."""
+        self._listeners.append(changed)
+
+    def view(self, framework: str) -> list[SlotView]:
+        """The slots as this framework sees them now."""
+        records = self._table.records()
+        if self._model is Model.LEASE:
+            return [self._leased_view(record, framework) for record in records]
+        if self._model is Model.OFFER and self._offered_to != framework:
+            return []
+        return [SlotView(r.slot, self._clock.now if r.holder is None else None) for r in records]
+
+    def may_decide(self, framework: str) -> bool:
+        """Whether it is the framework's turn; if not, it is told by a change when it is."""
+        if self._model is not Model.OFFER or self._offered_to == framework:
+            return True
+        self._asking[framework] = None
+        if self._offered_to is None:
+            self._choose()
+        return self._offered_to == framework
+
+    def decided(self, framework: str) -> None:
+        """The framework has answered what it was offered."""
+        if self._offered_to == framework:
+            self._offered_to = None
+            self._choose()
+            self._tell()
+
+    def acquire(self, framework: str, slot: Slot, duration: timedelta) -> Lease | None:
+        """None: somebody else was faster."""
+        wish = Wish(slot, duration if self._model is Model.LEASE else OPEN_END)
+        (outcome,) = self._apply(acquire(self._table, framework, [wish], now=self._clock.now))
+        assert isinstance(outcome, Granted | Busy), outcome
+        return outcome.lease if isinstance(outcome, Granted) else None
+
+    def renew(self, framework: str, lease: Lease, duration: timedelta) -> Lease:
+        (outcome,) = self._apply(
+            renew(self._table, framework, [Renewal(lease.slot, lease.fencing, duration)], now=self._clock.now)
+        )
+        assert isinstance(outcome, Renewed), outcome
+        return outcome.lease
+
+    def release(self, framework: str, lease: Lease) -> None:
+        ref = LeaseRef(lease.slot, lease.fencing)
+        self._apply(release(self._table, framework, [ref], now=self._clock.now))
+
+    def wait_for(self, framework: str, ticket: str, slot: Slot) -> None:
+        self._apply(wait_for(self._table, Waiter(ticket, framework), [slot], now=self._clock.now))
+
+    def leave_others(self, ticket: str, slot: Slot) -> None:
+        """Wait for this slot at most; a place in its list is kept."""
+        if set(self._table.ticket_slots(ticket)) - {slot}:
+            self._apply(leave(self._table, ticket, now=self._clock.now))
+
+    def leave(self, ticket: str) -> None:
+        if self._table.ticket_slots(ticket):
+            self._apply(leave(self._table, ticket, now=self._clock.now))
+
+    def _leased_view(self, record: SlotRecord, framework: str) -> SlotView:
+        now = self._clock.now
+        if record.offer is not None:
+            mine = record.offer.waiter.framework == framework
+            # It goes to another unless that one lets it pass; who comes then waits behind it.
+            return SlotView(record.slot, now, 0 if mine else len(record.waiters))
+        if record.lease is None:
+            return SlotView(record.slot, now)
+        others = sum(waiter.framework != framework for waiter in record.waiters)
+        return SlotView(record.slot, max(now, record.lease.expires_at), others)
+
+    def _apply(self, decision: Decision[Any]) -> tuple[Any, ...]:
+        self._table.apply(decision)
+        if decision.changes:
+            self._watch_time()
+            if self._offered_to is None:
+                self._choose()
+            if any(_matters(change) for change in decision.changes):
+                self._tell()
+        return decision.outcomes
+
+    def _tell(self) -> None:
+        for changed in self._listeners:
+            changed()
+
+    def _watch_time(self) -> None:
+        """Leases expire and offers lapse by themselves."""
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline = self._table.next_deadline()
+        self._timer = None if deadline is None else self._clock.at(seconds(deadline), self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        decision = expire(self._table, now=self._clock.now)
+        self._apply(decision)
+        if not decision.changes:
+            self._watch_time()
+
+    def _choose(self) -> None:
+        """Whose turn it is with offers: of those that ask, who holds the fewest slots; nobody's while none is free."""
+        if self._asking and any(record.holder is None for record in self._table.records()):
+            self._offered_to = min(self._asking, key=self._table.held)
+            del self._asking[self._offered_to]
+
+
+def _matters(change: Change) -> bool:
+    """Whether a framework may decide otherwise now: a longer or shorter waiting list alone is no reason to."""
+    before, after = change.before, change.after
+    return before is None or after is None or (before.state, before.lease) != (after.state, after.lease)

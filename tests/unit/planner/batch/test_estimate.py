@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from planner.batch import EstimateSettings, Shard, Task, TaskHistory, accuracy, lease_estimate_s, transfer_s
+
+MBIT = 125_000.0
+MB = 1_000_000
+TASK = Task("t", "j", "wordcount", (Shard("x", 16 * MB), Shard("y", 32 * MB)))
+
+
+def bandwidth(source: str, target: str) -> float:
+    return {"x": 8 * MBIT, "y": 32 * MBIT}[source]
+
+
+def task(size_bytes: int, model: str = "wordcount") -> Task:
+    return Task("other", "j", model, (Shard("x", size_bytes),))
+
+
+def test_the_example_of_the_source() -> None:
+    history = TaskHistory()
+    history.add(TASK, "a", 12.0)
+    assert lease_estimate_s(TASK, "a", bandwidth, history, EstimateSettings(slack_s=2.0)) == pytest.approx(30.0)
+
+
+def test_shards_at_the_site_itself_take_no_time() -> None:
+    assert transfer_s(TASK, "a", bandwidth) == pytest.approx(16.0)
+    assert transfer_s(TASK, "x", bandwidth) == pytest.approx(8.0)
+    assert transfer_s(task(MB), "x", bandwidth) == 0.0
+
+
+def test_a_task_whose_like_has_never_run_gets_the_default() -> None:
+    history = TaskHistory()
+    history.add(task(48 * MB, model="grep"), "a", 12.0)
+    history.add(task(5 * MB), "a", 12.0)
+    assert lease_estimate_s(TASK, "a", bandwidth, history, EstimateSettings(unknown_s=77.0)) == 77.0
+
+
+def test_the_site_s_own_tasks_count_before_those_of_others() -> None:
+    history = TaskHistory()
+    history.add(TASK, "b", 40.0)
+    assert history.processing_s(TASK, "a") == 40.0
+    history.add(TASK, "a", 10.0)
+    assert history.processing_s(TASK, "a") == 10.0
+    assert history.processing_s(TASK, "c") == 25.0
+
+
+def test_only_the_last_tasks_count() -> None:
+    history = TaskHistory(records=2)
+    for processing_s in (100.0, 10.0, 20.0):
+        history.add(TASK, "a", processing_s)
+    assert history.processing_s(TASK, "a") == 15.0
+
+
+def test_accuracy_is_relative_to_what_happened() -> None:
+    assert accuracy(actual_s=50.0, predicted_s=50.0) == 1.0
+    assert accuracy(actual_s=50.0, predicted_s=60.0) == pytest.approx(0.8)
+    assert accuracy(actual_s=50.0, predicted_s=150.0) == pytest.approx(-1.0)
