@@ -6,7 +6,7 @@ placing    tasks to slots: aware of leases, first come first served, random
 locality   jobs with few local tasks are skipped for a while
 """
 
-from planner.batch.estimate import EstimateSettings, TaskHistory, accuracy, lease_estimate_s, transfer_s
+from planner.batch.estimate import EstimateSettings, TaskHistory, accuracy, lease_estimate_s, run_time_s, transfer_s
 from planner.batch.locality import SkipRule, Skips, is_local, locality, may_start
 from planner.batch.model import Assigned, Placement, Shard, SlotView, Task, Waits
 from planner.batch.placing import RunTime, first_come, lease_aware, random_slots
@@ -31,5 +31,6 @@ __all__ = [
     "locality",
     "may_start",
     "random_slots",
+    "run_time_s",
     "transfer_s",
 ]

@@ -63,10 +63,22 @@ def transfer_s(task: Task, site: str, bandwidth: Bandwidth) -> float:
 def lease_estimate_s(
     task: Task, site: str, bandwidth: Bandwidth, history: TaskHistory, settings: EstimateSettings
 ) -> float:
-    """How long the task will hold a slot of the site."""
+    """The lease to ask for; `settings.unknown_s` for a task whose like has run nowhere yet."""
     processing_s = history.processing_s(task, site)
     if processing_s is None:
         return settings.unknown_s
+    return transfer_s(task, site, bandwidth) + processing_s + settings.slack_s
+
+
+def run_time_s(task: Task, site: str, bandwidth: Bandwidth, history: TaskHistory, settings: EstimateSettings) -> float:
+    """How long the task will hold a slot of the site, for comparing sites.
+
+    The same as the lease, but a task whose like has run nowhere yet takes `settings.unknown_s` beside its transfers:
+    the sites differ by their links even then.
+    """
+    processing_s = history.processing_s(task, site)
+    if processing_s is None:
+        processing_s = settings.unknown_s
     return transfer_s(task, site, bandwidth) + processing_s + settings.slack_s
 
 

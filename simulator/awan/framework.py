@@ -24,6 +24,7 @@ from planner.batch import (
     locality,
     may_start,
     random_slots,
+    run_time_s,
 )
 from planner.leases import Lease
 from simulator.awan.models import Manager
@@ -142,12 +143,13 @@ class SimulatedFramework:
                 self._manager.leave_others(placement.task.name, placement.slot)
                 self._manager.wait_for(self.name, placement.task.name, placement.slot)
                 continue
-            lease = self._manager.acquire(self.name, placement.slot, placement.duration)
+            duration_s = self._lease_s(placement.task, placement.slot.site)
+            lease = self._manager.acquire(self.name, placement.slot, timedelta(seconds=duration_s))
             if lease is None:
                 lost = True
             else:
                 self._manager.leave(placement.task.name)
-                self._start(placement, lease)
+                self._start(placement, lease, duration_s)
         self._manager.decided(self.name)
         if lost:
             self._wake()
@@ -189,18 +191,25 @@ class SimulatedFramework:
 
     def _run_time(self, task: Task, node: str) -> float:
         if self._scheduling.knows_all:
-            now_s = self._clock.now_s
-            arrived_s = self._world.arrival_s(task, node, now_s)
-            return arrived_s - now_s + self._world.compute_time_s(task, node)
+            return self._real_time(task, node)
+        return run_time_s(task, node, self._bandwidth, self._history, self._scheduling.estimates)
+
+    def _lease_s(self, task: Task, node: str) -> float:
+        if self._scheduling.knows_all:
+            return self._real_time(task, node)
         return lease_estimate_s(task, node, self._bandwidth, self._history, self._scheduling.estimates)
+
+    def _real_time(self, task: Task, node: str) -> float:
+        now_s = self._clock.now_s
+        return self._world.arrival_s(task, node, now_s) - now_s + self._world.compute_time_s(task, node)
 
     def _bandwidth(self, source: str, target: str) -> float:
         return self._world.bandwidth_at(source, target, self._clock.now_s)
 
-    def _start(self, placement: Assigned, lease: Lease) -> None:
+    def _start(self, placement: Assigned, lease: Lease, predicted_s: float) -> None:
         task, node = placement.task, placement.slot.site
         self._forget(task)
-        running = Running(task, lease, placement.duration.total_seconds(), self._clock.now_s)
+        running = Running(task, lease, predicted_s, self._clock.now_s)
         running.shards_left = len(task.shards)
         running.expiry = self._clock.at(seconds(lease.expires_at), lambda: self._expires(running))
         for shard in task.shards:
@@ -233,7 +242,7 @@ class SimulatedFramework:
 
     def _expires(self, running: Running) -> None:
         """The task is late: its framework says until when, as long as the manager lets it."""
-        estimate_s = self._run_time(running.task, running.lease.slot.site)
+        estimate_s = self._lease_s(running.task, running.lease.slot.site)
         left_s = max(SHORTEST_RENEWAL_S, running.start_s + estimate_s - self._clock.now_s)
         running.lease = self._manager.renew(self.name, running.lease, timedelta(seconds=left_s))
         running.expiry = self._clock.at(seconds(running.lease.expires_at), lambda: self._expires(running))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.batch import EstimateSettings, Shard, Task, TaskHistory, accuracy, lease_estimate_s, transfer_s
+from planner.batch import EstimateSettings, Shard, Task, TaskHistory, accuracy, lease_estimate_s, run_time_s, transfer_s
 
 MBIT = 125_000.0
 MB = 1_000_000
@@ -33,7 +33,18 @@ def test_a_task_whose_like_has_never_run_gets_the_default() -> None:
     history = TaskHistory()
     history.add(task(48 * MB, model="grep"), "a", 12.0)
     history.add(task(5 * MB), "a", 12.0)
-    assert lease_estimate_s(TASK, "a", bandwidth, history, EstimateSettings(unknown_s=77.0)) == 77.0
+    settings = EstimateSettings(unknown_s=77.0, slack_s=2.0)
+    assert lease_estimate_s(TASK, "a", bandwidth, history, settings) == 77.0
+    # Its transfers are known all the same, and tell sites apart.
+    assert run_time_s(TASK, "a", bandwidth, history, settings) == 16 + 77 + 2
+    assert run_time_s(TASK, "x", bandwidth, history, settings) == 8 + 77 + 2
+
+
+def test_with_a_history_both_estimates_are_the_same() -> None:
+    history = TaskHistory()
+    history.add(TASK, "a", 12.0)
+    given = (TASK, "b", bandwidth, history, EstimateSettings())
+    assert run_time_s(*given) == lease_estimate_s(*given)
 
 
 def test_the_site_s_own_tasks_count_before_those_of_others() -> None:
