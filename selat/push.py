@@ -207,6 +207,9 @@ class Producer:
     def _step(self) -> None:
         """Takes one answer, after connecting anew if need be."""
         call = self._connected()
+        if not self._unacknowledged:
+            # All of it was stored before the break, as the new call has said: no other answer will come.
+            return
         try:
             response = call.receive()
         except grpc.RpcError as failure:

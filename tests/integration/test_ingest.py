@@ -160,6 +160,21 @@ def test_a_producer_sends_again_what_a_restart_swallowed(client: selat.Client, s
     assert producer.totals.rows == 30
 
 
+@pytest.mark.timeout(60)
+def test_flush_returns_when_a_break_swallowed_only_the_acknowledgement(client: selat.Client, site: IngestSite) -> None:
+    producer = client.push("orders", "us", producer_id="p", first_sequence=1)
+    site.stop()
+    producer.send(rows(1))
+    site.start()
+    # What the producer does not know: its batch is stored.
+    raw_push(site, opening("p"), batch(1, rows(1)))
+    producer.flush()
+    assert producer.last_sequence == 1
+    producer.send(rows(2))
+    producer.close()
+    assert client.push("orders", "us").finish() == 2
+
+
 def test_a_new_stream_is_waited_for_and_a_dropped_one_is_not(
     client: selat.Client, site: IngestSite, master: FakeMaster
 ) -> None:
