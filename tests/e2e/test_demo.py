@@ -8,13 +8,15 @@ import sys
 
 import pytest
 
+from selat.demo.dataset import YEAR_IN_A_MINUTE
+
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
 
 def test_the_demo_proves_itself() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "selat", "demo", "--json"], capture_output=True, text=True, timeout=240, check=False
-    )
+    # At twice the speed of `make demo`: how long the year takes is no part of the proof.
+    command = [sys.executable, "-m", "selat", "demo", "--json", "--speed", str(2 * YEAR_IN_A_MINUTE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout)

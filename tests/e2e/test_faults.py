@@ -9,13 +9,12 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 
 import pytest
 
 import selat
 from tests.e2e.cluster import check_against_oracle, submit, wait_until
-from tests.e2e.faults import Scene, damage, epoch_files, in_the_middle, kill, running_scene, stopped
+from tests.e2e.faults import Scene, damage, epoch_files, in_the_middle, kill, stopped
 from tests.e2e.proxy import Cut
 from tests.e2e.queries import CASES
 
@@ -28,19 +27,16 @@ AGGREGATE = tuple(c for c in CASES if c.name == "all_aggregates")
 
 SEVERED_S = 20.0
 SEED = 20_260_301
-SMALL_BUDGET = ("--retained-bytes", "4000")
-
-
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with running_scene(tmp_path_factory.mktemp("faults"), {"asia": SMALL_BUDGET}) as running:
-        yield running
 
 
 @pytest.fixture
-def client(scene: Scene) -> Iterator[selat.Client]:
-    with selat.connect(scene.cluster.address) as connected:
-        yield connected
+def scene(isolated: Scene) -> Scene:
+    return isolated
+
+
+@pytest.fixture
+def client(isolated_client: selat.Client) -> selat.Client:
+    return isolated_client
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 import selat
-from selat.dev.cluster import AGENTS, DevCluster
-from tests.e2e.cluster import running_cluster, wait_until
-from tests.e2e.faults import kill
+from selat.dev.cluster import AGENTS
+from tests.e2e.cluster import wait_until
+from tests.e2e.faults import Scene, kill
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -27,24 +25,18 @@ BATCH_ROWS = 250
 START_US = 1_767_225_600_000_000
 
 DDL = """
-CREATE STREAM orders (id BIGINT, amount DOUBLE, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 hour')
+CREATE STREAM pushed (id BIGINT, amount DOUBLE, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 hour')
   WITH ('connector' = 'push') AT us, AT eu, AT asia;
 """
 WINDOWED = """
 SELECT window.start AS s, id % 7 AS k, count(*) AS n, sum(id) AS total
-FROM orders GROUP BY window(ts, '10 seconds'), id % 7
+FROM pushed GROUP BY window(ts, '10 seconds'), id % 7
 """
 WINDOWED_ORACLE = """
 SELECT time_bucket(INTERVAL '10 seconds', ts) AS s, id % 7 AS k, count(*) AS n, sum(id)::BIGINT AS total
-FROM orders GROUP BY ALL
+FROM pushed GROUP BY ALL
 """
-PROJECTED = "SELECT id, site FROM orders WHERE id % 10 = 3"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    with running_cluster(tmp_path_factory.mktemp("push") / "cluster") as running:
-        yield running
+PROJECTED = "SELECT id, site FROM pushed WHERE id % 10 = 3"
 
 
 def batch(writer: int, number: int) -> pa.Table:
@@ -78,7 +70,7 @@ class Writer:
             raise
 
     def _push(self, client: selat.Client, *, upto: int, crash: bool) -> int:
-        producer = client.push("orders", self.site, producer_id=f"writer-{self.number}", first_sequence=1)
+        producer = client.push("pushed", self.site, producer_id=f"writer-{self.number}", first_sequence=1)
         for number in range(upto):
             producer.send(batch(self.number, number))
             if number == BATCHES // 4:
@@ -93,39 +85,39 @@ class Writer:
 def expected(sql: str, writers: list[Writer]) -> list[tuple[object, ...]]:
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
-    orders = pa.concat_tables(
+    pushed = pa.concat_tables(
         batch(w.number, n).append_column("site", pa.array([w.site] * BATCH_ROWS))
         for w in writers
         for n in range(BATCHES)
     )
-    db.register("orders", orders)
+    db.register("pushed", pushed)
     return sorted(db.execute(sql).fetchall())
 
 
-def test_what_is_pushed_is_counted_once_whoever_dies(cluster: DevCluster) -> None:
-    writers = [Writer(cluster.address, n, SITES[n % 3], crashes=n == 5) for n in range(6)]
+def test_what_is_pushed_is_counted_once_whoever_dies(frail: Scene, frail_client: selat.Client) -> None:
+    client = frail_client
+    writers = [Writer(frail.cluster.address, n, SITES[n % 3], crashes=n == 5) for n in range(6)]
     threads = [threading.Thread(target=w.run, daemon=True) for w in writers]
-    with selat.connect(cluster.address) as client:
-        list(client.script(DDL))
-        for thread in threads:
-            thread.start()
-        windowed, projected = client.sql(WINDOWED), client.sql(PROJECTED)
-        assert isinstance(windowed, selat.Query)
-        assert isinstance(projected, selat.Query)
-        wait_until(lambda: windowed.info().rows_in >= BATCH_ROWS, timeout_s=PATIENCE.total_seconds())
-        for writer in writers:
-            writer.go_on.set()
-        kill(cluster, AGENTS)
-        for thread in threads:
-            thread.join(timeout=PATIENCE.total_seconds())
-        assert [w.failure for w in writers] == [None] * len(writers)
-        assert not any(thread.is_alive() for thread in threads)
+    list(client.script(DDL))
+    for thread in threads:
+        thread.start()
+    windowed, projected = client.sql(WINDOWED), client.sql(PROJECTED)
+    assert isinstance(windowed, selat.Query)
+    assert isinstance(projected, selat.Query)
+    wait_until(lambda: windowed.info().rows_in >= BATCH_ROWS, timeout_s=PATIENCE.total_seconds())
+    for writer in writers:
+        writer.go_on.set()
+    kill(frail.cluster, AGENTS)
+    for thread in threads:
+        thread.join(timeout=PATIENCE.total_seconds())
+    assert [w.failure for w in writers] == [None] * len(writers)
+    assert not any(thread.is_alive() for thread in threads)
 
-        sent = len(writers) * BATCHES * BATCH_ROWS
-        rows = [client.push("orders", site).finish() for site in SITES]
-        counts = [(r["s"], r["k"], r["n"], r["total"]) for r in windowed.results().rows()]
-        listed = [(r["id"], r["site"]) for r in projected.results().rows()]
-        info = windowed.wait()
+    sent = len(writers) * BATCHES * BATCH_ROWS
+    rows = [client.push("pushed", site).finish() for site in SITES]
+    counts = [(r["s"], r["k"], r["n"], r["total"]) for r in windowed.results().rows()]
+    listed = [(r["id"], r["site"]) for r in projected.results().rows()]
+    info = windowed.wait()
 
     assert sum(rows) == sent
     assert (info.state, info.rows_in, info.rows_late) == (selat.QueryState.FINISHED, sent, 0)
@@ -133,12 +125,10 @@ def test_what_is_pushed_is_counted_once_whoever_dies(cluster: DevCluster) -> Non
     assert sorted(listed) == expected(PROJECTED, writers)
     assert writers[5].duplicates >= BATCHES // 4
 
-
-def test_a_query_that_comes_later_reads_what_is_retained(cluster: DevCluster, tmp_path: Path) -> None:
-    with selat.connect(cluster.address) as client:
-        later = client.sql("SELECT count(*) AS n FROM orders GROUP BY window(ts, '1 hour')")
-        assert isinstance(later, selat.Query)
-        assert [row["n"] for row in later.results().rows()] == [6 * BATCHES * BATCH_ROWS]
-        client.drop("orders")
-    logs = cluster.data.root
-    wait_until(lambda: not list(logs.glob("**/ingest/orders-*")))
+    # A query that comes later reads what is retained.
+    later = client.sql("SELECT count(*) AS n FROM pushed GROUP BY window(ts, '1 hour')")
+    assert isinstance(later, selat.Query)
+    assert [row["n"] for row in later.results().rows()] == [sent]
+    client.drop("pushed")
+    logs = frail.cluster.data.root
+    wait_until(lambda: not list(logs.glob("**/ingest/pushed-*")))

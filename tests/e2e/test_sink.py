@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -19,9 +19,8 @@ import pytest
 import selat
 from selat.dev.cluster import AGENTS
 from tests.e2e import oracle
-from tests.e2e.cluster import running_cluster, wait_until
-from tests.e2e.dataset import write_dataset
-from tests.e2e.faults import REPLAY, Scene, in_the_middle
+from tests.e2e.cluster import wait_until
+from tests.e2e.faults import Scene, in_the_middle
 from tests.e2e.oracle import assert_same, expected
 from tests.e2e.queries import CASES, Case
 from tests.e2e.sinks import files, half_written, insert, written
@@ -32,21 +31,14 @@ CASE = {case.name: case for case in CASES}
 PROJECTION, AGGREGATE = CASE["projection"], CASE["all_aggregates"]
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """All sites in one process, so that a kill hits the sink, its sources and merges at once."""
-    root = tmp_path_factory.mktemp("sinks")
-    dataset = write_dataset(root / "input")
-    with running_cluster(root / "cluster") as cluster:
-        with selat.connect(cluster.address) as client:
-            list(client.script(dataset.ddl(source=REPLAY)))
-        yield Scene(cluster, dataset, {})
+@pytest.fixture
+def scene(frail: Scene) -> Scene:
+    return frail
 
 
 @pytest.fixture
-def client(scene: Scene) -> Iterator[selat.Client]:
-    with selat.connect(scene.cluster.address) as connected:
-        yield connected
+def client(frail_client: selat.Client) -> selat.Client:
+    return frail_client
 
 
 @pytest.fixture
@@ -101,7 +93,7 @@ def test_two_queries_partitioned_into_declared_columns(
     declare(
         client, "sales", tmp_path / "out", ", 'partition_by' = 'region'", "(number STRING, region STRING, price FLOAT)"
     )
-    select = "SELECT id, site, price FROM orders WHERE quantity = 8 AND site"
+    select = "SELECT id, site, price FROM paged WHERE quantity = 8 AND site"
     queries = [insert(client, "sales", f"{select} = 'us'"), insert(client, "sales", f"{select} <> 'us'")]
     for query in queries:
         finish(query)
@@ -119,7 +111,7 @@ def test_a_directory_that_cannot_be_written_is_waited_for(
     path = tmp_path / "taken"
     path.write_text("a file")
     declare(client, "taken", path)
-    query = insert(client, "taken", PROJECTION.sql)
+    query = insert(client, "taken", "SELECT id, product FROM paged")
 
     def sink() -> selat.TaskStatus:
         return next(task for task in query.info().tasks if task.stage_id == "sink")
@@ -128,7 +120,7 @@ def test_a_directory_that_cannot_be_written_is_waited_for(
     assert str(path) in sink().reason
     path.unlink()
     finish(query)
-    assert_same(written(db, path), expected(db, PROJECTION.oracle), "taken")
+    assert_same(written(db, path), expected(db, "SELECT id, product FROM orders"), "taken")
 
 
 def test_a_cancelled_insert_leaves_what_is_committed(
@@ -156,7 +148,7 @@ def test_a_cancelled_insert_leaves_what_is_committed(
 
 def test_the_command_follows_an_insert(scene: Scene, client: selat.Client, tmp_path: Path) -> None:
     declare(client, "told", tmp_path / "out")
-    text = "INSERT INTO told SELECT id FROM orders WHERE quantity = 8 AND site = 'asia'"
+    text = "INSERT INTO told SELECT id FROM paged WHERE quantity = 8 AND site = 'asia'"
     done = selat_command(scene, "sql", "-o", "json", text)
     assert done.returncode == 0, done.stderr
     query = json.loads(done.stdout)["query"]
@@ -173,7 +165,7 @@ def test_the_command_follows_an_insert(scene: Scene, client: selat.Client, tmp_p
 def test_a_follower_that_is_killed_goes_on_from_its_cursor(
     scene: Scene, client: selat.Client, db: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
-    query = client.sql("SELECT id, site FROM orders")
+    query = client.sql("SELECT id, site FROM paged")
     assert isinstance(query, selat.Query)
     path = tmp_path / "rows.sqlite"
     command = [sys.executable, "-m", "tests.e2e.follower", scene.cluster.address, query.id, str(path)]
@@ -187,7 +179,7 @@ def test_a_follower_that_is_killed_goes_on_from_its_cursor(
 def test_a_command_that_is_killed_goes_on_from_its_cursor_file(
     scene: Scene, client: selat.Client, db: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
-    query = client.sql("SELECT id FROM orders WHERE quantity > 4")
+    query = client.sql("SELECT id FROM paged WHERE quantity > 4")
     assert isinstance(query, selat.Query)
     out, place = tmp_path / "rows.jsonl", tmp_path / "place"
     command = [sys.executable, "-m", "selat", "--master", scene.cluster.address, "-o", "json"]
