@@ -7,3 +7,6 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 AGENT_ARGUMENTS = ("--spark-conf", f"spark.driver.defaultJavaOptions={SHORT_LIVED}")
 """The same for agents in processes of their own; what the agent sets itself stays."""
+
+ENVIRONMENT = {"JDK_JAVA_OPTIONS": SHORT_LIVED}
+"""The same for commands that start agents."""

@@ -30,6 +30,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 CASE = {case.name: case for case in CASES}
 PROJECTION, AGGREGATE = CASE["projection"], CASE["all_aggregates"]
 
+KILLS = 2
+"""Of an agent with its JVM; tests/integration/test_sink_kills.py kills a sink alone, more often."""
+
 
 @pytest.fixture
 def scene(frail: Scene) -> Scene:
@@ -68,7 +71,7 @@ def test_kills_of_the_sinks_agent_lose_and_double_nothing(
         declare(client, name, tmp_path / name)
         queries[name] = insert(client, name, case.sql)
     in_the_middle(queries, rows_in=600)
-    for kill in range(3):
+    for kill in range(KILLS):
         before = len(files(tmp_path))
         # Right behind a rename: the commit is there, and neither recorded nor acknowledged, or only just.
         wait_until(lambda before=before: len(files(tmp_path)) > before, timeout_s=180)
