@@ -98,11 +98,7 @@ def cancel_all(queries: list[selat.Query]) -> None:
 
 def run_rounds(client: selat.Client, rounds: int) -> None:
     for _ in range(rounds):
-        t = time.monotonic()
-        qs = submit_all(client)
-        t2 = time.monotonic()
-        cancel_all(qs)
-        logger.info("TMP round %.1f %.1f", t2 - t, time.monotonic() - t2)
+        cancel_all(submit_all(client))
 
 
 def settled(
@@ -116,21 +112,14 @@ def settled(
     Args:
         seen: the part of it that is wanted.
     """
-    started_s = time.monotonic()
-    deadline = started_s + SETTLE_S
+    deadline = time.monotonic() + SETTLE_S
     last = take(cluster, answers)
-    logger.info("TMP first take %.1f", time.monotonic() - started_s)
     while (changes(seen(wanted), seen(last)) if wanted else True) and time.monotonic() < deadline:
         time.sleep(1.0)
         now = take(cluster, answers)
         if wanted is None and not now.differences(last):
-            break
+            return now
         last = now
-    logger.info(
-        "TMP settled after %.0f s: %s",
-        time.monotonic() - started_s,
-        changes(seen(wanted), seen(last)) if wanted else "",
-    )
     return last
 
 
