@@ -89,11 +89,13 @@ def free_port() -> int:
     return port
 
 
-def kill(cluster: DevCluster, name: str) -> None:
-    """SIGKILL one child, and wait until its successor serves."""
-    pid = cluster.pids[name]
-    os.kill(pid, signal.SIGKILL)
-    cluster.await_ready(name, not_pid=pid)
+def kill(cluster: DevCluster, *names: str) -> None:
+    """SIGKILL children, all at once, and wait until their successors serve."""
+    pids = {name: cluster.pids[name] for name in names}
+    for pid in pids.values():
+        os.kill(pid, signal.SIGKILL)
+    for name, pid in pids.items():
+        cluster.await_ready(name, not_pid=pid)
 
 
 @contextmanager
