@@ -14,10 +14,10 @@ class Backoff:
     def __init__(
         self, *, first_s: float = 0.5, most_s: float = LONGEST_PAUSE.total_seconds(), forgiven_after_s: float = 60.0
     ) -> None:
-        self._first_s = first_s
+        self._first_s = min(first_s, most_s)
         self._most_s = most_s
         self._forgiven_after_s = forgiven_after_s
-        self._next_s = first_s
+        self._next_s = self._first_s
 
     def pause_s(self, lived_s: float) -> float:
         """The pause after a life of that length."""
