@@ -54,7 +54,7 @@ format: setup  ## format all code and fix what can be fixed
 proto: setup  ## generate selat/v1 from proto/
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/generate_stubs
 
-bench: setup  ## all benchmarks beside their baselines, recorded in docs/results/performance.md; a quarter of an hour
+bench: setup  ## all benchmarks beside their baselines, recorded in docs/results/performance.md; ten to twenty minutes
 	$(BIN)/python -m benchmarks --record docs/results/performance.md
 
 lock:  ## write the lock files anew from pyproject.toml (needs uv)

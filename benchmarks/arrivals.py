@@ -41,8 +41,9 @@ class Arrivals:
     def end_s(self) -> int:
         return self._first_s + self._seconds
 
-    def start(self) -> None:
-        self._first_s = int(time.time()) + 1
+    def start(self, *, multiple_of_s: int = 1) -> None:
+        """The first row is born at the next such time, so that windows of that length begin with it."""
+        self._first_s = (int(time.time()) // multiple_of_s + 1) * multiple_of_s
         self._thread.start()
 
     def join(self) -> None:

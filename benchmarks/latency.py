@@ -3,9 +3,10 @@
     python -m benchmarks.latency [--windows 6] [--rows-per-second 5000] [--slide 2] [--isolated] [--record FILE]
 
 Event time is the wall time at which the generator makes a row, so a window ends at its end. Beside the whole delay
-stands where it goes: when each source had published the epoch behind the window's end (the watermark waits for its
-declared delay and the next epoch), when the merge had published the window, when the client had it. The baseline is
-what no system can go below here: the delay of the watermark, and on average half an epoch. Ends within three minutes.
+stands where it goes: when each source had published the epoch behind the window's end, when the merge had published
+the window, when the client had it. The baseline is what a system of such epochs cannot go below: on average half an
+epoch. A watermark's declared delay does not count here: a generator knows that all later rows are born later. Ends
+within three minutes.
 """
 
 from __future__ import annotations
@@ -172,9 +173,9 @@ def main() -> int:
 
 
 def _parts(delays: Sequence[WindowDelay], rows: int, arguments: argparse.Namespace) -> list[str]:
-    floor_s = WATERMARK_DELAY_S + EPOCH_S / 2
+    floor_s = EPOCH_S / 2
     steps = {
-        "watermark's delay and half an epoch (the floor)": [floor_s] * len(delays),
+        "half an epoch (the floor)": [floor_s] * len(delays),
         "sources: publish the epoch whose watermark passes the end": [d.sources_s - floor_s for d in delays],
         "transfer, merge, publish": [d.merge_s - d.sources_s for d in delays],
         "relay to the client": [d.client_s - d.merge_s for d in delays],
@@ -186,7 +187,7 @@ def _parts(delays: Sequence[WindowDelay], rows: int, arguments: argparse.Namespa
     processes = "one process and JVM per site" if arguments.isolated else "all sites in one process and JVM"
     return [
         f"Three sites with {arguments.rows_per_second:,} rows/s each, count and mean by 10 s window (one ends every "
-        f"{arguments.slide} s) and page, epochs of 1 s, a watermark {WATERMARK_DELAY_S:.0f} s behind, {processes}; "
+        f"{arguments.slide} s) and page, epochs of 1 s, {processes}; "
         f"{len(delays)} windows, {rows:,} rows counted.",
         table(["", "median", "95th percentile"], lines),
         f"Over the floor, median: {middle / floor_s:.2f}. "

@@ -1,12 +1,12 @@
 """A query over three regions, beside the centralised way, on links of 20 Mbit/s.
 
-    python -m benchmarks.regions [--rates 5000 40000] [--seconds 20] [--record FILE]
+    python -m benchmarks.regions [--rates 5000 40000] [--seconds 32] [--record FILE]
 
 Rows are born at us, eu and asia, a Parquet file a second at each. Centralised: eu and asia ship their files to us,
 where plain Structured Streaming answers (`benchmarks.central`). Selat: a cluster with a process and JVM per site.
 Either way, what leaves eu and what leaves asia passes a link of its own, shaped and counted in user space
 (`benchmarks.links`). The same rows, windows of 5 s, watermark 1 s, triggers and epochs of 1 s, on the same cores. Ends
-within five minutes.
+within seven minutes.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def run_central(root: Path, rate: int, seconds: int) -> Outcome:
         if not ready.wait(START_LIMIT_S):
             raise TimeoutError("Structured Streaming did not start")
         arrivals = Arrivals(list(born.values()), rate, seconds)
-        arrivals.start()
+        arrivals.start(multiple_of_s=WINDOW_S)
         await_windows(arrivals, windows)
         arrivals.join()
         return outcome_of("centralised", rate, arrivals, windows, _bytes(links))
@@ -165,7 +165,7 @@ def run_selat(root: Path, cluster: DevCluster, links: Sequence[ShapedLink], rate
         results = query.results()
         threading.Thread(target=_read_results, args=(results, windows), daemon=True).start()
         arrivals = Arrivals(list(born.values()), rate, seconds)
-        arrivals.start()
+        arrivals.start(multiple_of_s=WINDOW_S)
         await_windows(arrivals, windows)
         arrivals.join()
         results.close()
@@ -224,7 +224,7 @@ def main() -> int:
     """Exit code: 1 when Selat did not deliver all windows."""
     parser = make_parser(__doc__)
     parser.add_argument("--rates", type=int, nargs="+", default=[5000, 40_000], help="rows a second at each site")
-    parser.add_argument("--seconds", type=int, default=20, help="of rows in each run")
+    parser.add_argument("--seconds", type=int, default=32, help="of rows in each run")
     arguments = parser.parse_args()
     outcomes = measure(arguments)
     publish("regions", "Three regions, beside the centralised way", _parts(outcomes), arguments.record)

@@ -8,11 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 from selat.errors import ConnectionLost, Detail, Unavailable
 
 FIRST_PAUSE = timedelta(milliseconds=100)
 LONGEST_PAUSE = timedelta(seconds=3)
+
+AnswerT = TypeVar("AnswerT")
 
 logger = logging.getLogger("selat")
 
@@ -34,6 +37,17 @@ class Reconnect:
         if self._since is not None:
             logger.info("%s: the master answers again", self.what)
         self._since, self._pause = None, FIRST_PAUSE
+
+    def until_answered(self, ask: Callable[[], AnswerT]) -> AnswerT:
+        """Asks what may be asked any number of times; raises ConnectionLost when the patience is used up."""
+        while True:
+            try:
+                answer = ask()
+            except Unavailable as error:
+                self.failed(error)
+            else:
+                self.answered()
+                return answer
 
     def failed(self, error: Unavailable) -> None:
         """Pauses before the next attempt; raises ConnectionLost when the patience is used up."""

@@ -10,6 +10,7 @@ from typing import Self
 
 from selat import _convert
 from selat._modules import functions_of, module_texts
+from selat._retry import Reconnect
 from selat._session import Session, Waits
 from selat._statements import split_statements
 from selat._transport import resolve_address, translated
@@ -187,11 +188,12 @@ class Client:
 
         Without `producer_id` it gets a new one. One that was used before goes on after its last stored batch;
         `first_sequence=1` sends the same input from the beginning, of which what was stored is skipped. Raises
-        NotFound, and StatementError when the stream cannot be pushed to there.
+        NotFound, StatementError when the stream cannot be pushed to there, and ConnectionLost when master or agent stay
+        away too long.
         """
-        return Producer(
-            self._session, self.stream(stream), site=site, producer_id=producer_id, first_sequence=first_sequence
-        )
+        retry = Reconnect(self._session.waits.reconnect, f"push to {stream} at {site}")
+        relation = retry.until_answered(lambda: self.stream(stream))
+        return Producer(self._session, relation, site=site, producer_id=producer_id, first_sequence=first_sequence)
 
     def register_function(self, file: str | Path, *, name: str | None = None, replace: bool = False) -> list[Function]:
         """Makes functions of a Python file known to SQL: that one, or all whose names do not begin with `_`.

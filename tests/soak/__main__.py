@@ -12,13 +12,12 @@ from pathlib import Path
 from random import Random
 
 import selat
-from tests.e2e.cluster import check_against_oracle, submit, wait_until
+from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Queries, Scene, running_scene
-from tests.e2e.queries import CASES
 from tests.soak.faults import break_things
 from tests.soak.report import HEAD, Round, document, summary
+from tests.soak.work import Work
 
-CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join", "top_k"))
 ROUND_TIMEOUT_S = 300.0
 RESTART_TIMEOUT_S = 180.0
 
@@ -37,7 +36,7 @@ def main() -> int:
     ):
         _say(HEAD)
         while lasted() < timedelta(minutes=options.minutes):
-            rounds.append(_round(scene, len(rounds) + 1, options.seed))
+            rounds.append(_round(scene, Path(root), len(rounds) + 1, options.seed))
             _say(rounds[-1].line())
             if options.table is not None:
                 command = f"python -m tests.soak --minutes {options.minutes:g} --seed {options.seed}"
@@ -54,7 +53,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _round(scene: Scene, number: int, first_seed: int) -> Round:
+def _round(scene: Scene, directory: Path, number: int, first_seed: int) -> Round:
     seed = first_seed + number - 1
     started_s = time.monotonic()
     faults: list[str] = []
@@ -62,10 +61,12 @@ def _round(scene: Scene, number: int, first_seed: int) -> Round:
     try:
         with selat.connect(scene.cluster.address) as client:
             _await_everything(scene, client)
-            queries = submit(client, CHOSEN)
+            work = Work(client, scene, number, directory)
+            queries = work.start()
             faults = break_things(scene, Random(seed), lambda: _over(queries))
-            wait_until(lambda: _over(queries), ROUND_TIMEOUT_S)
-            rows = check_against_oracle(scene.dataset, CHOSEN, queries)
+            wait_until(lambda: work.finished.is_set() and _over(queries), ROUND_TIMEOUT_S)
+            rows = work.check()
+            work.clear()
     except (AssertionError, selat.SelatError) as error:
         difference = str(error) or type(error).__name__
     return Round(number, seed, tuple(faults), time.monotonic() - started_s, rows, difference)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -53,3 +54,25 @@ def test_an_answer_starts_the_count_anew() -> None:
         retry.failed(Unavailable("away"))
         retry.answered()
     assert max(clock.pauses) <= 0.1
+
+
+def test_asks_until_it_is_answered() -> None:
+    clock = Clock()
+    answers: Iterator[Unavailable | int] = iter([Unavailable("away"), Unavailable("away"), 7])
+
+    def ask() -> int:
+        answer = next(answers)
+        if isinstance(answer, Unavailable):
+            raise answer
+        return answer
+
+    assert reconnect(clock, 10).until_answered(ask) == 7
+    assert len(clock.pauses) == 2
+
+
+def test_asks_no_longer_than_the_patience_lasts() -> None:
+    def ask() -> int:
+        raise Unavailable("away")
+
+    with pytest.raises(ConnectionLost, match="gave up after 10 s"):
+        reconnect(Clock(), 10).until_answered(ask)
