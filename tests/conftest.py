@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from site_agent.engine.session import start_spark
+from site_agent.engine.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
+from tests.jvm import SHORT_LIVED
 
 # How long an example takes says more about the machine's other work than about our code.
 settings.register_profile("selat", deadline=None)
@@ -20,6 +21,6 @@ settings.load_profile("selat")
 def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
     """One Spark JVM for the whole test run."""
     scratch: Path = tmp_path_factory.mktemp("spark")
-    session = start_spark(slots=2, scratch=scratch)
+    session = start_spark(slots=2, scratch=scratch, options=SparkOptions(java_options=SHORT_LIVED))
     yield SparkEngine(session, scratch=scratch / "engine")
     session.stop()

@@ -21,6 +21,9 @@ from selat.v1 import exchange_pb2, exchange_pb2_grpc, site_pb2, site_pb2_grpc, w
 Context = grpc.aio.ServicerContext[Any, Any]
 AnalyzeStatement = Callable[[exchange_pb2.AnalyzeRequest], exchange_pb2.AnalyzeResponse]
 
+PATIENCE_S = 60.0
+"""Longer than a master takes to start on a machine with other work."""
+
 PIECE_BYTES = 64
 """Small, so that epochs come in several pieces."""
 
@@ -134,7 +137,7 @@ class FakeAgent:
         request = site_pb2.RegisterRequest(
             site=self.site, address=self.address, incarnation=self.incarnation, slots=2, version="fake"
         )
-        return await self._stub.Register(request, wait_for_ready=True, timeout=10)
+        return await self._stub.Register(request, wait_for_ready=True, timeout=PATIENCE_S)
 
     async def report(self, *tasks: TaskStatus, **values: Any) -> None:
         """A heartbeat with these tasks and values; what is not given is as in the last one."""
@@ -142,11 +145,11 @@ class FakeAgent:
             values["tasks"] = tasks
         version = self.assignments[-1].version if self.assignments else 0
         self._report = replace(self._report, **{"assignment_version": version, **values})
-        await self._stub.Report(report_to_proto(self._report), wait_for_ready=True, timeout=10)
+        await self._stub.Report(report_to_proto(self._report), wait_for_ready=True, timeout=PATIENCE_S)
 
     async def assigned(self, test: Callable[[site_pb2.Assignment], bool]) -> site_pb2.Assignment:
         """The newest assignment, once it passes the test."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 seen = self._arrived.version
                 if self.assignments and test(self.assignments[-1]):
@@ -156,7 +159,7 @@ class FakeAgent:
     async def displaced(self) -> grpc.aio.AioRpcError:
         """The error that ends watching."""
         assert self._watching is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             try:
                 await self._watching
             except grpc.aio.AioRpcError as error:

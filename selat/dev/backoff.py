@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+LONGEST_PAUSE = timedelta(seconds=10)
+"""However often it dies."""
+
 
 class Backoff:
     """Doubles the pause with each death, up to a limit; a program that ran long enough is forgiven."""
 
-    def __init__(self, *, first_s: float = 0.5, most_s: float = 10.0, forgiven_after_s: float = 60.0) -> None:
-        self._first_s = first_s
+    def __init__(
+        self, *, first_s: float = 0.5, most_s: float = LONGEST_PAUSE.total_seconds(), forgiven_after_s: float = 60.0
+    ) -> None:
+        self._first_s = min(first_s, most_s)
         self._most_s = most_s
         self._forgiven_after_s = forgiven_after_s
-        self._next_s = first_s
+        self._next_s = self._first_s
 
     def pause_s(self, lived_s: float) -> float:
         """The pause after a life of that length."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 import selat
+from selat.dev.backoff import LONGEST_PAUSE, Backoff
 from selat.dev.child import Child, ChildSpec, ChildStatus, Report
 from selat.dev.errors import DevError
 from selat.dev.identity import ProcessIdentity
@@ -49,6 +50,8 @@ class ClusterOptions:
     """Further arguments of every agent process."""
     site_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Further arguments of one site's agent process; they need `isolated`."""
+    longest_pause: timedelta = LONGEST_PAUSE
+    """Before a child that died is started again, however often it dies."""
     emulate_links: bool = False
     """Routers slow links down to what the topology says; needs no privileges."""
     placement: Placement = field(default_factory=Loopback)
@@ -118,7 +121,7 @@ class DevCluster:
         self._lock.take()
         try:
             self._address = self._place.client_address(_bindable(self._options.listen))
-            self._children = {spec.name: Child(spec, report=self._report) for spec in self._specs()}
+            self._children = {spec.name: self._child(spec) for spec in self._specs()}
             self._write_state(ready=False)
             for child in self._children.values():
                 child.start()
@@ -193,6 +196,10 @@ class DevCluster:
             ready=ready,
         )
         self._data.write(state)
+
+    def _child(self, spec: ChildSpec) -> Child:
+        backoff = Backoff(most_s=self._options.longest_pause.total_seconds())
+        return Child(spec, report=self._report, backoff=backoff)
 
     def _specs(self) -> list[ChildSpec]:
         place, options = self._place, self._options

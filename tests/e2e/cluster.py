@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import selat
@@ -12,6 +13,10 @@ from selat.dev.cluster import ClusterOptions, DevCluster
 from tests.e2e.dataset import Dataset
 from tests.e2e.oracle import assert_same, connect, expected, rows_of
 from tests.e2e.queries import Case
+from tests.jvm import AGENT_ARGUMENTS
+
+LONGEST_PAUSE = timedelta(seconds=0.5)
+"""Before a process that was killed is started again, in clusters where that is done often."""
 
 TOPOLOGY = """
 gateway: us
@@ -27,6 +32,7 @@ def running_cluster(
     isolated: bool = False,
     heartbeat_timeout_s: int = 10,
     site_arguments: Mapping[str, tuple[str, ...]] | None = None,
+    agent_arguments: tuple[str, ...] = AGENT_ARGUMENTS,
 ) -> Iterator[DevCluster]:
     """Three sites; stopped at the end, whatever happens."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -34,11 +40,20 @@ def running_cluster(
     topology.write_text(TOPOLOGY)
     options = ClusterOptions(
         isolated=isolated,
+        agent_arguments=agent_arguments,
+        longest_pause=LONGEST_PAUSE,
         master_arguments=("--heartbeat-timeout", str(heartbeat_timeout_s)),
         site_arguments=site_arguments or {},
     )
     with DevCluster(topology, directory / "data", options) as cluster:
         yield cluster
+
+
+def await_all_ready(cluster: DevCluster, client: selat.Client) -> None:
+    """All processes serve and all sites are alive, whatever a test before did to them."""
+    for status in cluster.statuses:
+        cluster.await_ready(status.name)
+    wait_until(lambda: {site.state for site in client.sites()} == {selat.SiteState.ALIVE})
 
 
 def submit(client: selat.Client, cases: tuple[Case, ...]) -> Mapping[str, selat.Query]:

@@ -38,18 +38,22 @@ ORDERS = pa.schema(
 class Dataset:
     root: Path
 
-    def ddl(self, *, source: str = "'mode' = 'follow', 'until' = 'end'") -> str:
-        """Statements that declare everything; `source` are the streams' reading options."""
+    def stream(self, name: str, source: str) -> str:
+        """The statement that declares the orders under that name; `source` are the reading options."""
         bindings = ",\n".join(
             f"AT {site} WITH ('path' = '{self.root}/{site}/orders', 'format' = '{FORMATS[site]}'{HEADER.get(site, '')})"
             for site in SITES
         )
         return f"""
-        CREATE STREAM orders (
+        CREATE STREAM {name} (
           id BIGINT, ts TIMESTAMP, product STRING, quantity INT, price DOUBLE, fee DECIMAL(10,2), express BOOLEAN,
           WATERMARK FOR ts AS ts - INTERVAL '5 seconds'
         ) WITH ('connector' = 'files', {source})
-        {bindings};
+        {bindings};"""
+
+    def ddl(self, *, source: str = "'mode' = 'follow', 'until' = 'end'") -> str:
+        """Statements that declare everything; `source` are the streams' reading options."""
+        return f"""{self.stream("orders", source)}
         CREATE STREAM parcels (
           id BIGINT, ts TIMESTAMP, product STRING, fee DECIMAL(10,2),
           WATERMARK FOR ts AS ts - INTERVAL '8 seconds'

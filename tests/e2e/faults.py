@@ -16,6 +16,10 @@ from selat.dev.cluster import DevCluster
 from tests.e2e.cluster import running_cluster, wait_until
 from tests.e2e.dataset import SITES, Dataset, write_dataset
 from tests.e2e.proxy import LinkProxy
+from tests.jvm import AGENT_ARGUMENTS
+
+SMALL_BUDGET = ("--retained-bytes", "4000")
+"""An agent's arguments: it keeps an epoch or two for readers that stay away."""
 
 REPLAY = "'mode' = 'replay', 'replay_speed' = '15'"
 """Five minutes of events in twenty seconds: long enough to be broken in the middle."""
@@ -28,12 +32,24 @@ class Scene:
     cluster: DevCluster
     dataset: Dataset
     links: Mapping[str, LinkProxy]
-    """What other agents and the master come through to reach each site's agent."""
+    """What other agents and the master come through to reach each site's agent; empty: they reach it directly."""
 
 
 @contextmanager
-def running_scene(root: Path, arguments: Mapping[str, tuple[str, ...]] | None = None) -> Iterator[Scene]:
-    """Three sites, each a process of its own behind a proxy, with streams declared; `arguments` are agents'."""
+def running_scene(
+    root: Path,
+    arguments: Mapping[str, tuple[str, ...]] | None = None,
+    *,
+    heartbeat_timeout_s: int = 10,
+    agent_arguments: tuple[str, ...] = AGENT_ARGUMENTS,
+) -> Iterator[Scene]:
+    """Three sites, each a process of its own behind a proxy, with streams declared.
+
+    Args:
+        root: Directory for input, logs and state.
+        arguments: Of one site's agent, by site.
+        agent_arguments: Of all agents.
+    """
     dataset = write_dataset(root / "input")
     with ExitStack() as stack:
         links = {}
@@ -44,23 +60,42 @@ def running_scene(root: Path, arguments: Mapping[str, tuple[str, ...]] | None = 
             stack.callback(links[site].close)
             given = (arguments or {}).get(site, ())
             by_site[site] = ("--listen", f"127.0.0.1:{port}", "--advertise", links[site].address, *given)
-        cluster = stack.enter_context(running_cluster(root / "cluster", isolated=True, site_arguments=by_site))
+        running = running_cluster(
+            root / "cluster",
+            isolated=True,
+            heartbeat_timeout_s=heartbeat_timeout_s,
+            site_arguments=by_site,
+            agent_arguments=agent_arguments,
+        )
+        cluster = stack.enter_context(running)
         with selat.connect(cluster.address) as client:
             list(client.script(dataset.ddl(source=REPLAY)))
         yield Scene(cluster, dataset, links)
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """A port of this machine for a server that may die and come back: nobody else is given it meanwhile.
+
+    A socket that is bound and never listens keeps it until this process ends; a server may bind it all the same.
+    """
+    guard = socket.socket()
+    guard.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    guard.bind(("127.0.0.1", 0))
+    _reserved.append(guard)
+    port: int = guard.getsockname()[1]
+    return port
 
 
-def kill(cluster: DevCluster, name: str) -> None:
-    """SIGKILL one child, and wait until its successor serves."""
-    pid = cluster.pids[name]
-    os.kill(pid, signal.SIGKILL)
-    cluster.await_ready(name, not_pid=pid)
+def kill(cluster: DevCluster, *names: str) -> None:
+    """SIGKILL children, all at once, and wait until their successors serve."""
+    pids = {name: cluster.pids[name] for name in names}
+    for pid in pids.values():
+        os.kill(pid, signal.SIGKILL)
+    for name, pid in pids.items():
+        cluster.await_ready(name, not_pid=pid)
 
 
 @contextmanager

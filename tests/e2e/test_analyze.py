@@ -5,50 +5,41 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import selat
-from selat.dev.cluster import DevCluster
-from tests.e2e.cluster import running_cluster, wait_until
+from tests.e2e.cluster import wait_until
+from tests.e2e.faults import Scene
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
-CLICKS = """
-CREATE STREAM clicks (user_id BIGINT, page STRING, ts TIMESTAMP, WATERMARK FOR ts)
+VISITS = """
+CREATE STREAM visits (user_id BIGINT, page STRING, ts TIMESTAMP, WATERMARK FOR ts)
   WITH ('connector' = 'generator', 'rows_per_second' = '50', 'column.page' = 'choice(home, cart)')
   AT us, AT eu WITH ('rows_per_second' = '500'), AT asia;
 """
-HOME = "SELECT page, count(*) AS n FROM clicks WHERE page = 'home' GROUP BY page, window(ts, '1 second')"
+HOME = "SELECT page, count(*) AS n FROM visits WHERE page = 'home' GROUP BY page, window(ts, '1 second')"
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    root: Path = tmp_path_factory.mktemp("analyze")
-    with running_cluster(root / "cluster", heartbeat_timeout_s=30) as running:
-        yield running
-
-
-def test_every_part_is_measured_while_it_runs(cluster: DevCluster) -> None:
-    with selat.connect(cluster.address) as client:
-        list(client.script(CLICKS))
-        query = client.sql(HOME, name="home")
-        assert isinstance(query, selat.Query)
-        wait_until(lambda: query.info().rows_out > 0 and all(t.rows_in for t in query.info().tasks), timeout_s=120)
-        wait_until(lambda: len(query.info().links) == 2, timeout_s=60)
-        outcome = client.sql("EXPLAIN ANALYZE QUERY home")
-        assert isinstance(outcome, selat.Explanation)
-        _check(json.loads(outcome.json))
-        assert "operators fused in it" in outcome.text
-        arguments = ("query", "explain", "home", "--analyze", "--json")
-        command = [sys.executable, "-m", "selat", "--master", cluster.address, *arguments]
-        printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-        _check(json.loads(printed))
-        query.cancel()
-        query.wait()
+def test_every_part_is_measured_while_it_runs(calm: Scene, calm_client: selat.Client) -> None:
+    list(calm_client.script(VISITS))
+    query = calm_client.sql(HOME, name="home")
+    assert isinstance(query, selat.Query)
+    wait_until(lambda: query.info().rows_out > 0 and all(t.rows_in for t in query.info().tasks), timeout_s=120)
+    wait_until(lambda: len(query.info().links) == 2, timeout_s=60)
+    outcome = calm_client.sql("EXPLAIN ANALYZE QUERY home")
+    assert isinstance(outcome, selat.Explanation)
+    _check(json.loads(outcome.json))
+    assert "operators fused in it" in outcome.text
+    arguments = ("query", "explain", "home", "--analyze", "--json")
+    command = [sys.executable, "-m", "selat", "--master", calm.cluster.address, *arguments]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    _check(json.loads(printed))
+    query.cancel()
+    query.wait()
+    calm_client.drop("visits")
 
 
 def _check(measured: dict[str, Any]) -> None:

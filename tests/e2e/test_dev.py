@@ -17,6 +17,7 @@ import pytest
 import selat
 from selat.dev.state import DataDirectory
 from tests.e2e.cluster import wait_until
+from tests.jvm import ENVIRONMENT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
@@ -30,7 +31,12 @@ class Dev:
         self.data = DataDirectory(directory / "data")
         self.address = f"127.0.0.1:{_free_port()}"
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-        self._environment = {**os.environ, "XDG_STATE_HOME": str(directory / "state"), "PYTHONPATH": path}
+        self._environment = {
+            **os.environ,
+            **ENVIRONMENT,
+            "XDG_STATE_HOME": str(directory / "state"),
+            "PYTHONPATH": path,
+        }
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "selat", "dev", *arguments]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from duckdb.func import FunctionNullHandling
 
 import selat
-from selat.dev.cluster import DevCluster
-from tests.e2e.cluster import check_against_oracle, running_cluster, submit, wait_until
-from tests.e2e.dataset import Dataset, write_dataset
+from tests.e2e.cluster import check_against_oracle, submit, wait_until
+from tests.e2e.faults import Scene
 from tests.e2e.oracle import assert_same, connect, expected, rows_of
 from tests.e2e.queries import Case
 
@@ -84,19 +82,6 @@ JOINS = (
 )
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return write_dataset(tmp_path_factory.mktemp("functions"), rows_per_site=600)
-
-
-@pytest.fixture(scope="module")
-def cluster(dataset: Dataset) -> Iterator[DevCluster]:
-    with running_cluster(dataset.root / "cluster", heartbeat_timeout_s=60) as running:
-        with selat.connect(running.address) as client:
-            list(client.script(dataset.ddl()))
-        yield running
-
-
 @pytest.fixture
 def module(tmp_path: Path) -> Path:
     path = tmp_path / "orders.py"
@@ -105,26 +90,27 @@ def module(tmp_path: Path) -> Path:
 
 
 def test_the_results_are_those_of_the_same_functions_in_duckdb(
-    dataset: Dataset, cluster: DevCluster, module: Path
+    calm: Scene, calm_client: selat.Client, module: Path
 ) -> None:
-    with selat.connect(cluster.address) as client:
-        made = client.register_function(module, replace=True)
-        assert {f.name: f.vectorised for f in made} == {
-            **dict.fromkeys(("grade", "initial", "picky"), False),
-            "doubled": True,
-        }
-        queries = submit(client, (CASE, *JOINS))
-        with pytest.raises(selat.SelatError, match=f"is called by {queries[CASE.name].id}"):
-            client.drop_function("doubled")
-        # The queries have begun with what was registered: another version changes nothing of them.
-        other = module.with_name("other.py")
-        other.write_text("def grade(quantity: int, express: bool) -> str:\n    return 'other'\n")
-        client.register_function(other, name="grade", replace=True)
-        table = queries[CASE.name].results().arrow()
-        info = queries[CASE.name].info()
-        assert check_against_oracle(dataset, JOINS, queries)
+    made = calm_client.register_function(module, replace=True)
+    assert {f.name: f.vectorised for f in made} == {
+        **dict.fromkeys(("grade", "initial", "picky"), False),
+        "doubled": True,
+    }
+    queries = submit(calm_client, (CASE, *JOINS))
+    with pytest.raises(selat.SelatError, match=f"is called by {queries[CASE.name].id}"):
+        calm_client.drop_function("doubled")
+    # The queries have begun with what was registered: another version changes nothing of them.
+    other = module.with_name("other.py")
+    other.write_text("def grade(quantity: int, express: bool) -> str:\n    return 'other'\n")
+    calm_client.register_function(other, name="grade", replace=True)
+    table = queries[CASE.name].results().arrow()
+    info = queries[CASE.name].info()
+    assert check_against_oracle(calm.dataset, JOINS, queries)
     assert info.state is selat.QueryState.FINISHED, info.reason
-    db = connect(dataset)
+    for name in ("grade", "initial", "doubled", "picky"):
+        calm_client.drop_function(name)
+    db = connect(calm.dataset)
     grade = runpy.run_path(str(module))["grade"]
     db.create_function("grade", grade, ["INTEGER", "BOOLEAN"], "VARCHAR", null_handling=FunctionNullHandling.SPECIAL)
     rows = expected(db, CASE.oracle)
@@ -132,22 +118,22 @@ def test_the_results_are_those_of_the_same_functions_in_duckdb(
     assert_same(rows_of(table), rows, CASE.name)
 
 
-def test_a_function_that_raises_fails_the_query_and_says_for_which_row(cluster: DevCluster, module: Path) -> None:
+def test_a_function_that_raises_fails_the_query_and_says_for_which_row(calm_client: selat.Client, module: Path) -> None:
     statement = f"CREATE OR REPLACE FUNCTION picky(id BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS 'picky' FROM '{module}'"
-    with selat.connect(cluster.address) as client:
-        client.sql(statement)
-        query = client.sql("SELECT picky(id) AS id FROM orders WHERE site = 'eu'")
-        assert isinstance(query, selat.Query)
-        wait_until(lambda: query.info().over, timeout_s=240)
-        info = query.info()
+    calm_client.sql(statement)
+    query = calm_client.sql("SELECT picky(id) AS id FROM orders WHERE site = 'eu'")
+    assert isinstance(query, selat.Query)
+    wait_until(lambda: query.info().over, timeout_s=240)
+    info = query.info()
+    calm_client.drop_function("picky")
     assert info.state is selat.QueryState.FAILED
     assert "function picky failed at orders.py:29: ValueError: not this one; arguments id = " in info.reason
 
 
-def test_what_cannot_be_loaded_is_refused(cluster: DevCluster, tmp_path: Path) -> None:
+def test_what_cannot_be_loaded_is_refused(calm: Scene, tmp_path: Path) -> None:
     path = tmp_path / "far.py"
     path.write_text("import nowhere_to_be_found\n\ndef far(x: int) -> int:\n    return x\n")
-    command = [sys.executable, "-m", "selat", "--master", cluster.address, "function", "create", str(path)]
+    command = [sys.executable, "-m", "selat", "--master", calm.cluster.address, "function", "create", str(path)]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     assert refused.returncode == 3

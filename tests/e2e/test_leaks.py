@@ -15,6 +15,7 @@ import selat
 from selat.dev.cluster import ClusterOptions, DevCluster
 from tests.e2e.cluster import TOPOLOGY, wait_until
 from tests.e2e.inventory import Inventory, hooked, take
+from tests.jvm import AGENT_ARGUMENTS
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, answers: Path) -> Iterator
     topology.write_text(TOPOLOGY)
     options = ClusterOptions(
         master_arguments=("--ended-count", str(len(QUERIES)), "--epoch-interval", "200"),
-        agent_arguments=("--driver-memory", "512m"),
+        agent_arguments=("--driver-memory", "512m", *AGENT_ARGUMENTS),
     )
     with pytest.MonkeyPatch.context() as patch:
         for name, value in hooked(answers).items():

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 
 import selat
-from selat.dev.cluster import DevCluster
-from tests.e2e.cluster import running_cluster, wait_until
+from tests.e2e.cluster import wait_until
+from tests.e2e.faults import Scene, stopped
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
@@ -27,34 +25,37 @@ PER_PAGE = "SELECT page, window.start AS s, count(*) AS n FROM clicks GROUP BY p
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    root: Path = tmp_path_factory.mktemp("live")
-    with running_cluster(root / "cluster", isolated=True, heartbeat_timeout_s=3) as running:
-        with selat.connect(running.address) as client:
-            list(client.script(CLICKS))
-        yield running
+def clicks(calm: Scene) -> Iterator[None]:
+    """The stream, declared."""
+    with selat.connect(calm.cluster.address) as client:
+        list(client.script(CLICKS))
+        yield
+        client.drop("clicks")
 
 
 @pytest.fixture
-def client(cluster: DevCluster) -> Iterator[selat.Client]:
-    with selat.connect(cluster.address) as connected:
-        yield connected
+def query(clicks: None, calm_client: selat.Client) -> Iterator[selat.Query]:
+    with running(calm_client) as submitted:
+        yield submitted
 
 
-@pytest.fixture
-def query(client: selat.Client) -> Iterator[selat.Query]:
+@contextmanager
+def running(client: selat.Client) -> Iterator[selat.Query]:
+    """The query, cancelled at the end."""
     submitted = client.sql(PER_PAGE)
     assert isinstance(submitted, selat.Query)
-    yield submitted
-    submitted.cancel()
-    submitted.wait()
+    try:
+        yield submitted
+    finally:
+        submitted.cancel()
+        submitted.wait()
     assert submitted.state() is selat.QueryState.CANCELLED
 
 
-def run(cluster: DevCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(scene: Scene, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The `selat` command as a user runs it, its output piped."""
     return subprocess.run(
-        [sys.executable, "-m", "selat", "--master", cluster.address, *arguments],
+        [sys.executable, "-m", "selat", "--master", scene.cluster.address, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -62,9 +63,9 @@ def run(cluster: DevCluster, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_rate_changes_while_the_query_runs(client: selat.Client, query: selat.Query) -> None:
+def test_a_rate_changes_while_the_query_runs(calm_client: selat.Client, query: selat.Query) -> None:
     wait_until(lambda: query.info().rows_out > 0)
-    client.sql("ALTER STREAM clicks AT eu SET ('rows_per_second' = '2000')")
+    calm_client.sql("ALTER STREAM clicks AT eu SET ('rows_per_second' = '2000')")
 
     def rate_of(site: str) -> float:
         return max(t.rows_in_per_s for t in query.info().tasks if t.site == site and t.stage_id == "s1")
@@ -74,22 +75,20 @@ def test_a_rate_changes_while_the_query_runs(client: selat.Client, query: selat.
     assert len({(row["page"], row["s"]) for row in windows}) == 40, "a window came twice"
 
 
-def test_a_silent_site_is_unreachable_and_nothing_else(
-    cluster: DevCluster, client: selat.Client, query: selat.Query
-) -> None:
-    wait_until(lambda: query.info().rows_out > 0)
-    pid = cluster.pids["agent-asia"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        wait_until(lambda: client.site("asia").state is selat.SiteState.UNREACHABLE)
-        assert query.state() is selat.QueryState.RUNNING
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: client.site("asia").state is selat.SiteState.ALIVE)
-    rows_out = query.info().rows_out
+def test_a_silent_site_is_unreachable_and_nothing_else(isolated: Scene, isolated_client: selat.Client) -> None:
+    client = isolated_client
+    list(client.script(CLICKS))
+    with running(client) as query:
+        wait_until(lambda: query.info().rows_out > 0)
+        with stopped(isolated.cluster, "agent-asia") as pid:
+            wait_until(lambda: client.site("asia").state is selat.SiteState.UNREACHABLE)
+            assert query.state() is selat.QueryState.RUNNING
+        wait_until(lambda: client.site("asia").state is selat.SiteState.ALIVE)
+        rows_out = query.info().rows_out
 
-    wait_until(lambda: query.info().rows_out > rows_out)
-    assert cluster.pids["agent-asia"] == pid
+        wait_until(lambda: query.info().rows_out > rows_out)
+        assert isolated.cluster.pids["agent-asia"] == pid
+    client.drop("clicks")
 
 
 def test_bytes_are_told_per_link(query: selat.Query) -> None:
@@ -99,23 +98,23 @@ def test_bytes_are_told_per_link(query: selat.Query) -> None:
     wait_until(lambda: links() == {("eu", "us"), ("asia", "us")})
 
 
-def test_explain_names_stages_sites_and_links(cluster: DevCluster) -> None:
-    plan = json.loads(run(cluster, "-o", "json", "sql", f"EXPLAIN {PER_PAGE}").stdout)
+def test_explain_names_stages_sites_and_links(calm: Scene, clicks: None) -> None:
+    plan = json.loads(run(calm, "-o", "json", "sql", f"EXPLAIN {PER_PAGE}").stdout)
 
     sites = {stage["id"]: stage["sites"] for stage in plan["stages"]}
     assert sites == {"s1": ["asia", "eu", "us"], "m1": ["us"]}
     assert all(link["bytes_per_s"] > 0 and link["rows_per_s"] > 0 for link in plan["links"])
 
 
-def test_the_command_line_tells_its_errors_by_exit_code(cluster: DevCluster) -> None:
-    refused = run(cluster, "sql", "SELECT paeg FROM clicks")
+def test_the_command_line_tells_its_errors_by_exit_code(calm: Scene, clicks: None) -> None:
+    refused = run(calm, "sql", "SELECT paeg FROM clicks")
     assert refused.returncode == 3
     assert "paeg" in refused.stderr
-    assert run(cluster, "sql", "SELECT nope(page) AS x FROM clicks").returncode == 3
-    assert run(cluster, "query", "show", "q-9999").returncode == 4
-    assert run(cluster, "query", "list").returncode == 0
+    assert run(calm, "sql", "SELECT nope(page) AS x FROM clicks").returncode == 3
+    assert run(calm, "query", "show", "q-9999").returncode == 4
+    assert run(calm, "query", "list").returncode == 0
 
 
-def test_what_a_running_query_reads_cannot_be_dropped(client: selat.Client, query: selat.Query) -> None:
+def test_what_a_running_query_reads_cannot_be_dropped(calm_client: selat.Client, query: selat.Query) -> None:
     with pytest.raises(selat.SelatError, match=query.id):
-        client.sql("DROP STREAM clicks")
+        calm_client.sql("DROP STREAM clicks")

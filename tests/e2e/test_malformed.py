@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import selat
-from selat.dev.cluster import DevCluster
-from tests.e2e.cluster import running_cluster, wait_until
+from tests.e2e.cluster import wait_until
+from tests.e2e.faults import Scene, kill
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(400)]
 
 FILES = 12
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    with running_cluster(tmp_path_factory.mktemp("malformed") / "cluster", isolated=True) as running:
-        yield running
 
 
 def write_inputs(root: Path) -> str:
@@ -46,28 +37,30 @@ def write_inputs(root: Path) -> str:
     """
 
 
-def letters(cluster: DevCluster) -> list[dict[str, str]]:
-    paths = sorted(cluster.data.root.glob("sites/**/dead-letters/*/*.jsonl"))
+def letters(scene: Scene, query: selat.Query) -> list[dict[str, str]]:
+    paths = sorted(scene.cluster.data.root.glob(f"sites/**/dead-letters/{query.id}.*/*.jsonl"))
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def test_each_is_told_once_and_the_query_goes_on_without_it(cluster: DevCluster, tmp_path: Path) -> None:
-    with selat.connect(cluster.address) as client:
-        list(client.script(write_inputs(tmp_path)))
-        query = client.sql("SELECT e.v, n.name FROM events e JOIN names n ON e.v % 2 = n.k")
-        assert isinstance(query, selat.Query)
-        wait_until(lambda: query.info().rows_malformed >= 5)
-        pid = cluster.pids["agent-us"]
-        os.kill(pid, signal.SIGKILL)
-        cluster.await_ready("agent-us", not_pid=pid)
-        values = sorted(row["v"] for row in query.results().rows())
-        info = query.wait()
+def test_each_is_told_once_and_the_query_goes_on_without_it(
+    isolated: Scene, isolated_client: selat.Client, tmp_path: Path
+) -> None:
+    client = isolated_client
+    list(client.script(write_inputs(tmp_path)))
+    query = client.sql("SELECT e.v, n.name FROM events e JOIN names n ON e.v % 2 = n.k")
+    assert isinstance(query, selat.Query)
+    wait_until(lambda: query.info().rows_malformed >= 5)
+    kill(isolated.cluster, "agent-us")
+    values = sorted(row["v"] for row in query.results().rows())
+    info = query.wait()
+    for name in ("events", "names"):
+        client.drop(name)
 
-    bad_lines = Counter(letter["site"] for letter in letters(cluster))
+    bad_lines = Counter(letter["site"] for letter in letters(isolated, query))
     assert values == [*range(FILES), 100]
     assert bad_lines == {"us": FILES + FILES // 2 + 1, "eu": 2}
     assert (info.rows_in, info.rows_malformed) == (FILES + 1, sum(bad_lines.values()))
-    told = Counter((letter["file"], letter["row"], letter["reason"]) for letter in letters(cluster))
+    told = Counter((letter["file"], letter["row"], letter["reason"]) for letter in letters(isolated, query))
     assert set(told.values()) == {1}
     assert (f"{tmp_path}/us/07.csv", "x,7", "v: 'x' is no BIGINT; ts: '7' is no TIMESTAMP") in told
     assert (f"{tmp_path}/us/07.csv", "7", "1 value for 2 columns") in told

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import selat
-from tests.e2e.cluster import check_against_oracle, running_cluster, submit
-from tests.e2e.dataset import write_dataset
+from tests.e2e.cluster import check_against_oracle, submit
+from tests.e2e.faults import Scene
 from tests.e2e.queries import CASES, Case
 
 BATCH = 16
@@ -20,10 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
 
 @pytest.mark.parametrize("cases", BATCHES, ids=lambda cases: cases[0].name)
-def test_results_equal_the_oracle(tmp_path: Path, cases: tuple[Case, ...]) -> None:
-    dataset = write_dataset(tmp_path / "input")
-    with running_cluster(tmp_path / "cluster") as cluster, selat.connect(cluster.address) as client:
-        list(client.script(dataset.ddl()))
-        queries = submit(client, cases)
+def test_results_equal_the_oracle(calm: Scene, calm_client: selat.Client, cases: tuple[Case, ...]) -> None:
+    queries = submit(calm_client, cases)
 
-        check_against_oracle(dataset, cases, queries)
+    check_against_oracle(calm.dataset, cases, queries)

@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 import selat
-from tests.e2e.cluster import check_against_oracle, running_cluster, submit
-from tests.e2e.dataset import Dataset, write_dataset
+from tests.e2e.cluster import check_against_oracle, submit
+from tests.e2e.faults import Scene
 from tests.e2e.queries import Case
 from tests.grammar.queries import queries
 from tests.grammar.text import Both
@@ -24,21 +22,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 BATCHES = int(os.environ.get("SELAT_RANDOM_BATCHES", "0"))
 QUERIES_PER_BATCH = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    dataset: Dataset
-    client: selat.Client
-
-
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    directory = tmp_path_factory.mktemp("random")
-    dataset = write_dataset(directory / "input", rows_per_site=800)
-    with running_cluster(directory / "cluster") as cluster, selat.connect(cluster.address) as client:
-        list(client.script(dataset.ddl()))
-        yield Scene(dataset, client)
 
 
 @settings(
@@ -50,10 +33,10 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     suppress_health_check=list(HealthCheck),
 )
 @given(batch=st.lists(queries(), min_size=QUERIES_PER_BATCH, max_size=QUERIES_PER_BATCH))
-def test_random_queries_equal_the_oracle(scene: Scene, batch: list[Both]) -> None:
+def test_random_queries_equal_the_oracle(calm: Scene, calm_client: selat.Client, batch: list[Both]) -> None:
     cases = tuple(Case(f"{query.selat}\n-- oracle\n{query.oracle}\n", query.selat, query.oracle) for query in batch)
     note(f"{len(cases)} queries")
 
-    submitted = submit(scene.client, cases)
+    submitted = submit(calm_client, cases)
 
-    check_against_oracle(scene.dataset, cases, submitted)
+    check_against_oracle(calm.dataset, cases, submitted)

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -19,9 +19,8 @@ import pytest
 import selat
 from selat.dev.cluster import AGENTS
 from tests.e2e import oracle
-from tests.e2e.cluster import running_cluster, wait_until
-from tests.e2e.dataset import write_dataset
-from tests.e2e.faults import REPLAY, Scene, in_the_middle
+from tests.e2e.cluster import wait_until
+from tests.e2e.faults import Scene, in_the_middle
 from tests.e2e.oracle import assert_same, expected
 from tests.e2e.queries import CASES, Case
 from tests.e2e.sinks import files, half_written, insert, written
@@ -31,22 +30,18 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 CASE = {case.name: case for case in CASES}
 PROJECTION, AGGREGATE = CASE["projection"], CASE["all_aggregates"]
 
-
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """All sites in one process, so that a kill hits the sink, its sources and merges at once."""
-    root = tmp_path_factory.mktemp("sinks")
-    dataset = write_dataset(root / "input")
-    with running_cluster(root / "cluster") as cluster:
-        with selat.connect(cluster.address) as client:
-            list(client.script(dataset.ddl(source=REPLAY)))
-        yield Scene(cluster, dataset, {})
+KILLS = 2
+"""Of an agent with its JVM; tests/integration/test_sink_kills.py kills a sink alone, more often."""
 
 
 @pytest.fixture
-def client(scene: Scene) -> Iterator[selat.Client]:
-    with selat.connect(scene.cluster.address) as connected:
-        yield connected
+def scene(frail: Scene) -> Scene:
+    return frail
+
+
+@pytest.fixture
+def client(frail_client: selat.Client) -> selat.Client:
+    return frail_client
 
 
 @pytest.fixture
@@ -76,7 +71,7 @@ def test_kills_of_the_sinks_agent_lose_and_double_nothing(
         declare(client, name, tmp_path / name)
         queries[name] = insert(client, name, case.sql)
     in_the_middle(queries, rows_in=600)
-    for kill in range(3):
+    for kill in range(KILLS):
         before = len(files(tmp_path))
         # Right behind a rename: the commit is there, and neither recorded nor acknowledged, or only just.
         wait_until(lambda before=before: len(files(tmp_path)) > before, timeout_s=180)
@@ -101,7 +96,7 @@ def test_two_queries_partitioned_into_declared_columns(
     declare(
         client, "sales", tmp_path / "out", ", 'partition_by' = 'region'", "(number STRING, region STRING, price FLOAT)"
     )
-    select = "SELECT id, site, price FROM orders WHERE quantity = 8 AND site"
+    select = "SELECT id, site, price FROM paged WHERE quantity = 8 AND site"
     queries = [insert(client, "sales", f"{select} = 'us'"), insert(client, "sales", f"{select} <> 'us'")]
     for query in queries:
         finish(query)
@@ -119,7 +114,7 @@ def test_a_directory_that_cannot_be_written_is_waited_for(
     path = tmp_path / "taken"
     path.write_text("a file")
     declare(client, "taken", path)
-    query = insert(client, "taken", PROJECTION.sql)
+    query = insert(client, "taken", "SELECT id, product FROM paged")
 
     def sink() -> selat.TaskStatus:
         return next(task for task in query.info().tasks if task.stage_id == "sink")
@@ -128,7 +123,7 @@ def test_a_directory_that_cannot_be_written_is_waited_for(
     assert str(path) in sink().reason
     path.unlink()
     finish(query)
-    assert_same(written(db, path), expected(db, PROJECTION.oracle), "taken")
+    assert_same(written(db, path), expected(db, "SELECT id, product FROM orders"), "taken")
 
 
 def test_a_cancelled_insert_leaves_what_is_committed(
@@ -156,7 +151,7 @@ def test_a_cancelled_insert_leaves_what_is_committed(
 
 def test_the_command_follows_an_insert(scene: Scene, client: selat.Client, tmp_path: Path) -> None:
     declare(client, "told", tmp_path / "out")
-    text = "INSERT INTO told SELECT id FROM orders WHERE quantity = 8 AND site = 'asia'"
+    text = "INSERT INTO told SELECT id FROM paged WHERE quantity = 8 AND site = 'asia'"
     done = selat_command(scene, "sql", "-o", "json", text)
     assert done.returncode == 0, done.stderr
     query = json.loads(done.stdout)["query"]
@@ -173,7 +168,7 @@ def test_the_command_follows_an_insert(scene: Scene, client: selat.Client, tmp_p
 def test_a_follower_that_is_killed_goes_on_from_its_cursor(
     scene: Scene, client: selat.Client, db: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
-    query = client.sql("SELECT id, site FROM orders")
+    query = client.sql("SELECT id, site FROM paged")
     assert isinstance(query, selat.Query)
     path = tmp_path / "rows.sqlite"
     command = [sys.executable, "-m", "tests.e2e.follower", scene.cluster.address, query.id, str(path)]
@@ -187,7 +182,7 @@ def test_a_follower_that_is_killed_goes_on_from_its_cursor(
 def test_a_command_that_is_killed_goes_on_from_its_cursor_file(
     scene: Scene, client: selat.Client, db: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
-    query = client.sql("SELECT id FROM orders WHERE quantity > 4")
+    query = client.sql("SELECT id FROM paged WHERE quantity > 4")
     assert isinstance(query, selat.Query)
     out, place = tmp_path / "rows.jsonl", tmp_path / "place"
     command = [sys.executable, "-m", "selat", "--master", scene.cluster.address, "-o", "json"]

@@ -22,6 +22,7 @@ from site_agent.engine.file_server import FileServer
 from site_agent.engine.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
 from tests.integration.test_engine import COLUMNS, NAMES, files, rows, run, tolerant
+from tests.jvm import SHORT_LIVED
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +58,8 @@ def fetchers() -> Iterator[Fetchers]:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory, fetchers: Fetchers) -> Iterator[SparkEngine]:
-    options = SparkOptions("local-cluster[2,1,1024]", settings={"spark.executor.memory": "512m"})
+    settings = {"spark.executor.memory": "512m", "spark.executor.defaultJavaOptions": SHORT_LIVED}
+    options = SparkOptions("local-cluster[2,1,1024]", java_options=SHORT_LIVED, settings=settings)
     session = start_spark(slots=1, scratch=tmp_path_factory.mktemp("spark"), options=options)
     server = FileServer(bind="127.0.0.1", host="127.0.0.1")
     yield SparkEngine(session, scratch=HIDDEN / "scratch", files=server)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from site_agent import faults
 from site_agent.agent import AgentIdentity, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
-from site_agent.connectors import Source, SourceContext, Table
+from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Table
 from site_agent.exchange.options import connect
 from site_agent.host import start_exchange
 from site_agent.router import Router
@@ -27,6 +27,8 @@ from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine
 
 GROUPS = 12
 """Groups of input at a site, an epoch each."""
+HOLD, HELD_AFTER = "hold", 3
+"""While there is a file of that name beside the sites' directories, their sources yield that many groups only."""
 ROWS = 20
 WINDOW_US = 100
 """Two groups."""
@@ -50,16 +52,32 @@ def merged(table: pa.Table) -> pa.Table:
     return pa.table({"w": sums.column("_window_start"), "n": sums.column("n_sum"), "v": sums.column("v_sum")})
 
 
+class HeldSource(ListSource):
+    """Yields no more than the first groups while there is a file that holds it."""
+
+    def __init__(self, groups: Sequence[pa.Table], hold: Path) -> None:
+        super().__init__(groups)
+        self._hold = hold
+
+    def poll(self, start: Offset, *, now: datetime, limit: ReadLimit) -> Poll:
+        if int(str(start["group"])) >= HELD_AFTER and self._hold.exists():
+            return Poll(start, empty=True, ended=False)
+        return super().poll(start, now=now, limit=limit)
+
+
 class GroupsConnector:
     """The same rows at every start."""
 
     name = "groups"
 
+    def __init__(self, hold: Path) -> None:
+        self._hold = hold
+
     def check(self, options: Mapping[str, str]) -> None:
         return None
 
     def open_source(self, context: SourceContext) -> Source:
-        return ListSource([events(group) for group in range(GROUPS)])
+        return HeldSource([events(group) for group in range(GROUPS)], self._hold)
 
     def open_table(self, context: SourceContext) -> Table:
         raise AssertionError("nobody asks for this here")
@@ -81,7 +99,7 @@ async def serve(site: str, directory: Path, listen: str, master: str) -> None:
                 router=router,
                 executor=ThreadPoolExecutor(1),
                 clock=SystemClock(),
-                connectors={"groups": GroupsConnector()},
+                connectors={"groups": GroupsConnector(directory.parent / HOLD)},
                 limits=LIMITS,
             )
         )

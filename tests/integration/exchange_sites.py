@@ -114,7 +114,7 @@ def rows_of(log: ChannelLog, epochs: range) -> list[int]:
     return [value for table in tables if table is not None for value in table.column("n").to_pylist()]
 
 
-async def eventually(condition: Callable[[], bool], *, within_s: float = 10.0) -> None:
+async def eventually(condition: Callable[[], bool], *, within_s: float = 30.0) -> None:
     async with asyncio.timeout(within_s):
         while not condition():
             await asyncio.sleep(0.01)
@@ -138,7 +138,7 @@ class PullCall:
     async def acknowledge(self, epoch: int) -> None:
         await self.call.write(pb.PullRequest(acknowledge=pb.Acknowledge(epoch=epoch)))
 
-    async def read(self, *, within_s: float = 5.0) -> pb.PullResponse | None:
+    async def read(self, *, within_s: float = 30.0) -> pb.PullResponse | None:
         async with asyncio.timeout(within_s):
             response = await self.call.read()
         return response if isinstance(response, pb.PullResponse) else None
@@ -156,7 +156,7 @@ class PullCall:
         return not done
 
     async def read_pending(self) -> pb.PullResponse:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             response = await self._pending
         assert isinstance(response, pb.PullResponse)
         return response

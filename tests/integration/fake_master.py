@@ -403,7 +403,7 @@ class FakeMaster(
         raise AssertionError("abort raises")
 
 
-def wait_until(condition: Any, *, within_s: float = 10.0) -> None:
+def wait_until(condition: Any, *, within_s: float = 60.0) -> None:
     """Returns as soon as the condition holds; fails the test when it does not hold in time."""
     deadline = time.monotonic() + within_s
     while not condition():

@@ -20,7 +20,7 @@ from master.server import Master, Surroundings, serving
 from master.status import ERROR_TRAILER
 from master.store.sqlite import SqliteStore
 from master.testing import CountingHex, VirtualClock
-from master.testing.agent import FakeAgent
+from master.testing.agent import PATIENCE_S, FakeAgent
 from master.wan.sqlite_history import SqliteLinkHistory
 from planner.topology import Link, Site, Topology
 from selat.v1 import (
@@ -158,7 +158,7 @@ def detail(error: grpc.aio.AioRpcError) -> common_pb2.ErrorDetail:
 
 
 async def eventually(test: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not await test():
             await asyncio.sleep(0.02)
 

@@ -390,7 +390,7 @@ class TestSignals:
         process = start("sql", "SELECT * FROM clicks")
         wait_until(lambda: master.cursors)
         process.send_signal(number)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (code, "", "query q-0001-abcdef cancelled\n")
         assert master.queries["q-0001-abcdef"].message.state == query_pb2.QUERY_STATE_CANCELLED
 
@@ -399,7 +399,7 @@ class TestSignals:
         process = start("query", "results", query_id)
         wait_until(lambda: master.cursors)
         process.send_signal(signal.SIGINT)
-        assert (process.communicate(timeout=10), process.returncode) == (("", ""), 130)
+        assert (process.communicate(timeout=60), process.returncode) == (("", ""), 130)
         assert master.queries[query_id].message.state == query_pb2.QUERY_STATE_RUNNING
 
     def test_a_closed_pipe_ends_quietly_and_cancels_the_query(self, master: FakeMaster) -> None:
@@ -409,7 +409,7 @@ class TestSignals:
         assert process.stdout is not None
         process.stdout.close()
         master.publish("q-0001-abcdef", clicks(1))
-        assert process.wait(timeout=10) == 141
+        assert process.wait(timeout=60) == 141
         assert process.stderr is not None
         assert process.stderr.read() == "query q-0001-abcdef cancelled\n"
 
@@ -423,7 +423,7 @@ class TestSignals:
         master.publish(query_id, clicks(2, 3))
         master.end(query_id)
         master.start()
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
         assert [json.loads(line) for line in (first + out).splitlines()] == ROWS
         assert process.returncode == 0
         assert "trying again for 120 s" in err

@@ -282,7 +282,7 @@ class TestResults:
         reader.start()
         wait_until(lambda: master.cursors)
         results.close()
-        reader.join(timeout=10)
+        reader.join(timeout=60)
         assert not reader.is_alive()
         assert seen == []
 

@@ -92,26 +92,28 @@ class TestGenerator:
         "column.maybe.null_fraction": "0.25",
     }
 
+    @pytest.fixture(scope="class")
+    def whole(self, spark_engine: SparkEngine, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+        return self.rows(spark_engine, tmp_path_factory.mktemp("generator"), 10_000)
+
     def rows(self, engine: SparkEngine, tmp_path: Path, limit: int) -> pa.Table:
         source = open_source(engine, tmp_path, self.OPTIONS, self.COLUMNS)
         return everything(engine, source, limit=ReadLimit(rows=limit), step=SECOND / 2)
 
     def test_the_same_row_at_the_same_offset_however_it_is_split(
-        self, spark_engine: SparkEngine, tmp_path: Path
+        self, spark_engine: SparkEngine, tmp_path: Path, whole: pa.Table
     ) -> None:
-        whole = self.rows(spark_engine, tmp_path, 10_000)
         assert whole.num_rows == 5000
         assert self.rows(spark_engine, tmp_path, 777).equals(whole)
 
-    def test_rows_are_born_by_the_schedule(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
-        table = self.rows(spark_engine, tmp_path, 10_000)
+    def test_rows_are_born_by_the_schedule(self, whole: pa.Table) -> None:
         schedule = Schedule.from_json(self.OPTIONS["rate_schedule"])
-        born = table.column("ts").cast(pa.int64()).to_pylist()
+        born = whole.column("ts").cast(pa.int64()).to_pylist()
         assert born == [schedule.time_us(row) for row in range(5000)]
-        assert table.column("id").to_pylist() == list(range(5000))
+        assert whole.column("id").to_pylist() == list(range(5000))
 
-    def test_values_are_what_the_columns_ask_for(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
-        columns = self.rows(spark_engine, tmp_path, 10_000).to_pydict()
+    def test_values_are_what_the_columns_ask_for(self, whole: pa.Table) -> None:
+        columns = whole.to_pydict()
         assert set(columns["country"]) == {"us", "e, u", "it's"}
         assert set(columns["age"]) == {18, 19, 20, 21}
         assert set(columns["flag"]) == {True, False}
@@ -123,11 +125,11 @@ class TestGenerator:
         assert set(pages) <= {f"page-{k}" for k in range(1, 51)}
         assert pages.count("page-1") > 4 * pages.count("page-5") > 0
 
-    def test_another_seed_gives_other_values(self, spark_engine: SparkEngine, tmp_path: Path) -> None:
+    def test_another_seed_gives_other_values(self, spark_engine: SparkEngine, tmp_path: Path, whole: pa.Table) -> None:
         other = open_source(spark_engine, tmp_path, {**self.OPTIONS, "seed": "8"}, self.COLUMNS)
         table = everything(spark_engine, other, limit=ReadLimit(), start=CREATED + timedelta(minutes=1))
-        assert table.column("ts").equals(self.rows(spark_engine, tmp_path, 10_000).column("ts"))
-        assert not table.column("share").equals(self.rows(spark_engine, tmp_path, 10_000).column("share"))
+        assert table.column("ts").equals(whole.column("ts"))
+        assert not table.column("share").equals(whole.column("share"))
 
 
 class TestPresets:

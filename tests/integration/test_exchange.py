@@ -15,7 +15,7 @@ from site_agent.exchange.options import connect
 from site_agent.exchange.status import received_detail
 from tests.integration.exchange_sites import CHANNEL, PullCall, epochs_in, eventually, noise, numbers, pulled, sites
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 
 async def test_a_client_reads_what_is_there_and_retains_nothing(tmp_path: Path) -> None:

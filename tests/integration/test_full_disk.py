@@ -11,38 +11,50 @@ import grpc.aio
 import pytest
 
 from selat.v1 import query_pb2, query_pb2_grpc, site_pb2
+from tests.integration.crash_site import HELD_AFTER, HOLD
 from tests.integration.master_cluster import CREATE, FILTER, NAMES, Cluster, refusal
 from tests.integration.small_disk import half_files, small_disk
 from tests.integration.two_sites import MERGE, SOURCES, Orders, expected, stored_results, two_sites
 
 pytestmark = pytest.mark.timeout(120)
 
-INTERVAL_MS = 150
 RETRYING = site_pb2.TASK_STATE_RETRYING
 
 
 async def begun(orders: Orders, site: str) -> None:
-    """Some epochs are published, and some are to come."""
+    """All that is not held back is published."""
+
+    def published() -> int:
+        statuses = orders.reports[site].tasks if site in orders.reports else ()
+        return max((s.next_epoch for s in statuses if s.task_id == SOURCES[site]), default=0)
+
     async with orders.changed:
-        await orders.changed.wait_for(
-            lambda: site in orders.reports and any(t.next_epoch >= 3 for t in orders.reports[site].tasks)
-        )
+        await orders.changed.wait_for(lambda: published() >= HELD_AFTER)
 
 
-@pytest.mark.parametrize("site", ["ewr", "jfk"])
-async def test_a_site_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(tmp_path: Path, site: str) -> None:
+@pytest.mark.parametrize(
+    ("small", "task"),
+    [("ewr", SOURCES["ewr"]), ("jfk", SOURCES["jfk"]), ("jfk/tasks", MERGE)],
+    ids=["source", "source-beside-a-merge", "checkpoints-of-the-merge"],
+)
+async def test_a_site_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(
+    tmp_path: Path, small: str, task: str
+) -> None:
     """jfk merges and copies the other's rows; ewr publishes, and copies the results."""
-    with small_disk(tmp_path / site) as disk:
-        async with two_sites(tmp_path, interval_ms=INTERVAL_MS) as (orders, mortals), asyncio.timeout(100):
+    site, hold = small.partition("/")[0], tmp_path / HOLD
+    hold.touch()
+    with small_disk(tmp_path / small) as disk:
+        async with two_sites(tmp_path) as (orders, mortals), asyncio.timeout(100):
             await begun(orders, site)
             disk.fill()
-            reasons = [await orders.told(site, SOURCES[site], RETRYING)]
-            if site == "jfk":
-                reasons.append(await orders.told(site, MERGE, RETRYING))
-            for reason in reasons:
-                assert reason.startswith("the disk is full: cannot write ")
-                assert reason.endswith("(free some space; it goes on by itself)")
-            assert half_files(tmp_path) == []
+            # Only now there is something to write that finds no room.
+            hold.unlink()
+            reason = await orders.told(site, task, RETRYING)
+            assert reason.startswith("the disk is full: cannot write ")
+            assert reason.endswith("(free some space; it goes on by itself)")
+            # Whoever tries again has a file for a moment; what is left behind stays.
+            while half_files(disk.root):
+                await asyncio.sleep(0.01)
             disk.free()
             await orders.complete()
         assert mortals.deaths == []

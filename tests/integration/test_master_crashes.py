@@ -48,14 +48,19 @@ class Survivor:
     deaths: int = 0
 
     async def persistently(self, step: Callable[[], Awaitable[T]], done: Callable[[], Awaitable[T | None]]) -> T:
-        """Do a step; when the master dies of it, see in its successor whether it is done, else do it again."""
-        try:
-            return await step()
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                raise
+        """Do a step; when the master dies of it, see in its successor whether it is done, else do it again.
+
+        A connection may break more than once of one death.
+        """
+        while True:
+            try:
+                return await step()
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    raise
             found = await done()
-            return await step() if found is None else found
+            if found is not None:
+                return found
 
     async def watch_over(self) -> None:
         """Start it again, without faults, when it dies; until cancelled."""
@@ -77,7 +82,6 @@ class Survivor:
                 listed = await self.queries.ListQueries(request, wait_for_ready=True, timeout=60)
                 break
             except grpc.aio.AioRpcError as error:
-                # The connection may break of the same death once more.
                 if error.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise
         found = [query for query in listed.queries if query.name == name]
@@ -87,9 +91,6 @@ class Survivor:
     async def declare(self) -> None:
         async def step() -> bool:
             return bool(await self.execute(CREATE))
-
-        async def not_known() -> None:
-            return None
 
         await self.persistently(step, not_known)
 
@@ -102,7 +103,7 @@ class Survivor:
     async def cancel(self, name: str) -> None:
         async def step() -> query_pb2.Query:
             response = await self.queries.CancelQuery(
-                query_pb2.CancelQueryRequest(query=name), wait_for_ready=True, timeout=20
+                query_pb2.CancelQueryRequest(query=name), wait_for_ready=True, timeout=60
             )
             return response.query
 
@@ -131,6 +132,10 @@ class Survivor:
                 await asyncio.sleep(0.02)
 
 
+async def not_known() -> None:
+    """Whether a step is done; it may be done twice."""
+
+
 @asynccontextmanager
 async def surviving(directory: Path, fault: str) -> AsyncIterator[Survivor]:
     process = Process(directory, TOPOLOGY)
@@ -144,7 +149,7 @@ async def surviving(directory: Path, fault: str) -> AsyncIterator[Survivor]:
         watching = asyncio.create_task(survivor.watch_over())
         try:
             for agent in agents.values():
-                await survivor.persistently(agent.start, agent.start)
+                await survivor.persistently(agent.start, not_known)
             yield survivor
         finally:
             watching.cancel()
@@ -153,8 +158,10 @@ async def surviving(directory: Path, fault: str) -> AsyncIterator[Survivor]:
             if process.process.returncode is None:
                 process.process.kill()
             await process.process.wait()
-        if not watching.cancelled():
-            await asyncio.gather(watching, return_exceptions=True)
+            (end,) = await asyncio.gather(watching, return_exceptions=True)
+            # Why the master did not come back says more than that something waited for it in vain.
+            if isinstance(end, Exception):
+                raise end
 
 
 @pytest.mark.parametrize(("point", "passage"), CASES, ids=lambda value: getattr(value, "value", str(value)))

@@ -23,7 +23,7 @@ from tests.integration.master_cluster import (
     eventually,
 )
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 TOPOLOGY_FILE = """
@@ -64,7 +64,7 @@ class Process:
         return str(said["address"])
 
     async def ended(self) -> tuple[int | None, str]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             _, errors = await self.process.communicate()
         return self.process.returncode, errors.decode()
 
@@ -72,7 +72,7 @@ class Process:
 async def relation_names(address: str) -> list[str]:
     async with grpc.aio.insecure_channel(address) as channel:
         stub = catalog_pb2_grpc.CatalogServiceStub(channel)
-        answer = await stub.ListRelations(catalog_pb2.ListRelationsRequest(), wait_for_ready=True, timeout=10)
+        answer = await stub.ListRelations(catalog_pb2.ListRelationsRequest(), wait_for_ready=True, timeout=60)
         return [r.name for r in answer.relations]
 
 

@@ -16,7 +16,7 @@ from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.port import Port, PortBatch, PortInput
 from tests.integration.exchange_sites import Site, eventually, numbers, sites
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 
 @asynccontextmanager
@@ -29,7 +29,7 @@ async def port_at(site: Site, reader: str = "q.merge") -> AsyncIterator[Port]:
 
 
 async def next_batch(port: Port, *, max_bytes: int = 1 << 26) -> PortBatch:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         return await port.next(max_bytes=max_bytes)
 
 

@@ -21,7 +21,7 @@ from site_agent.router.meter import SETTLE_S
 from tests.integration.exchange_sites import CHANNEL, eventually, noise, numbers, pulled, rows_of, sites
 from tests.unit.site_agent.router.hand import HandClock, HandPace
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 
 async def test_two_readers_one_transfer(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ async def test_nothing_is_lost_or_doubled_when_the_producer_restarts_in_mid_stre
                 await ewr.restart()
                 ewr.router.set_addresses({"jfk": jfk.address})
         ewr.store.open(CHANNEL).finish()
-        await eventually(lambda: copy.end is not None, within_s=20)
+        await eventually(lambda: copy.end is not None, within_s=60)
         assert copy.next_epoch == 30
         assert rows_of(copy, range(30)) == expected
 
@@ -169,7 +169,7 @@ async def test_a_site_that_moves_is_followed(tmp_path: Path) -> None:
         jfk.router.set_addresses({"ewr": ewr.address})
         await old.stop(None)  # type: ignore[union-attr]
         log.publish(1, numbers(1, 1), watermark_us=None)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await copy.wait(1)
         assert rows_of(copy, range(2)) == [0, 1]
 
@@ -255,7 +255,7 @@ async def test_a_link_that_falls_silent_is_given_up_and_tried_again(tmp_path: Pa
         await copy.wait(0)
         wire.sever()
         log.publish(1, numbers(1, 1), watermark_us=None)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await copy.wait(1)
         assert rows_of(copy, range(2)) == [0, 1]
         await router.close()
@@ -270,7 +270,7 @@ async def test_a_channel_may_be_subscribed_before_it_exists_and_before_its_site_
         jfk.router.set_addresses({"ewr": ewr.address})
         await eventually(lambda: ewr.pulls >= 2)
         ewr.store.open(CHANNEL).publish(0, numbers(7, 1), watermark_us=None)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await copy.wait(0)
         assert rows_of(copy, range(1)) == [7]
 
@@ -292,7 +292,7 @@ async def test_a_corrupt_payload_is_fetched_again(tmp_path: Path) -> None:
 
         ewr.mangle = spoil_once
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await copy.wait(2)
         assert rows_of(copy, range(3)) == [*range(100), *range(1, 101), *range(2, 102)]
         assert (len(spoiled), ewr.pulls) == (1, 2)

@@ -30,7 +30,10 @@ def main() -> int:
     def lasted() -> timedelta:
         return timedelta(seconds=time.monotonic() - clock_s)
 
-    with tempfile.TemporaryDirectory(prefix="selat-soak-") as root, running_scene(Path(root)) as scene:
+    with (
+        tempfile.TemporaryDirectory(prefix="selat-soak-") as root,
+        running_scene(Path(root), agent_arguments=()) as scene,
+    ):
         _say(HEAD)
         while lasted() < timedelta(minutes=options.minutes):
             rounds.append(_round(scene, Path(root), len(rounds) + 1, options.seed))
