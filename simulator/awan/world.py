@@ -24,7 +24,7 @@ class WorldSettings:
     slots_each: int = 1
     """Of each compute node."""
     storage_nodes: int = 32
-    cities: int = 5
+    cities: int = 8
     """Each has compute nodes; nodes are spread over them at random."""
     isolated_storage_nodes: int = 1
     """Near no compute node."""
