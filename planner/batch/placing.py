@@ -8,12 +8,20 @@ busy slot near the input when `time until it is free + run time there` beats the
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from datetime import datetime, timedelta
-from random import Random
+from typing import Protocol
 
 from planner.batch.model import Assigned, Placement, SlotView, Task, Waits
 from planner.leases import Slot
+
+
+class Randomness(Protocol):
+    """Where chance comes from: `random.Random` does."""
+
+    def shuffle(self, x: MutableSequence[Slot]) -> None:
+        """Bring the items into an order of chance, in place."""
+
 
 RunTime = Callable[[Task, str], float]
 """Seconds for which a task would hold a slot of a site, by estimate."""
@@ -36,7 +44,7 @@ def first_come(tasks: Sequence[Task], slots: Sequence[SlotView], run_time: RunTi
 
 
 def random_slots(
-    tasks: Sequence[Task], slots: Sequence[SlotView], run_time: RunTime, now: datetime, rng: Random
+    tasks: Sequence[Task], slots: Sequence[SlotView], run_time: RunTime, now: datetime, rng: Randomness
 ) -> list[Placement]:
     """Each task, in order, on some free slot."""
     free = [view.slot for view in _free(slots, now)]

@@ -152,7 +152,7 @@ def test_another_meaning_has_another_fingerprint(first: str, second: str) -> Non
         "CREATE STREAM s (ts TIMESTAMP, k INT, w STRING, v INT, d DOUBLE, "
         "WATERMARK FOR ts AS ts - INTERVAL '1 second') WITH ('connector' = 'push') AT us AT eu AT ap",
         "CREATE STREAM s (ts TIMESTAMP, k INT, w STRING, v INT, d DOUBLE, WATERMARK FOR ts) "
-        "WITH ('connector' = 'push', 'path' = '/other') AT us AT eu AT ap",
+        "WITH ('connector' = 'push', 'retention' = '2 hours') AT us AT eu AT ap",
         "CREATE STREAM s (ts TIMESTAMP, k BIGINT, w STRING, v INT, d DOUBLE, WATERMARK FOR ts) "
         "WITH ('connector' = 'push') AT us AT eu AT ap",
     ],
