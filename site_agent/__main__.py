@@ -26,6 +26,7 @@ from site_agent.connectors.registry import make_connectors
 from site_agent.durable import make_usable, sole_owner, write_atomically
 from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.file_server import FileServer
+from site_agent.engine.lifeline import Lifeline, exit_on_fatal_errors
 from site_agent.engine.session import clear_scratch, start_spark
 from site_agent.engine.sessions import KEPT, Sessions
 from site_agent.engine.spark import SparkEngine
@@ -80,6 +81,8 @@ async def _serve(config: AgentConfig) -> None:
             )
         )
         stack.callback(session.stop)
+        exit_on_fatal_errors(session)
+        stack.callback(Lifeline(session).cut)
         sessions = Sessions(session, kept=KEPT)
         stack.callback(sessions.close)
         files = _file_access(config, session, stack)

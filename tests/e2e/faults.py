@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 import selat
 from selat.dev.cluster import DevCluster
 from tests.e2e.cluster import running_cluster, wait_until
@@ -96,6 +98,14 @@ def kill(cluster: DevCluster, *names: str) -> None:
         os.kill(pid, signal.SIGKILL)
     for name, pid in pids.items():
         cluster.await_ready(name, not_pid=pid)
+
+
+def kill_jvm(cluster: DevCluster, name: str) -> int:
+    """SIGKILL an agent's JVM; the agent's process, which is to end by itself then."""
+    pid = cluster.pids[name]
+    (jvm,) = (child for child in psutil.Process(pid).children() if child.name() == "java")
+    jvm.kill()
+    return pid
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import pytest
 import selat
 from selat.dev.cluster import DevCluster
 from tests.e2e.cluster import await_all_ready, check_against_oracle, submit, wait_until
-from tests.e2e.faults import Scene, damage, epoch_files, in_the_middle, kill, stopped
+from tests.e2e.faults import Scene, damage, epoch_files, in_the_middle, kill, kill_jvm, stopped
 from tests.e2e.proxy import Cut
 from tests.e2e.queries import CASES
 
@@ -62,13 +62,15 @@ def test_results_equal_the_oracle_after_a_kill(scene: Scene, client: selat.Clien
 
 
 def test_results_equal_the_oracle_after_kills_of_the_master_and_every_merge(scene: Scene, client: selat.Client) -> None:
-    """The sources, copies and results of their sites die with them; us is the gateway, too."""
+    """The sources, copies and results of their sites die with them; us is the gateway, too. Asia loses its JVM."""
     queries = submit(client, CHOSEN + JOINS)
     in_the_middle(queries, rows_in=1500)
     tasks = [task for query in queries.values() for task in query.info().tasks]
     merges = {f"agent-{task.site}" for task in tasks if task.stage_id == "m1"}
     assert "agent-us" in merges
-    kill(scene.cluster, "master", *sorted(merges))
+    asia = kill_jvm(scene.cluster, "agent-asia")
+    kill(scene.cluster, "master", *sorted(merges - {"agent-asia"}))
+    scene.cluster.await_ready("agent-asia", not_pid=asia)
 
     check_against_oracle(scene.dataset, CHOSEN + JOINS, queries)
 

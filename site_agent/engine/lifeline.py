@@ -1,0 +1,46 @@
+"""An agent lives as long as its JVM.
+
+Without one it can do nothing, and threads that wait for an answer of the JVM would wait for ever. Its data are made for
+being killed at any moment, so it ends at once; whoever supervises it starts it anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from subprocess import Popen
+
+from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+EXIT_CODE = 70
+"""Of an agent whose JVM has ended (EX_SOFTWARE of sysexits.h)."""
+
+
+class Lifeline:
+    """Ends this process when the session's JVM has ended, until it is cut."""
+
+    def __init__(self, session: SparkSession) -> None:
+        process = session.sparkContext._gateway.proc
+        self._cut = threading.Event()
+        threading.Thread(target=self._follow, args=(process,), name="lifeline", daemon=True).start()
+
+    def cut(self) -> None:
+        """The JVM may end from now on."""
+        self._cut.set()
+
+    def _follow(self, process: Popen[bytes]) -> None:
+        code = process.wait()
+        if not self._cut.is_set():
+            logger.error("Spark's JVM has ended with code %d (see jvm.out and spark.log); so does the agent", code)
+            os._exit(EXIT_CODE)
+
+
+def exit_on_fatal_errors(session: SparkSession) -> None:
+    """Have the JVM end when one of its threads runs out of memory: the thread's work would be waited for for ever."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None, "the session was just started"
+    handler = jvm.org.apache.spark.util.SparkUncaughtExceptionHandler(False)
+    jvm.java.lang.Thread.setDefaultUncaughtExceptionHandler(handler)
