@@ -93,11 +93,13 @@ class TestGenerator:
     }
 
     @pytest.fixture(scope="class")
-    def whole(self, spark_engine: SparkEngine, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
-        return self.rows(spark_engine, tmp_path_factory.mktemp("generator"), 10_000)
+    @classmethod
+    def whole(cls, spark_engine: SparkEngine, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+        return cls.rows(spark_engine, tmp_path_factory.mktemp("generator"), 10_000)
 
-    def rows(self, engine: SparkEngine, tmp_path: Path, limit: int) -> pa.Table:
-        source = open_source(engine, tmp_path, self.OPTIONS, self.COLUMNS)
+    @classmethod
+    def rows(cls, engine: SparkEngine, tmp_path: Path, limit: int) -> pa.Table:
+        source = open_source(engine, tmp_path, cls.OPTIONS, cls.COLUMNS)
         return everything(engine, source, limit=ReadLimit(rows=limit), step=SECOND / 2)
 
     def test_the_same_row_at_the_same_offset_however_it_is_split(
