@@ -29,6 +29,8 @@ from planner.quantities import BANDWIDTH_FORM, DURATION_FORM, RATIO_FORM, bandwi
 
 DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6 / 8
 DEFAULT_LATENCY = timedelta(milliseconds=50)
+MOST_SLOTS = 100_000
+"""Of one site. Each slot is a row of the lease manager's table: a number that is a mistake must not fill the memory."""
 
 _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)
 
@@ -126,8 +128,8 @@ def _sites(data: object) -> dict[str, Site]:
             raise _invalid(f"sites.{name}", name, "a name of letters, digits, - and _, at most 63 characters")
         entry = _mapping(value if value is not None else {}, f"sites.{name}", ("slots", "address"))
         slots, address = entry.get("slots", 1), entry.get("address", "")
-        if not isinstance(slots, int) or isinstance(slots, bool) or slots < 1:
-            raise _invalid(f"sites.{name}.slots", slots, "a whole number of at least 1")
+        if not isinstance(slots, int) or isinstance(slots, bool) or not 1 <= slots <= MOST_SLOTS:
+            raise _invalid(f"sites.{name}.slots", slots, f"a whole number from 1 to {MOST_SLOTS}")
         if not isinstance(address, str):
             raise _invalid(f"sites.{name}.address", address, "host:port")
         sites[name] = Site(name, slots, address)

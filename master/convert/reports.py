@@ -20,6 +20,7 @@ from master.model import (
     TaskState,
     TaskStatus,
 )
+from planner.topology import MOST_SLOTS
 from selat.v1 import common_pb2, site_pb2
 
 _TASK_STATES = {
@@ -138,6 +139,12 @@ def registration_from_proto(message: site_pb2.RegisterRequest) -> SiteRecord:
     missing = [name for name in ("site", "address", "incarnation") if not getattr(message, name)]
     if missing:
         raise InvalidRequestError(f"a registration needs {' and '.join(missing)}", ids={"site": message.site})
+    if not 0 <= message.slots <= MOST_SLOTS:
+        raise InvalidRequestError(
+            f"site {message.site} cannot have {message.slots} slots",
+            hint=f"it has to be from 1 to {MOST_SLOTS}, or 0 for the topology's number",
+            ids={"site": message.site},
+        )
     return SiteRecord(
         name=message.site,
         address=message.address,

@@ -220,6 +220,15 @@ async def test_what_was_once_answered_wrongly(cluster: Cluster, call: Call) -> N
     await check(cluster, call)
 
 
+async def test_more_slots_than_a_site_can_have_are_refused(cluster: Cluster) -> None:
+    request = site_pb2.RegisterRequest(site="us", address="127.0.0.1:1", incarnation="i", slots=2**31 - 1)
+
+    code, described = await refusal(cluster.sites.Register(request))
+
+    assert (code, described.code) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST")
+    assert described.message == "site us cannot have 2147483647 slots"
+
+
 async def test_counts_that_cannot_be_are_refused(cluster: Cluster) -> None:
     agent = cluster.agents["us"]
     use = site_pb2.ChannelUse(channel="c", query_id="q", from_site="eu", bytes=2**64 - 1)
