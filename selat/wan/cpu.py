@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from selat.wan.errors import WanError
 _ROOT = Path("/sys/fs/cgroup")
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
+_PATIENCE_S, _POLL_S = 10.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,19 @@ class CpuGroups:
             control.write_text("+cpu")
 
     def remove_all(self) -> None:
-        """Groups whose processes have ended."""
+        """Groups whose processes have ended, or are about to."""
+        deadline_s = time.monotonic() + _PATIENCE_S
         for parent in (self.root, self.root / "cpu"):
             for directory in parent.glob(f"selat-{self.name}.*"):
-                with suppress(OSError):
-                    directory.rmdir()
+                # A process that was killed is in its group until the kernel is done with its memory.
+                while not _removed(directory) and time.monotonic() < deadline_s:
+                    time.sleep(_POLL_S)
+
+
+def _removed(directory: Path) -> bool:
+    with suppress(FileNotFoundError):
+        try:
+            directory.rmdir()
+        except OSError as error:
+            return error.errno != errno.EBUSY
+    return True

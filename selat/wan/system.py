@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ from typing import Literal, Protocol
 from selat.wan.errors import WanError
 
 _TIMEOUT_S = 30.0
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 """Where programs are looked for: also where not everybody's shell looks."""
 
@@ -79,11 +83,17 @@ def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
             env={**os.environ, "PATH": SEARCH_PATH, "LC_ALL": "C"},
             # A Ctrl-C on our terminal is for us: a clean-up that it begins must not lose its tools to it.
             process_group=0,
+            preexec_fn=_end_with_parent,
         )
     except FileNotFoundError:
         raise WanError.of(f"{command[0]} is not installed", hint="install the package iproute2") from None
     except subprocess.TimeoutExpired:
         raise WanError.of(f"{' '.join(command)} does not come back", hint="look into the kernel's log") from None
+
+
+def _end_with_parent() -> None:
+    """In the child: a batch must not go on when we were killed, and whoever cleans up already believes it over."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _first_complaint(said: str, batch: Batch) -> str:
