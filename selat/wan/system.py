@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
+import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ from typing import Literal, Protocol
 from selat.wan.errors import WanError
 
 _TIMEOUT_S = 30.0
-_LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
+_TIE = ("setpriv", "--pdeathsig", "KILL")
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 """Where programs are looked for: also where not everybody's shell looks."""
 
@@ -72,9 +70,11 @@ class Machine:
 
 
 def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
+    if shutil.which(command[0], path=SEARCH_PATH) is None:
+        raise WanError.of(f"{command[0]} is not installed", hint="install the package iproute2")
     try:
         return subprocess.run(
-            command,
+            _tied(command),
             input=text,
             capture_output=True,
             text=True,
@@ -83,17 +83,17 @@ def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
             env={**os.environ, "PATH": SEARCH_PATH, "LC_ALL": "C"},
             # A Ctrl-C on our terminal is for us: a clean-up that it begins must not lose its tools to it.
             process_group=0,
-            preexec_fn=_end_with_parent,
         )
-    except FileNotFoundError:
-        raise WanError.of(f"{command[0]} is not installed", hint="install the package iproute2") from None
     except subprocess.TimeoutExpired:
         raise WanError.of(f"{' '.join(command)} does not come back", hint="look into the kernel's log") from None
 
 
-def _end_with_parent() -> None:
-    """In the child: a batch must not go on when we were killed, and whoever cleans up already believes it over."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def _tied(command: Sequence[str]) -> list[str]:
+    """The command so that it ends with us: a batch must not go on while others clean up after us.
+
+    Not by code between fork and exec: with gRPC's threads in this process, that may never come to its end.
+    """
+    return [*_TIE, *command] if shutil.which(_TIE[0], path=SEARCH_PATH) else list(command)
 
 
 def _first_complaint(said: str, batch: Batch) -> str:
