@@ -84,7 +84,7 @@ class LeaseManager:
         self._unsaved: tuple[Slot, ...] = ()
         if stored.alive_at is not None and stored.leases:
             self._take_up(stored)
-        self._follow_sites()
+        self.follow_sites()
 
     def _take_up(self, stored: StoredLeases) -> None:
         """Not stored at once: a master whose disk is full starts all the same."""
@@ -194,7 +194,7 @@ class LeaseManager:
         Raises:
             StoreError: it is tried again with the next tick.
         """
-        self._follow_sites()
+        self.follow_sites()
         deadline, now = self.table.next_deadline(), self._parts.clock.now()
         if deadline is not None and deadline <= now:
             self.ask_now(lambda table, now: expire(table, now=now))
@@ -212,7 +212,12 @@ class LeaseManager:
         self.table.put_framework(framework)
         return framework
 
-    def _follow_sites(self) -> None:
+    def follow_sites(self) -> None:
+        """Have the table know the slots of the sites as they are heard now.
+
+        Raises:
+            StoreError
+        """
         statuses = {status.name: _slots_of(status) for status in self._parts.sites.all()}
         gone = {site: (0, False) for site in self.table.sites() if site not in statuses}
         for site, (slots, reachable) in {**statuses, **gone}.items():

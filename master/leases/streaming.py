@@ -57,6 +57,8 @@ class StreamingSlots:
         Raises:
             StoreError: nothing was changed at the site at which it happened, nor at later ones.
         """
+        # A site may have been heard since the last tick: its tasks must not start ahead of their slots.
+        self._leases.follow_sites()
         for site in sorted({site for site, count in tasks.items() if count} | self._held.keys() | self._in_line):
             self._follow_site(site, tasks.get(site, 0))
 
