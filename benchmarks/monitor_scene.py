@@ -9,11 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import selat
 from selat.dev.errors import DevError
@@ -37,13 +36,13 @@ LINKS: Mapping[Pair, tuple[float, int]] = {
     ("asia", "eu"): (5, 45),
 }
 """Mbit/s, and milliseconds one way."""
-NAME = "bench"
 PORT = 7410
 FOREIGN_PORT = 5300
 WITHIN = 0.15
 START_LIMIT_S = 30.0
 NOTICE_LIMIT_S = 60.0
 _POLL_S = 0.25
+_TREE = Path(__file__).parents[1]
 _CLASS = re.compile(r"^class htb (\S+) .*\n Sent (\d+) bytes", re.MULTILINE)
 
 
@@ -59,6 +58,31 @@ class Reading:
 Series = Sequence[Reading]
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What kind of a scene to make."""
+
+    name: str
+    """Of the emulated WAN."""
+    links: Mapping[Pair, tuple[float, int]]
+    """As `LINKS`, of all pairs of sites; the first site is the gateway."""
+    without_iperf3: Collection[str] = ()
+    """Sites whose agents find no programs."""
+
+    def topology(self) -> str:
+        """The file that says so."""
+        sites = list(dict.fromkeys(source for source, _ in self.links))
+        links = [
+            f"  - {{from: {a}, to: {b}, bandwidth: {mbit:g}Mbit/s, latency: {ms}ms}}"
+            for (a, b), (mbit, ms) in self.links.items()
+        ]
+        named = ", ".join(f"{site}: {{}}" for site in sites)
+        return "\n".join([f"gateway: {sites[0]}", f"sites: {{{named}}}", "links:", *links]) + "\n"
+
+
+BENCHMARK = Setting("bench", LINKS)
+
+
 def payload_bytes_per_s(mbit_per_s: float) -> float:
     """What a link of that rate carries as payload of full-sized TCP packets."""
     return mbit_per_s * 125e3 * PAYLOAD_RATIO
@@ -72,41 +96,53 @@ def off(estimate: float, truth: float) -> float:
 class Scene:
     """The cluster, its links, and the processes at its sites."""
 
-    def __init__(self, emulations: Emulations, record: Record, stack: ExitStack, root: Path) -> None:
+    def __init__(self, emulations: Emulations, record: Record, setting: Setting, stack: ExitStack, root: Path) -> None:
         self._emulations = emulations
         self._record = record
+        self._setting = setting
+        self._stack = stack
         self._root = root
-        self._sites: dict[str, IO[str]] = {}
         self._channels = 0
         layout = record.layout
         listen = f"0.0.0.0:{PORT}"
         arguments = ["--listen", listen, "--topology", record.topology, "--data", str(root / "master")]
-        self._start(stack, layout.gateway, "master", "master", arguments)
-        for site in SITES:
-            address = ["--listen", f"{layout.address(site)}:0", "--master", f"{layout.address(layout.gateway)}:{PORT}"]
-            data = ["--site", site, "--data", str(root / "sites")]
-            self._sites[site] = self._start(stack, site, site, "benchmarks.monitor_site", [*address, *data])
-        self._client = stack.enter_context(selat.connect(f"{layout.uplink_address}:{PORT}"))
+        self._await_ready("master", self._start(layout.gateway, "master", ["-m", "master", *arguments]))
+        self._sites = {site: self._start_agent(site) for site in layout.sites}
+        for site, process in self._sites.items():
+            self._await_ready(site, process)
+        self.address = f"{layout.uplink_address}:{PORT}"
+        """At which the machine finds the master."""
+        self.client = stack.enter_context(selat.connect(self.address))
 
-    def _start(self, stack: ExitStack, site: str, name: str, module: str, arguments: Sequence[str]) -> IO[str]:
-        """In the site's namespace; when it serves."""
-        ready = self._root / f"{name}.ready"
+    def _start_agent(self, site: str) -> subprocess.Popen[str]:
+        layout = self._record.layout
+        address = ["--listen", f"{layout.address(site)}:0", "--master", f"{layout.address(layout.gateway)}:{PORT}"]
+        data = ["--site", site, "--data", str(self._root / "sites")]
+        without = ("env", "PATH=/nonexistent") if site in self._setting.without_iperf3 else ()
+        return self._start(site, site, ["-m", "benchmarks.monitor_site", *address, *data], without)
+
+    def _start(
+        self, site: str, name: str, arguments: Sequence[str], before: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
+        """Python in the site's namespace, ended with the scene."""
         entrance = self._emulations.entrance(self._record, site)
-        command = [*entrance, sys.executable, "-m", module, *arguments, "--ready-file", str(ready)]
-        log = stack.enter_context((self._root / f"{name}.log").open("w"))
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True)
-        stack.callback(_end, process)
+        ready = ["--ready-file", str(self._root / f"{name}.ready")]
+        log = self._stack.enter_context((self._root / f"{name}.log").open("w"))
+        command = [*entrance, *before, sys.executable, *arguments, *ready]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, cwd=_TREE)
+        self._stack.callback(_end, process)
+        return process
+
+    def _await_ready(self, name: str, process: subprocess.Popen[str]) -> None:
         deadline_s = time.monotonic() + START_LIMIT_S
-        while not ready.exists():
+        while not (self._root / f"{name}.ready").exists():
             if process.poll() is not None or time.monotonic() > deadline_s:
-                raise DevError.of(f"{name} does not serve", hint=Path(log.name).read_text()[-500:])
+                raise DevError.of(f"{name} does not serve", hint=(self._root / f"{name}.log").read_text()[-500:])
             time.sleep(_POLL_S)
-        assert process.stdin is not None
-        return process.stdin
 
     def read(self) -> Reading | None:
         """None: some link was never measured."""
-        links = {(view.from_site, view.to_site): view for view in self._client.links()}
+        links = {(view.from_site, view.to_site): view for view in self.client.links()}
         if any(view.age is None for view in links.values()):
             return None
         return Reading(
@@ -137,7 +173,7 @@ class Scene:
     def set_rate(self, rates: Mapping[Pair, float]) -> None:
         """Mbit/s, at once."""
         changes = {pair: LinkChange(bandwidth_bytes_per_s=rate * 125e3) for pair, rate in rates.items()}
-        self._emulations.change(NAME, changes)
+        self._emulations.change(self._record.layout.name, changes)
 
     def noticed(self, rates: Mapping[Pair, float]) -> dict[Pair, float | None]:
         """Change links; seconds until each one's estimate is where it belongs, None when that takes too long."""
@@ -156,12 +192,12 @@ class Scene:
     def wire_bytes(self) -> dict[Pair, int]:
         """What the shaper of each link has let through so far."""
         layout, found = self._record.layout, {}
-        for source in SITES:
+        for source in layout.sites:
             # Of classes, tc prints no JSON.
             command = ["tc", "-n", layout.namespace(source), "-s", "class", "show", "dev", WAN_DEVICE]
             said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             classes = dict(_CLASS.findall(said))
-            for target in SITES:
+            for target in layout.sites:
                 if target != source:
                     found[source, target] = int(classes[f"1:{layout.index(target):x}"])
         return found
@@ -172,7 +208,7 @@ class Scene:
         self._channels += 1
         channels = {pair: f"load-{self._channels}.{pair[0]}.{pair[1]}" for pair in pairs}
         for (source, target), channel in channels.items():
-            rate = payload_bytes_per_s(LINKS[source, target][0]) * share if share is not None else None
+            rate = payload_bytes_per_s(self._setting.links[source, target][0]) * share if share is not None else None
             self._say(source, {"send": channel, "to": target, "bytes_per_s": rate})
             self._say(target, {"pull": channel, "from": source})
         try:
@@ -204,7 +240,8 @@ class Scene:
         return subprocess.Popen([*entrance, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
 
     def _say(self, site: str, command: Mapping[str, object]) -> None:
-        pipe = self._sites[site]
+        pipe = self._sites[site].stdin
+        assert pipe is not None
         pipe.write(json.dumps(command) + "\n")
         pipe.flush()
 
@@ -219,19 +256,15 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 @contextmanager
-def scene(backend: str | None) -> Iterator[tuple[Scene, str]]:
+def scene(backend: str | None, setting: Setting = BENCHMARK) -> Iterator[tuple[Scene, str]]:
     """Up, and down again whatever happens; and the backend that was taken."""
     emulations = Emulations()
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="selat-monitor-")))
         file = root / "topology.yaml"
-        links = [
-            f"  - {{from: {a}, to: {b}, bandwidth: {mbit:g}Mbit/s, latency: {ms}ms}}"
-            for (a, b), (mbit, ms) in LINKS.items()
-        ]
-        file.write_text("\n".join(["gateway: us", "sites: {us: {}, eu: {}, asia: {}}", "links:", *links]) + "\n")
-        wish = Wish(NAME, backend, owner=ProcessIdentity.of(os.getpid()))
+        file.write_text(setting.topology())
+        wish = Wish(setting.name, backend, owner=ProcessIdentity.of(os.getpid()))
         record = emulations.up(read_topology(file), str(file), wish)
-        stack.callback(emulations.down, NAME)
+        stack.callback(emulations.down, setting.name)
         with ExitStack() as processes:
-            yield Scene(emulations, record, processes, root), record.backend
+            yield Scene(emulations, record, setting, processes, root), record.backend

@@ -1,7 +1,8 @@
 """Writes the scenario of random changes: `python scripts/make_scenarios.py [--check]`.
 
-Its source prints the ranges (bandwidth 0.51 to 2.36 times, rate 0.8 to 2.4 times, a site lost at 540 s for 60 s), but
-no trace. So factors are drawn from these ranges every 60 s with a fixed seed.
+Its source prints the ranges (bandwidth 0.51 to 2.36 times, rate 0.8 to 2.4 times) and that all slots are lost at 540 s
+for 60 s, but no trace. So factors are drawn from these ranges every 60 s with a fixed seed. The gateway's slots are not
+lost: with them the master would go, which the source's has not.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ FILE = Path(__file__).parents[1] / "deploy" / "scenarios" / "random-trace.yaml"
 SEED = 413
 STEP_S = 60
 END_S = 1800
+LOST = ("eu", "asia")
+LOST_S, BACK_S = 540, 600
 
 
 def document() -> str:
     rng = random.Random(SEED)
     lines = [
-        "# Rate and bandwidth change at random every minute for half an hour; the site `eu` is lost at 540 s for 60 s.",
+        "# Rate and bandwidth change at random every minute for half an hour; all sites but the gateway `us` are lost",
+        "# at 540 s for 60 s.",
         f"# Drawn from the source's ranges (seed {SEED}); `python scripts/make_scenarios.py` wrote this file.",
         "# `clicks` is the stream whose rate changes.",
     ]
     for at_s in range(STEP_S, END_S, STEP_S):
         lines.append(f'- {{at: {at_s}s, set: "*->*", bandwidth: x{rng.uniform(0.51, 2.36):.2f}}}')
         lines.append(f"- {{at: {at_s}s, rate: clicks, factor: {rng.uniform(0.8, 2.4):.2f}}}")
-    lines += ["- {at: 540s, kill: eu}", "- {at: 600s, revive: eu}"]
+    lines += [f"- {{at: {LOST_S}s, kill: {site}}}" for site in LOST]
+    lines += [f"- {{at: {BACK_S}s, revive: {site}}}" for site in LOST]
     return "\n".join(lines) + "\n"
 
 

@@ -214,7 +214,7 @@ def play_scenario(app: App, *, name: str, speed: float, scenario: Path) -> None:
 
     \b
     Example:
-      selat wan play deploy/scenarios/wasp-dynamics.yaml --speed 10
+      selat wan play deploy/scenarios/dynamics.yaml --speed 10
     """
     emulations = Emulations()
     record = emulations.find(name)

@@ -33,13 +33,9 @@ _CLOSED_CLASS = "fe"
 """Class of what is severed: its queue has room for nothing."""
 _IS_PURE_ACK = "match ip protocol 6 0xff match u8 0x05 0x0f at 0 match u16 0x0000 0xffc0 at 2 match u8 0x10 0xff at 33"
 _ANY_PROTOCOL = "protocol ip"
-_SEVERED, _ACKS, _SHAPED = 1, 2, 3
+_SEVERED, _SEVERED_MEANWHILE, _ACKS, _SHAPED = 1, 2, 3, 4
 """Order of the filters."""
-_NOTHING_CLOSED = (
-    f"filter add dev {{device}} parent 1: {_ANY_PROTOCOL} prio {_SEVERED} u32 "
-    f"match ip dst 0.0.0.0/32 flowid 1:{_CLOSED_CLASS}"
-)
-"""So that there always is a filter of this order to delete."""
+_NOTHING = "match ip dst 0.0.0.0/32"
 
 
 def queue_bytes(link: LinkState) -> int:
@@ -55,7 +51,6 @@ def root_lines(device: str = WAN_DEVICE) -> list[str]:
         f"class replace dev {device} parent 1: classid 1:{_CLOSED_CLASS} htb rate 8kbit quantum 1514",
         f"qdisc replace dev {device} parent 1:{_CLOSED_CLASS} bfifo limit 1",
         f"filter add dev {device} parent 1: {_ANY_PROTOCOL} prio {_ACKS} u32 {_IS_PURE_ACK} flowid 1:{_OPEN_CLASS}",
-        _NOTHING_CLOSED.format(device=device),
     ]
 
 
@@ -87,13 +82,24 @@ def class_filter(match: str, index: int, device: str = WAN_DEVICE) -> str:
 
 
 def closing_lines(matches: Iterable[str], device: str = WAN_DEVICE) -> list[str]:
-    """Lose all that matches, acknowledgements too, and let everything else pass."""
-    adding = f"filter add dev {device} parent 1: {_ANY_PROTOCOL} prio {_SEVERED} u32"
+    """Lose all that matches, acknowledgements too, and let everything else pass; what is severed stays so throughout.
+
+    No filter can be given another match. So the old ones go only while others that lose the same are there. What is
+    not there cannot be deleted: each time, something that matches no packet is added first.
+    """
+    severed = tuple(matches)
     return [
+        _closing_filter(_NOTHING, _SEVERED, device),
+        _closing_filter(_NOTHING, _SEVERED_MEANWHILE, device),
+        *(_closing_filter(match, _SEVERED_MEANWHILE, device) for match in severed),
         f"filter del dev {device} parent 1: {_ANY_PROTOCOL} prio {_SEVERED}",
-        _NOTHING_CLOSED.format(device=device),
-        *(f"{adding} {match} flowid 1:{_CLOSED_CLASS}" for match in matches),
+        *(_closing_filter(match, _SEVERED, device) for match in severed),
+        f"filter del dev {device} parent 1: {_ANY_PROTOCOL} prio {_SEVERED_MEANWHILE}",
     ]
+
+
+def _closing_filter(match: str, order: int, device: str) -> str:
+    return f"filter add dev {device} parent 1: {_ANY_PROTOCOL} prio {order} u32 {match} flowid 1:{_CLOSED_CLASS}"
 
 
 def to_site(layout: Layout, site: str) -> str:

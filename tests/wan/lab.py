@@ -35,6 +35,15 @@ PORT = 5201
 TOOLS = ("iperf3", "ping", "ip", "tc", "ethtool")
 ATTEMPTS = 5
 T = TypeVar("T")
+_SENDER = """
+import socket, sys, time
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.sendto(b"", (sys.argv[1], 9))
+print("sending", flush=True)
+while True:
+    sender.sendto(b"", (sys.argv[1], 9))
+    time.sleep(0.0001)
+"""
 _TIME_MS = re.compile(r"time=([0-9.]+) ms")
 
 
@@ -126,6 +135,27 @@ class Lab:
             finally:
                 client.terminate()
                 client.wait(10)
+
+    @contextmanager
+    def sending(self, source: str, target: str) -> Iterator[None]:
+        """Some thousand datagrams a second, as long as the block runs."""
+        command = self.inside(source, sys.executable, "-c", _SENDER, self.record.layout.address(target))
+        sender = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert sender.stdout is not None
+            assert sender.stdout.readline() == "sending\n"
+            yield
+        finally:
+            sender.terminate()
+            sender.communicate(timeout=10)
+
+    def datagrams_at(self, site: str) -> int:
+        """How many have come to a site so far."""
+        command = self.inside(site, "cat", "/proc/net/snmp")
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        names, values = (line.split()[1:] for line in said.splitlines() if line.startswith("Udp:"))
+        counts = dict(zip(names, map(int, values), strict=True))
+        return counts["InDatagrams"] + counts["NoPorts"]
 
     def carried_mbit_per_s(self, site: str, seconds: float) -> float:
         """What arrives at a site, bytes of the wire, counted from now on."""

@@ -13,6 +13,7 @@ import pytest
 from selat.wan.links import LinkChange, Pair
 from selat.wan.probe import PREFERENCE
 from selat.wan.shaping import PAYLOAD_RATIO
+from tests.e2e.cluster import wait_until
 from tests.wan.lab import Lab, found_backends, lab, machine_reaches, topology, what_is_missing, wrong_ones
 
 MISSING = what_is_missing()
@@ -38,6 +39,8 @@ ALONE, TOGETHER = 0.05, 0.10
 """How far off a rate may be, as a share."""
 CHANGE_S = 2.0
 """In which a changed rate has come about."""
+CHANGES, SLOW_CHANGES = 60, 6
+"""To and fro; the User-Mode Linux takes a quarter of a second for each."""
 DELAYS = ("netem", "tun", "uml-router")
 
 
@@ -133,6 +136,20 @@ def test_a_severed_link_loses_everything_and_heals(sites: Lab) -> None:
     finally:
         sites.emulations.change(sites.name, {("us", "asia"): LinkChange(severed=False)})
     assert sites.reaches("us", "asia")
+
+
+def test_a_severed_link_stays_so_while_others_of_its_sender_change(sites: Lab) -> None:
+    sites.emulations.change(sites.name, {("us", "asia"): LinkChange(severed=True)})
+    before = sites.datagrams_at("asia")
+    try:
+        with sites.sending("us", "asia"):
+            for factor in (0.5, 1.0) * (SLOW_CHANGES if sites.record.backend == "uml-router" else CHANGES):
+                sites.emulations.change(sites.name, {ASYMMETRIC: LinkChange(bandwidth_factor=factor)})
+            assert sites.datagrams_at("asia") == before
+            sites.emulations.change(sites.name, {("us", "asia"): LinkChange(severed=False)})
+            wait_until(lambda: sites.datagrams_at("asia") > before)
+    finally:
+        sites.emulations.change(sites.name, {("us", "asia"): LinkChange(severed=False)})
 
 
 def test_the_machine_reaches_the_gateway(sites: Lab) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,10 +9,10 @@ import yaml
 
 from selat.wan.errors import WanError
 from selat.wan.links import LinkChange
-from selat.wan.scenario import LinkEvent, RateEvent, SiteAction, SiteEvent, parse_scenario
+from selat.wan.scenario import Event, LinkEvent, RateEvent, SiteAction, SiteEvent, parse_scenario
 from tests.unit.selat.wan.build import SITES
 
-SHIPPED = sorted((Path(__file__).parents[4] / "deploy" / "scenarios").glob("*.yaml"))
+SHIPPED = Path(__file__).parents[4] / "deploy" / "scenarios"
 
 
 def test_events_come_in_order_of_time() -> None:
@@ -59,10 +60,47 @@ def test_what_is_no_scenario(data: object, said: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_shipped_scenarios(path: Path) -> None:
-    assert parse_scenario(yaml.safe_load(path.read_text()), SITES)
+def shipped(name: str) -> tuple[Event, ...]:
+    return parse_scenario(yaml.safe_load((SHIPPED / f"{name}.yaml").read_text()), SITES)
 
 
-def test_some_are_shipped() -> None:
-    assert len(SHIPPED) >= 3
+def course(events: Sequence[Event], step_s: int, end_s: int) -> list[tuple[float, float]]:
+    """Factors of the rate and of all bandwidths, at each step."""
+    rate, bandwidth, found = 1.0, 1.0, []
+    waiting = list(events)
+    for at_s in range(0, end_s, step_s):
+        while waiting and waiting[0].at.total_seconds() <= at_s:
+            match waiting.pop(0):
+                case RateEvent(factor=factor):
+                    rate = factor
+                case LinkEvent(changes=changes):
+                    assert set(changes) == {(a, b) for a in SITES for b in SITES if a != b}
+                    (change,) = set(changes.values())
+                    assert change.bandwidth_factor is not None
+                    bandwidth = change.bandwidth_factor
+        found.append((rate, bandwidth))
+    assert not waiting
+    return found
+
+
+def test_the_scenario_of_dynamics() -> None:
+    assert course(shipped("dynamics"), 300, 1500) == [(1, 1), (2, 1), (1, 1), (1, 0.5), (1, 1)]
+
+
+def test_the_scenario_of_overlapping_dynamics() -> None:
+    assert course(shipped("overlapping"), 300, 1500) == [(1, 1), (2, 1), (2, 0.5), (1, 0.5), (1, 1)]
+
+
+def test_the_scenario_of_a_random_trace() -> None:
+    """In the ranges of its source; all but the gateway, where the master is, are lost for a minute."""
+    events = shipped("random-trace")
+    _, *drawn = course(events, 60, 1800)
+    assert len(set(drawn)) == len(drawn) == 29
+    assert all(0.8 <= rate <= 2.4 and 0.51 <= bandwidth <= 2.36 for rate, bandwidth in drawn)
+    lost = [(e.at.total_seconds(), e.action, e.site) for e in events if isinstance(e, SiteEvent)]
+    kill, revive = SiteAction.KILL, SiteAction.REVIVE
+    assert lost == [(540, kill, "eu"), (540, kill, "asia"), (600, revive, "eu"), (600, revive, "asia")]
+
+
+def test_all_that_are_shipped_are_looked_at() -> None:
+    assert {path.stem for path in SHIPPED.iterdir()} == {"dynamics", "overlapping", "random-trace"}

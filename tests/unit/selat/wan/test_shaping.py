@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+
+import pytest
 
 from selat.wan.links import LinkState
 from selat.wan.shaping import class_line, fifo_line, netem_line, queue_bytes, reshape_senders, shape_sender
@@ -49,9 +52,14 @@ def test_severed_links_lose_everything_before_acknowledgements_may_pass() -> Non
     (batch,) = reshape_senders(LAYOUT, links, [("eu", "us")], netem=True)
     lines = batch.lines
     closed = [line for line in lines if line.endswith("flowid 1:fe") and "10.77.3.3" in line]
-    assert len(closed) == 1
-    assert "prio 1 " in closed[0]
+    assert closed
     assert not any("10.77.3.1" in line and "1:fe" in line for line in lines)
+    filters = Filters()
+    filters.run(shape_sender(LAYOUT, "eu", LINKS, netem=True).lines)
+    assert not filters.lose("10.77.3.3")
+    filters.run(lines)
+    assert filters.lose("10.77.3.3")
+    assert not filters.lose("10.77.3.1")
 
 
 def test_each_sender_is_reshaped_once() -> None:
@@ -59,4 +67,61 @@ def test_each_sender_is_reshaped_once() -> None:
     assert [batch.namespace for batch in batches] == ["selat-lab.eu", "selat-lab.us"]
     classes = [line.split("classid ")[1].split()[0] for line in batches[0].lines if line.startswith("class")]
     assert classes == ["1:1", "1:3"]
-    assert sum(line.startswith("filter del") for line in batches[0].lines) == 1
+
+
+@dataclass(slots=True)
+class Filters:
+    """A device's filters as the kernel keeps them: by their order, and what is not there cannot be deleted."""
+
+    by_order: dict[int, list[str]] = field(default_factory=dict)
+
+    def run(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            if line.startswith("filter"):
+                order = int(line.split(" prio ")[1].split()[0])
+                if line.startswith("filter del"):
+                    del self.by_order[order]
+                else:
+                    self.by_order.setdefault(order, []).append(line)
+
+    def lose(self, address: str) -> bool:
+        """Whether all packets to an address are lost, acknowledgements too."""
+        acknowledgements = next(order for order, lines in self.by_order.items() if any("0x10 0xff" in x for x in lines))
+        first = (line for order in sorted(self.by_order) if order < acknowledgements for line in self.by_order[order])
+        return any(f"dst {address}/32" in line and line.endswith("flowid 1:fe") for line in first)
+
+
+@pytest.mark.parametrize("changed", ["us", "asia"], ids=["another-link", "itself"])
+def test_what_is_severed_stays_so_after_each_line_of_a_change(changed: str) -> None:
+    """Also of a change that comes after one that was killed anywhere."""
+    links = LINKS | {("eu", "asia"): replace(LINK, severed=True)}
+    (batch,) = reshape_senders(LAYOUT, links, [("eu", changed)], netem=False)
+    for killed_after in range(len(batch.lines)):
+        filters = Filters()
+        filters.run(shape_sender(LAYOUT, "eu", links, netem=False).lines)
+        before = {order: list(lines) for order, lines in filters.by_order.items()}
+        for line in (*batch.lines[:killed_after], *batch.lines):
+            filters.run([line])
+            assert filters.lose("10.77.3.3")
+            assert not filters.lose("10.77.3.1")
+        assert filters.by_order == before
+
+
+def test_a_healed_link_passes_when_the_change_is_done_whatever_was_left_before() -> None:
+    severed = LINKS | {("eu", "asia"): replace(LINK, severed=True)}
+    (cut,) = reshape_senders(LAYOUT, severed, [("eu", "asia")], netem=False)
+    (heal,) = reshape_senders(LAYOUT, LINKS, [("eu", "asia")], netem=False)
+    for killed_after in range(len(cut.lines) + 1):
+        filters = Filters()
+        filters.run(shape_sender(LAYOUT, "eu", LINKS, netem=False).lines)
+        filters.run(cut.lines[:killed_after])
+        filters.run(heal.lines)
+        assert not filters.lose("10.77.3.3")
+
+
+@pytest.mark.parametrize("netem", [False, True])
+def test_classes_and_queues_change_in_place(netem: bool) -> None:
+    """None is deleted or added, so that no packet meets a device without them."""
+    (batch,) = reshape_senders(LAYOUT, LINKS, [("eu", "us"), ("eu", "asia")], netem=netem)
+    acts = [line.split()[:2] for line in batch.lines if not line.startswith("filter")]
+    assert acts == [["class", "replace"], ["qdisc", "replace"]] * 2
