@@ -203,7 +203,7 @@ class _Run:
         found = []
         for query in queries:
             used = self._used(query.name)
-            sources = [name for name in used if name in self.streams]
+            sources = sorted(name for name in used if name in self.streams)
             taken = self._taken(used, uses)
             found.append(
                 QueryRun(
