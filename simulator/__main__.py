@@ -1,4 +1,4 @@
-"""Runs published evaluations again, in virtual time: `python -m simulator awan [--rounds 20] [--into docs/results]`."""
+"""Runs published evaluations again, in virtual time: `python -m simulator awan [--rounds 10] [--into docs/results]`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import sys
 from pathlib import Path
 
 from simulator.awan import report as awan
+from simulator.sana import report as sana
 
-EVALUATIONS = {"awan": awan.write}
+EVALUATIONS = {"awan": awan.write, "sana": sana.write}
 
 
 def main() -> int:
     """Writes one page for each evaluation, and says where."""
     parser = argparse.ArgumentParser(prog="python -m simulator", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(EVALUATIONS)}; none: all")
-    parser.add_argument("--rounds", type=int, default=20, help="seeds of each run (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=10, help="seeds of each run (default %(default)s)")
     parser.add_argument(
         "--into", type=Path, default=Path("docs/results"), help="directory of the pages (default %(default)s)"
     )

@@ -71,6 +71,8 @@ class Running:
     _traffic: dict[Pair, float] = field(default_factory=dict)
     _channels: Counter[Pair] = field(default_factory=Counter)
     """How many channels a link carries."""
+    _load: Counter[str] = field(default_factory=Counter)
+    """Operators by site."""
 
     def __len__(self) -> int:
         return len(self._operators)
@@ -86,6 +88,10 @@ class Running:
     def users(self, operator: str) -> frozenset[str]:
         """The queries that need an operator, those included that read it through others."""
         return frozenset(self._users.get(operator, ()))
+
+    def load(self, site: str) -> int:
+        """How many operators run at a site."""
+        return self._load[site]
 
     def same(self, fingerprint: str) -> Sequence[str]:
         """Ids of the operators of that fingerprint, sorted."""
@@ -185,6 +191,7 @@ class Running:
         if missing or operator.id in self._operators:
             raise ValueError(f"operator {operator.id} {f'reads {missing[0]}, unknown' if missing else 'runs already'}")
         self._operators[operator.id] = operator
+        self._load[operator.site] += 1
         insort(self._same.setdefault(operator.fingerprint, []), operator.id)
         form = operator.vertex.form
         if form is not None:
@@ -217,6 +224,7 @@ class Running:
             _drop(forms, form.digest, name)
             if not forms:
                 del self._comparable[operator.vertex.reads]
+        _take(self._load, operator.site)
         del self._operators[name], self._users[name]
 
     def _group(self, operator: Operator) -> tuple[str, frozenset[str]]:

@@ -7,7 +7,8 @@ Vertex by vertex, each behind those it reads:
     2. an operator that reads the same (IN)          v goes to its site, behind the same router
     3. all inputs at one site                        v goes there
     4. else                                          v goes where the sum over the links to its inputs of
-                                                     rate * latency^2 / spare bandwidth is least
+                                                     rate * latency^2 / spare bandwidth is least, of the sites whose
+                                                     links have room for its inputs, where there are such
 
 Of several candidates the one that shares most is taken, or for the goal of latency the nearest; ties go to the first
 by id. What only fed vertices that turned out to be shared is not deployed. A channel that a site receives already is
@@ -18,6 +19,7 @@ An operator stands for one vertex of a query only: a UNION ALL of a stream with 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -115,6 +117,8 @@ class Setting:
     """Sites that can take tasks."""
     sharing: Sharing = Sharing.SANA
     goal: Goal = Goal.BYTES
+    open_sites: frozenset[str] | None = None
+    """Sites that take vertices which are not bound to one; None: all that are alive."""
 
 
 def share(query: str, vertices: Sequence[Vertex], setting: Setting) -> SharingPlan:
@@ -193,6 +197,11 @@ class _Scheduler:
     def _alive(self, site: str) -> bool:
         return site in self.setting.alive
 
+    def _takes(self, site: str) -> bool:
+        """Whether a vertex that is not bound to a site can go there."""
+        open_sites = self.setting.open_sites
+        return self._alive(site) and (open_sites is None or site in open_sites)
+
     def _share(self, asked: Asked, best: Candidate, found: Candidates) -> None:
         operator = best.operator
         known = self.setting.running.downstream(operator.id)
@@ -240,7 +249,7 @@ class _Scheduler:
         made = replace(asked.vertex, inputs=(), site=None)
         read = Asked(made, {operator.fingerprint: operator.vertex.output_bytes_per_s}, asked.readers)
         found = find_candidates(read, self.setting.running, self.room, self.setting.sharing.rules)
-        usable = [c for c in found.in_ if self._alive(c.operator.site)]
+        usable = [c for c in found.in_ if self._takes(c.operator.site)]
         if usable:
             return self._best(usable, asked.vertex).operator.site
         bound = asked.vertex.site is not None or not self.setting.sharing.rules.checked
@@ -286,14 +295,14 @@ class _Scheduler:
         vertex = asked.vertex
         if vertex.site is not None:
             return Action.PINNED, vertex.site, "", "where its data or its readers are"
-        usable = [c for c in found.in_ if self._alive(c.operator.site)]
+        usable = [c for c in found.in_ if self._takes(c.operator.site)]
         if usable:
             best = self._best(usable, vertex)
             reason = f"{best.operator.id} receives {_rate(best.shared_bytes_per_s)} of its inputs there"
             return Action.CO_LOCATED, best.operator.site, best.operator.id, reason
         flows = self._inputs(vertex)
         sites = sorted({site for site, _ in flows})
-        if len(sites) == 1 and self._alive(sites[0]):
+        if len(sites) == 1 and self._takes(sites[0]):
             return Action.LOCAL, sites[0], "", "all its inputs are there"
         return Action.PLACED, *self._placed(vertex, flows)
 
@@ -302,15 +311,32 @@ class _Scheduler:
         return [(self.choices[name].decision.site, self.vertices[name].output_bytes_per_s) for name in vertex.inputs]
 
     def _placed(self, vertex: Vertex, flows: Sequence[tuple[str, float]]) -> tuple[str, str, str]:
-        alive = sorted(self.setting.alive & self.setting.wan.topology.sites.keys())
-        if not alive:
-            raise PlacementError(f"no site is alive for {vertex.id}", ids={"query": self.query})
+        able = [site for site in sorted(self.setting.wan.topology.sites) if self._takes(site)]
+        if not able:
+            raise PlacementError(f"no site can take {vertex.id}", ids={"query": self.query})
         if not self.setting.sharing.rules.aware:
-            near = [site for site, _ in sorted(flows) if self._alive(site)]
-            return (near or alive)[0], "", "at the first of its inputs' sites that is alive"
-        costs = {site: sum(self.setting.wan.cost(source, site, rate) for source, rate in flows) for site in alive}
-        best = min(alive, key=lambda site: (costs[site], site))
+            return self._placed_blindly(able, flows)
+        # The cost alone would take a near link that is too narrow: latency counts squared.
+        able = [site for site in able if self._has_room(flows, site)] or able
+        costs = {site: sum(self.setting.wan.cost(source, site, rate) for source, rate in flows) for site in able}
+        best = min(able, key=lambda site: (costs[site], site))
         return best, "", f"least cost of its links, {costs[best]:.3g} s^2"
+
+    def _has_room(self, flows: Sequence[tuple[str, float]], site: str) -> bool:
+        """Whether the links from its inputs carry a vertex's inputs to a site."""
+        needed: dict[str, float] = {}
+        for source, rate in flows:
+            needed[source] = needed.get(source, 0.0) + rate
+        spare = self.setting.wan.spare
+        return all(source == site or spare(source, site) > rate for source, rate in needed.items())
+
+    def _placed_blindly(self, able: Sequence[str], flows: Sequence[tuple[str, float]]) -> tuple[str, str, str]:
+        near = [site for site, _ in sorted(flows) if self._takes(site)]
+        if near:
+            return near[0], "", "at the first of its inputs' sites that can take it"
+        new = Counter(choice.decision.site for choice in self.choices.values() if choice.reads)
+        best = min(able, key=lambda site: (self.setting.running.load(site) + new[site], site))
+        return best, "", "none of its inputs' sites can take it: where the fewest operators run"
 
     def _best(self, candidates: Sequence[Candidate], vertex: Vertex) -> Candidate:
         if self.setting.goal is Goal.LATENCY:

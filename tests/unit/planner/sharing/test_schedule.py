@@ -193,6 +193,24 @@ def test_placement_minimises_rate_latency_squared_over_spare_bandwidth() -> None
     assert world.plan("q", *query).decision("m").site == "c"
 
 
+def test_placement_keeps_off_links_without_room_where_others_have_it() -> None:
+    links = {("p", "near"): (1 * MB, 1), ("p", "far"): (50 * MB, 100), ("p", "b"): (1.5 * MB, 50)}
+    world = World(topology_of("p", "near", "far", "b", links=links), {})
+    query = [vertex("x", 2, site="p", kind=SOURCE), vertex("m", 1, "x")]
+    # near: 2 * 0.001^2 / 1; far: 2 * 0.1^2 / 50, but only there is room for 2.
+    assert share("q", query, open_to(world, "near", "far", "b")).decision("m").site == "far"
+    # Where there is room nowhere, the least cost counts.
+    assert share("q", query, open_to(world, "near", "b")).decision("m").site == "near"
+
+
+def test_room_is_that_for_all_inputs_from_a_site() -> None:
+    links = {("p", "near"): (3 * MB, 1), ("p", "far"): (5 * MB, 100)}
+    world = World(topology_of("p", "near", "far", links=links), {})
+    sources = [vertex("x", 2, site="p", kind=SOURCE), vertex("y", 2, site="p", kind=SOURCE)]
+    plan = share("q", [*sources, vertex("m", 1, "x", "y")], open_to(world, "near", "far"))
+    assert plan.decision("m").site == "far"
+
+
 def test_blind_placement_goes_to_the_first_input() -> None:
     world = World(topology_of("a", "b"), {("b", "a"): 0.0}, Sharing.NO_SHARE)
     query = [vertex("x", 2, site="b", kind=SOURCE), vertex("y", 1, site="a", kind=SOURCE), vertex("m", 1, "x", "y")]
@@ -249,6 +267,38 @@ def test_a_site_that_is_not_alive_takes_nothing() -> None:
     assert share("q2", [vertex("x", 2, site="a"), vertex("n", 1, "x")], setting).decision("n").site == "a"
     with pytest.raises(PlacementError, match="site b is needed"):
         share("q2", [vertex("y", 2, site="b")], setting)
+
+
+def open_to(world: World, *sites: str, sharing: Sharing = Sharing.SANA) -> Setting:
+    """Only these sites take what is not bound."""
+    alive = frozenset(world.topology.sites)
+    return Setting(world.running, Wan(world.topology), alive, sharing, open_sites=frozenset(sites))
+
+
+def test_a_site_that_is_not_open_has_its_sources_and_takes_nothing_else() -> None:
+    world = wide("p1", "p2", "a", "b")
+    source, local = vertex("s", 4, site="p1", kind=SOURCE), vertex("v", 1, "s")
+    assert sites_of(share("q1", (source, local), open_to(world, "a", "b"))) == {"s": "p1", "v": "a"}
+    world.submit("q0", source, vertex("w", 1, "s"))
+    plan = share("q1", (source, local), open_to(world, "b"))
+    # The other reader of the stream is at p1.
+    assert plan.decision("v").action is Action.PLACED
+    assert sites_of(plan) == {"v": "b"}
+    with pytest.raises(PlacementError, match="no site can take v"):
+        share("q1", (source, local), open_to(world))
+
+
+def test_blind_placement_far_from_all_inputs_goes_where_the_fewest_operators_run() -> None:
+    world = wide("p1", "p2", "a", "b", "c")
+    world.submit("q0", vertex("x", 1, site="a"), vertex("y", 1, site="c"))
+    sources = [vertex(f"s{n}", 4, site=f"p{n}", kind=SOURCE) for n in (1, 2)]
+    stages = [vertex(f"v{n}", 1, f"s{n}") for n in (1, 2)]
+    merge = vertex("m", 1, "v2", "v1")
+    plan = share("q1", (*sources, *stages, merge), open_to(world, "a", "b", "c", sharing=Sharing.NO_SHARE))
+    assert sites_of(plan) == {"s1": "p1", "s2": "p2", "v1": "b", "v2": "a", "m": "a"}
+    world.running.remove("q0")
+    plan = share("q1", (*sources, *stages, merge), open_to(world, "a", "b", "c", sharing=Sharing.NO_SHARE))
+    assert sites_of(plan) == {"s1": "p1", "s2": "p2", "v1": "a", "v2": "b", "m": "a"}
 
 
 def test_nothing_is_constrained_where_there_is_one_site() -> None:
