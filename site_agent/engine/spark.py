@@ -6,7 +6,6 @@ that run at the same time never meet.
 
 from __future__ import annotations
 
-import logging
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -36,12 +35,9 @@ from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.frames import Frame, Frames
 from site_agent.engine.functions import load, register
 from site_agent.engine.operators import operator_rows
-from site_agent.engine.sessions import Sessions
 from site_agent.engine.sorting import write_sorted
 from site_agent.engine.types import fields_of, quoted
 from site_agent.errors import EngineError
-
-logger = logging.getLogger(__name__)
 
 
 class _TaskSession:
@@ -85,20 +81,11 @@ class SparkEngine:
         session: A session of the process's JVM; only new sessions made from it are used.
         scratch: Directory for rows on their way to Spark; it may be emptied between runs.
         files: How executors come to files of this machine; they share its disk when absent.
-        sessions: Where tasks get their sessions; absent: each is made when it is needed.
     """
 
-    def __init__(
-        self,
-        session: SparkSession,
-        *,
-        scratch: Path,
-        files: FileAccess | None = None,
-        sessions: Sessions | None = None,
-    ) -> None:
+    def __init__(self, session: SparkSession, *, scratch: Path, files: FileAccess | None = None) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         self._base = session
-        self._sessions = sessions or Sessions(session)
         self._scratch = Path(tempfile.mkdtemp(dir=scratch, prefix="engine-"))
         self._frames = Frames(self._scratch, partial(_slots, session), files or LocalFiles())
         self._tasks: dict[str, _TaskSession] = {}
@@ -171,8 +158,7 @@ class SparkEngine:
             task = self._tasks.get(task_id)
             if task is None:
                 directory = Path(tempfile.mkdtemp(dir=self._scratch, prefix="task-"))
-                task = self._tasks[task_id] = _TaskSession(self._sessions.take(), directory)
-                logger.info("session ready task=%s", task_id)
+                task = self._tasks[task_id] = _TaskSession(self._base.newSession(), directory)
             return task
 
     def _put(self, task: _TaskSession, view: str, table: pa.Table | Sequence[Field]) -> None:
