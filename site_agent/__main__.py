@@ -81,13 +81,16 @@ async def _serve(config: AgentConfig) -> None:
         )
         stack.callback(session.stop)
         exit_on_fatal_errors(session)
-        stack.callback(Lifeline(session).cut)
+        lifeline = Lifeline(session)
+        stack.callback(lifeline.cut)
+        # Executors elsewhere end by themselves, and others take their place.
+        out_of_memory = None if config.spark.executors_elsewhere else lifeline.give_up
         files = _file_access(config, session, stack)
         master = await stack.enter_async_context(connect(config.master))
         addresses: dict[str, str] = {}
         loops: list[asyncio.Task[None]] = []
         for site in config.sites:
-            engine = SparkEngine(session, scratch=_scratch(config, site), files=files)
+            engine = SparkEngine(session, scratch=_scratch(config, site), files=files, out_of_memory=out_of_memory)
             memory = partial(memory_use, partial(heap_use, session), len(config.sites))
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
             agent, address = await _start_site(config, site, Parts(engine, memory, guard), stack)
