@@ -27,7 +27,7 @@ LIMITS_S = {
     "epoch_cost": 80,
     "wire_format": 20,
     "leases": 90,
-    "startup": 180,
+    "startup": 300,
     "sharing_planner": 120,
     "monitor": 600,
 }

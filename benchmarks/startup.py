@@ -2,10 +2,11 @@
 
     python -m benchmarks.startup [--rounds 1] [--record FILE]
 
-First a cluster of three sites runs ten queries of each of two kinds, from `client.sql` to the first row at the client;
-the same queries run in plain Structured Streaming, from `start()` until the first batch with rows is done. Then each
-round starts a JVM per kind of warm-up (none: the baseline; every kind of epoch, which is what an agent does), and runs
-new tasks in it: the first of their kind, one more of each kind, and later epochs. Ends within three minutes.
+First a cluster of three sites runs six queries of each of two kinds, from `client.sql` to the first row at the client;
+the same queries run in plain Structured Streaming, from `start()` until the first batch with rows is done, in a JVM
+that was warmed up as an agent's. Then each round starts a JVM per kind of warm-up (none: the baseline; every kind of
+epoch, which is what an agent does), and runs new tasks in it: the first of their kind, one more of each kind, and later
+epochs. Ends within three minutes on an idle machine of two cores.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def _alone(name: str) -> Any:
 def _first_results(ways: Mapping[str, Sequence[Steps]], streaming: Mapping[str, Sequence[float]]) -> str:
     texts = [
         f"From `client.sql` to the first result row, {QUERIES} queries in a row; cold: the first after the start of "
-        f"cluster or session; warm: median of the last {WARM}. Milliseconds since the submission; three sites in "
+        f"cluster or session, whose JVMs ran the same warm-up; "
+        f"warm: median of the last {WARM}. Milliseconds since the submission; three sites in "
         "one process, `sources'` steps are those of the last site. Rows "
         "over files are 5,000 in one Parquet file, read at each site; rows being made begin with the query, 5,000 per "
         "second at one site, while Structured Streaming's `rate-micro-batch` has 5,000 at once."

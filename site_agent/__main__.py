@@ -28,7 +28,6 @@ from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.file_server import FileServer
 from site_agent.engine.lifeline import Lifeline, exit_on_fatal_errors
 from site_agent.engine.session import clear_scratch, start_spark
-from site_agent.engine.sessions import KEPT, Sessions
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up, warm_up_whole
 from site_agent.errors import SiteAgentError
@@ -82,15 +81,16 @@ async def _serve(config: AgentConfig) -> None:
         )
         stack.callback(session.stop)
         exit_on_fatal_errors(session)
-        stack.callback(Lifeline(session).cut)
-        sessions = Sessions(session, kept=KEPT)
-        stack.callback(sessions.close)
+        lifeline = Lifeline(session)
+        stack.callback(lifeline.cut)
+        # Executors elsewhere end by themselves, and others take their place.
+        out_of_memory = None if config.spark.executors_elsewhere else lifeline.give_up
         files = _file_access(config, session, stack)
         master = await stack.enter_async_context(connect(config.master))
         addresses: dict[str, str] = {}
         loops: list[asyncio.Task[None]] = []
         for site in config.sites:
-            engine = SparkEngine(session, scratch=_scratch(config, site), files=files, sessions=sessions)
+            engine = SparkEngine(session, scratch=_scratch(config, site), files=files, out_of_memory=out_of_memory)
             memory = partial(memory_use, partial(heap_use, session), len(config.sites))
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
             agent, address = await _start_site(config, site, Parts(engine, memory, guard), stack)
@@ -100,7 +100,7 @@ async def _serve(config: AgentConfig) -> None:
             loops.append(await stack.enter_async_context(running(agent, master)))
             loops.append(await stack.enter_async_context(following_slots(master, site.name, guard)))
         _announce(config, addresses)
-        await stack.enter_async_context(_warming_up(engine, sessions))
+        await stack.enter_async_context(_warming_up(engine))
         await _until_stopped(stop, loops)
 
 
@@ -158,10 +158,10 @@ async def _start_site(
 
 
 @asynccontextmanager
-async def _warming_up(engine: SparkEngine, sessions: Sessions) -> AsyncIterator[None]:
-    """Warm up in the background, then keep sessions ready; at the end wait for the epoch that runs."""
+async def _warming_up(engine: SparkEngine) -> AsyncIterator[None]:
+    """Warm up in the background; at the end wait for the epoch that runs."""
     stop = threading.Event()
-    warming = asyncio.create_task(asyncio.to_thread(_warm_up, engine, sessions, stop))
+    warming = asyncio.create_task(asyncio.to_thread(warm_up_whole, engine, stop))
     try:
         yield
     finally:
@@ -169,12 +169,6 @@ async def _warming_up(engine: SparkEngine, sessions: Sessions) -> AsyncIterator[
         (outcome,) = await asyncio.gather(warming, return_exceptions=True)
         if isinstance(outcome, Exception):
             logger.warning("warm-up failed: %s", outcome)
-
-
-def _warm_up(engine: SparkEngine, sessions: Sessions, stop: threading.Event) -> None:
-    warm_up_whole(engine, stop)
-    if not stop.is_set():
-        sessions.start()
 
 
 def _scratch(config: AgentConfig, site: HostedSite) -> Path:

@@ -26,6 +26,8 @@ _TAIL = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _PLACE = re.compile(r"line (\d+),? pos (\d+)")
 _MAX_DEPTH = 12
+STACK_OVERFLOW = "java.lang.StackOverflowError"
+_STACK_HINT = "nest expressions less deeply; a pattern as (a|b)* takes stack for each character, [ab]* does not"
 FUNCTION_FAILURE = re.compile(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")')
 
 
@@ -60,11 +62,18 @@ def engine_error(error: Exception, task_id: str = "") -> EngineError:
         return FunctionError(json.loads(failure.group(1)), ids=ids)
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return EngineError("the connection to Spark's JVM is lost", hint="restart the site agent", ids=ids)
+    if STACK_OVERFLOW in _classes(error):
+        return EngineError("Spark's stack overflowed", hint=_STACK_HINT, ids=ids)
     sentences = _distinct([first_sentence(m) for m in _messages(error)])
     told = [s for s in sentences if s.condition] or sentences[:1]
     text = ": ".join(s.text.rstrip(".") for s in (*told, *_root_cause(sentences, told)))
     condition = told[-1].condition if told else ""
     return EngineError(f"{text} [{condition}]" if condition else text, ids=ids)
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether the JVM's heap was too small. (Spark's own error of that name says that a task kept to its share.)"""
+    return "java.lang.OutOfMemoryError" in _classes(error)
 
 
 def analysis_error(error: Exception, statement: str) -> AnalysisError:
@@ -94,15 +103,26 @@ def _distinct(sentences: list[Sentence]) -> list[Sentence]:
 
 def _messages(error: Exception) -> Iterator[str]:
     """Messages of the error and its causes, outermost first."""
-    thrown = _thrown(error)
-    if thrown is None:
+    if _thrown(error) is None:
         yield _text(error)
-    for _ in range(_MAX_DEPTH):
-        if thrown is None:
-            return
+    for thrown in _causes(error):
         message = thrown.getMessage()
         if message:
             yield str(message)
+
+
+def _classes(error: Exception) -> list[str]:
+    """Java classes of the error and its causes."""
+    return [str(thrown.getClass().getName()) for thrown in _causes(error)]
+
+
+def _causes(error: Exception) -> Iterator[JavaObject]:
+    """The error itself first."""
+    thrown = _thrown(error)
+    for _ in range(_MAX_DEPTH):
+        if thrown is None:
+            return
+        yield thrown
         thrown = thrown.getCause()
 
 
@@ -114,7 +134,7 @@ def _thrown(error: Exception) -> JavaObject | None:
 
 def _text(error: Exception) -> str:
     if isinstance(error, Py4JJavaError):
-        return str(error.java_exception.getMessage())
+        return str(error.java_exception.getMessage() or error.java_exception.getClass().getName())
     if isinstance(error, PySparkException):
         return str(getattr(error, "_desc", None) or error.getMessage() or error)
     return str(error)

@@ -31,6 +31,11 @@ class Lifeline:
         """The JVM may end from now on."""
         self._cut.set()
 
+    def give_up(self) -> None:
+        """End this process although its JVM goes on: a task had no more heap, and nobody knows who else had none."""
+        logger.error("a task ran out of the JVM's heap (see --driver-memory and spark.log); the agent ends")
+        os._exit(EXIT_CODE)
+
     def _follow(self, process: Popen[bytes]) -> None:
         code = process.wait()
         if not self._cut.is_set():

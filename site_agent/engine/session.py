@@ -152,6 +152,9 @@ def _configuration(scratch: Path, slots: int, options: SparkOptions) -> SparkCon
     )
     conf.set("spark.executor.extraJavaOptions", "-Xss8m -Duser.timezone=UTC")
     conf.set("spark.master", options.master_url or f"local[{slots}]")
+    if not options.executors_elsewhere:
+        # Spark ends the process of an executor whose task overflowed its stack. Here that would be the agent.
+        conf.set("spark.executor.killOnFatalError.depth", "0")
     if _on_loopback(options):
         conf.set("spark.driver.host", "127.0.0.1")
         conf.set("spark.driver.bindAddress", "127.0.0.1")

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from site_agent.engine import MALFORMED_NAME, FilesScan
+from site_agent.engine.collect import collect
 from site_agent.engine.frames import Frames
 from site_agent.engine.malformed import write_malformed
 from site_agent.engine.types import quoted
@@ -37,7 +38,7 @@ def write_sorted(session: SparkSession, frames: Frames, scan: FilesScan, *, even
             rows = counted.where(mark.isNull()).drop(mark)
         ordered = _ordered(rows, event_time)
         if frames.remote:
-            _write_here(ordered.toArrow(), directory)
+            _write_here(collect(ordered), directory)
         else:
             ordered.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_PART).parquet(str(directory))
         # A sort may read its input twice, to find where to cut: only whether there are any is certain here.

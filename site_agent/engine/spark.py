@@ -6,10 +6,9 @@ that run at the same time never meet.
 
 from __future__ import annotations
 
-import logging
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -31,17 +30,15 @@ from site_agent.engine import (
     SlicesScan,
 )
 from site_agent.engine.admission import ObservedInput
-from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error
+from site_agent.engine.collect import collect
+from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory
 from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.frames import Frame, Frames
 from site_agent.engine.functions import load, register
 from site_agent.engine.operators import operator_rows
-from site_agent.engine.sessions import Sessions
 from site_agent.engine.sorting import write_sorted
 from site_agent.engine.types import fields_of, quoted
 from site_agent.errors import EngineError
-
-logger = logging.getLogger(__name__)
 
 
 class _TaskSession:
@@ -85,7 +82,7 @@ class SparkEngine:
         session: A session of the process's JVM; only new sessions made from it are used.
         scratch: Directory for rows on their way to Spark; it may be emptied between runs.
         files: How executors come to files of this machine; they share its disk when absent.
-        sessions: Where tasks get their sessions; absent: each is made when it is needed.
+        out_of_memory: Called before the error is raised when a job's JVM had no more heap.
     """
 
     def __init__(
@@ -94,11 +91,11 @@ class SparkEngine:
         *,
         scratch: Path,
         files: FileAccess | None = None,
-        sessions: Sessions | None = None,
+        out_of_memory: Callable[[], None] | None = None,
     ) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         self._base = session
-        self._sessions = sessions or Sessions(session)
+        self._out_of_memory = out_of_memory
         self._scratch = Path(tempfile.mkdtemp(dir=scratch, prefix="engine-"))
         self._frames = Frames(self._scratch, partial(_slots, session), files or LocalFiles())
         self._tasks: dict[str, _TaskSession] = {}
@@ -114,7 +111,7 @@ class SparkEngine:
             try:
                 return self._run(task, request)
             except SPARK_ERRORS as error:
-                raise engine_error(error, request.task_id) from error
+                raise self._failure(error, request.task_id) from error
 
     def put_table(self, task_id: str, view: str, table: pa.Table | Sequence[Field]) -> None:
         """See `Engine.put_table`."""
@@ -146,7 +143,7 @@ class SparkEngine:
         try:
             write_sorted(self._base.newSession(), self._frames, scan, event_time=event_time, directory=directory)
         except SPARK_ERRORS as error:
-            raise engine_error(error) from error
+            raise self._failure(error) from error
 
     def analyze(
         self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
@@ -166,13 +163,18 @@ class SparkEngine:
         """See `Engine.load`."""
         load(self._base.newSession(), functions)
 
+    def _failure(self, error: Exception, task_id: str = "") -> EngineError:
+        """What to raise when a job failed."""
+        if self._out_of_memory is not None and out_of_memory(error):
+            self._out_of_memory()
+        return engine_error(error, task_id)
+
     def _task(self, task_id: str) -> _TaskSession:
         with self._lock:
             task = self._tasks.get(task_id)
             if task is None:
                 directory = Path(tempfile.mkdtemp(dir=self._scratch, prefix="task-"))
-                task = self._tasks[task_id] = _TaskSession(self._sessions.take(), directory)
-                logger.info("session ready task=%s", task_id)
+                task = self._tasks[task_id] = _TaskSession(self._base.newSession(), directory)
             return task
 
     def _put(self, task: _TaskSession, view: str, table: pa.Table | Sequence[Field]) -> None:
@@ -203,7 +205,7 @@ class SparkEngine:
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
             output = task.session.sql(request.sql)
-            table = output.toArrow()
+            table = collect(output)
             metrics = observed.metrics(output)
             rows_malformed = metrics.rows_malformed + _set_aside_before(request.scan)
             if rows_malformed:

@@ -40,6 +40,7 @@ class ExchangeServicer:
     async def Pull(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.PullRequest], context: Context
     ) -> AsyncIterator[Response]:
+        self._turns.accepted()
         try:
             opening = await _opening(request_iterator)
             # A reader that follows may be deployed before the producer: it need not ask again and again.

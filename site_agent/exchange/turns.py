@@ -14,6 +14,10 @@ import heapq
 
 ROUND_BYTES = 64 * 1024
 """Work of one round; an epoch that is larger makes a round of its own. gRPC accepts one call in every few rounds."""
+ACCEPTING_ROUNDS = 8
+"""After a new call so many rounds hand out nothing: calls come together, and gRPC accepts the next in one of them."""
+MOST_ACCEPTING_ROUNDS = 64
+"""So many at most between two that hand out work, however many calls come."""
 CATCH_UP_BYTES = 2 * 1024 * 1024
 """How far behind the others a call may begin."""
 EPOCH_COST_BYTES = 4 * 1024
@@ -27,6 +31,10 @@ class Flow:
 
     def __init__(self) -> None:
         self.tag_bytes = 0
+
+    def charge(self, size_bytes: int) -> None:
+        """It had more work done than it was handed out."""
+        self.tag_bytes += size_bytes
 
 
 class FairQueue:
@@ -47,6 +55,11 @@ class FairQueue:
         self._number += 1
         heapq.heappush(self._waiting, (start_bytes, self._number, flow, cost_bytes))
 
+    @property
+    def first(self) -> Flow:
+        """The flow that is next; somebody must be waiting."""
+        return self._waiting[0][2]
+
     def pop(self) -> tuple[Flow, int]:
         """The flow that is next, which is charged with its work; of equal ones the one that waited longest."""
         start_bytes, _, flow, cost_bytes = heapq.heappop(self._waiting)
@@ -64,6 +77,12 @@ class Turns:
         self._queue = queue or FairQueue()
         self._futures: dict[Flow, asyncio.Future[None]] = {}
         self._round_ends = False
+        self._accepting = 0
+        self._accepted = 0
+
+    def accepted(self) -> None:
+        """There is a new call."""
+        self._accepting = ACCEPTING_ROUNDS
 
     def take(self, flow: Flow, size_bytes: int) -> asyncio.Future[None] | None:
         """Work for an epoch of that size: None when it may begin now, else what to wait for.
@@ -71,7 +90,7 @@ class Turns:
         Cancelling the future gives the turn up.
         """
         self._queue.push(flow, size_bytes + EPOCH_COST_BYTES)
-        if len(self._queue) == 1 and self._left_bytes > 0:
+        if len(self._queue) == 1 and self._left_bytes > 0 and not self._accepting:
             self._give()
             return None
         self._end_round_later()
@@ -91,6 +110,12 @@ class Turns:
 
     def _next_round(self) -> None:
         self._round_ends = False
+        if self._accepting and self._accepted < MOST_ACCEPTING_ROUNDS:
+            self._accepting -= 1
+            self._accepted += 1
+            self._end_round_later()
+            return
+        self._accepted = 0
         self._left_bytes = self._round_bytes
         while self._queue and self._left_bytes > 0:
             before_bytes = self._left_bytes

@@ -19,11 +19,12 @@ from site_agent.exchange.offload import Offload
 from site_agent.exchange.status import received_detail
 from site_agent.exchange.wire import PullCall, pull_call
 from site_agent.faults import FaultPoint, reached
+from site_agent.router.backlog import Backlog
 from site_agent.router.backoff import Backoff
 from site_agent.router.links import Links, LinkUsage
 from site_agent.router.meter import MeteredTransfer, TransferMeter
 from site_agent.router.pacing import LinkPace, Paced
-from site_agent.router.storing import Backlog, Storing
+from site_agent.router.storing import Storing
 
 _log = logging.getLogger(__name__)
 

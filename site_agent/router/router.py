@@ -13,13 +13,13 @@ from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, CorruptEpochError, UnknownChannelError
 from site_agent.exchange.offload import Offload
 from site_agent.faults import FaultPoint, reached
+from site_agent.router.backlog import Backlog
 from site_agent.router.links import Connect, Links, LinkUsage
 from site_agent.router.meter import LinkTransfer, TransferMeter
 from site_agent.router.pacing import LinkPace
 from site_agent.router.pull import Pull, PullEnvironment
 from site_agent.router.readers import READERS_FILE, Readers, load_readers, save_readers
 from site_agent.router.refetch import refetch
-from site_agent.router.storing import Backlog
 
 DEFAULT_WINDOW_BYTES = 32 * 1024 * 1024
 """Several large epochs: while one is synced to disk, the next ones are under way."""
@@ -57,7 +57,7 @@ class Router:
         self.store = store
         self._links = Links(connect)
         self.offload = Offload("selat-router", threads=SYNCING_THREADS)
-        backlog = Backlog(max(BACKLOG_BYTES, window_bytes))
+        backlog = Backlog(max(BACKLOG_BYTES, window_bytes), writers=SYNCING_THREADS)
         self._meter = TransferMeter()
         self._env = PullEnvironment(site, self._links, self.offload, random, window_bytes, backlog, self._meter, {})
         self._usage: dict[str, LinkUsage] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +17,7 @@ from threading import Thread
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
 
 from site_agent.connectors.times import to_us
 from site_agent.engine import (
@@ -33,6 +35,7 @@ from site_agent.engine import (
     Scan,
     SlicesScan,
 )
+from site_agent.engine.collect import collect
 from site_agent.engine.frames import SMALL_ROWS
 from site_agent.engine.malformed import write_malformed
 from site_agent.engine.spark import SparkEngine
@@ -469,6 +472,42 @@ class TestErrors:
         pq.write_table(pa.table({"v": ["x"]}), tmp_path / "bad.parquet")
         with pytest.raises(EngineError, match=r"bad\.parquet"):
             run(spark_engine, "SELECT * FROM input", files(tmp_path / "bad.parquet", "parquet"))
+
+    def test_a_pattern_that_overflows_the_stack_fails_the_epoch_and_not_the_jvm(
+        self, spark_engine: SparkEngine
+    ) -> None:
+        with pytest.raises(EngineError, match="stack overflowed") as caught:
+            run(spark_engine, "SELECT rlike(concat(repeat('ab', 300000), v), '(a|b)*c') AS r FROM input", rows(1))
+        assert "(a|b)*" in caught.value.hint
+        assert run(spark_engine, "SELECT v FROM input", rows(2)).table.num_rows == 2
+
+    def test_a_heap_that_is_too_small_is_told_before_the_error_is_raised(
+        self, spark_engine: SparkEngine, tmp_path: Path
+    ) -> None:
+        told: list[str] = []
+        engine = SparkEngine(spark_engine._base, scratch=tmp_path, out_of_memory=lambda: told.append("no more heap"))
+        with pytest.raises(EngineError, match="OutOfMemoryError"):
+            run(engine, "SELECT length(repeat(CAST(v AS STRING), 2000000000)) AS n FROM input", rows(1))
+        assert told == ["no more heap"]
+
+    @pytest.mark.timeout(60)
+    def test_a_thread_of_sparks_that_dies_without_a_word_is_not_waited_for(self, spark_engine: SparkEngine) -> None:
+        """As it does of whatever Scala calls fatal: here of an interrupt, for it can be had at will."""
+        session = spark_engine._base.newSession()
+        context = session.sparkContext
+        endless = session.sql("SELECT count(*) AS n FROM range(10000000000000) WHERE id % 7 = rand()")
+        with ThreadPoolExecutor(1) as caller:
+            collected = caller.submit(collect, endless, last_word_s=0.5)
+            while not context.statusTracker().getActiveJobsIds():
+                time.sleep(0.01)
+            threads = context._jvm.java.lang.Thread.getAllStackTraces().keySet().toArray()
+            (sender,) = [thread for thread in threads if thread.getName() == "serve-Arrow"]
+            sender.interrupt()
+            try:
+                with pytest.raises(Py4JError, match="died while it sent the rows"):
+                    collected.result()
+            finally:
+                context.cancelAllJobs()
 
     def test_a_failed_epoch_does_not_harm_the_next(self, spark_engine: SparkEngine) -> None:
         with pytest.raises(EngineError):

@@ -2,8 +2,16 @@ from __future__ import annotations
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 
-from site_agent.engine.failures import Sentence, analysis_error, engine_error, first_sentence, whole_message
+from site_agent.engine.failures import (
+    Sentence,
+    analysis_error,
+    engine_error,
+    first_sentence,
+    out_of_memory,
+    whole_message,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +46,48 @@ def test_a_lost_jvm_is_said_so() -> None:
         error = engine_error(lost, "q.s.us")
         assert (error.message, error.ids) == ("the connection to Spark's JVM is lost", {"task": "q.s.us"})
         assert error.hint
+
+
+class Thrown:
+    """A Java exception."""
+
+    def __init__(self, name: str, cause: Thrown | None = None) -> None:
+        self.name = name
+        self.cause = cause
+
+    def getClass(self) -> Thrown:
+        return self
+
+    def getName(self) -> str:
+        return self.name
+
+    def getMessage(self) -> str | None:
+        return None
+
+    def getCause(self) -> Thrown | None:
+        return self.cause
+
+
+def spark_error(*names: str) -> Exception:
+    """With these Java classes as its causes, outermost first."""
+    thrown = None
+    for name in reversed(names):
+        thrown = Thrown(name, thrown)
+    error: Exception = PySparkException("Job aborted")
+    error.__dict__["_origin"] = thrown
+    return error
+
+
+def test_a_stack_that_overflowed_is_said_with_what_would_be_right() -> None:
+    error = engine_error(spark_error("org.apache.spark.SparkException", "java.lang.StackOverflowError"), "t")
+    assert (error.message, error.ids) == ("Spark's stack overflowed", {"task": "t"})
+    assert "less deeply" in error.hint
+
+
+def test_a_heap_that_is_too_small_is_told_from_a_task_that_keeps_to_its_share() -> None:
+    assert out_of_memory(spark_error("org.apache.spark.SparkException", "java.lang.OutOfMemoryError"))
+    assert not out_of_memory(spark_error("org.apache.spark.memory.SparkOutOfMemoryError"))
+    assert not out_of_memory(Py4JNetworkError("gone"))
 
 
 def test_errors_of_ours_are_said_as_they_are() -> None:

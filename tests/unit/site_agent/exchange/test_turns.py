@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from site_agent.exchange.turns import EPOCH_COST_BYTES, FairQueue, Flow, Turns
+from site_agent.exchange.turns import ACCEPTING_ROUNDS, EPOCH_COST_BYTES, MOST_ACCEPTING_ROUNDS, FairQueue, Flow, Turns
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -98,6 +98,30 @@ async def test_a_call_that_ended_while_it_waited_costs_nothing() -> None:
     given_up.cancel()
     await asyncio.sleep(0)
     assert waiting.done()
+
+
+async def test_after_a_new_call_a_few_rounds_hand_out_nothing() -> None:
+    turns = Turns()
+    turns.accepted()
+    turn = turns.take(Flow(), 0)
+    assert turn is not None
+    for _ in range(ACCEPTING_ROUNDS):
+        await asyncio.sleep(0)
+        assert not turn.done()
+    await asyncio.sleep(0)
+    assert turn.done()
+
+
+async def test_calls_without_end_do_not_keep_others_from_sending() -> None:
+    turns, rounds = Turns(), 0
+    turns.accepted()
+    turn = turns.take(Flow(), 0)
+    assert turn is not None
+    while not turn.done():
+        turns.accepted()
+        await asyncio.sleep(0)
+        rounds += 1
+    assert rounds == MOST_ACCEPTING_ROUNDS + 1
 
 
 @pytest.mark.parametrize("late", [0, 150])
