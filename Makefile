@@ -19,10 +19,10 @@ demo: setup  ## four airports' worth of sites, real flights, five queries, proof
 test: unit integration e2e wan  ## all tests
 
 unit: setup  ## tests of single parts: no Spark, no network
-	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest tests/unit -m "not long"
 
 integration: setup  ## tests of parts together: real gRPC, real Spark
-	$(BIN)/python -m pytest tests/integration
+	$(BIN)/python -m pytest tests/integration -m "not long"
 
 e2e: setup  ## tests of the whole: real processes, results compared with DuckDB, kill -9
 	$(BIN)/python -m pytest tests/e2e -m "not long"
