@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
 
+from master.batch.manager import BatchManager, BatchParts
+from master.batch.slots import BatchSlots
 from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.config import MasterConfig
@@ -33,6 +36,7 @@ from master.views import QueryViews
 from planner.catalog import Binding
 from planner.leases import Granted, LeasePolicy, LeaseRef, Slot, Waiter, Wish, acquire, release, wait_for
 from planner.plan import RelationStats
+from planner.wan.snapshot import snapshot
 from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, report, site_record, status
 
 CONFIG = MasterConfig()
@@ -61,9 +65,19 @@ class World:
         lease_parts = LeaseParts(self.store, self.sites, self.clock, self.random_hex)
         self.leases = LeaseManager(lease_parts, LeasePolicy(), alive_interval=CONFIG.progress_interval)
         slots = StreamingSlots(self.leases)
-        parts = JobParts(self.queries, self.sites, self.catalog, self.board, self.rates, slots)
+        self.batch_slots = BatchSlots(self.leases)
+        batch_parts = BatchParts(
+            self.queries,
+            self.sites,
+            self.batch_slots,
+            TOPOLOGY,
+            lambda: snapshot(TOPOLOGY, {}, self.clock.now()),
+            Random(1),
+        )
+        self.batch = BatchManager(batch_parts, self.config.batch)
+        parts = JobParts(self.queries, self.sites, self.catalog, self.board, self.rates, slots, self.batch)
         self.jobs = JobManager(parts, clock=self.clock, config=self.config)
-        self.views = QueryViews(self.queries, self.sites, slots)
+        self.views = QueryViews(self.queries, self.sites, slots, self.batch)
 
     def submit(self, name: str = "") -> str:
         return self.jobs.submit(PLAN, sql="SELECT ...", name=name).id

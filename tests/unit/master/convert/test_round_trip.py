@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.assignments import Assignment, ChannelInput, ResultSpec, TaskSpec
 from master.board import VersionedAssignment
 from master.convert.assignments import assignment_from_proto, assignment_to_proto
 from master.convert.relations import relation_from_proto, relation_to_proto
@@ -26,6 +25,7 @@ from master.model import (
     TaskState,
     TaskStatus,
 )
+from master.specs import Assignment, ChannelInput, ResultSpec, TaskSpec
 from master.times import from_us
 from planner.catalog import Binding, Column, Function, Relation, RelationKind
 from planner.plan import Merge, MergeView, StageKind
