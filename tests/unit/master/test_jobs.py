@@ -490,26 +490,26 @@ def test_slots_are_kept_for_as_long_as_the_query_lives(world: World) -> None:
 
 def test_a_query_that_gets_no_slot_says_which_and_until_when_and_starts_when_one_comes(world: World) -> None:
     world.tick()
-    world.acquire("batch", *EU)
+    world.acquire("nightly", *EU)
     query = world.submit()
     world.tick()
     assert world.state(query) is QueryState.DEPLOYING
     assert (world.tasks_at("us"), world.tasks_at("eu")) == ([], [])
     reason = world.views.of(world.queries.get(query)).reason
-    assert reason.startswith("no slot at eu: eu/0 is batch's until 2026-01-01 00:01:20 at the latest")
+    assert reason.startswith("no slot at eu: eu/0 is nightly's until 2026-01-01 00:01:20 at the latest")
 
     world.restart()
     assert world.tasks_at("us") == []
-    world.release("batch", EU[1])
+    world.release("nightly", EU[1])
     world.tick()
     assert world.tasks_at("eu") == ["clicks", "merge"]
     assert world.views.of(world.queries.get(query)).reason == ""
-    assert world.holders("eu") == ["batch", STREAMING]
+    assert world.holders("eu") == ["nightly", STREAMING]
 
 
 def test_a_query_that_waits_for_a_slot_can_be_cancelled(world: World) -> None:
     world.tick()
-    world.acquire("batch", *EU)
+    world.acquire("nightly", *EU)
     query = world.submit()
     world.jobs.cancel(query)
     for site in ("us", "eu", "hub"):
@@ -522,13 +522,13 @@ def test_a_query_that_waits_for_a_slot_can_be_cancelled(world: World) -> None:
 def test_slots_beside_the_first_are_yielded_to_whoever_waits(world: World) -> None:
     world.tick()
     query = world.run()
-    world.leases.register("batch")
-    world.wait_in_line("batch", "t1", *EU)
-    world.wait_in_line("batch", "t2", *EU)
+    world.leases.register("nightly")
+    world.wait_in_line("nightly", "t1", *EU)
+    world.wait_in_line("nightly", "t2", *EU)
     world.tick()
-    world.acquire("batch", *(slot for slot in EU if is_offered(world, slot)))
+    world.acquire("nightly", *(slot for slot in EU if is_offered(world, slot)))
     world.tick()
-    assert sorted(map(str, world.holders("eu"))) == ["batch", STREAMING]
+    assert sorted(map(str, world.holders("eu"))) == ["nightly", STREAMING]
     assert world.state(query) is QueryState.RUNNING
     assert world.tasks_at("eu") == ["clicks", "merge"]
 
@@ -557,7 +557,7 @@ def test_a_quota_that_leaves_no_slot_is_told(world: World) -> None:
     assert "the quota of streaming is 0 slots" in world.views.of(world.queries.get(query)).reason
     world.tick()
     # Nothing is offered to it that it would be refused: others can have it.
-    world.acquire("batch", EU[0])
+    world.acquire("nightly", EU[0])
     world.leases.set_quota(STREAMING, None)
     world.tick()
     assert world.tasks_at("eu") == ["clicks", "merge"]
