@@ -206,13 +206,13 @@ async def test_a_lease_that_was_stored_is_held_although_nobody_was_told(tmp_path
         grpc.aio.insecure_channel(master.address) as channel,
     ):
         leases = lease_pb2_grpc.LeaseServiceStub(channel)
-        await leases.RegisterFramework(lease_pb2.RegisterFrameworkRequest(name="batch"), wait_for_ready=True)
+        await leases.RegisterFramework(lease_pb2.RegisterFrameworkRequest(name="nightly"), wait_for_ready=True)
         wish = lease_pb2.Wish(slot=lease_pb2.Slot(site="us", index=0), duration_us=60_000_000)
-        request = lease_pb2.AcquireRequest(framework="batch", wishes=[wish])
+        request = lease_pb2.AcquireRequest(framework="nightly", wishes=[wish])
         with pytest.raises(grpc.aio.AioRpcError):
             await forever(partial(leases.Acquire, request))
         again = partial(leases.Acquire, request, wait_for_ready=True)
         (outcome,) = (await master.persistently(again, again)).outcomes
         assert master.deaths == 1
         # It is its own: the client sees that the first request was granted after all.
-        assert (outcome.busy.lease.holder, outcome.busy.lease.fencing) == ("batch", 1)
+        assert (outcome.busy.lease.holder, outcome.busy.lease.fencing) == ("nightly", 1)
