@@ -68,11 +68,6 @@ class FakeExchange(exchange_pb2_grpc.ExchangeServiceServicer):
     ) -> exchange_pb2.AnalyzeResponse:
         return self._analyze(request)
 
-    async def ListSplits(  # noqa: N802
-        self, request: exchange_pb2.ListSplitsRequest, context: Context
-    ) -> exchange_pb2.ListSplitsResponse:
-        return exchange_pb2.ListSplitsResponse()
-
     async def Pull(  # noqa: N802
         self, request_iterator: AsyncIterator[exchange_pb2.PullRequest], context: Context
     ) -> AsyncIterator[exchange_pb2.PullResponse]:
