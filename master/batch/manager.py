@@ -153,7 +153,8 @@ class BatchManager:
     def _begin(self, live: Sequence[QueryRecord], *, changed: bool) -> _Turn:
         parts = self._parts
         alive = frozenset(s.name for s in parts.sites.all() if s.state is SiteState.ALIVE)
-        turn = _Turn(parts.slots.now(), self._bandwidth(), parts.slots.view(), alive, changed=changed)
+        now = parts.slots.now()
+        turn = _Turn(now, self._bandwidth(), parts.slots.view(now), alive, changed=changed)
         ends = dict(self._expected_ends(live, turn))
         turn.slots = [view._replace(free_at=ends.get(view.slot, view.free_at)) for view in turn.slots]
         return turn
