@@ -29,9 +29,9 @@ from benchmarks.report import make_parser, median, publish, say, table
 from benchmarks.words import write_shard
 from selat.dev.cluster import ClusterOptions, DevCluster
 
-SITES = ("us-east", "us-west", "eu", "asia")
+SITES = ("virginia", "oregon", "ireland", "tokyo")
 TOPOLOGY = f"""
-gateway: us-east
+gateway: virginia
 sites: {{{", ".join(f"{site}: {{slots: 2}}" for site in SITES)}}}
 default_link: {{bandwidth: 8Mbit/s, latency: 20ms}}
 """
@@ -43,10 +43,10 @@ JOB_LIMIT = timedelta(minutes=3)
 STREAMS = """
 CREATE STREAM clicks (ts TIMESTAMP, page STRING, ms INT, WATERMARK FOR ts AS ts - INTERVAL '1 second')
 WITH ('connector' = 'generator', 'rows_per_second' = '200', 'column.page' = 'zipf(100, 1.1)', 'startup' = 'latest')
-AT us-east, AT eu;
+AT virginia, AT ireland;
 CREATE STREAM visits (ts TIMESTAMP, page STRING, WATERMARK FOR ts AS ts - INTERVAL '1 second')
 WITH ('connector' = 'generator', 'rows_per_second' = '200', 'column.page' = 'zipf(100, 1.1)', 'startup' = 'latest')
-AT asia;
+AT tokyo;
 """
 STREAMING = (
     "SELECT window(ts, '2 seconds') AS w, page, count(*) AS n, avg(ms) AS m FROM clicks "
