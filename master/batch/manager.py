@@ -244,7 +244,7 @@ class BatchManager:
             jobs,
             turn.slots,
             self._place(turn),
-            Rule(self._config.skips, lambda task, site: self._is_local(task, site, turn), max(1, len(turn.slots))),
+            self._rule(turn),
             turn.now,
         )
         for query in found.skipped:
@@ -253,6 +253,14 @@ class BatchManager:
             turn.waits.setdefault(query, []).append(Wait(query, reason=reason))
         admitted = [w for w in wanted.values() if w.query not in found.skipped]
         self._act(admitted, found.placements, turn.slots, turn)
+
+    def _rule(self, turn: _Turn) -> Rule:
+        return Rule(
+            self._config.skips,
+            lambda task, site: self._is_local(task, site, turn),
+            at_once=max(1, len(turn.slots)),
+            only_starts=True,
+        )
 
     def _waiting_maps(self, record: QueryRecord, turn: _Turn) -> Iterator[_Wanted]:
         assert record.batch is not None

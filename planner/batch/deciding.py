@@ -66,6 +66,8 @@ class Rule:
     is_local: IsLocal
     at_once: int | None = None
     """More of a job's tasks cannot start together: its locality is a share of so many. None: of all of them."""
+    only_starts: bool = False
+    """A job none of whose tasks would start now is not skipped: it may wait in line like others."""
 
 
 def decide(jobs: Sequence[Job], slots: Sequence[SlotView], place: Place, rule: Rule, now: datetime) -> Turn:
@@ -80,11 +82,15 @@ def decide(jobs: Sequence[Job], slots: Sequence[SlotView], place: Place, rule: R
     skipped: list[str] = []
     for job in jobs:
         found = place([*tasks, *job.tasks], slots)
-        if job.started or may_start(_level(job, found, rule), job.skips, rule.skips, now):
+        if job.started or _is_idle(job, found, rule) or may_start(_level(job, found, rule), job.skips, rule.skips, now):
             tasks, placements = [*tasks, *job.tasks], found
         else:
             skipped.append(job.name)
     return Turn(tuple(placements), tuple(skipped))
+
+
+def _is_idle(job: Job, placements: Sequence[Placement], rule: Rule) -> bool:
+    return rule.only_starts and not any(isinstance(p, Assigned) and p.task.job == job.name for p in placements)
 
 
 def _level(job: Job, placements: Sequence[Placement], rule: Rule) -> float:
