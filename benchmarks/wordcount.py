@@ -4,7 +4,7 @@
 
 Made-up text (`benchmarks.words`) lies in shards, unevenly: most of a table at its home, the rest at two other sites.
 Jobs come one after the other, each counts the words of one table. The real cluster runs them: four sites of two slots,
-links of 8 Mbit/s and 20 ms to which the sites' routers keep, a JVM that all sites share. Streaming queries hold
+links of 4 Mbit/s and 20 ms to which the sites' routers keep, a JVM that all sites share. Streaming queries hold
 some of the slots all the time. The same jobs, at the same moments, under either scheduler of the master. Every result
 is compared with DuckDB's over the same text. Ends within eight minutes on two cores.
 """
@@ -33,7 +33,7 @@ SITES = ("virginia", "oregon", "ireland", "tokyo")
 TOPOLOGY = f"""
 gateway: virginia
 sites: {{{", ".join(f"{site}: {{slots: 2}}" for site in SITES)}}}
-default_link: {{bandwidth: 8Mbit/s, latency: 20ms}}
+default_link: {{bandwidth: 4Mbit/s, latency: 20ms}}
 """
 SCHEDULERS = ("lease-aware", "first-come")
 SEED = 2013
@@ -300,7 +300,7 @@ def _parts(size: Size, outcomes: Sequence[Outcome]) -> list[str]:
         f"{len(size.jobs)} WordCounts, one each {size.pause_s:g} s, over {size.tables} tables of "
         f"{size.shards * size.shard_bytes / 1e6:.0f} MB ({size.text_bytes / 1e6:.0f} MB of text) in shards of "
         f"{size.shard_bytes / 1e6:g} MB; of a table, five shards of eight lie at its home. Four sites of two slots on "
-        "this machine's cores, in one JVM; links of 8 Mbit/s and 20 ms, kept to by the routers. Two streaming queries "
+        "this machine's cores, in one JVM; links of 4 Mbit/s and 20 ms, kept to by the routers. Two streaming queries "
         "hold slots and deliver all the time. A task is local when it runs where its split lies. Turnaround: from "
         "submission to the end of the query. Bytes over links are those of the jobs, compressed.",
         table(head, rows),
