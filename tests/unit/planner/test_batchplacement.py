@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.batchplacement import place_batch
+from planner.batchplacement import MAX_SPLITS, place_batch
 from planner.errors import PlacementError
 from planner.explain import explain_json, explain_text
 from planner.plan import FilePart, PhysicalPlan, Split
@@ -73,6 +73,12 @@ def test_a_site_of_the_table_that_is_not_alive_is_refused() -> None:
     with pytest.raises(PlacementError, match="texts is bound there") as caught:
         place_batch(draft_of(COUNT, CATALOG), TOPOLOGY, (), alive=frozenset({"us", "ap"}))
     assert caught.value.hint == "Start its agent or leave it out in WHERE, by conditions on site."
+
+
+def test_too_many_splits_are_refused() -> None:
+    with pytest.raises(PlacementError, match="texts has 10001 splits, and at most 10000 are possible") as caught:
+        plan_of(*[split("us", number, 1) for number in range(MAX_SPLITS + 1)])
+    assert "--split-size" in caught.value.hint
 
 
 def test_results_of_an_insert_go_to_the_sinks_site() -> None:
