@@ -18,7 +18,7 @@ PAGED = "'mode' = 'follow', 'until' = 'end', 'max_files_per_epoch' = '1'"
 """Several epochs, as fast as they come."""
 
 
-SMALL_SPLITS = ("--split-size", "0.02")
+SMALL_SPLITS = ("--split-size", "0.1")
 """A batch query has several tasks at a site."""
 
 

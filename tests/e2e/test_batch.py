@@ -15,7 +15,7 @@ from tests.e2e.sinks import insert, written
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
 
-WORDS = ("to be or not to be", "that is the question", "", "to sleep", "to dream")
+WORDS = ("to be or not to be", "that is the question", "to sleep", "to dream")
 
 QUERIES = {
     "filter": (
