@@ -145,24 +145,27 @@ class JobManager:
         self._parts.sites.report(report)
         reached(FaultPoint.REPORT_TAKEN)
         now = self._clock.now()
-        for record in self._concerned(report):
+        concerned = self._concerned(report)
+        for record in concerned:
             self._parts.queries.set_progress(record.id, with_report(record, report, now=now))
             self._parts.rates.observe(record, report)
-            self._follow_up(self._parts.queries.get(record.id))
         # A task that has ended leaves its slot at once, for the next.
-        if self._follow_batch():
+        moved = self._follow_batch()
+        for record in concerned:
+            self._follow_up(self._parts.queries.get(record.id))
+        if moved:
             self.refresh()
 
     def tick(self) -> None:
         """What the passing of time brings: overdue heartbeats, ended retention, storing of totals."""
         for site in self._parts.sites.tick():
             logger.warning(line("heartbeat overdue", site=site))
+        moved = self._follow_batch()
         for record in self._parts.queries.all():
             if not record.state.over:
                 self._follow_up(record)
         self._purge()
         self._follow_slots()
-        moved = self._follow_batch()
         if moved or self._stale or self._results_kept() != self._kept or self._without_slots() != self._held_back:
             self.refresh()
         if self._clock.now() >= self._flushed_at + self._config.progress_interval:

@@ -7,18 +7,18 @@ nothing else is left. What a task was given is stored before anybody hears of it
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from master.batch.scheduled import scheduled, tasks_of, with_tasks
 from master.batch.slots import BatchSlots
 from master.batch.tasks import map_id, reduce_id
 from master.batch.view import BatchView, Wait, batch_view
 from master.config import BatchConfig
 from master.logs import line
-from master.model import BatchState, BatchTask, QueryRecord, SiteState, TaskState
+from master.model import BatchTask, QueryRecord, SiteState, TaskState
 from master.queries import QueryRegistry
 from master.sites import SiteRegistry
 from planner.batch import (
@@ -26,7 +26,6 @@ from planner.batch import (
     Job,
     Placement,
     Rule,
-    Shard,
     Skips,
     SlotView,
     Task,
@@ -45,7 +44,6 @@ from planner.batch import (
 )
 from planner.batch.placing import Randomness
 from planner.leases import Lease, Slot
-from planner.plan import StageKind
 from planner.topology import Topology
 from planner.wan.figures import link_figures
 from planner.wan.snapshot import WanSnapshot
@@ -145,15 +143,16 @@ class BatchManager:
     def _remember(self) -> None:
         """What tasks that have ended took."""
         for record in self._parts.queries.all():
-            for number, task in _tasks(record):
+            for number, task in tasks_of(record):
                 if task.phase is TaskPhase.DONE and task.placed_at and task.ended_at:
-                    wanted = self._task(record, number)
+                    wanted = scheduled(record, number)
                     self._history.add(wanted, task.site, (task.ended_at - task.placed_at).total_seconds())
 
     def _begin(self, live: Sequence[QueryRecord], *, changed: bool) -> _Turn:
         parts = self._parts
         alive = frozenset(s.name for s in parts.sites.all() if s.state is SiteState.ALIVE)
-        turn = _Turn(parts.slots.now(), self._bandwidth(), parts.slots.view(), alive, changed=changed)
+        now = parts.slots.now()
+        turn = _Turn(now, self._bandwidth(), parts.slots.view(now), alive, changed=changed)
         ends = dict(self._expected_ends(live, turn))
         turn.slots = [view._replace(free_at=ends.get(view.slot, view.free_at)) for view in turn.slots]
         return turn
@@ -161,10 +160,10 @@ class BatchManager:
     def _expected_ends(self, live: Sequence[QueryRecord], turn: _Turn) -> Iterator[tuple[Slot, datetime]]:
         """Of its own tasks more is known than what their leases say: the history may have grown since."""
         for record in live:
-            for number, task in _tasks(record):
+            for number, task in tasks_of(record):
                 slot = Slot(task.site, task.slot)
                 if task.phase is TaskPhase.RUNNING and task.placed_at is not None and slot in self._parts.slots.held:
-                    lasts_s = self._lease_s(self._task(record, number), task.site, turn)
+                    lasts_s = self._lease_s(scheduled(record, number), task.site, turn)
                     yield slot, max(turn.now + SOON, task.placed_at + timedelta(seconds=lasts_s))
 
     def _bandwidth(self) -> Callable[[str, str], float]:
@@ -182,7 +181,7 @@ class BatchManager:
         assert state is not None
         now = self._parts.slots.now()
         found: dict[int | None, BatchTask] = {}
-        for number, task in _tasks(record):
+        for number, task in tasks_of(record):
             if task.phase is not TaskPhase.RUNNING:
                 continue
             identifier = reduce_id(record) if number is None else map_id(record, number, task)
@@ -192,11 +191,11 @@ class BatchManager:
                 found[number] = replace(task, phase=phase, ended_at=now)
         if not found:
             return False
-        self._parts.queries.set_batch(record.id, _with(state, found))
+        self._parts.queries.set_batch(record.id, with_tasks(state, found))
         bandwidth = self._bandwidth()
         for number, task in found.items():
             assert task.placed_at is not None
-            wanted = self._task(record, number)
+            wanted = scheduled(record, number)
             took_s = (now - task.placed_at).total_seconds() - transfer_s(wanted, task.site, bandwidth)
             self._history.add(wanted, task.site, max(took_s, 0.0))
         return True
@@ -205,7 +204,7 @@ class BatchManager:
         """Give back the slots of tasks that have ended, and keep those of tasks that run."""
         now, needed = self._parts.slots.now(), dict[Slot, timedelta]()
         for record in live:
-            for _, task in _tasks(record):
+            for _, task in tasks_of(record):
                 if task.phase is TaskPhase.RUNNING and task.placed_at is not None:
                     left_s = task.predicted_s - (now - task.placed_at).total_seconds()
                     needed[Slot(task.site, task.slot)] = timedelta(seconds=max(left_s, 0.0))
@@ -217,7 +216,7 @@ class BatchManager:
         for record in live:
             if record.batch is None or not record.batch.mapped or record.batch.reduce.placed:
                 continue
-            wanted = _Wanted(record.id, None, self._task(record, None))
+            wanted = _Wanted(record.id, None, scheduled(record, None))
             sites = {view.slot.site for view in turn.slots if view.free_at is not None}
             every = sites or {view.slot.site for view in turn.slots}
             if not every:
@@ -235,7 +234,7 @@ class BatchManager:
             tasks = list(self._waiting_maps(record, turn))[: TASKS_LOOKED_AT * max(1, len(turn.slots))]
             if tasks:
                 wanted |= {w.task.name: w for w in tasks}
-                started = any(task.placed for _, task in _tasks(record))
+                started = any(task.placed for _, task in tasks_of(record))
                 skips = self._skips.get(record.id, Skips())
                 jobs.append(Job(record.id, tuple(w.task for w in tasks), skips, started))
         if not jobs:
@@ -271,7 +270,7 @@ class BatchManager:
             if task.placed:
                 continue
             if split.site in turn.alive:
-                yield _Wanted(record.id, number, self._task(record, number))
+                yield _Wanted(record.id, number, scheduled(record, number))
             else:
                 silent[split.site] = None
         for site in silent:
@@ -336,7 +335,7 @@ class BatchManager:
         for query, found in by_query.items():
             state = self._parts.queries.get(query).batch
             assert state is not None
-            self._parts.queries.set_batch(query, _with(state, found))
+            self._parts.queries.set_batch(query, with_tasks(state, found))
             turn.changed = True
 
     def _place(self, turn: _Turn) -> Callable[[Sequence[Task], Sequence[SlotView]], list[Placement]]:
@@ -353,18 +352,6 @@ class BatchManager:
     def _is_local(self, task: Task, site: str, turn: _Turn) -> bool:
         return is_local(task, site, turn.bandwidth, self._config.near_bytes_per_s)
 
-    def _task(self, record: QueryRecord, number: int | None) -> Task:
-        """A MAP or, for None, the REDUCE as the scheduler sees it."""
-        batch = record.plan.batch
-        assert batch is not None
-        kind = StageKind.REDUCE if number is None else StageKind.MAP
-        sql = next(stage.sql for stage in record.plan.stages if stage.kind is kind)
-        model = f"{kind.value} {hashlib.sha256(sql.encode()).hexdigest()[:16]}"
-        if number is None:
-            return Task(f"{record.id}/reduce", record.id, model, tuple(_outputs(record)))
-        split = batch.splits[number]
-        return Task(f"{record.id}/{number}", record.id, model, (Shard(split.site, split.size_bytes),))
-
     def _busy(self, slot: Slot) -> str:
         record = self._parts.slots.record(slot)
         if record is None:
@@ -372,27 +359,3 @@ class BatchManager:
         who = record.holder or (record.offer.waiter.framework if record.offer else "nobody")
         until = f" until {record.free_by:%Y-%m-%d %H:%M:%S} at the latest" if record.free_by else ""
         return f"{slot} is {who}'s{until}"
-
-
-def _outputs(record: QueryRecord) -> Iterator[Shard]:
-    """What the MAPs gave, by site."""
-    assert record.batch is not None
-    sizes: dict[str, int] = {}
-    for number, task in enumerate(record.batch.maps):
-        if task.placed:
-            status = record.progress.tasks.get(map_id(record, number, task))
-            sizes[task.site] = sizes.get(task.site, 0) + (status.bytes_out if status else 0)
-    for site, size_bytes in sorted(sizes.items()):
-        yield Shard(site, size_bytes)
-
-
-def _tasks(record: QueryRecord) -> Iterator[tuple[int | None, BatchTask]]:
-    """All tasks of a query by the number of their split; the REDUCE has none."""
-    if record.batch is not None:
-        yield from enumerate(record.batch.maps)
-        yield None, record.batch.reduce
-
-
-def _with(state: BatchState, found: Mapping[int | None, BatchTask]) -> BatchState:
-    maps = tuple(found.get(number, task) for number, task in enumerate(state.maps))
-    return BatchState(maps, found.get(None, state.reduce))

@@ -62,12 +62,11 @@ class BatchSlots:
         """The time by which leases go."""
         return self._leases.now()
 
-    def view(self) -> list[SlotView]:
-        """All slots of sites that are heard, as they are now.
+    def view(self, now: datetime) -> list[SlotView]:
+        """All slots of sites that are heard, as they are at that instant; those that are free, are so from then on.
 
         Slots of streaming queries are renewed for as long as those live, so nobody says when they will be free.
         """
-        now = self._leases.now()
         return [_seen(record, now) for record in self._leases.table.records() if record.reachable]
 
     def record(self, slot: Slot) -> SlotRecord | None:

@@ -81,6 +81,9 @@ async def test_a_query_over_a_table_runs_on_its_splits_and_ends(cluster: Cluster
     table = pa.ipc.open_stream(fetched[0].arrow_stream).read_all()
     assert table.to_pydict() == {"page": ["a", "b"], "n": [3, 2]}
     assert (await cluster.get(query)).batch.done == 4
+    analyzed = (await cluster.execute(f"EXPLAIN ANALYZE QUERY {query}"))[-1].explanation.text
+    assert "map" in analyzed
+    assert "reduce" in analyzed
 
 
 async def test_explain_shows_splits_by_site(cluster: Cluster) -> None:

@@ -36,6 +36,8 @@ from master.views import QueryViews
 from planner.catalog import Binding
 from planner.leases import Granted, LeasePolicy, LeaseRef, Slot, Waiter, Wish, acquire, release, wait_for
 from planner.plan import RelationStats
+from planner.wan.estimate import LinkRecord
+from planner.wan.probing import Pair
 from planner.wan.snapshot import snapshot
 from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, report, site_record, status
 
@@ -48,6 +50,7 @@ class World:
         self.clock = VirtualClock(START)
         self.random_hex = CountingHex()
         self.config = CONFIG
+        self.links: dict[Pair, LinkRecord] = {}
         self.restart()
         for relation in (CLICKS, PAGES):
             self.catalog.create(relation)
@@ -71,7 +74,7 @@ class World:
             self.sites,
             self.batch_slots,
             TOPOLOGY,
-            lambda: snapshot(TOPOLOGY, {}, self.clock.now()),
+            lambda: snapshot(TOPOLOGY, self.links, self.clock.now()),
             Random(1),
         )
         self.batch = BatchManager(batch_parts, self.config.batch)

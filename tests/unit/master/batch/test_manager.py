@@ -16,6 +16,8 @@ from planner.batch import Policy, SkipRule, TaskPhase
 from planner.batchplacement import place_batch
 from planner.leases import Slot
 from planner.plan import FilePart, PhysicalPlan, Split, StageKind
+from planner.wan.estimate import LinkRecord, fold_bandwidth
+from planner.wan.samples import BandwidthSample, Method
 from tests.unit.master.build import START, TOPOLOGY, report
 from tests.unit.master.test_jobs import World
 from tests.unit.planner.build import catalog_of, draft_of
@@ -132,15 +134,31 @@ def test_a_split_is_read_where_it_is_for_a_task_elsewhere() -> None:
     assert world.views.of(world.queries.get(query)).totals.rows_in == 5
 
 
-def test_a_lease_aware_query_waits_for_a_busy_slot_near_its_data() -> None:
-    world = BatchWorld()
+def start_big(world: BatchWorld) -> str:
+    """A split of 250 MB at us: over 2.5 MB/s that takes longer than the minute for which all slots there are taken."""
     world.tick()
     world.acquire("nightly", *US)
     big = plan_of(COUNT, "us")
     assert big.batch is not None
-    # 250 MB over 2.5 MB/s take longer than the minute until a slot is free.
     split = replace(big.batch.splits[0], size_bytes=250_000_000)
-    query = world.jobs.submit(replace(big, batch=replace(big.batch, splits=(split,))), sql=COUNT).id
+    return world.jobs.submit(replace(big, batch=replace(big.batch, splits=(split,))), sql=COUNT).id
+
+
+def test_a_wait_ends_when_the_link_has_become_fast_enough() -> None:
+    world = BatchWorld()
+    query = start_big(world)
+    assert world.phases(query)[0] is TaskPhase.WAITING
+    fast = BandwidthSample(world.clock.now(), Method.IPERF3, 250e6)
+    world.links["us", "hub"] = fold_bandwidth(LinkRecord(), fast)
+    world.tick()
+    assert world.phases(query)[0] is TaskPhase.RUNNING
+    assert world.batch_slots_held() == ["hub/0"]
+    assert not any(record.waiters for record in world.leases.table.records())
+
+
+def test_a_lease_aware_query_waits_for_a_busy_slot_near_its_data() -> None:
+    world = BatchWorld()
+    query = start_big(world)
     assert world.batch_slots_held() == []
     view = world.views.of(world.queries.get(query)).batch
     assert view is not None
