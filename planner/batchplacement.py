@@ -8,9 +8,13 @@ from dataclasses import replace
 
 from planner.batch import reduce_site
 from planner.catalog import SITE_COLUMN, Column
+from planner.errors import PlacementError
 from planner.placement import check_site
 from planner.plan import BatchPlan, DraftPlan, PhysicalPlan, Split, StageKind
 from planner.topology import Topology
+
+MAX_SPLITS = 10_000
+"""What becomes of a query's tasks is stored whole with every change."""
 
 
 def place_batch(
@@ -25,7 +29,7 @@ def place_batch(
         alive: sites that can take tasks now.
 
     Raises:
-        PlacementError: a site that is needed is not in the topology or not alive.
+        PlacementError: a site that is needed is not in the topology or not alive, or there are too many splits.
     """
     for stage in draft.stages:
         leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.MAP else ""
@@ -34,6 +38,12 @@ def place_batch(
             check_site(site, topology, alive, why)
     check_site(topology.gateway, topology, alive, ("it is the gateway, which keeps the results", "Start its agent."))
     source = draft.map_stage
+    if len(splits) > MAX_SPLITS:
+        raise PlacementError(
+            f"table {source.relation} has {len(splits)} splits, and at most {MAX_SPLITS} are possible",
+            found=source.relation or "",
+            hint="Have the master's --split-size raised, or read fewer sites, by conditions on site in WHERE.",
+        )
     # Of no rows, too, an aggregate can have a result.
     parts = tuple(splits) or (Split(source.sites[0], (), 0),)
     outputs = Counter[str]()

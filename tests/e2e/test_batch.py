@@ -27,9 +27,9 @@ QUERIES = {
         "SELECT count(*), sum(fee), avg(price), max(ts) FROM orders",
     ),
     "groups": (
-        "SELECT product, count(*) AS n, avg(fee) AS a, stddev(price) AS d, count(DISTINCT quantity) AS q FROM sold "
+        "SELECT product, count(*) AS n, avg(price) AS a, stddev(price) AS d, count(DISTINCT quantity) AS q FROM sold "
         "GROUP BY product HAVING count(*) > 2",
-        "SELECT product, count(*), avg(fee), stddev(price), count(DISTINCT quantity) FROM orders GROUP BY product "
+        "SELECT product, count(*), avg(price), stddev(price), count(DISTINCT quantity) FROM orders GROUP BY product "
         "HAVING count(*) > 2",
     ),
     "join": (
