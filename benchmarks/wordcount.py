@@ -302,9 +302,9 @@ def _parts(size: Size, outcomes: Sequence[Outcome], mbit_per_s: float) -> list[s
         f"{len(size.jobs)} WordCounts, one each {size.pause_s:g} s, over {size.tables} tables of "
         f"{size.shards * size.shard_bytes / 1e6:.0f} MB ({size.text_bytes / 1e6:.0f} MB of text) in shards of "
         f"{size.shard_bytes / 1e6:g} MB; of a table, most lie at its home. Four sites of two slots on "
-        f"this machine's cores, in one JVM; links of {mbit_per_s:g} Mbit/s and 20 ms, kept to by the routers. Two streaming queries "
-        "hold slots and deliver all the time. A task is local when it runs where its split lies. Turnaround: from "
-        "submission to the end of the query. Bytes over links are those of the jobs, compressed.",
+        f"this machine's cores, in one JVM; links of {mbit_per_s:g} Mbit/s and 20 ms, kept to by the routers. Two "
+        "streaming queries hold slots and deliver all the time. A task is local when it runs where its split lies. "
+        "Turnaround: from submission to the end of the query. Bytes over links are those of the jobs, compressed.",
         table(head, rows),
         table(["job", *(f"{o.scheduler}: turnaround, local tasks" for o in outcomes)], each),
     ]

@@ -49,9 +49,7 @@ def test_it_says_what_it_waits_for_and_until_when() -> None:
     batch = selat.BatchProgress(
         tasks=2, waiting=2, running=0, done=0, local=0, size_bytes=0, done_bytes=0, scheduler="random", waits=(wait,)
     )
-    assert describe(info(batch)).endswith(
-        "| waits: us/0 is nightly's; expected 2026-01-01 00:00:00"
-    )
+    assert describe(info(batch)).endswith("| waits: us/0 is nightly's; expected 2026-01-01 00:00:00")
 
 
 def test_a_query_over_streams_has_its_watermark() -> None:
