@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from site_agent.connectors import SourceContext, Split, Table
 from site_agent.connectors.registry import find_connector, make_connectors
-from site_agent.engine import ChunksScan, EpochRequest, Field, MalformedRow, Scan
+from site_agent.engine import ChunksScan, EmptyScan, EpochRequest, Field, MalformedRow, Scan
 from site_agent.engine.frames import SMALL_ROWS
 from site_agent.engine.spark import SparkEngine
 
@@ -163,9 +163,9 @@ def test_chunks_are_one_view_however_many_they_are(spark_engine: SparkEngine, ro
     assert row == {"n": 2 * rows, "s": sum(range(2 * rows)) if rows else None, "w": 2 if rows else 0}
 
 
-def test_views_of_chunks_are_joined(spark_engine: SparkEngine) -> None:
+def test_views_of_chunks_are_joined_without_a_view_input(spark_engine: SparkEngine) -> None:
     left = ChunksScan(lambda: iter([pa.table({"n": [1, 2], "word": ["a", "b"]})]), COLUMNS)
     right = ChunksScan(lambda: iter([pa.table({"n": [2], "word": ["c"]})]), COLUMNS)
     sql = "SELECT l.word || r.word AS w FROM l JOIN r ON l.n = r.n"
-    request = EpochRequest("views", sql, ChunksScan(lambda: iter([]), COLUMNS), "us", views={"l": left, "r": right})
+    request = EpochRequest("views", sql, EmptyScan(()), "us", views={"l": left, "r": right})
     assert spark_engine.run(request).table.to_pydict() == {"w": ["bc"]}
