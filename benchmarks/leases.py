@@ -75,7 +75,7 @@ def _inside() -> str:
 def _inside_rates(*, fair: bool, size: int) -> tuple[float, float]:
     """The best of three rounds: what others do on the machine only ever slows one down."""
     leases = LeaseTable(LeasePolicy(fair=fair))
-    for name in ("batch", "other", "streaming"):
+    for name in ("nightly", "other", "streaming"):
         leases.put_framework(Framework(name, NOW))
     leases.apply(set_site(leases, "big", SLOTS, reachable=True, now=NOW))
     best_grants = best_releases = 0.0
@@ -84,14 +84,14 @@ def _inside_rates(*, fair: bool, size: int) -> tuple[float, float]:
         begun = time.perf_counter()
         for start in range(0, INSIDE_GRANTS, size):
             wishes = [Wish(Slot("big", index), HOUR) for index in range(start, start + size)]
-            leases.apply(acquire(leases, "batch", wishes, now=NOW))
+            leases.apply(acquire(leases, "nightly", wishes, now=NOW))
         granted = time.perf_counter()
-        assert leases.held("batch") == INSIDE_GRANTS
+        assert leases.held("nightly") == INSIDE_GRANTS
         for start in range(0, INSIDE_GRANTS, size):
             refs = [LeaseRef(Slot("big", index), first + index) for index in range(start, start + size)]
-            leases.apply(release(leases, "batch", refs, now=NOW))
+            leases.apply(release(leases, "nightly", refs, now=NOW))
         released = time.perf_counter()
-        assert leases.held("batch") == 0
+        assert leases.held("nightly") == 0
         best_grants = max(best_grants, INSIDE_GRANTS / (granted - begun))
         best_releases = max(best_releases, INSIDE_GRANTS / (released - granted))
     return best_grants, best_releases
@@ -124,7 +124,7 @@ class Load:
                 break
             wishes = [_wish(index) for index in range(first, first + size)]
             begun = time.perf_counter()
-            response = await self._stubs[number].Acquire(pb.AcquireRequest(framework="batch", wishes=wishes))
+            response = await self._stubs[number].Acquire(pb.AcquireRequest(framework="nightly", wishes=wishes))
             calls.append(time.perf_counter() - begun)
             leases.extend(outcome.granted for outcome in response.outcomes)
         assert all(lease.fencing for lease in leases), "every slot was free"
@@ -133,7 +133,7 @@ class Load:
     async def _release(self, number: int, leases: Sequence[pb.Lease]) -> None:
         for first in range(0, len(leases), 1000):
             refs = [pb.LeaseRef(slot=x.slot, fencing=x.fencing) for x in leases[first : first + 1000]]
-            await self._stubs[number].Release(pb.ReleaseRequest(framework="batch", leases=refs))
+            await self._stubs[number].Release(pb.ReleaseRequest(framework="nightly", leases=refs))
 
 
 async def _through_grpc() -> tuple[str, str]:
@@ -200,7 +200,7 @@ async def _master() -> AsyncIterator[tuple[str, list[lease_pb2_grpc.LeaseService
                 channels = [grpc.aio.insecure_channel(address, options=_own(n)) for n in range(CLIENTS)]
                 stubs = [lease_pb2_grpc.LeaseServiceStub(channel) for channel in channels]
                 site = asyncio.create_task(_be_heard(site_pb2_grpc.SiteServiceStub(channels[0])))
-                await stubs[0].RegisterFramework(pb.RegisterFrameworkRequest(name="batch"))
+                await stubs[0].RegisterFramework(pb.RegisterFrameworkRequest(name="nightly"))
                 await _until_granted(stubs[0])
                 yield address, stubs
                 site.cancel()
@@ -227,11 +227,11 @@ async def _be_heard(sites: site_pb2_grpc.SiteServiceAsyncStub) -> None:
 
 async def _until_granted(stub: lease_pb2_grpc.LeaseServiceAsyncStub) -> None:
     while True:
-        request = pb.AcquireRequest(framework="batch", wishes=[_wish(MARKER)])
+        request = pb.AcquireRequest(framework="nightly", wishes=[_wish(MARKER)])
         (outcome,) = (await stub.Acquire(request)).outcomes
         if outcome.HasField("granted"):
             ref = pb.LeaseRef(slot=outcome.granted.slot, fencing=outcome.granted.fencing)
-            await stub.Release(pb.ReleaseRequest(framework="batch", leases=[ref]))
+            await stub.Release(pb.ReleaseRequest(framework="nightly", leases=[ref]))
             return
         await asyncio.sleep(0.1)
 
@@ -252,7 +252,7 @@ async def _watching(
 
     async def mark(stub: lease_pb2_grpc.LeaseServiceAsyncStub) -> list[float]:
         begun = time.monotonic()
-        await stub.Acquire(pb.AcquireRequest(framework="batch", wishes=[_wish(MARKER)]))
+        await stub.Acquire(pb.AcquireRequest(framework="nightly", wishes=[_wish(MARKER)]))
         return [seen - begun for seen in await times()]
 
     try:

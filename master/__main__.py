@@ -12,12 +12,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from master import logs
-from master.config import MasterConfig, ServerOptions
+from master.config import BatchConfig, MasterConfig, ServerOptions
 from master.errors import MasterError
 from master.logs import line
 from master.server import Master, Surroundings, serving, write_ready_file
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
+from planner.batch import Policy, SkipRule
 from planner.errors import InvalidDefinitionError, PlannerError
 from planner.leases import LeasePolicy
 from planner.topology import Topology
@@ -29,6 +30,7 @@ EXIT_OK = 0
 EXIT_CANNOT_START = 1
 
 LAST_PORT = 65535
+BYTES_PER_MB = 1_000_000
 LONGEST_SETTING = timedelta(days=3650)
 
 
@@ -44,6 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended_count=parsed.ended_count,
         probes=not parsed.no_probes,
         leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
+        batch=BatchConfig(
+            policy=Policy(parsed.batch_scheduler),
+            split_bytes=round(parsed.split_size * BYTES_PER_MB),
+            skips=SkipRule(least=parsed.locality_min, longest=parsed.locality_wait),
+        ),
     )
     options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file)
     for problem in config.validate():
@@ -176,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
         help="how often a task looks for input; default: %(default)s",
     )
     _add_lease_options(parser, defaults.leases)
+    _add_batch_options(parser, defaults.batch)
     parser.add_argument(
         "--no-probes", action="store_true", help="measure links only when somebody asks (selat wan probe)"
     )
@@ -199,6 +207,37 @@ def _add_lease_options(parser: argparse.ArgumentParser, defaults: LeasePolicy) -
     )
     parser.add_argument(
         "--fair-share", action="store_true", help="grant no framework more than its max-min fair share of the slots"
+    )
+
+
+def _add_batch_options(parser: argparse.ArgumentParser, defaults: BatchConfig) -> None:
+    parser.add_argument(
+        "--batch-scheduler",
+        choices=[policy.value for policy in Policy],
+        default=defaults.policy.value,
+        help="how tasks of batch queries get their slots; default: %(default)s",
+    )
+    parser.add_argument(
+        "--split-size",
+        type=float,
+        default=defaults.split_bytes / BYTES_PER_MB,
+        metavar="MB",
+        help="about so much of a table is one task's; default: %(default)g",
+    )
+    parser.add_argument(
+        "--locality-min",
+        type=float,
+        default=defaults.skips.least,
+        metavar="SHARE",
+        help="a batch query is skipped for a while when fewer of its tasks, 0 to 1, would run near their input; "
+        "default: %(default)s",
+    )
+    parser.add_argument(
+        "--locality-wait",
+        type=_duration_in("seconds"),
+        default=f"{defaults.skips.longest / timedelta(seconds=1):g}",
+        metavar="SECONDS",
+        help="the longest that a batch query is skipped; default: %(default)s",
     )
 
 

@@ -2,66 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from master.errors import MasterError
+from master.batch.tasks import batch_results, batch_sites, batch_tasks
 from master.model import QueryRecord, task_id
-from planner.catalog import Catalog, Column, Function, Relation, RelationKind
-from planner.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
+from master.specs import Assignment, ChannelInput, ResultSpec, TaskSpec, bound_at, relation_at
+from planner.catalog import Catalog, Relation, RelationKind
+from planner.plan import PhysicalPlan, Stage, StageInput
 
 PUSH_CONNECTOR = "push"
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelInput:
-    channel: str
-    site: str
-    """The site that produces it."""
-    view: str = ""
-    columns: tuple[Column, ...] = ()
-    """What it carries, so that a channel without rows has a schema all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSpec:
-    """One stage at one site."""
-
-    task_id: str
-    query_id: str
-    stage_id: str
-    kind: StageKind
-    sql: str
-    relation: Relation | None = None
-    """What to read, or for a SINK to write into; its only binding is the task's site."""
-    read_columns: tuple[str, ...] = ()
-    inputs: tuple[ChannelInput, ...] = ()
-    merge: Merge | None = None
-    consumers: tuple[str, ...] = ()
-    """Sites whose routers read the output, in order of name."""
-    epoch_interval: timedelta = timedelta(seconds=1)
-    functions: tuple[Function, ...] = ()
-    """Python functions that the SQL calls, by their versions."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResultSpec:
-    """Channels that the site keeps for clients."""
-
-    query_id: str
-    inputs: tuple[ChannelInput, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Everything one site has to do."""
-
-    tasks: tuple[TaskSpec, ...] = ()
-    results: tuple[ResultSpec, ...] = ()
-    site_addresses: Mapping[str, str] = field(default_factory=dict)
-    streams: tuple[Relation, ...] = ()
-    """Streams that clients push to at the site, read or not; the only binding is the site's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +21,7 @@ class AssignmentInput:
 
     queries: Sequence[QueryRecord]
     catalog: Catalog
-    sites: Iterable[str]
+    sites: Collection[str]
     site_addresses: Mapping[str, str]
     now: datetime
     held_back: frozenset[str] = frozenset()
@@ -89,10 +40,11 @@ def build_assignments(
     results: dict[str, list[ResultSpec]] = {}
     for query in sorted(snapshot.queries, key=lambda q: q.id):
         if query.state.live and query.id not in snapshot.held_back:
-            for site, task in _tasks_of(query, snapshot.catalog):
+            for site, task in _tasks_of(query, snapshot):
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
-        if keeps_results(query, now=snapshot.now, retention=results_retention):
-            results.setdefault(query.plan.gateway, []).append(_results_of(query))
+        kept = _results_of(query)
+        if kept.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
+            results.setdefault(query.plan.gateway, []).append(kept)
     addresses = dict(sorted(snapshot.site_addresses.items()))
     return {
         site: Assignment(
@@ -113,9 +65,10 @@ def result_channels(query: QueryRecord) -> tuple[str, ...]:
     return tuple(item.channel for item in _results_of(query).inputs)
 
 
-def task_sites(plan: PhysicalPlan) -> frozenset[str]:
-    """Sites that run a task of the plan or keep its results."""
-    return stage_sites(plan) | {plan.gateway}
+def task_sites(query: QueryRecord) -> frozenset[str]:
+    """Sites that run a task of the query or keep its results."""
+    sites = stage_sites(query.plan) if query.batch is None else batch_sites(query)
+    return sites | {query.plan.gateway}
 
 
 def stage_sites(plan: PhysicalPlan) -> frozenset[str]:
@@ -123,7 +76,11 @@ def stage_sites(plan: PhysicalPlan) -> frozenset[str]:
     return frozenset(site for stage in plan.stages for site in stage.sites)
 
 
-def _tasks_of(query: QueryRecord, catalog: Catalog) -> Iterable[tuple[str, TaskSpec]]:
+def _tasks_of(query: QueryRecord, snapshot: AssignmentInput) -> Iterable[tuple[str, TaskSpec]]:
+    if query.batch is not None:
+        yield from batch_tasks(query, snapshot.catalog, snapshot.sites)
+        return
+    catalog = snapshot.catalog
     for stage in query.plan.stages:
         for site in stage.sites:
             yield (
@@ -134,7 +91,7 @@ def _tasks_of(query: QueryRecord, catalog: Catalog) -> Iterable[tuple[str, TaskS
                     stage_id=stage.id,
                     kind=stage.kind,
                     sql=stage.sql,
-                    relation=_bound_at(stage, catalog, site=site, query_id=query.id),
+                    relation=bound_at(stage.relation, catalog, site=site, query_id=query.id),
                     read_columns=stage.read_columns,
                     inputs=_inputs(query, stage, site=site),
                     merge=stage.merge,
@@ -144,30 +101,14 @@ def _tasks_of(query: QueryRecord, catalog: Catalog) -> Iterable[tuple[str, TaskS
             )
 
 
-def _bound_at(stage: Stage, catalog: Catalog, *, site: str, query_id: str) -> Relation | None:
-    if stage.relation is None:
-        return None
-    relation = catalog.find(stage.relation)
-    if relation is None or site not in relation.sites:
-        raise MasterError(
-            f"query {query_id} reads {stage.relation} at {site}, which the catalog does not have",
-            ids={"query": query_id, "relation": stage.relation, "site": site},
-        )
-    return _at(relation, site)
-
-
 def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
     """Streams whose rows clients push to the site's agent, in order of name; each with that binding only."""
     return tuple(
-        _at(relation, site)
+        relation_at(relation, site)
         for _, relation in sorted(catalog.relations.items())
         if relation.kind is RelationKind.STREAM
         and any(b.site == site and b.options.get("connector") == PUSH_CONNECTOR for b in relation.bindings)
     )
-
-
-def _at(relation: Relation, site: str) -> Relation:
-    return replace(relation, bindings=tuple(b for b in relation.bindings if b.site == site))
 
 
 def _inputs(query: QueryRecord, stage: Stage, *, site: str) -> tuple[ChannelInput, ...]:
@@ -204,6 +145,8 @@ def _consumers(plan: PhysicalPlan, stage: Stage, *, site: str) -> tuple[str, ...
 
 
 def _results_of(query: QueryRecord) -> ResultSpec:
+    if query.batch is not None:
+        return ResultSpec(query_id=query.id, inputs=batch_results(query))
     inputs = tuple(
         ChannelInput(channel=task_id(query.id, stage_id, site), site=site)
         for stage_id in query.plan.result_stages

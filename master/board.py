@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from master import codec
-from master.assignments import Assignment
 from master.faults import FaultPoint, reached
 from master.logs import line
 from master.model import AssignmentMark
 from master.notify import Notifier
+from master.specs import Assignment
 from master.store import Store
 
 logger = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from planner.batch import EstimateSettings, Policy, SkipRule
 from planner.leases import LeasePolicy
 
 REQUEST_LIMIT_BYTES = 4 * 1024 * 1024
@@ -13,6 +14,33 @@ REQUEST_LIMIT_BYTES = 4 * 1024 * 1024
 
 STATEMENT_LIMIT_BYTES = 1024 * 1024
 """Longest script, in UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchConfig:
+    """How batch queries are run."""
+
+    policy: Policy = Policy.LEASE
+    """How their tasks are placed."""
+    split_bytes: int = 64_000_000
+    """About so much of a table's files is one task's."""
+    skips: SkipRule = field(default_factory=SkipRule)
+    """From which locality on a query starts, and how long it is skipped below."""
+    near_bytes_per_s: float = 1e6
+    """Input counts as local when the link to it carries so much (8 Mbit/s)."""
+    estimates: EstimateSettings = field(default_factory=EstimateSettings)
+    """How long tasks are taken to need their slots."""
+
+    def validate(self) -> tuple[str, ...]:
+        """What is wrong, one line per setting; empty when all is well."""
+        problems = []
+        if self.split_bytes <= 0:
+            problems.append(f"split_bytes must be more than 0, not {self.split_bytes}")
+        if not 0 <= self.skips.least <= 1:
+            problems.append(f"the least locality must be from 0 to 1, not {self.skips.least:g}")
+        if self.skips.longest <= timedelta(0):
+            problems.append("queries must be skipped for longer than 0 s, or not at all (least locality 0)")
+        return tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +72,8 @@ class MasterConfig:
 
     leases: LeasePolicy = field(default_factory=LeasePolicy)
     """How slots are shared."""
+    batch: BatchConfig = field(default_factory=BatchConfig)
+    """How batch queries are run."""
 
     def validate(self) -> tuple[str, ...]:
         """What is wrong, one line per setting; empty when all is well."""
@@ -56,6 +86,7 @@ class MasterConfig:
         if self.ended_count < 0:
             problems.append(f"ended_count must be at least 0, not {self.ended_count}")
         problems += (f"leases: {problem}" for problem in self.leases.validate())
+        problems += (f"batch: {problem}" for problem in self.batch.validate())
         return tuple(problems)
 
 

@@ -113,6 +113,12 @@ class NoSiteAvailableError(MasterError):
     code = "NO_SITE_AVAILABLE"
 
 
+class SplitsUnavailableError(MasterError):
+    """A site could not say how a table's data there can be cut."""
+
+    code = "SPLITS_UNAVAILABLE"
+
+
 class SiteNotRegisteredError(MasterError):
     """A report from an agent that the master has no registration of; it has to register first."""
 

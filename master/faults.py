@@ -46,6 +46,8 @@ class FaultPoint(Enum):
     """Spark has checked a query at a site, and it is not placed."""
     RELATION_STORED = "relation-stored"
     """A stream or table is stored, and the client has no answer."""
+    BATCH_STORED = "batch-stored"
+    """A batch query's tasks are stored with their new slots or ends, and no site is told."""
     LEASES_STORED = "leases-stored"
     """Leases are stored, and nobody is told."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from master.assignments import AssignmentInput, build_assignments, keeps_results, stage_sites, task_sites
+from master.batch.manager import BatchManager
 from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.clock import Clock
@@ -40,6 +41,7 @@ class JobParts:
     board: AssignmentBoard
     rates: MeasuredRates
     slots: StreamingSlots
+    batch: BatchManager
 
 
 class JobManager:
@@ -54,6 +56,7 @@ class JobManager:
         self._removed_at: dict[str, dict[str, int]] = {}
         self._stale = False
         self._unleased = False
+        self._unplaced = False
         self._held_back: frozenset[str] = frozenset()
         self._publish()
 
@@ -142,21 +145,28 @@ class JobManager:
         self._parts.sites.report(report)
         reached(FaultPoint.REPORT_TAKEN)
         now = self._clock.now()
-        for record in self._concerned(report):
+        concerned = self._concerned(report)
+        for record in concerned:
             self._parts.queries.set_progress(record.id, with_report(record, report, now=now))
             self._parts.rates.observe(record, report)
+        # A task that has ended leaves its slot at once, for the next.
+        moved = self._follow_batch()
+        for record in concerned:
             self._follow_up(self._parts.queries.get(record.id))
+        if moved:
+            self.refresh()
 
     def tick(self) -> None:
         """What the passing of time brings: overdue heartbeats, ended retention, storing of totals."""
         for site in self._parts.sites.tick():
             logger.warning(line("heartbeat overdue", site=site))
+        moved = self._follow_batch()
         for record in self._parts.queries.all():
             if not record.state.over:
                 self._follow_up(record)
         self._purge()
         self._follow_slots()
-        if self._stale or self._results_kept() != self._kept or self._without_slots() != self._held_back:
+        if moved or self._stale or self._results_kept() != self._kept or self._without_slots() != self._held_back:
             self.refresh()
         if self._clock.now() >= self._flushed_at + self._config.progress_interval:
             self.flush()
@@ -186,6 +196,7 @@ class JobManager:
         self._kept = self._results_kept()
         parts = self._parts
         self._follow_slots()
+        self._follow_batch()
         self._held_back = self._without_slots()
         snapshot = AssignmentInput(
             queries=parts.queries.all(),
@@ -217,14 +228,27 @@ class JobManager:
                 logger.error(line("slots not leased yet", reason=error.message))  # noqa: TRY400 - no defect
             self._unleased = True
 
+    def _follow_batch(self) -> bool:
+        """Place the tasks of batch queries; whether sites have something else to do. As with `_follow_slots`."""
+        try:
+            moved = self._parts.batch.follow()
+            self._unplaced = False
+        except StoreError as error:
+            if not self._unplaced:
+                logger.error(line("batch tasks not placed yet", reason=error.message))  # noqa: TRY400 - no defect
+            self._unplaced = True
+            return True
+        return moved
+
     def _tasks_by_site(self) -> Counter[str]:
-        """How many tasks live queries have at each site, those included that wait for a slot."""
-        live = (record for record in self._parts.queries.all() if record.state.live)
+        """How many tasks live queries of streams have at each site, those included that wait for a slot."""
+        live = (record for record in self._parts.queries.all() if record.state.live and record.batch is None)
         return Counter(site for record in live for stage in record.plan.stages for site in stage.sites)
 
     def _without_slots(self) -> frozenset[str]:
         """Queries that wait for a slot at one of their sites. Those that run stay where they are."""
-        deploying = [record for record in self._parts.queries.all() if record.state is QueryState.DEPLOYING]
+        records = (record for record in self._parts.queries.all() if record.batch is None)
+        deploying = [record for record in records if record.state is QueryState.DEPLOYING]
         return frozenset(record.id for record in deploying if self._parts.slots.blocked(stage_sites(record.plan)))
 
     def flush(self) -> None:
@@ -256,7 +280,7 @@ class JobManager:
                 self.refresh()
 
     def _note_removal(self, record: QueryRecord) -> None:
-        self._removed_at[record.id] = {site: self._parts.board.version(site) for site in task_sites(record.plan)}
+        self._removed_at[record.id] = {site: self._parts.board.version(site) for site in task_sites(record)}
 
     def _is_gone(self, record: QueryRecord) -> bool:
         removed_at = self._removed_at.get(record.id)

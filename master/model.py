@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from planner.batch import TaskPhase
 from planner.plan import PhysicalPlan
 
 
@@ -202,6 +203,39 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchTask:
+    """A MAP or the REDUCE of a batch query: whether it has a slot, and which."""
+
+    phase: TaskPhase = TaskPhase.WAITING
+    site: str = ""
+    slot: int = 0
+    fencing: int = 0
+    """Of the lease; the newest that it had."""
+    placed_at: datetime | None = None
+    ended_at: datetime | None = None
+    predicted_s: float = 0.0
+    """How long it needs the slot, by estimate when it was placed."""
+    local: bool = False
+    """Its input was near, when it was placed."""
+
+    @property
+    def placed(self) -> bool:
+        return self.phase is not TaskPhase.WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """How far the tasks of a batch query are; in the order of the plan's splits."""
+
+    maps: tuple[BatchTask, ...]
+    reduce: BatchTask = BatchTask()
+
+    @property
+    def mapped(self) -> bool:
+        return all(task.phase is TaskPhase.DONE for task in self.maps)
+
+
+@dataclass(frozen=True, slots=True)
 class QueryRecord:
     """A query as it is stored."""
 
@@ -215,6 +249,8 @@ class QueryRecord:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     progress: Progress = field(default_factory=Progress)
+    batch: BatchState | None = None
+    """None: it reads streams."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from master.batch.tasks import source_ids, task_list
 from master.lifecycle import QueryEvent
 from master.model import (
     ChannelCounter,
@@ -23,13 +24,22 @@ from planner.plan import PhysicalPlan, StageKind
 
 
 def initial_progress(query_id: str, plan: PhysicalPlan) -> Progress:
-    """Every task of the plan, not heard of yet."""
+    """Every task of the plan, not heard of yet; those of a batch query come as they are placed."""
+    if plan.batch is not None:
+        return Progress()
     statuses = (
         TaskStatus(task_id=task_id(query_id, stage.id, site), query_id=query_id, stage_id=stage.id, site=site)
         for stage in plan.stages
         for site in stage.sites
     )
     return Progress(tasks={status.task_id: status for status in statuses})
+
+
+def batch_progress(record: QueryRecord) -> Progress:
+    """A batch query's progress, with the tasks that were placed since."""
+    known = record.progress.tasks
+    new = {status.task_id: status for status in task_list(record) if status.task_id not in known}
+    return replace(record.progress, tasks={**known, **new})
 
 
 def with_report(record: QueryRecord, report: SiteReport, *, now: datetime) -> Progress:
@@ -66,11 +76,19 @@ def next_event(
     failed = next((t for t in tasks if t.state is TaskState.FAILED), None)
     if failed is not None:
         return QueryEvent.TASK_FAILED, f"task {failed.task_id} failed: {failed.reason or 'no reason given'}"
-    if record.state is QueryState.DEPLOYING and all(t.state.started for t in tasks):
+    if record.state is QueryState.DEPLOYING and _running(record):
         return QueryEvent.TASKS_RUNNING, ""
     if _complete(record.progress, alive=alive, now=now, final_report_wait=final_report_wait):
         return QueryEvent.RESULTS_COMPLETE, ""
     return None
+
+
+def _running(record: QueryRecord) -> bool:
+    """Every task has been seen at work; of a batch query, whose tasks wait for one another's slots, one."""
+    tasks = record.progress.tasks
+    if record.batch is None:
+        return all(t.state.started for t in tasks.values())
+    return any(tasks[source].state.started for source in source_ids(record) if source in tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +103,13 @@ class Totals:
 
 
 def totals(record: QueryRecord) -> Totals:
-    """Rows read by SOURCE tasks, rows at the gateway or in the sink, rows late or malformed, the results' watermark."""
+    """Rows read (of streams, or of a batch query's first table), rows at the gateway or in the sink, and so on."""
     sources = {stage.id for stage in record.plan.stages if stage.kind is StageKind.SOURCE}
+    readers = source_ids(record)
     tasks = record.progress.tasks.values()
     result = _result(record)
     return Totals(
-        rows_in=sum(t.rows_in for t in tasks if t.stage_id in sources),
+        rows_in=sum(t.rows_in for t in tasks if t.stage_id in sources or t.task_id in readers),
         rows_out=result.rows if result else 0,
         rows_late=sum(t.rows_late for t in tasks),
         rows_malformed=sum(t.rows_malformed for t in tasks),

@@ -12,9 +12,9 @@ from master.faults import FaultPoint, reached
 from master.ids import RandomHex, check_query_name, find_query, query_id, query_number
 from master.lifecycle import QueryEvent, next_query_state
 from master.logs import line
-from master.model import LinkUse, Progress, QueryRecord, QueryState, StateChange
+from master.model import BatchState, BatchTask, LinkUse, Progress, QueryRecord, QueryState, StateChange
 from master.notify import Notifier
-from master.progress import initial_progress
+from master.progress import batch_progress, initial_progress
 from master.rates import RateMeter
 from master.store import Store
 from planner.plan import PhysicalPlan
@@ -29,7 +29,7 @@ class QueryRegistry:
         self._store = store
         self._clock = clock
         self._random_hex = random_hex
-        self._records = {record.id: record for record in store.queries()}
+        self._records = {record.id: _with_tasks(record) for record in store.queries()}
         self._changes: dict[str, Notifier] = {}
         self._rates = RateMeter()
         self._unsaved: set[str] = set()
@@ -102,6 +102,7 @@ class QueryRegistry:
         self._last_number = self._store.next_query_number()
         identifier = query_id(self._last_number, self._random_hex)
         reached(FaultPoint.QUERY_ACCEPTED)
+        state = None if plan.batch is None else BatchState(maps=(BatchTask(),) * len(plan.batch.splits))
         record = QueryRecord(
             id=identifier,
             name=name,
@@ -110,7 +111,9 @@ class QueryRegistry:
             state=QueryState.DEPLOYING,
             submitted_at=self._clock.now(),
             progress=initial_progress(identifier, plan),
+            batch=state,
         )
+        record = _with_tasks(record)
         self._commit(record, source=None)
         return record
 
@@ -131,6 +134,17 @@ class QueryRegistry:
             ended_at=now if state.over else None,
         )
         self._commit(record, source=last.state)
+        return record
+
+    def set_batch(self, query: str, batch: BatchState) -> QueryRecord:
+        """What has become of a batch query's tasks, durably."""
+        record = replace(self._records[query], batch=batch)
+        record = replace(record, progress=batch_progress(record))
+        self._store.put_batch(query, batch)
+        reached(FaultPoint.BATCH_STORED)
+        self._records[query] = record
+        self._unsaved.add(query)
+        self.changes(query).notify()
         return record
 
     def set_progress(self, query: str, progress: Progress) -> None:
@@ -195,6 +209,11 @@ class QueryRegistry:
         was = source.value if source else ""
         logger.info(line("query state", query=record.id, was=was, now=record.state.value, reason=record.reason))
         self.changes(record.id).notify()
+
+
+def _with_tasks(record: QueryRecord) -> QueryRecord:
+    """With all tasks that are stored as placed: totals are stored more seldom."""
+    return record if record.batch is None else replace(record, progress=batch_progress(record))
 
 
 def _reads(plan: PhysicalPlan, key: str) -> bool:

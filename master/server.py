@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import random
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -17,6 +18,9 @@ from grpc_health.v1 import health as health_service
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from master.analysis import SiteAnalyzer
+from master.batch.manager import BatchManager, BatchParts
+from master.batch.slots import BatchSlots
+from master.batch.splits import SiteSplits
 from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.clock import Clock, SystemClock
@@ -117,18 +121,36 @@ class Master:
         self.leases.listen(self._feeds.publish)
         slots = StreamingSlots(self.leases)
         board = AssignmentBoard(store, version=cluster.version)
-        parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates, slots)
-        self.jobs = JobManager(parts, clock=around.clock, config=config)
-        self._views = QueryViews(self.queries, self.sites, slots)
-        self._watches = Watches(self.queries, self._views, board=board, sites=self.sites)
         self._cluster = ClusterInfo(cluster.id, topology, config.report_interval)
         self._config = config
         self.monitor = self._monitor(topology)
+        batch = self._batch(topology)
+        parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates, slots, batch)
+        self.jobs = JobManager(parts, clock=around.clock, config=config)
+        self._views = QueryViews(self.queries, self.sites, slots, batch)
+        self._watches = Watches(self.queries, self._views, board=board, sites=self.sites)
         planning = PlanningParts(
-            self.catalog, self.sites, self._rates, self._analyzer, topology, wan=self.monitor.snapshot
+            self.catalog,
+            self.sites,
+            self._rates,
+            self._analyzer,
+            topology,
+            wan=self.monitor.snapshot,
+            splits=SiteSplits(self.sites, self.peers, split_bytes=config.batch.split_bytes),
         )
         self._planner = QueryPlanner(planning)
         self._definitions = ViewDefinitions(self.catalog, self._planner)
+
+    def _batch(self, topology: Topology) -> BatchManager:
+        parts = BatchParts(
+            self.queries,
+            self.sites,
+            BatchSlots(self.leases),
+            topology,
+            wan=self.monitor.snapshot,
+            rng=random.Random(self._around.random_hex(16)),
+        )
+        return BatchManager(parts, self._config.batch)
 
     def _monitor(self, topology: Topology) -> WanMonitor:
         settings = MonitorSettings(enabled=self._config.probes)

@@ -7,16 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from master.analysis import Analyzer, RefusedStatementError
+from master.batch.splits import SplitLister
 from master.catalog import CatalogManager
 from master.errors import CatalogChangedError
 from master.faults import FaultPoint, reached
 from master.sites import SiteRegistry
 from master.statistics import MeasuredRates
 from planner import planning
+from planner.batchplacement import place_batch
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.errors import InvalidExpressionError
 from planner.placement import place
-from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan
+from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan, Split
 from planner.sinks import destination, find_sink, with_sink
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.topology import Topology
@@ -38,6 +40,7 @@ class PlanningParts:
     topology: Topology
     wan: Callable[[], WanSnapshot]
     """All links as they are known now."""
+    splits: SplitLister
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,17 @@ class QueryPlanner:
         parts, topology = self._parts, self._parts.topology
         if into is not None and sink is not None:
             draft, topology = with_sink(draft, into, sink), destination(sink, topology)
+        if draft.batch:
+            return place_batch(draft, topology, await self._splits(draft), alive=parts.sites.alive())
         return place(draft, topology, parts.rates.snapshot(), alive=parts.sites.alive(), wan=parts.wan())
+
+    async def _splits(self, draft: DraftPlan) -> tuple[Split, ...]:
+        """How the first table is cut, at all sites at once."""
+        stage = draft.map_stage
+        relation = self._parts.catalog.get(stage.relation or "")
+        sites = [site for site in stage.sites if site in self._parts.sites.alive()]
+        found = await asyncio.gather(*(self._parts.splits.splits(relation, site) for site in sites))
+        return tuple(split for splits in found for split in splits)
 
     async def check(self, select: SelectQuery) -> Checked:
         """What a view of this query yields; raises as `plan` does, but for want of a site."""

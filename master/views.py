@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from master.assignments import stage_sites, task_sites
+from master.batch.manager import BatchManager
+from master.batch.view import BatchView
 from master.leases.streaming import StreamingSlots
 from master.model import LinkUse, QueryRecord, QueryState, SiteState
 from master.progress import Totals, totals
@@ -19,13 +21,16 @@ class QueryView:
     totals: Totals
     links: tuple[LinkUse, ...]
     reason: str
+    batch: BatchView | None = None
+    """None: it reads streams."""
 
 
 class QueryViews:
     """Makes views of queries as they are now."""
 
-    def __init__(self, queries: QueryRegistry, sites: SiteRegistry, slots: StreamingSlots) -> None:
+    def __init__(self, queries: QueryRegistry, sites: SiteRegistry, slots: StreamingSlots, batch: BatchManager) -> None:
         self._queries = queries
+        self._batch = batch
         self._sites = sites
         self._slots = slots
 
@@ -35,11 +40,14 @@ class QueryViews:
             totals=totals(record),
             links=self._queries.links(record.id),
             reason=record.reason or "; ".join(self._obstacles(record)),
+            batch=self._batch.view(record),
         )
 
     def _obstacles(self, record: QueryRecord) -> Iterable[str]:
         if silent := waits_for(record, self._sites.all()):
             yield silent
+        if record.batch is not None:
+            return
         if record.state is QueryState.DEPLOYING:
             yield from self._slots.blocked(stage_sites(record.plan)).values()
 
@@ -48,7 +56,7 @@ def waits_for(record: QueryRecord, sites: Iterable[SiteStatus]) -> str:
     """Which sites of a query that is not over are not heard; empty when all are."""
     if record.state.over:
         return ""
-    needed = task_sites(record.plan)
+    needed = task_sites(record)
     silent = [s for s in sites if s.name in needed and s.state is not SiteState.ALIVE]
     words = {SiteState.EXPECTED: "has not connected yet", SiteState.UNREACHABLE: "is unreachable"}
     return "; ".join(f"site {s.name} {words[s.state]}" for s in silent)

@@ -102,6 +102,12 @@ class UnknownFrameworkError(PlannerError):
     code = "UNKNOWN_FRAMEWORK"
 
 
+class IllegalTaskMoveError(PlannerError):
+    """A batch task got an event that its phase knows no move for: a defect of ours."""
+
+    code = "ILLEGAL_TASK_MOVE"
+
+
 class IllegalSlotMoveError(PlannerError):
     """An event came in a state of a slot that knows no move for it: a defect of the lease manager."""
 

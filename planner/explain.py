@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from planner.plan import LinkEstimate, LinkFigures, Merge, PhysicalPlan, PlacementCandidate, Stage
+from planner.plan import (
+    BatchPlan,
+    LinkEstimate,
+    LinkFigures,
+    Merge,
+    PhysicalPlan,
+    PlacementCandidate,
+    Stage,
+    StageKind,
+)
 from planner.sql.intervals import format_interval
 
 _UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
@@ -25,6 +34,9 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
     yield "Stages"
     for stage in plan.stages:
         yield from _stage_lines(stage, plan)
+    if plan.batch is not None:
+        yield from _split_lines(plan.batch)
+        return
     yield "Expected traffic"
     if not plan.links:
         yield "  nothing crosses between sites"
@@ -36,9 +48,32 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
         yield from (f"  {_candidate_line(candidate)}" for candidate in plan.candidates if candidate.stage == stage_id)
 
 
+def _split_lines(batch: BatchPlan) -> Iterator[str]:
+    yield "Splits"
+    for site, (count, size_bytes) in _by_site(batch).items():
+        yield f"  {site}: {count}, {_size(size_bytes)}"
+    yield "Sites for the reduce"
+    yield f"  * {batch.reduce_site}: by the sizes of the splits; decided when the maps have ended"
+
+
+def _by_site(batch: BatchPlan) -> dict[str, tuple[int, int]]:
+    """How many splits each site has, and their bytes."""
+    found: dict[str, tuple[int, int]] = {}
+    for split in sorted(batch.splits, key=lambda split: split.site):
+        count, size_bytes = found.get(split.site, (0, 0))
+        found[split.site] = (count + bool(split.parts), size_bytes + split.size_bytes)
+    return found
+
+
+def _size(size_bytes: int) -> str:
+    return _bytes(size_bytes).removesuffix("/s")
+
+
 def _stage_lines(stage: Stage, plan: PhysicalPlan) -> Iterator[str]:
     result = f", results at {plan.gateway}" if stage.id in plan.result_stages else ""
     of = f" of {stage.relation}" if stage.relation else ""
+    if stage.kind is StageKind.MAP:
+        of += ", a task for each split,"
     yield f"  {stage.id}: {stage.kind.value}{of} at {', '.join(stage.sites) or 'no site'}{result}"
     for source in stage.inputs:
         same = " of the same site" if source.same_site else ""
@@ -96,6 +131,7 @@ def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
         "columns": [{"name": column.name, "type": column.type} for column in plan.columns],
         "logical": list(plan.logical),
         "stages": [_stage_json(stage, plan) for stage in plan.stages],
+        "batch": _batch_json(plan.batch),
         "links": [
             {
                 "from": link.source,
@@ -119,6 +155,16 @@ def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
             for candidate in plan.candidates
         ],
     }
+
+
+def _batch_json(batch: BatchPlan | None) -> dict[str, Any] | None:
+    if batch is None:
+        return None
+    splits = [
+        {"site": site, "splits": count, "size_bytes": size_bytes}
+        for site, (count, size_bytes) in _by_site(batch).items()
+    ]
+    return {"splits": splits, "reduce_site": batch.reduce_site}
 
 
 def _figures_json(figures: LinkFigures) -> dict[str, Any]:

@@ -72,6 +72,8 @@ class MergeRecipe:
     """SQL of further partials, which are computed of other views of the MERGE."""
     joined: Mapping[str, MergeRecipe] = field(default_factory=dict)
     """Aggregates over partials of other views, by the names that the tail calls their rows by."""
+    windowed: bool = True
+    """False: a batch query, whose groups have keys alone; without keys all partials are one group."""
 
     def sql(self, types: Mapping[str, str], others: Mapping[str, Mapping[str, str]] | None = None) -> str:
         """The stage's SQL: from the partials of closed windows to result rows.
@@ -109,14 +111,15 @@ class MergeRecipe:
         return f"({' UNION ALL '.join([f'SELECT {columns} FROM {self.view}', *self.inline])}) AS input"
 
     def _groups(self) -> tuple[str, ...]:
-        return (WINDOW_START, *self.keys)
+        return (WINDOW_START, *self.keys) if self.windowed else self.keys
 
     def _grouped(self, columns: list[str], view: str = "input") -> str:
-        return f"SELECT {', '.join(columns)} FROM {self._input(view)} GROUP BY {', '.join(self._groups())}"
+        groups = f" GROUP BY {', '.join(self._groups())}" if self._groups() else ""
+        return f"SELECT {', '.join(columns)} FROM {self._input(view)}{groups}"
 
     def _input(self, view: str) -> str:
         """The partials, beside each mean the mean of its whole group."""
-        over = f"OVER (PARTITION BY {', '.join(self._groups())})"
+        over = f"OVER (PARTITION BY {', '.join(self._groups())})" if self._groups() else "OVER ()"
         means = [
             f"try_divide(sum({p.of[0]} * {p.name}) {over}, sum({p.of[0]}) {over}) AS {_mean_of_all(p.name)}"
             for p in self.partials

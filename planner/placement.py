@@ -82,9 +82,9 @@ def place(
     for stage in draft.stages:
         leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.SOURCE else ""
         for site in stage.sites:
-            _check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
+            check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
     why = ("it is the gateway, which keeps the results", "Start its agent.")
-    _check_site(topology.gateway, topology, alive, why)
+    check_site(topology.gateway, topology, alive, why)
     world = _World(topology.gateway, alive & set(topology.sites), link_figures(topology, wan))
     placed = _Placed()
     for estimate in estimate_flows(draft, statistics):
@@ -127,8 +127,18 @@ def _sum(first: Mapping[tuple[str, str], Flow], second: Mapping[tuple[str, str],
     return total
 
 
-def _check_site(site: str, topology: Topology, alive: frozenset[str], reason: tuple[str, str]) -> None:
-    """Refuse a plan without the site; `reason` says why it is needed and what helps when it is not alive."""
+def check_site(site: str, topology: Topology, alive: frozenset[str], reason: tuple[str, str]) -> None:
+    """Refuse a plan without the site.
+
+    Args:
+        site: the site.
+        topology: all sites.
+        alive: those that can take tasks now.
+        reason: why the site is needed, and what helps when it is not alive.
+
+    Raises:
+        PlacementError
+    """
     if site in topology.sites and site in alive:
         return
     why, help_ = reason

@@ -5,6 +5,11 @@
     INSERT INTO: what would go to the gateway goes to SINK (one task, at the sink's site) instead
 
 A task is a stage at one site; its output is the channel of the same id (`ChannelId` = `TaskId`).
+
+A batch query reads tables only:
+
+    MAP (one task per split of the first table) --channel--> REDUCE (one task) --channel--> results at the gateway
+    TABLE (one task per site of a joined table) --channel--> joined inside the MAP tasks, or the REDUCE
 """
 
 from __future__ import annotations
@@ -34,6 +39,10 @@ class StageKind(Enum):
     TABLE = "table"
     MERGE = "merge"
     SINK = "sink"
+    MAP = "map"
+    """Batch: the part of the query over one split of its first table."""
+    REDUCE = "reduce"
+    """Batch: the rest of it, over all that the MAP tasks gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +153,38 @@ class PlacementCandidate:
 
 
 @dataclass(frozen=True, slots=True)
+class FilePart:
+    """Whole lines (CSV, JSON: those that begin in the range) or row groups (Parquet: those whose middle is in it)."""
+
+    path: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a table's files at one site."""
+
+    site: str
+    parts: tuple[FilePart, ...]
+    """None: whatever is at the site."""
+    size_bytes: int
+    """On disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """What a batch query has besides its stages."""
+
+    splits: tuple[Split, ...]
+    """One MAP task each; at least one."""
+    columns: tuple[Column, ...]
+    """What the MAP reads of a split."""
+    reduce_site: str
+    """Where the REDUCE is expected to run, by the splits' sizes; it is decided when the MAP tasks have ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class PhysicalPlan:
     """Placed stages plus what EXPLAIN shows."""
 
@@ -163,6 +204,8 @@ class PhysicalPlan:
     figures: tuple[LinkFigures, ...] = ()
     """Of every link that the plan or a candidate that was weighed would use; none: the plan was made before they were
     kept."""
+    batch: BatchPlan | None = None
+    """None: the query reads streams."""
 
     @property
     def result_stages(self) -> tuple[str, ...]:
@@ -267,6 +310,15 @@ class DraftPlan:
     """What Spark is to check first: the definitions of the views, each after those it uses, then the query."""
     unions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of each UNION ALL whose columns' types are still to be found: statements over the streams and tables."""
+    batch: bool = False
+    """It reads tables only: one MAP stage, one REDUCE."""
+    site_read: bool = False
+    """The MAP stage reads `site`."""
+
+    @property
+    def map_stage(self) -> Stage:
+        """The MAP stage of a batch query."""
+        return next(stage for stage in self.stages if stage.kind is StageKind.MAP)
 
     @property
     def result_stages(self) -> tuple[str, ...]:

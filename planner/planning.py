@@ -14,7 +14,7 @@ from planner.errors import InvalidExpressionError, SqlSyntaxError
 from planner.placement import place
 from planner.plan import BIN_COLUMN, INPUT_VIEW, Analysis, DraftPlan, MergeView, Stage, StatementText
 from planner.query.draft import draft_statement
-from planner.query.statement import build_logical, table_view
+from planner.query.statement import build_logical, draft_tables
 from planner.sql.dialect import quoted
 from planner.sql.source import Source
 from planner.sql.statements import SelectQuery
@@ -53,7 +53,7 @@ def draft_query(
         PlannerError: a leaf with the place, what was found and what is possible.
     """
     try:
-        return draft_statement(build_logical(select, catalog, types))
+        return draft_tables(select, catalog) or draft_statement(build_logical(select, catalog, types))
     except RecursionError as error:
         raise SqlSyntaxError(
             "the statement is nested too deeply",
@@ -63,12 +63,12 @@ def draft_query(
 
 
 def draft_view(select: SelectQuery, catalog: Catalog, types: Mapping[str, Sequence[Column]] | None = None) -> DraftPlan:
-    """The definition of a view: a query as it could be run, or one over a table, which has no stages.
+    """The definition of a view: a query as it could be run.
 
     Raises:
         PlannerError: as `draft_query` does.
     """
-    return table_view(select, catalog) or draft_query(select, catalog, types)
+    return draft_query(select, catalog, types)
 
 
 def analysis_of_query(
@@ -213,13 +213,15 @@ def with_columns(
 def _typed(draft: DraftPlan, stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> Stage:
     """The stage with SQL that keeps the types of its input, which for a MERGE must be known."""
     recipe = draft.recipes.get(stage.id)
-    if stage.merge is None or recipe is None:
+    if recipe is None:
         return stage
     types: dict[str, dict[str, str]] = {}
     for i in stage.inputs:
         types.setdefault(i.view, {}).update({column.name: column.type for column in known.get(i.stage, ())})
     recipes = recipe.by_view()
     own = types.get(recipe.view, {})
+    if stage.merge is None:
+        return replace(stage, sql=recipe.sql(own, types))
     merge = replace(
         stage.merge,
         combine_sql=recipe.combine_sql(own) if stage.merge.combine_sql else "",

@@ -28,6 +28,8 @@ from selat.push import Producer
 from selat.query import Query, Watch
 from selat.results import Results
 from selat.values import (
+    BatchProgress,
+    BatchWait,
     Binding,
     Column,
     Cursor,
@@ -54,6 +56,8 @@ from selat.values import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchProgress",
+    "BatchWait",
     "Binding",
     "Client",
     "Column",

@@ -9,6 +9,8 @@ import pyarrow as pa
 from selat.v1 import common_pb2, query_pb2, site_pb2
 from selat.values import (
     END_OF_TIME,
+    BatchProgress,
+    BatchWait,
     Binding,
     Column,
     Done,
@@ -183,6 +185,24 @@ def query_info(message: query_pb2.Query) -> QueryInfo:
         watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
         sink=message.sink,
         sink_site=message.sink_site,
+        batch=_batch(message.batch) if message.HasField("batch") else None,
+    )
+
+
+def _batch(message: query_pb2.BatchProgress) -> BatchProgress:
+    return BatchProgress(
+        tasks=message.tasks,
+        waiting=message.waiting,
+        running=message.running,
+        done=message.done,
+        local=message.local,
+        size_bytes=message.size_bytes,
+        done_bytes=message.done_bytes,
+        scheduler=message.scheduler,
+        waits=tuple(
+            BatchWait(w.task, w.slot, to_datetime(w.until_us) if w.HasField("until_us") else None, w.reason)
+            for w in message.waits
+        ),
     )
 
 

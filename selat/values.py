@@ -184,6 +184,47 @@ class TaskStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchWait:
+    """What a task of a batch query waits for."""
+
+    task: str
+    slot: str
+    """As in `eu/3`; empty: for something else."""
+    until: datetime | None
+    """When it is expected to start; None: nobody says."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """The tasks of a query over tables: one for each split of the first table, and one that ends it."""
+
+    tasks: int
+    waiting: int
+    running: int
+    done: int
+    local: int
+    """Of those that have or had a slot, how many near their input."""
+    size_bytes: int
+    """Of all splits."""
+    done_bytes: int
+    """Of the splits that are done."""
+    scheduler: str
+    waits: tuple[BatchWait, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Of the tasks that are done, 0 to 1."""
+        return self.done / self.tasks if self.tasks else 0.0
+
+    @property
+    def local_share(self) -> float | None:
+        """Of the tasks that have or had a slot, those near their input; None: none has yet."""
+        placed = self.running + self.done
+        return self.local / placed if placed else None
+
+
+@dataclass(frozen=True, slots=True)
 class QueryInfo:
     """A query as the master knew it when it was asked."""
 
@@ -211,6 +252,8 @@ class QueryInfo:
     sink: str = ""
     """INSERT INTO: the sink it writes into; `rows_out` are the rows written, and there are no results to read."""
     sink_site: str = ""
+    batch: BatchProgress | None = None
+    """None: it reads streams."""
 
     @property
     def over(self) -> bool:

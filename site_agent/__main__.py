@@ -136,7 +136,9 @@ async def _start_site(
     clock = SystemClock()
     streams = PushStreams(site.name, directory, clock=clock)
     stack.push_async_callback(streams.close)
-    address = await start_exchange(config.listen, store, engine, stack, guests=Guests(site.name, streams, parts.guard))
+    connectors = make_connectors(engine, streams.log)
+    guests = Guests(site.name, streams, parts.guard, connectors)
+    address = await start_exchange(config.listen, store, engine, stack, guests=guests)
     services = SiteServices(
         site=site.name,
         directory=directory,
@@ -145,7 +147,7 @@ async def _start_site(
         router=router,
         executor=executor,
         clock=clock,
-        connectors=make_connectors(engine, streams.log),
+        connectors=connectors,
         streams=streams,
         limits=TaskLimits(retained_bytes_per_channel=config.retained_bytes),
     )

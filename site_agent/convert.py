@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from planner.catalog import DIGEST_CHARS
 from planner.plan import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
-from site_agent.engine import Field, PythonFunction
+from site_agent.connectors import Split
+from site_agent.engine import Field, FilePart, PythonFunction
 from site_agent.ingest import StreamLog
 from site_agent.memory import MemoryUse
 from site_agent.tasks.progress import TaskState, TaskStatus
@@ -31,6 +32,7 @@ _KINDS = {
     site_pb2.STAGE_KIND_TABLE: StageKind.TABLE,
     site_pb2.STAGE_KIND_MERGE: StageKind.MERGE,
     site_pb2.STAGE_KIND_SINK: StageKind.SINK,
+    site_pb2.STAGE_KIND_REDUCE: StageKind.REDUCE,
 }
 _STATES = {
     TaskState.STARTING: site_pb2.TASK_STATE_STARTING,
@@ -50,7 +52,7 @@ def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
         tasks=tuple(_task(t) for t in message.tasks),
         results=tuple(ResultSpec(r.query_id, _inputs(r.inputs)) for r in message.results),
         site_addresses=dict(message.site_addresses),
-        streams=tuple(_relation(r) for r in message.streams),
+        streams=tuple(relation_from_proto(r) for r in message.streams),
     )
 
 
@@ -121,6 +123,11 @@ def functions_from_proto(messages: Iterable[common_pb2.Function]) -> tuple[Pytho
     )
 
 
+def split_to_proto(split: Split) -> site_pb2.Split:
+    parts = [site_pb2.FilePart(path=p.path, offset=p.offset, length=p.length) for p in split.parts]
+    return site_pb2.Split(parts=parts, size_bytes=split.size_bytes)
+
+
 def columns_to_proto(fields: Iterable[Field]) -> Sequence[common_pb2.Column]:
     return [common_pb2.Column(name=f.name, type=f.type) for f in fields]
 
@@ -133,16 +140,21 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
         kind=_KINDS[message.kind],
         sql=message.sql,
         epoch_interval=timedelta(milliseconds=message.epoch_interval_ms) or DEFAULT_EPOCH_INTERVAL,
-        relation=_relation(message.relation) if message.HasField("relation") else None,
+        relation=relation_from_proto(message.relation) if message.HasField("relation") else None,
         read_columns=tuple(message.read_columns),
         inputs=_inputs(message.inputs),
         window=_window(message.merge) if message.HasField("merge") else None,
         consumers=tuple(message.consumers),
         functions=functions_from_proto(message.functions),
+        split=_split(message.split) if message.HasField("split") else None,
     )
 
 
-def _relation(message: common_pb2.Relation) -> RelationSpec:
+def _split(message: site_pb2.Split) -> Split:
+    return Split(tuple(FilePart(p.path, p.offset, p.length) for p in message.parts), message.size_bytes)
+
+
+def relation_from_proto(message: common_pb2.Relation) -> RelationSpec:
     options = dict(message.bindings[0].options) if message.bindings else {}
     return RelationSpec(
         name=message.name,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, lease_pb2_grpc, wan_pb2_grpc
 from site_agent.channels.store import ChannelStore
+from site_agent.connectors import Connector
 from site_agent.convert import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.engine import AnalysisError, Engine
 from site_agent.errors import SiteAgentError
@@ -17,6 +19,7 @@ from site_agent.ingest.streams import PushStreams
 from site_agent.probes.service import ProbeServicer
 from site_agent.slots.guard import SlotGuard
 from site_agent.slots.service import SlotServicer
+from site_agent.splits import list_splits
 
 STOP_GRACE_S = 1.0
 
@@ -30,6 +33,8 @@ class Guests:
     """None: nothing can be pushed here."""
     slots: SlotGuard | None = None
     """None: no work of other frameworks is admitted here."""
+    connectors: Mapping[str, Connector] = field(default_factory=dict)
+    """Through which the site's tables are read."""
 
 
 NO_GUESTS = Guests()
@@ -50,8 +55,11 @@ async def start_exchange(
     async def analyze(request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.AnalyzeResponse:
         return await asyncio.to_thread(analysis, engine, request)
 
+    async def splits(request: exchange_pb2.ListSplitsRequest) -> exchange_pb2.ListSplitsResponse:
+        return await asyncio.to_thread(list_splits, guests.connectors, guests.site, request)
+
     server = exchange_server()
-    servicer = ExchangeServicer(store, analyze)
+    servicer = ExchangeServicer(store, analyze, splits)
     servicer.add_to(server)
     probes = ProbeServicer(guests.site, listen.rpartition(":")[0].strip("[]"))
     wan_pb2_grpc.add_ProbeServiceServicer_to_server(probes, server)

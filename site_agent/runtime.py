@@ -26,6 +26,7 @@ from site_agent.sinks.registry import find_sink
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
+from site_agent.tasks.reduce import ReduceTask
 from site_agent.tasks.runner import RunnableTask, TaskRunner
 from site_agent.tasks.sink import SinkTask
 from site_agent.tasks.source import SourceTask
@@ -154,6 +155,8 @@ class SiteRuntime:
             if spec.window is None:
                 raise SiteAgentError(f"task {spec.task_id} is a merge without a window", ids={"task": spec.task_id})
             return MergeTask(context, spec.window)
+        if spec.kind is StageKind.REDUCE:
+            return ReduceTask(context)
         return self._build_bound(context)
 
     def _build_bound(self, context: TaskContext) -> RunnableTask:

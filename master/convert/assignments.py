@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from master.assignments import Assignment, ChannelInput, ResultSpec, TaskSpec
 from master.board import VersionedAssignment
 from master.convert.functions import function_to_proto, version_from_proto
 from master.convert.relations import column_to_proto, relation_from_proto, relation_to_proto
+from master.specs import Assignment, ChannelInput, ResultSpec, TaskSpec
 from master.times import duration_us
 from planner.catalog import Column
-from planner.plan import Merge, MergeView, StageKind
+from planner.plan import FilePart, Merge, MergeView, Split, StageKind
 from selat.v1 import site_pb2
 
 _STAGE_KINDS = {
@@ -18,6 +18,7 @@ _STAGE_KINDS = {
     StageKind.TABLE: site_pb2.STAGE_KIND_TABLE,
     StageKind.MERGE: site_pb2.STAGE_KIND_MERGE,
     StageKind.SINK: site_pb2.STAGE_KIND_SINK,
+    StageKind.REDUCE: site_pb2.STAGE_KIND_REDUCE,
 }
 _STAGE_KINDS_BACK = {wire: kind for kind, wire in _STAGE_KINDS.items()}
 _MILLISECOND = timedelta(milliseconds=1)
@@ -66,6 +67,7 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         consumers=task.consumers,
         epoch_interval_ms=task.epoch_interval // _MILLISECOND,
         functions=[function_to_proto(f) for f in task.functions],
+        split=split_to_proto(task.split) if task.split else None,
     )
 
 
@@ -83,7 +85,23 @@ def _task_from_proto(message: site_pb2.TaskSpec) -> TaskSpec:
         consumers=tuple(message.consumers),
         epoch_interval=message.epoch_interval_ms * _MILLISECOND,
         functions=tuple(version_from_proto(f) for f in message.functions),
+        split=split_from_proto(message.split, _site_of(message)) if message.HasField("split") else None,
     )
+
+
+def split_to_proto(split: Split) -> site_pb2.Split:
+    parts = [site_pb2.FilePart(path=part.path, offset=part.offset, length=part.length) for part in split.parts]
+    return site_pb2.Split(parts=parts, size_bytes=split.size_bytes)
+
+
+def split_from_proto(message: site_pb2.Split, site: str) -> Split:
+    """The site is that of the agent that says or reads it."""
+    parts = tuple(FilePart(part.path, part.offset, part.length) for part in message.parts)
+    return Split(site, parts, message.size_bytes)
+
+
+def _site_of(message: site_pb2.TaskSpec) -> str:
+    return message.relation.bindings[0].site if message.relation.bindings else ""
 
 
 def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:

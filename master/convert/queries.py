@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from master.batch.view import BatchView
 from master.convert.relations import column_to_proto
 from master.convert.reports import link_to_proto, task_status_to_proto
 from master.model import QueryState
@@ -46,6 +47,30 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
         watermark_us=totals.watermark_us,
         sink=sink.relation or "" if sink else "",
         sink_site=sink.sites[0] if sink else "",
+        batch=_batch_to_proto(view.batch) if view.batch is not None else None,
+    )
+
+
+def _batch_to_proto(batch: BatchView) -> query_pb2.BatchProgress:
+    waits = [
+        query_pb2.BatchWait(
+            task=wait.task,
+            slot=str(wait.slot) if wait.slot is not None else "",
+            until_us=_instant_us(wait.until),
+            reason=wait.reason,
+        )
+        for wait in batch.waits
+    ]
+    return query_pb2.BatchProgress(
+        tasks=batch.tasks,
+        waiting=batch.waiting,
+        running=batch.running,
+        done=batch.done,
+        local=batch.local,
+        size_bytes=batch.size_bytes,
+        done_bytes=batch.done_bytes,
+        scheduler=batch.scheduler.value,
+        waits=waits,
     )
 
 

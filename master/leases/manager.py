@@ -79,6 +79,7 @@ class LeaseManager:
         self.tickets = Tickets()
         self._listeners: list[Callable[[Sequence[Change]], None]] = [self.tickets.publish]
         self._queue: list[_Request[Any]] = []
+        self._own: set[str] = set()
         self._followed: dict[str, tuple[int, bool]] = {}
         self._now = self._alive_at = parts.clock.now()
         self._unsaved: tuple[Slot, ...] = ()
@@ -152,7 +153,7 @@ class LeaseManager:
         """Add the framework; one that is known gets the comment, if there is one.
 
         Raises:
-            InvalidRequestError: the name cannot be one.
+            InvalidRequestError: the name cannot be one, or is that of a framework of the master's own.
             StoreError
         """
         if not _NAME.fullmatch(name):
@@ -160,6 +161,10 @@ class LeaseManager:
                 f"{name!r} cannot be a framework's name",
                 hint="a letter, then up to 62 letters, digits, '_', '-' or '.'",
                 ids={"framework": name},
+            )
+        if name in self._own:
+            raise InvalidRequestError(
+                f"the framework {name} is Selat's own", hint="choose another name", ids={"framework": name}
             )
         known = {framework.name: framework for framework in self.table.frameworks()}.get(name)
         if known is None:
@@ -172,6 +177,7 @@ class LeaseManager:
 
     def introduce(self, name: str, comment: str) -> None:
         """A framework of the master's own; it is stored only when something about it is changed."""
+        self._own.add(name)
         if name not in {framework.name for framework in self.table.frameworks()}:
             self.table.put_framework(Framework(name, self._parts.clock.now(), comment=comment))
 

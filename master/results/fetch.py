@@ -81,6 +81,9 @@ class ResultFetcher:
             InvalidRequestError: the cursor names a channel that is none of the query's.
         """
         channels = self._channels(query, start.cursor)
+        if follow and not channels:
+            await self._placed(query)
+            channels = self._channels(query, start.cursor)
         queue: _Queue = asyncio.Queue(QUEUED_EPOCHS)
         readers = [
             asyncio.create_task(self._read(query, PullTarget(channel, start.of(channel), follow), queue))
@@ -173,6 +176,16 @@ class ResultFetcher:
         async with aclosing(pull(self._parts.peers.channel(address), target, until=until)) as items:
             async for item in items:
                 yield item
+
+    async def _placed(self, query: str) -> None:
+        """Until a batch query's last task has a site, or it is over."""
+        changes = self._parts.queries.changes(query)
+        while True:
+            version = changes.version
+            record = self._parts.queries.get(query)
+            if record.state.over or result_channels(record):
+                return
+            await changes.wait_beyond(version)
 
     async def _over(self, query: str) -> None:
         """Until the query is over. A query that was cancelled or failed leaves channels without an end."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from master.model import AssignmentMark, Progress, QueryRecord, SiteRecord, StateChange
+from master.model import AssignmentMark, BatchState, Progress, QueryRecord, SiteRecord, StateChange
 from planner.catalog import Function, Relation
 from planner.leases import Framework, Lease, Slot
 
@@ -94,6 +94,10 @@ class Store(Protocol):
 
     def put_progress(self, progress: Mapping[str, Progress]) -> None:
         """Last known totals, by query id; unknown ids are ignored."""
+        ...
+
+    def put_batch(self, query_id: str, batch: BatchState) -> None:
+        """What became of a batch query's tasks; an unknown id is ignored."""
         ...
 
     def delete_queries(self, query_ids: Collection[str]) -> None:

@@ -12,7 +12,7 @@ from typing import IO, Any, Self
 
 from master import codec
 from master.errors import StoreError, StoreFullError
-from master.model import AssignmentMark, Progress, QueryRecord, QueryState, SiteRecord, StateChange
+from master.model import AssignmentMark, BatchState, Progress, QueryRecord, QueryState, SiteRecord, StateChange
 from master.store import INCARNATIONS_KEPT, ClusterRecord, LeaseUpdate, StoredLeases
 from master.store.leases import read_leases, write_leases
 from master.store.migrations import MIGRATIONS
@@ -111,7 +111,8 @@ class SqliteStore:
     def queries(self) -> tuple[QueryRecord, ...]:
         with _readable("the list of queries"):
             rows = self._connection.execute(
-                "SELECT id, name, sql, plan, state, reason, submitted_at_us, started_at_us, ended_at_us, progress"
+                "SELECT id, name, sql, plan, state, reason, submitted_at_us, started_at_us, ended_at_us, progress,"
+                " batch"
                 " FROM queries ORDER BY submitted_at_us, id"
             )
             return tuple(_query(row) for row in rows)
@@ -119,7 +120,7 @@ class SqliteStore:
     def put_query(self, record: QueryRecord, change: StateChange) -> None:
         with self._transaction():
             self._connection.execute(
-                "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
+                "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
             )
             self._connection.execute(
                 "INSERT INTO events (query_id, from_state, to_state, reason, at_us) VALUES (?, ?, ?, ?, ?)",
@@ -138,6 +139,10 @@ class SqliteStore:
                 "UPDATE queries SET progress = ? WHERE id = ?",
                 [(codec.dumps(value), query_id) for query_id, value in progress.items()],
             )
+
+    def put_batch(self, query_id: str, batch: BatchState) -> None:
+        with self._transaction():
+            self._connection.execute("UPDATE queries SET batch = ? WHERE id = ?", (codec.dumps(batch), query_id))
 
     def delete_queries(self, query_ids: Collection[str]) -> None:
         rows = [(query_id,) for query_id in query_ids]
@@ -313,6 +318,7 @@ def _query_row(record: QueryRecord) -> tuple[object, ...]:
         _instant_us(record.started_at),
         _instant_us(record.ended_at),
         codec.dumps(record.progress),
+        None if record.batch is None else codec.dumps(record.batch),
     )
 
 
@@ -328,6 +334,7 @@ def _query(row: tuple[Any, ...]) -> QueryRecord:
         started_at=_instant(row[7]),
         ended_at=_instant(row[8]),
         progress=codec.loads(Progress, row[9]),
+        batch=None if row[10] is None else codec.loads(BatchState, row[10]),
     )
 
 

@@ -47,6 +47,21 @@ class FakeExchange(exchange_pb2_grpc.ExchangeServiceServicer):
         self._analyze = analyze
         self.channels: dict[str, FakeChannel] = {}
         self.opened: list[exchange_pb2.OpenChannel] = []
+        self.split_bytes: dict[str, tuple[int, ...]] = {}
+        """Sizes of a table's splits at this site, by its name."""
+
+    async def ListSplits(  # noqa: N802
+        self, request: exchange_pb2.ListSplitsRequest, context: Context
+    ) -> exchange_pb2.ListSplitsResponse:
+        name = request.relation.name
+        if name not in self.split_bytes:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"there is no data of {name}")
+        path = request.relation.bindings[0].options["path"]
+        found = [
+            site_pb2.Split(parts=[site_pb2.FilePart(path=f"{path}/{number}", offset=0, length=size)], size_bytes=size)
+            for number, size in enumerate(self.split_bytes[name])
+        ]
+        return exchange_pb2.ListSplitsResponse(splits=found)
 
     async def Analyze(  # noqa: N802
         self, request: exchange_pb2.AnalyzeRequest, context: Context

@@ -4,33 +4,48 @@ model      shards, tasks, jobs, slots as a scheduler sees them
 estimate   how long a task needs a slot: the lease to ask for, and the history behind it
 placing    tasks to slots: aware of leases, first come first served, random
 locality   jobs with few local tasks are skipped for a while
+deciding   one turn of a scheduler, of all of these
+life       phases of a task, and where the last one of a query runs
 """
 
+from planner.batch.deciding import Job, Policy, Rule, Turn, decide, placing
 from planner.batch.estimate import EstimateSettings, TaskHistory, accuracy, lease_estimate_s, run_time_s, transfer_s
+from planner.batch.life import TASK_MOVES, TaskEvent, TaskPhase, next_phase, reduce_site
 from planner.batch.locality import SkipRule, Skips, is_local, locality, may_start
 from planner.batch.model import Assigned, Placement, Shard, SlotView, Task, Waits
 from planner.batch.placing import RunTime, first_come, lease_aware, random_slots
 
 __all__ = [
+    "TASK_MOVES",
     "Assigned",
     "EstimateSettings",
+    "Job",
     "Placement",
+    "Policy",
+    "Rule",
     "RunTime",
     "Shard",
     "SkipRule",
     "Skips",
     "SlotView",
     "Task",
+    "TaskEvent",
     "TaskHistory",
+    "TaskPhase",
+    "Turn",
     "Waits",
     "accuracy",
+    "decide",
     "first_come",
     "is_local",
     "lease_aware",
     "lease_estimate_s",
     "locality",
     "may_start",
+    "next_phase",
+    "placing",
     "random_slots",
+    "reduce_site",
     "run_time_s",
     "transfer_s",
 ]

@@ -92,7 +92,7 @@ class Binder:
             call.set("this", checked_call(call, function, self.scope.source))
         if name in TIME_UNIT_FUNCTIONS and len(call.expressions) == 3 and isinstance(call.expressions[0], exp.Column):
             call.expressions[0].replace(exp.Var(this=call.expressions[0].name))
-        if name == WINDOW:
+        if name == WINDOW and self.scope.stream.is_stream:
             canonical = self.window.node if self.is_over_windows and self.window else window_of(call, self.scope).node
             call.set("expressions", [argument.copy() for argument in canonical.expressions])
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from planner.catalog import RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnsupportedSqlError
 from planner.query.binder import Window
 from planner.query.derived import Derived, Names, Place
@@ -36,7 +35,7 @@ from planner.query.unions import (
 )
 from planner.sql.blocks import FIRST, common_tables, from_items, operands
 from planner.sql.dialect import MAX_CHAIN, exp, offset_of
-from planner.sql.refusals import refuse
+from planner.sql.refusals import check_over_stream, refuse
 from planner.sql.source import Source
 
 MAX_BRANCHES = 64
@@ -94,20 +93,6 @@ class Composer:
         position = place.source.position(int(part.meta.get(FIRST, offset_of(part) or 0)))
         return kind(message, position=position, found="SELECT", hint=hint)
 
-    def rests_on_table(self, query: exp.Expr, place: Place) -> bool:
-        """Whether what a query reads first is a table; such a view can be joined, but not run."""
-        place = self._names.with_common(query, place)
-        items = from_items(operands(query)[0])
-        derived = self._names.derived(items[0], place)
-        if derived is None:
-            return self._names.relation(items[0], place).kind is RelationKind.TABLE
-        return self.rests_on_table(derived.query, derived.place)
-
-    def columns_over_table(self, query: exp.Expr, place: Place) -> tuple[str, ...]:
-        """The columns of a view over one table; raises PlannerError."""
-        member = self._names.table_rows(Derived("the view", query, (), place, query, place))
-        return tuple(column.name for column in member.relation.columns)
-
     def _unlike(self, part: exp.Expr, counts: tuple[int, int], place: Place) -> PlannerError:
         message = f"the first SELECT of the UNION ALL has {counts[0]} columns, this one {counts[1]}"
         hint = "All SELECTs of a UNION ALL have as many columns, in the same order."
@@ -115,6 +100,7 @@ class Composer:
 
     def _select(self, select: exp.Expr, place: Place) -> tuple[LogicalQuery, ...]:
         assert isinstance(select, exp.Select)
+        check_over_stream(select, place.source)
         first, *others = from_items(select)
         derived = self._names.derived(first, place)
         if derived is None:
@@ -154,7 +140,7 @@ class Composer:
         if derived is None:
             return None
         with self._names.within(derived):
-            if self.rests_on_table(derived.query, derived.place):
+            if self._names.rests_on_table(derived.query, derived.place):
                 return None
         branches = self._branches(derived)
         what = _more_than_rows(branches)
@@ -269,7 +255,7 @@ class Composer:
         if derived is None:
             raise self._not_rows_of_windows(item, item.alias_or_name, to, place)
         with self._names.within(derived):
-            if self.rests_on_table(derived.query, derived.place):
+            if self._names.rests_on_table(derived.query, derived.place):
                 raise self._not_rows_of_windows(item, derived.name, to, place)
         branches = self._branches(derived)
         if len(branches) > 1 or branches[0].window is None:
@@ -298,20 +284,6 @@ def bind_statement(query: exp.Expr, source: Source, gathered: Gathered) -> tuple
     branches = composer.query(query, Place(source))
     composer.note_unused()
     return branches
-
-
-def columns_over_table(query: exp.Expr, source: Source, gathered: Gathered) -> tuple[str, ...] | None:
-    """The columns of a query over one table, which can be a view; None when it is over a stream.
-
-    Raises:
-        PlannerError: with its place.
-    """
-    scratch = Gathered(gathered.catalog, {}, texts={STATEMENT: Text(source)})
-    if not Composer(scratch).rests_on_table(query, Place(source)):
-        return None
-    gathered.texts[STATEMENT] = Text(source)
-    gathered.note_functions(query)
-    return Composer(gathered).columns_over_table(query, Place(source))
 
 
 def _more_than_rows(branches: Sequence[LogicalQuery]) -> str:

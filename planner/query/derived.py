@@ -16,10 +16,10 @@ from planner.query.logical import bind_where, site_named
 from planner.query.outputs import Output, bind_outputs
 from planner.query.scope import DerivedRows, Member, Scope, did_you_mean
 from planner.query.unions import is_real_site
-from planner.sql.blocks import common_tables, from_items, unwrapped
+from planner.sql.blocks import common_tables, from_items, operands, unwrapped
 from planner.sql.dialect import exp, offset_of
 from planner.sql.queries import parse_query
-from planner.sql.refusals import refuse
+from planner.sql.refusals import BATCH_CLAUSES, refuse
 from planner.sql.source import Source, ViewSource
 
 JOIN_HINT = "Join tables one by one: JOIN t ON ..., JOIN (SELECT ... FROM t WHERE ...) AS d ON ..."
@@ -156,17 +156,36 @@ class Names:
             )
         return relation
 
+    def rests_on_table(self, query: exp.Expr, place: Place) -> bool:
+        """Whether what a query reads first is a table."""
+        place = self.with_common(query, place)
+        items = from_items(operands(query)[0])
+        derived = self.derived(items[0], place)
+        if derived is None:
+            return self.relation(items[0], place).kind is RelationKind.TABLE
+        with self.within(derived):
+            return self.rests_on_table(derived.query, derived.place)
+
     def stream(self, item: exp.Expr, place: Place) -> Member:
+        """The stream in FROM.
+
+        Raises:
+            UnknownRelationError, UnsupportedSqlError: it is no stream.
+        """
         relation = self.relation(item, place)
         if relation.kind is not RelationKind.STREAM:
             raise UnsupportedSqlError(
-                f"{relation.name} is a table, and batch queries over tables are not possible yet",
+                f"{relation.name} is a table, and this query reads streams",
                 position=place.source.position(offset_of(item.this) or 0),
                 found=item.name,
-                hint="FROM must name a stream; tables and other streams are joined to it.",
+                hint="Tables are joined to a stream. A query over tables alone is a batch query of its own.",
             )
+        return self.table(item, place)
+
+    def table(self, item: exp.Expr, place: Place) -> Member:
+        """The stream or table in FROM."""
         self._check_alias_columns(item, place)
-        return Member(item.alias_or_name, INPUT_VIEW, self._used(relation, place))
+        return Member(item.alias_or_name, INPUT_VIEW, self._used(self.relation(item, place), place))
 
     def _used(self, relation: Relation, place: Place) -> Relation:
         self._gathered.relations[relation.name] = relation
@@ -243,6 +262,9 @@ class Names:
             raise refuse(
                 derived.item, derived.within.source, f"{derived.name} {what} and cannot be joined yet", JOIN_HINT
             )
+        if any(query.args.get(key) for key in BATCH_CLAUSES):
+            message = f"{derived.name} sorts, limits or generates rows and cannot be joined yet"
+            raise refuse(derived.item, derived.within.source, message, JOIN_HINT)
         (item,) = items
         inner = self.derived(item, place)
         where: tuple[exp.Expr, ...] = ()

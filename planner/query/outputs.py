@@ -36,7 +36,8 @@ def bind_outputs(tree: exp.Select, binder: Binder, *, renamed: bool = False) -> 
     named: dict[str, Output] = {}
     for item in tree.expressions:
         # An alias may be used by the items after it, as in Spark.
-        known = replace(binder, aliases={name: output.expression for name, output in named.items()})
+        before = {name: output.expression for name, output in named.items()}
+        known = replace(binder, aliases={**binder.aliases, **before})
         for output in _outputs(item, known):
             if not renamed:
                 _check_name(output, named, binder.scope)

@@ -21,7 +21,7 @@ from planner.sql.refusals import function_name
 
 
 @dataclass(slots=True)
-class _Splitter:
+class Splitter:
     """Names given so far: columns read by aggregates, partials and aggregates, each computed once."""
 
     query: LogicalQuery
@@ -32,9 +32,7 @@ class _Splitter:
     def after_merge(self, node: exp.Expr) -> exp.Expr:
         """The expression over the merged columns."""
         bare = node.unnest()
-        window = self.query.window
-        assert window is not None
-        if (rebuilt := window_part(bare, window, _column(WINDOW_START))) is not None:
+        if (rebuilt := self._window_part(bare)) is not None:
             return rebuilt
         if bare in self.query.keys:
             return _column(f"_k{self.query.keys.index(bare)}")
@@ -62,11 +60,14 @@ class _Splitter:
 
     def over_columns(self, node: exp.Expr) -> exp.Expr:
         """An aggregate over the named columns of the kept rows."""
-        window = self.query.window
-        assert window is not None
-        if (rebuilt := window_part(node, window, _column(WINDOW_START))) is not None:
+        if (rebuilt := self._window_part(node)) is not None:
             return rebuilt
         return self._read(node) if isinstance(node, exp.Column) else with_children(node, self.over_columns)
+
+    def _window_part(self, node: exp.Expr) -> exp.Expr | None:
+        """The window made of its start; None for anything else, and where there are no windows."""
+        window = self.query.window
+        return window_part(node, window, _column(WINDOW_START)) if window is not None else None
 
     def _partial(self, piece: Piece, before: list[str]) -> Partial:
         of = tuple(before[place] for place in piece.of)
@@ -112,7 +113,7 @@ class Split:
 
 def split_aggregates(query: LogicalQuery) -> Split:
     """Both halves."""
-    splitter, head, tail = _halved(query)
+    splitter, head, tail = halved(query)
     keys = tuple(f"_k{index}" for index in range(len(query.keys)))
     recipe = MergeRecipe(
         keys=keys,
@@ -133,9 +134,9 @@ def split_aggregates(query: LogicalQuery) -> Split:
     )
 
 
-def _halved(query: LogicalQuery) -> tuple[_Splitter, str, str]:
+def halved(query: LogicalQuery) -> tuple[Splitter, str, str]:
     """Names for all that is aggregated, and the SQL before and behind the aggregated rows."""
-    splitter = _Splitter(query)
+    splitter = Splitter(query)
     outputs = [(output.name, splitter.after_merge(output.expression)) for output in query.outputs]
     having = " AND ".join(render(enclosed(splitter.after_merge(part))) for part in query.having)
     head, tail = _outer(outputs, having, query.top_k, splitter)
@@ -160,16 +161,18 @@ class Whole:
 
 def whole_aggregates(query: LogicalQuery) -> Whole:
     """The query's aggregates as they are."""
-    splitter, head, tail = _halved(query)
+    return whole_of(*halved(query))
+
+
+def whole_of(splitter: Splitter, head: str, tail: str) -> Whole:
+    """What `halved` gave, for rows that are all there."""
     calls = tuple(
         f"{render(splitter.over_columns(node))} AS {found.name}" for node, found in splitter.aggregates.items()
     )
     return Whole(head, tail, splitter.columns, calls)
 
 
-def _outer(
-    outputs: list[tuple[str, exp.Expr]], having: str, top_k: TopK | None, splitter: _Splitter
-) -> tuple[str, str]:
+def _outer(outputs: list[tuple[str, exp.Expr]], having: str, top_k: TopK | None, splitter: Splitter) -> tuple[str, str]:
     items = ", ".join(f"{render(expression)} AS {quoted(name)}" for name, expression in outputs)
     where = f" WHERE {having}" if having else ""
     if top_k is None:
@@ -179,13 +182,15 @@ def _outer(
     return head, f"{where}) AS ranked WHERE {RANK_COLUMN} <= {top_k.k}"
 
 
-def _rank(top_k: TopK, splitter: _Splitter) -> str:
+def _rank(top_k: TopK, splitter: Splitter) -> str:
     """The rank; row_number gets all group keys as tie-breakers, so that equal input gives equal output."""
-    partition = [WINDOW_START, *(render(splitter.after_merge(part)) for part in top_k.partition)]
+    window = (WINDOW_START,) if splitter.query.window is not None else ()
+    partition = [*window, *(render(splitter.after_merge(part)) for part in top_k.partition)]
     order = [render(splitter.after_merge(ordered)) for ordered in top_k.order]
     if top_k.function == RANKS[0]:
         order += [key for index in range(len(splitter.query.keys)) if (key := f"_k{index}") not in order]
-    return f"{top_k.function}() OVER (PARTITION BY {', '.join(partition)} ORDER BY {', '.join(order)})"
+    parts = f"PARTITION BY {', '.join(partition)} " if partition else ""
+    return f"{top_k.function}() OVER ({parts}ORDER BY {', '.join(order)})"
 
 
 def _column(name: str) -> exp.Expr:

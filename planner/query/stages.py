@@ -21,7 +21,7 @@ from planner.sql.dialect import exp, offset_of, quoted, render
 
 
 @dataclass(frozen=True, slots=True)
-class _Filters:
+class Filters:
     """Conjuncts by where they are evaluated."""
 
     source: tuple[exp.Expr, ...]
@@ -62,11 +62,11 @@ def add_source(
         UnsupportedSqlError: a LEFT join on `site` with a table that a site lacks.
     """
     sites = kept_sites(query)
-    filters = _push_down(query)
+    filters = push_down(query)
     read = tuple(o.expression for o in query.outputs) if split is None else tuple(map(change or _same, split.read))
     used = (*read, *filters.source, *(conjunct for on in filters.joins for conjunct in on))
     for join, pushed in zip(query.joins, filters.tables, strict=True):
-        _check_same_site(join, sites, query)
+        check_same_site(join, sites, query)
         plan.stages.append(table_stage(join, pushed, used, sites))
     rows = rows_sql(query.joins, filters.joins, filters.source)
     stage_id = plan.next_id(StageKind.SOURCE, "s")
@@ -83,8 +83,8 @@ def _same(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _push_down(query: LogicalQuery) -> _Filters:
-    """Conjuncts that speak of one table only go to its TABLE stage; those on `site` alone are decided already.
+def push_down(query: LogicalQuery, *, sites_decided: bool = True) -> Filters:
+    """Conjuncts that speak of one table only go to its TABLE stage; those on `site` alone may be decided already.
 
     A LEFT join keeps rows without a match, so WHERE on its table must stay behind the join.
     """
@@ -94,7 +94,7 @@ def _push_down(query: LogicalQuery) -> _Filters:
     tables: dict[str, list[exp.Expr]] = {join.member.view: [] for join in query.joins}
     for conjunct in query.where:
         views = views_of(conjunct)
-        if decides_site(conjunct, stream):
+        if sites_decided and decides_site(conjunct, stream):
             continue
         if len(views) == 1 and views <= inner:
             tables[next(iter(views))].append(conjunct)
@@ -105,10 +105,10 @@ def _push_down(query: LogicalQuery) -> _Filters:
         own = [c for c in join.on if views_of(c) == {join.member.view}]
         tables[join.member.view] += own
         joins.append(tuple(c for c in join.on if c not in own))
-    return _Filters(tuple(source), tuple(joins), tuple(tuple(tables[join.member.view]) for join in query.joins))
+    return Filters(tuple(source), tuple(joins), tuple(tuple(tables[join.member.view]) for join in query.joins))
 
 
-def _check_same_site(join: Join, sites: Sequence[str], query: LogicalQuery) -> None:
+def check_same_site(join: Join, sites: Sequence[str], query: LogicalQuery) -> None:
     missing = sorted(set(sites) - set(join.member.relation.sites))
     if join.same_site and join.left and missing:
         raise UnsupportedSqlError(

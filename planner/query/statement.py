@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.edits import edited
 from planner.plan import DraftPlan, StatementText
-from planner.query.compose import bind_statement, columns_over_table
+from planner.query.compose import bind_statement
 from planner.query.gathered import STATEMENT, Gathered, Text
 from planner.query.logical import LogicalQuery
 from planner.query.operators import logical_lines, rows_lines
+from planner.query.tableoperators import block_lines
+from planner.query.tablequery import bind_batch, rests_on_tables
+from planner.query.tablestages import batch_stages
 from planner.query.windowjoin import window_join_lines
 from planner.sql.qualify import without_qualify
 from planner.sql.source import Source
@@ -86,27 +89,32 @@ def build_logical(
     )
 
 
-def table_view(select: SelectQuery, catalog: Catalog) -> DraftPlan | None:
-    """The definition of a view over a table, as a plan without stages; None when it is over a stream.
+def draft_tables(select: SelectQuery, catalog: Catalog) -> DraftPlan | None:
+    """The stages of a batch query; None: it reads streams.
 
     Raises:
         PlannerError: with the place.
     """
     gathered = Gathered(catalog, {})
-    columns = columns_over_table(select.tree, select.source, gathered)
-    if columns is None:
+    if not rests_on_tables(select.tree, select.source, gathered):
         return None
+    block = bind_batch(select.tree, select.source, gathered)
+    plan = batch_stages(block)
+    assert plan.reduce is not None
     return DraftPlan(
         text=select.text,
-        stages=(),
-        result_stage="",
-        columns=tuple(Column(name, "") for name in columns),
-        logical=(),
+        stages=plan.stages,
+        result_stage=plan.reduce.id,
+        columns=tuple(Column(output.name, "") for output in block.query.outputs),
+        logical=(*block_lines(block), *(f"({note})" for note in gathered.notes)),
         shapes={},
         site_named=frozenset(gathered.site_named),
         relations={name: relation.columns for name, relation in gathered.relations.items()},
+        recipes={plan.reduce.id: plan.recipe} if plan.recipe is not None else {},
         texts=_texts(gathered),
         functions=_functions(gathered),
+        batch=True,
+        site_read=plan.site_read,
     )
 
 

@@ -14,6 +14,7 @@ from planner.functions import AGGREGATES, DISTINCT_AGGREGATES, MERGEABLE, NOT_RE
 from planner.sql.blocks import (
     FIRST,
     block_nodes,
+    block_tokens,
     common_tables,
     from_items,
     nested_queries,
@@ -56,8 +57,11 @@ CLAUSES = (
     _Clause("hint", (TokenType.HINT,), "optimizer hint", "Leave it out."),
     _Clause("into", (TokenType.INTO,), "SELECT INTO", "Read the results with the client."),
 )
+BATCH_CLAUSES = ("order", "limit", "offset", "laterals")
+"""Arguments of a SELECT that are possible over tables; whether it is over tables is known when names are."""
+
 _PLAIN_ARGUMENTS = frozenset(
-    ("expressions", "from_", "joins", "where", "group", "having", "qualify", "distinct", "with_")
+    (*BATCH_CLAUSES, "expressions", "from_", "joins", "where", "group", "having", "qualify", "distinct", "with_")
 )
 _FOREIGN_NODES = (exp.Placeholder, exp.Parameter, exp.JSONExtract, exp.JSONExtractScalar, exp.SessionParameter)
 
@@ -78,7 +82,7 @@ def check_block(select: exp.Expr, source: Source, tokens: Sequence[Token]) -> li
     _check_complete(select, source, tokens)
     derived = _check_subqueries(select, source)
     for clause in CLAUSES:
-        if select.args.get(clause.argument):
+        if select.args.get(clause.argument) and clause.argument not in BATCH_CLAUSES:
             raise refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
     _check_select_distinct(select, source, tokens)
     _check_other_clauses(select, source)
@@ -88,6 +92,14 @@ def check_block(select: exp.Expr, source: Source, tokens: Sequence[Token]) -> li
         if not isinstance(node, exp.Query) or node is select:
             _check_node(node, source)
     return derived
+
+
+def check_over_stream(select: exp.Select, source: Source) -> None:
+    """Raises UnsupportedSqlError at a clause that only a query over tables can have."""
+    for clause in CLAUSES:
+        if select.args.get(clause.argument) and clause.argument in BATCH_CLAUSES:
+            tokens = block_tokens(select, tokenize(source))
+            raise refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
 
 
 def refuse(node: exp.Expr, source: Source, message: str, hint: str) -> UnsupportedSqlError:

@@ -13,6 +13,8 @@ from typing import TextIO
 import selat
 from selat.cli import human
 
+BAR_CHARS = 20
+
 _ERASE = "\r\x1b[2K"
 
 
@@ -78,6 +80,8 @@ class _LogLines(logging.Handler):
 
 def describe(info: selat.QueryInfo) -> str:
     """The live line's text."""
+    if info.batch is not None:
+        return describe_batch(info, info.batch)
     parts = [
         f"{info.id} {info.state.value}",
         f"{human.count(info.rows_in)} rows in",
@@ -87,6 +91,27 @@ def describe(info: selat.QueryInfo) -> str:
     ]
     busy = [f"{link.from_site}>{link.to_site} {human.size(link.bytes)}" for link in info.links if link.bytes]
     return " | ".join(parts) + (f" ({', '.join(busy)})" if busy else "")
+
+
+def describe_batch(info: selat.QueryInfo, batch: selat.BatchProgress) -> str:
+    """The live line of a batch query: a bar, its tasks, and what it waits for."""
+    filled = round(BAR_CHARS * batch.share)
+    bar = "#" * filled + "." * (BAR_CHARS - filled)
+    parts = [
+        f"{info.id} [{bar}] {batch.done}/{batch.tasks} tasks, {batch.running} running",
+        f"{human.size(batch.done_bytes)} of {human.size(batch.size_bytes)}",
+    ]
+    if batch.local_share is not None:
+        parts.append(f"{batch.local_share:.0%} local")
+    parts.append(f"links {human.size(info.link_bytes)}")
+    parts += [f"waits: {wait_text(wait)}" for wait in batch.waits[:1] if not batch.running]
+    return " | ".join(parts)
+
+
+def wait_text(wait: selat.BatchWait) -> str:
+    """What is waited for, and until when."""
+    until = f"; expected {human.instant(wait.until.replace(microsecond=0))}" if wait.until else ""
+    return f"{wait.reason or wait.slot}{until}"
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from selat.cli.app import App, pass_app
 from selat.cli.follow import load_cursor, print_results
 from selat.cli.listing import Field, sections, sheet, show_list, show_one, table
 from selat.cli.options import Format, settings_options
+from selat.cli.progress import wait_text
 from selat.cli.sql import print_explanation
 
 QUERY_FIELDS: tuple[Field[selat.QueryInfo], ...] = (
@@ -204,9 +205,21 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
     )
     return sections(
         ("", sheet(pairs)),
+        ("batch", sheet(_batch_pairs(info.batch)) if info.batch else None),
         ("tasks", table(TASK_FIELDS, info.tasks) if info.tasks else None),
         ("links", table(LINK_FIELDS, info.links) if info.links else None),
     )
+
+
+def _batch_pairs(batch: selat.BatchProgress) -> list[tuple[str, str]]:
+    placed = batch.running + batch.done
+    pairs = [
+        ("tasks", f"{batch.tasks}: {batch.done} done, {batch.running} running, {batch.waiting} waiting"),
+        ("splits", f"{human.size(batch.done_bytes)} of {human.size(batch.size_bytes)} done"),
+        ("local", f"{batch.local} of {placed} ({batch.local_share:.0%})" if batch.local_share is not None else ""),
+        ("scheduler", batch.scheduler),
+    ]
+    return [*pairs, *(("waits", f"{wait.task}: {wait_text(wait)}") for wait in batch.waits)]
 
 
 def _watch(app: App, found: selat.Query) -> None:

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from selat.v1 import common_pb2 as _common_pb2
+from selat.v1 import site_pb2 as _site_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -410,3 +411,50 @@ class Analysis(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Analysis: _TypeAlias = Analysis  # noqa: Y015
+
+@_typing.final
+class ListSplitsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RELATION_FIELD_NUMBER: _builtins.int
+    SPLIT_BYTES_FIELD_NUMBER: _builtins.int
+    split_bytes: _builtins.int
+    @_builtins.property
+    def relation(self) -> _common_pb2.Relation:
+        """Its only binding is this site's."""
+
+    def __init__(
+        self,
+        *,
+        relation: _common_pb2.Relation | None = ...,
+        split_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["relation", b"relation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["relation", b"relation", "split_bytes", b"split_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSplitsRequest: _TypeAlias = ListSplitsRequest  # noqa: Y015
+
+@_typing.final
+class ListSplitsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPLITS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def splits(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.Split]:
+        """None: the table has no rows here. Together they are the table's rows at this site, each once."""
+
+    def __init__(
+        self,
+        *,
+        splits: _abc.Iterable[_site_pb2.Split] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["splits", b"splits"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSplitsResponse: _TypeAlias = ListSplitsResponse  # noqa: Y015

@@ -45,6 +45,11 @@ class ExchangeServiceStub:
                 request_serializer=selat_dot_v1_dot_exchange__pb2.AnalyzeRequest.SerializeToString,
                 response_deserializer=selat_dot_v1_dot_exchange__pb2.AnalyzeResponse.FromString,
                 _registered_method=True)
+        self.ListSplits = channel.unary_unary(
+                '/selat.v1.ExchangeService/ListSplits',
+                request_serializer=selat_dot_v1_dot_exchange__pb2.ListSplitsRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_exchange__pb2.ListSplitsResponse.FromString,
+                _registered_method=True)
 
 
 class ExchangeServiceServicer:
@@ -66,6 +71,13 @@ class ExchangeServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSplits(self, request, context):
+        """How a table's data at this site can be cut into parts of about so many bytes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ExchangeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -78,6 +90,11 @@ def add_ExchangeServiceServicer_to_server(servicer, server):
                     servicer.Analyze,
                     request_deserializer=selat_dot_v1_dot_exchange__pb2.AnalyzeRequest.FromString,
                     response_serializer=selat_dot_v1_dot_exchange__pb2.AnalyzeResponse.SerializeToString,
+            ),
+            'ListSplits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSplits,
+                    request_deserializer=selat_dot_v1_dot_exchange__pb2.ListSplitsRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_exchange__pb2.ListSplitsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -135,6 +152,33 @@ class ExchangeService:
             '/selat.v1.ExchangeService/Analyze',
             selat_dot_v1_dot_exchange__pb2.AnalyzeRequest.SerializeToString,
             selat_dot_v1_dot_exchange__pb2.AnalyzeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSplits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.ExchangeService/ListSplits',
+            selat_dot_v1_dot_exchange__pb2.ListSplitsRequest.SerializeToString,
+            selat_dot_v1_dot_exchange__pb2.ListSplitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

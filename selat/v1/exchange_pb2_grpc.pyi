@@ -39,6 +39,8 @@ class ExchangeServiceStub:
     """
     Analyze: _grpc.UnaryUnaryMultiCallable[_exchange_pb2.AnalyzeRequest, _exchange_pb2.AnalyzeResponse]
     """Checks Spark SQL against empty views, without running anything."""
+    ListSplits: _grpc.UnaryUnaryMultiCallable[_exchange_pb2.ListSplitsRequest, _exchange_pb2.ListSplitsResponse]
+    """How a table's data at this site can be cut into parts of about so many bytes."""
 
 @_typing.type_check_only
 class ExchangeServiceAsyncStub(ExchangeServiceStub):
@@ -51,6 +53,8 @@ class ExchangeServiceAsyncStub(ExchangeServiceStub):
     """
     Analyze: _aio.UnaryUnaryMultiCallable[_exchange_pb2.AnalyzeRequest, _exchange_pb2.AnalyzeResponse]  # type: ignore[assignment]
     """Checks Spark SQL against empty views, without running anything."""
+    ListSplits: _aio.UnaryUnaryMultiCallable[_exchange_pb2.ListSplitsRequest, _exchange_pb2.ListSplitsResponse]  # type: ignore[assignment]
+    """How a table's data at this site can be cut into parts of about so many bytes."""
 
 class ExchangeServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by every site agent: to other agents' routers, and to the master."""
@@ -72,5 +76,13 @@ class ExchangeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_exchange_pb2.AnalyzeResponse, _abc.Awaitable[_exchange_pb2.AnalyzeResponse]]:
         """Checks Spark SQL against empty views, without running anything."""
+
+    @_abc_1.abstractmethod
+    def ListSplits(
+        self,
+        request: _exchange_pb2.ListSplitsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_exchange_pb2.ListSplitsResponse, _abc.Awaitable[_exchange_pb2.ListSplitsResponse]]:
+        """How a table's data at this site can be cut into parts of about so many bytes."""
 
 def add_ExchangeServiceServicer_to_server(servicer: ExchangeServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -26,7 +26,7 @@ from selat.v1 import common_pb2 as selat_dot_v1_dot_common__pb2
 from selat.v1 import site_pb2 as selat_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14selat/v1/query.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\x1a\x13selat/v1/site.proto\"\x94\x01\n\x0e\x45xecuteRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x12\n\nquery_name\x18\x02 \x01(\t\x12\x32\n\x05\x66iles\x18\x03 \x03(\x0b\x32#.selat.v1.ExecuteRequest.FilesEntry\x1a,\n\nFilesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xac\x01\n\x0f\x45xecuteResponse\x12\x0c\n\x04line\x18\x01 \x01(\r\x12 \n\x05query\x18\x02 \x01(\x0b\x32\x0f.selat.v1.QueryH\x00\x12 \n\x04rows\x18\x03 \x01(\x0b\x32\x10.selat.v1.RowSetH\x00\x12,\n\x0b\x65xplanation\x18\x04 \x01(\x0b\x32\x15.selat.v1.ExplanationH\x00\x12\x0e\n\x04\x64one\x18\x05 \x01(\tH\x00\x42\t\n\x07outcome\"6\n\x06RowSet\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\x12\x1b\n\x04rows\x18\x02 \x03(\x0b\x32\r.selat.v1.Row\"\x15\n\x03Row\x12\x0e\n\x06values\x18\x01 \x03(\t\")\n\x0b\x45xplanation\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0c\n\x04json\x18\x02 \x01(\t\"\xea\x03\n\x05Query\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03sql\x18\x03 \x01(\t\x12#\n\x05state\x18\x04 \x01(\x0e\x32\x14.selat.v1.QueryState\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x17\n\x0fsubmitted_at_us\x18\x06 \x01(\x03\x12\x1a\n\rstarted_at_us\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x65nded_at_us\x18\x08 \x01(\x03H\x01\x88\x01\x01\x12!\n\x07\x63olumns\x18\t \x03(\x0b\x32\x10.selat.v1.Column\x12\x0f\n\x07gateway\x18\n \x01(\t\x12#\n\x05tasks\x18\x0b \x03(\x0b\x32\x14.selat.v1.TaskStatus\x12 \n\x05links\x18\x0c \x03(\x0b\x32\x11.selat.v1.LinkUse\x12\x0f\n\x07rows_in\x18\r \x01(\x04\x12\x10\n\x08rows_out\x18\x0e \x01(\x04\x12\x11\n\trows_late\x18\x0f \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x10 \x01(\x03H\x02\x88\x01\x01\x12\x16\n\x0erows_malformed\x18\x11 \x01(\x04\x12\x0c\n\x04sink\x18\x1e \x01(\t\x12\x11\n\tsink_site\x18\x1f \x01(\tB\x10\n\x0e_started_at_usB\x0e\n\x0c_ended_at_usB\x0f\n\r_watermark_us\"!\n\x12ListQueriesRequest\x12\x0b\n\x03\x61ll\x18\x01 \x01(\x08\"7\n\x13ListQueriesResponse\x12 \n\x07queries\x18\x01 \x03(\x0b\x32\x0f.selat.v1.Query\" \n\x0fGetQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\"2\n\x10GetQueryResponse\x12\x1e\n\x05query\x18\x01 \x01(\x0b\x32\x0f.selat.v1.Query\"5\n\x13\x45xplainQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x0f\n\x07\x61nalyze\x18\x02 \x01(\x08\"B\n\x14\x45xplainQueryResponse\x12*\n\x0b\x65xplanation\x18\x01 \x01(\x0b\x32\x15.selat.v1.Explanation\"7\n\x11WatchQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x13\n\x0binterval_ms\x18\x02 \x01(\r\"4\n\x12WatchQueryResponse\x12\x1e\n\x05query\x18\x01 \x01(\x0b\x32\x0f.selat.v1.Query\"#\n\x12\x43\x61ncelQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\"5\n\x13\x43\x61ncelQueryResponse\x12\x1e\n\x05query\x18\x01 \x01(\x0b\x32\x0f.selat.v1.Query\"/\n\rChannelCursor\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"q\n\x13\x46\x65tchResultsRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\'\n\x06\x63ursor\x18\x02 \x03(\x0b\x32\x17.selat.v1.ChannelCursor\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\x12\x12\n\nfrom_epoch\x18\x04 \x01(\x04\"\xa6\x01\n\x14\x46\x65tchResultsResponse\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x14\n\x0c\x61rrow_stream\x18\x03 \x01(\x0c\x12\x0c\n\x04rows\x18\x04 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x1e\n\x05query\x18\x06 \x01(\x0b\x32\x0f.selat.v1.QueryB\x0f\n\r_watermark_us*\xc6\x01\n\nQueryState\x12\x1b\n\x17QUERY_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15QUERY_STATE_DEPLOYING\x10\x01\x12\x17\n\x13QUERY_STATE_RUNNING\x10\x02\x12\x1a\n\x16QUERY_STATE_CANCELLING\x10\x03\x12\x19\n\x15QUERY_STATE_CANCELLED\x10\x04\x12\x18\n\x14QUERY_STATE_FINISHED\x10\x05\x12\x16\n\x12QUERY_STATE_FAILED\x10\x06\x32\x96\x04\n\x0cQueryService\x12@\n\x07\x45xecute\x12\x18.selat.v1.ExecuteRequest\x1a\x19.selat.v1.ExecuteResponse0\x01\x12J\n\x0bListQueries\x12\x1c.selat.v1.ListQueriesRequest\x1a\x1d.selat.v1.ListQueriesResponse\x12\x41\n\x08GetQuery\x12\x19.selat.v1.GetQueryRequest\x1a\x1a.selat.v1.GetQueryResponse\x12M\n\x0c\x45xplainQuery\x12\x1d.selat.v1.ExplainQueryRequest\x1a\x1e.selat.v1.ExplainQueryResponse\x12I\n\nWatchQuery\x12\x1b.selat.v1.WatchQueryRequest\x1a\x1c.selat.v1.WatchQueryResponse0\x01\x12J\n\x0b\x43\x61ncelQuery\x12\x1c.selat.v1.CancelQueryRequest\x1a\x1d.selat.v1.CancelQueryResponse\x12O\n\x0c\x46\x65tchResults\x12\x1d.selat.v1.FetchResultsRequest\x1a\x1e.selat.v1.FetchResultsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14selat/v1/query.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\x1a\x13selat/v1/site.proto\"\x94\x01\n\x0e\x45xecuteRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x12\n\nquery_name\x18\x02 \x01(\t\x12\x32\n\x05\x66iles\x18\x03 \x03(\x0b\x32#.selat.v1.ExecuteRequest.FilesEntry\x1a,\n\nFilesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xac\x01\n\x0f\x45xecuteResponse\x12\x0c\n\x04line\x18\x01 \x01(\r\x12 \n\x05query\x18\x02 \x01(\x0b\x32\x0f.selat.v1.QueryH\x00\x12 \n\x04rows\x18\x03 \x01(\x0b\x32\x10.selat.v1.RowSetH\x00\x12,\n\x0b\x65xplanation\x18\x04 \x01(\x0b\x32\x15.selat.v1.ExplanationH\x00\x12\x0e\n\x04\x64one\x18\x05 \x01(\tH\x00\x42\t\n\x07outcome\"6\n\x06RowSet\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\x12\x1b\n\x04rows\x18\x02 \x03(\x0b\x32\r.selat.v1.Row\"\x15\n\x03Row\x12\x0e\n\x06values\x18\x01 \x03(\t\")\n\x0b\x45xplanation\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0c\n\x04json\x18\x02 \x01(\t\"\x92\x04\n\x05Query\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03sql\x18\x03 \x01(\t\x12#\n\x05state\x18\x04 \x01(\x0e\x32\x14.selat.v1.QueryState\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x17\n\x0fsubmitted_at_us\x18\x06 \x01(\x03\x12\x1a\n\rstarted_at_us\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x65nded_at_us\x18\x08 \x01(\x03H\x01\x88\x01\x01\x12!\n\x07\x63olumns\x18\t \x03(\x0b\x32\x10.selat.v1.Column\x12\x0f\n\x07gateway\x18\n \x01(\t\x12#\n\x05tasks\x18\x0b \x03(\x0b\x32\x14.selat.v1.TaskStatus\x12 \n\x05links\x18\x0c \x03(\x0b\x32\x11.selat.v1.LinkUse\x12\x0f\n\x07rows_in\x18\r \x01(\x04\x12\x10\n\x08rows_out\x18\x0e \x01(\x04\x12\x11\n\trows_late\x18\x0f \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x10 \x01(\x03H\x02\x88\x01\x01\x12\x16\n\x0erows_malformed\x18\x11 \x01(\x04\x12\x0c\n\x04sink\x18\x1e \x01(\t\x12\x11\n\tsink_site\x18\x1f \x01(\t\x12&\n\x05\x62\x61tch\x18  \x01(\x0b\x32\x17.selat.v1.BatchProgressB\x10\n\x0e_started_at_usB\x0e\n\x0c_ended_at_usB\x0f\n\r_watermark_us\"\xbc\x01\n\rBatchProgress\x12\r\n\x05tasks\x18\x01 \x01(\r\x12\x0f\n\x07waiting\x18\x02 \x01(\r\x12\x0f\n\x07running\x18\x03 \x01(\r\x12\x0c\n\x04\x64one\x18\x04 \x01(\r\x12\r\n\x05local\x18\x05 \x01(\r\x12\x12\n\nsize_bytes\x18\x06 \x01(\x04\x12\x12\n\ndone_bytes\x18\x07 \x01(\x04\x12\x11\n\tscheduler\x18\x08 \x01(\t\x12\"\n\x05waits\x18\t \x03(\x0b\x32\x13.selat.v1.BatchWait\"[\n\tBatchWait\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\t\x12\x15\n\x08until_us\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06reason\x18\x04 \x01(\tB\x0b\n\t_until_us\"!\n\x12ListQueriesRequest\x12\x0b\n\x03\x61ll\x18\x01 \x01(\x08\"7\n\x13ListQueriesResponse\x12 \n\x07queries\x18\x01 \x03(\x0b\x32\x0f.selat.v1.Query\" \n\x0fGetQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\"2\n\x10GetQueryResponse\x12\x1e\n\x05query\x18\x01 \x01(\x0b\x32\x0f.selat.v1.Query\"5\n\x13\x45xplainQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x0f\n\x07\x61nalyze\x18\x02 \x01(\x08\"B\n\x14\x45xplainQueryResponse\x12*\n\x0b\x65xplanation\x18\x01 \x01(\x0b\x32\x15.selat.v1.Explanation\"7\n\x11WatchQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x13\n\x0binterval_ms\x18\x02 \x01(\r\"4\n\x12WatchQueryResponse\x12\x1e\n\x05query\x18\x01 \x01(\x0b\x32\x0f.selat.v1.Query\"#\n\x12\x43\x61ncelQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\"5\n\x13\x43\x61ncelQueryResponse\x12\x1e\n\x05query\x18\x01 \x01(\x0b\x32\x0f.selat.v1.Query\"/\n\rChannelCursor\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"q\n\x13\x46\x65tchResultsRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\'\n\x06\x63ursor\x18\x02 \x03(\x0b\x32\x17.selat.v1.ChannelCursor\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\x12\x12\n\nfrom_epoch\x18\x04 \x01(\x04\"\xa6\x01\n\x14\x46\x65tchResultsResponse\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x14\n\x0c\x61rrow_stream\x18\x03 \x01(\x0c\x12\x0c\n\x04rows\x18\x04 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x1e\n\x05query\x18\x06 \x01(\x0b\x32\x0f.selat.v1.QueryB\x0f\n\r_watermark_us*\xc6\x01\n\nQueryState\x12\x1b\n\x17QUERY_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15QUERY_STATE_DEPLOYING\x10\x01\x12\x17\n\x13QUERY_STATE_RUNNING\x10\x02\x12\x1a\n\x16QUERY_STATE_CANCELLING\x10\x03\x12\x19\n\x15QUERY_STATE_CANCELLED\x10\x04\x12\x18\n\x14QUERY_STATE_FINISHED\x10\x05\x12\x16\n\x12QUERY_STATE_FAILED\x10\x06\x32\x96\x04\n\x0cQueryService\x12@\n\x07\x45xecute\x12\x18.selat.v1.ExecuteRequest\x1a\x19.selat.v1.ExecuteResponse0\x01\x12J\n\x0bListQueries\x12\x1c.selat.v1.ListQueriesRequest\x1a\x1d.selat.v1.ListQueriesResponse\x12\x41\n\x08GetQuery\x12\x19.selat.v1.GetQueryRequest\x1a\x1a.selat.v1.GetQueryResponse\x12M\n\x0c\x45xplainQuery\x12\x1d.selat.v1.ExplainQueryRequest\x1a\x1e.selat.v1.ExplainQueryResponse\x12I\n\nWatchQuery\x12\x1b.selat.v1.WatchQueryRequest\x1a\x1c.selat.v1.WatchQueryResponse0\x01\x12J\n\x0b\x43\x61ncelQuery\x12\x1c.selat.v1.CancelQueryRequest\x1a\x1d.selat.v1.CancelQueryResponse\x12O\n\x0c\x46\x65tchResults\x12\x1d.selat.v1.FetchResultsRequest\x1a\x1e.selat.v1.FetchResultsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,8 +35,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_EXECUTEREQUEST_FILESENTRY']._loaded_options = None
   _globals['_EXECUTEREQUEST_FILESENTRY']._serialized_options = b'8\001'
-  _globals['_QUERYSTATE']._serialized_start=1857
-  _globals['_QUERYSTATE']._serialized_end=2055
+  _globals['_QUERYSTATE']._serialized_start=2181
+  _globals['_QUERYSTATE']._serialized_end=2379
   _globals['_EXECUTEREQUEST']._serialized_start=79
   _globals['_EXECUTEREQUEST']._serialized_end=227
   _globals['_EXECUTEREQUEST_FILESENTRY']._serialized_start=183
@@ -50,33 +50,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPLANATION']._serialized_start=483
   _globals['_EXPLANATION']._serialized_end=524
   _globals['_QUERY']._serialized_start=527
-  _globals['_QUERY']._serialized_end=1017
-  _globals['_LISTQUERIESREQUEST']._serialized_start=1019
-  _globals['_LISTQUERIESREQUEST']._serialized_end=1052
-  _globals['_LISTQUERIESRESPONSE']._serialized_start=1054
-  _globals['_LISTQUERIESRESPONSE']._serialized_end=1109
-  _globals['_GETQUERYREQUEST']._serialized_start=1111
-  _globals['_GETQUERYREQUEST']._serialized_end=1143
-  _globals['_GETQUERYRESPONSE']._serialized_start=1145
-  _globals['_GETQUERYRESPONSE']._serialized_end=1195
-  _globals['_EXPLAINQUERYREQUEST']._serialized_start=1197
-  _globals['_EXPLAINQUERYREQUEST']._serialized_end=1250
-  _globals['_EXPLAINQUERYRESPONSE']._serialized_start=1252
-  _globals['_EXPLAINQUERYRESPONSE']._serialized_end=1318
-  _globals['_WATCHQUERYREQUEST']._serialized_start=1320
-  _globals['_WATCHQUERYREQUEST']._serialized_end=1375
-  _globals['_WATCHQUERYRESPONSE']._serialized_start=1377
-  _globals['_WATCHQUERYRESPONSE']._serialized_end=1429
-  _globals['_CANCELQUERYREQUEST']._serialized_start=1431
-  _globals['_CANCELQUERYREQUEST']._serialized_end=1466
-  _globals['_CANCELQUERYRESPONSE']._serialized_start=1468
-  _globals['_CANCELQUERYRESPONSE']._serialized_end=1521
-  _globals['_CHANNELCURSOR']._serialized_start=1523
-  _globals['_CHANNELCURSOR']._serialized_end=1570
-  _globals['_FETCHRESULTSREQUEST']._serialized_start=1572
-  _globals['_FETCHRESULTSREQUEST']._serialized_end=1685
-  _globals['_FETCHRESULTSRESPONSE']._serialized_start=1688
-  _globals['_FETCHRESULTSRESPONSE']._serialized_end=1854
-  _globals['_QUERYSERVICE']._serialized_start=2058
-  _globals['_QUERYSERVICE']._serialized_end=2592
+  _globals['_QUERY']._serialized_end=1057
+  _globals['_BATCHPROGRESS']._serialized_start=1060
+  _globals['_BATCHPROGRESS']._serialized_end=1248
+  _globals['_BATCHWAIT']._serialized_start=1250
+  _globals['_BATCHWAIT']._serialized_end=1341
+  _globals['_LISTQUERIESREQUEST']._serialized_start=1343
+  _globals['_LISTQUERIESREQUEST']._serialized_end=1376
+  _globals['_LISTQUERIESRESPONSE']._serialized_start=1378
+  _globals['_LISTQUERIESRESPONSE']._serialized_end=1433
+  _globals['_GETQUERYREQUEST']._serialized_start=1435
+  _globals['_GETQUERYREQUEST']._serialized_end=1467
+  _globals['_GETQUERYRESPONSE']._serialized_start=1469
+  _globals['_GETQUERYRESPONSE']._serialized_end=1519
+  _globals['_EXPLAINQUERYREQUEST']._serialized_start=1521
+  _globals['_EXPLAINQUERYREQUEST']._serialized_end=1574
+  _globals['_EXPLAINQUERYRESPONSE']._serialized_start=1576
+  _globals['_EXPLAINQUERYRESPONSE']._serialized_end=1642
+  _globals['_WATCHQUERYREQUEST']._serialized_start=1644
+  _globals['_WATCHQUERYREQUEST']._serialized_end=1699
+  _globals['_WATCHQUERYRESPONSE']._serialized_start=1701
+  _globals['_WATCHQUERYRESPONSE']._serialized_end=1753
+  _globals['_CANCELQUERYREQUEST']._serialized_start=1755
+  _globals['_CANCELQUERYREQUEST']._serialized_end=1790
+  _globals['_CANCELQUERYRESPONSE']._serialized_start=1792
+  _globals['_CANCELQUERYRESPONSE']._serialized_end=1845
+  _globals['_CHANNELCURSOR']._serialized_start=1847
+  _globals['_CHANNELCURSOR']._serialized_end=1894
+  _globals['_FETCHRESULTSREQUEST']._serialized_start=1896
+  _globals['_FETCHRESULTSREQUEST']._serialized_end=2009
+  _globals['_FETCHRESULTSRESPONSE']._serialized_start=2012
+  _globals['_FETCHRESULTSRESPONSE']._serialized_end=2178
+  _globals['_QUERYSERVICE']._serialized_start=2382
+  _globals['_QUERYSERVICE']._serialized_end=2916
 # @@protoc_insertion_point(module_scope)

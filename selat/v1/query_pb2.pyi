@@ -227,6 +227,7 @@ class Query(_message.Message):
     ROWS_MALFORMED_FIELD_NUMBER: _builtins.int
     SINK_FIELD_NUMBER: _builtins.int
     SINK_SITE_FIELD_NUMBER: _builtins.int
+    BATCH_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
     sql: _builtins.str
@@ -255,6 +256,10 @@ class Query(_message.Message):
     def links(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.LinkUse]:
         """Bytes that this query's channels moved, per link."""
 
+    @_builtins.property
+    def batch(self) -> Global___BatchProgress:
+        """Queries over tables alone."""
+
     def __init__(
         self,
         *,
@@ -277,10 +282,11 @@ class Query(_message.Message):
         rows_malformed: _builtins.int = ...,
         sink: _builtins.str = ...,
         sink_site: _builtins.str = ...,
+        batch: Global___BatchProgress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "ended_at_us", b"ended_at_us", "started_at_us", b"started_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "ended_at_us", b"ended_at_us", "started_at_us", b"started_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "columns", b"columns", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "links", b"links", "name", b"name", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "links", b"links", "name", b"name", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at_us: _TypeAlias = _typing.Literal["ended_at_us"]  # noqa: Y015
     _WhichOneofArgType__ended_at_us: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us"]  # noqa: Y015
@@ -296,6 +302,89 @@ class Query(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
 
 Global___Query: _TypeAlias = Query  # noqa: Y015
+
+@_typing.final
+class BatchProgress(_message.Message):
+    """The tasks of a batch query: one for each split of its first table, and the last one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASKS_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    LOCAL_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    DONE_BYTES_FIELD_NUMBER: _builtins.int
+    SCHEDULER_FIELD_NUMBER: _builtins.int
+    WAITS_FIELD_NUMBER: _builtins.int
+    tasks: _builtins.int
+    waiting: _builtins.int
+    running: _builtins.int
+    done: _builtins.int
+    local: _builtins.int
+    """Of those that have or had a slot, how many near their input."""
+    size_bytes: _builtins.int
+    """Of all splits, and of those that are done."""
+    done_bytes: _builtins.int
+    scheduler: _builtins.str
+    """As the master's option names it."""
+    @_builtins.property
+    def waits(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchWait]: ...
+    def __init__(
+        self,
+        *,
+        tasks: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        running: _builtins.int = ...,
+        done: _builtins.int = ...,
+        local: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
+        done_bytes: _builtins.int = ...,
+        scheduler: _builtins.str = ...,
+        waits: _abc.Iterable[Global___BatchWait] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "done_bytes", b"done_bytes", "local", b"local", "running", b"running", "scheduler", b"scheduler", "size_bytes", b"size_bytes", "tasks", b"tasks", "waiting", b"waiting", "waits", b"waits"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchProgress: _TypeAlias = BatchProgress  # noqa: Y015
+
+@_typing.final
+class BatchWait(_message.Message):
+    """What a task waits for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    UNTIL_US_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    task: _builtins.str
+    slot: _builtins.str
+    """As in `eu/3`; empty: for something else."""
+    until_us: _builtins.int
+    """When it is expected to start; absent: nobody says."""
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        task: _builtins.str = ...,
+        slot: _builtins.str = ...,
+        until_us: _builtins.int | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_until_us", b"_until_us", "until_us", b"until_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_until_us", b"_until_us", "reason", b"reason", "slot", b"slot", "task", b"task", "until_us", b"until_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__until_us: _TypeAlias = _typing.Literal["until_us"]  # noqa: Y015
+    _WhichOneofArgType__until_us: _TypeAlias = _typing.Literal["_until_us", b"_until_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__until_us) -> _WhichOneofReturnType__until_us | None: ...
+
+Global___BatchWait: _TypeAlias = BatchWait  # noqa: Y015
 
 @_typing.final
 class ListQueriesRequest(_message.Message):

@@ -66,6 +66,8 @@ class _StageKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageKind.V
     """Merges partial aggregates and emits windows when they close."""
     STAGE_KIND_SINK: _StageKind.ValueType  # 4
     """Writes the rows of its port into a sink, each epoch once."""
+    STAGE_KIND_REDUCE: _StageKind.ValueType  # 5
+    """Batch: waits until all of its inputs are complete, runs its SQL once over them, publishes one epoch (in pieces) and ends."""
 
 class StageKind(_StageKind, metaclass=_StageKindEnumTypeWrapper): ...
 
@@ -78,6 +80,8 @@ STAGE_KIND_MERGE: StageKind.ValueType  # 3
 """Merges partial aggregates and emits windows when they close."""
 STAGE_KIND_SINK: StageKind.ValueType  # 4
 """Writes the rows of its port into a sink, each epoch once."""
+STAGE_KIND_REDUCE: StageKind.ValueType  # 5
+"""Batch: waits until all of its inputs are complete, runs its SQL once over them, publishes one epoch (in pieces) and ends."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
 class _SiteState:
@@ -721,6 +725,7 @@ class TaskSpec(_message.Message):
     CONSUMERS_FIELD_NUMBER: _builtins.int
     EPOCH_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     FUNCTIONS_FIELD_NUMBER: _builtins.int
+    SPLIT_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -752,6 +757,10 @@ class TaskSpec(_message.Message):
     def functions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Function]:
         """Python functions that the SQL calls, by their versions."""
 
+    @_builtins.property
+    def split(self) -> Global___Split:
+        """TABLE: the part of the table that it reads; absent: all that is at the site."""
+
     def __init__(
         self,
         *,
@@ -767,14 +776,70 @@ class TaskSpec(_message.Message):
         consumers: _abc.Iterable[_builtins.str] | None = ...,
         epoch_interval_ms: _builtins.int = ...,
         functions: _abc.Iterable[_common_pb2.Function] | None = ...,
+        split: Global___Split | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["merge", b"merge", "relation", b"relation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "merge", b"merge", "relation", b"relation", "split", b"split"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "query_id", b"query_id", "read_columns", b"read_columns", "relation", b"relation", "sql", b"sql", "stage_id", b"stage_id", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "query_id", b"query_id", "read_columns", b"read_columns", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__split: _TypeAlias = _typing.Literal["split"]  # noqa: Y015
+    _WhichOneofArgType__split: _TypeAlias = _typing.Literal["_split", b"_split"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__split) -> _WhichOneofReturnType__split | None: ...
+
+Global___TaskSpec: _TypeAlias = TaskSpec  # noqa: Y015
+
+@_typing.final
+class Split(_message.Message):
+    """A part of a table's files at one site."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTS_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    size_bytes: _builtins.int
+    """On disk, as far as the parts go."""
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilePart]: ...
+    def __init__(
+        self,
+        *,
+        parts: _abc.Iterable[Global___FilePart] | None = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___TaskSpec: _TypeAlias = TaskSpec  # noqa: Y015
+Global___Split: _TypeAlias = Split  # noqa: Y015
+
+@_typing.final
+class FilePart(_message.Message):
+    """Whole lines (CSV, JSON: those that begin in the range) or whole row groups (Parquet: those whose middle is in the range) of a file."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    LENGTH_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    offset: _builtins.int
+    length: _builtins.int
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        offset: _builtins.int = ...,
+        length: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["length", b"length", "offset", b"offset", "path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilePart: _TypeAlias = FilePart  # noqa: Y015
 
 @_typing.final
 class ChannelInput(_message.Message):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.batch import SkipRule, accuracy
-from simulator.awan.framework import Policy, Scheduling
+from planner.batch import Policy, SkipRule, accuracy
+from simulator.awan.framework import Scheduling
 from simulator.awan.models import Model
 from simulator.awan.run import Outcome, run
 from simulator.awan.world import World, WorldSettings

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import Enum
 from random import Random
 
 from planner.batch import (
     Assigned,
     EstimateSettings,
+    Job,
     Placement,
+    Policy,
+    Rule,
     SkipRule,
     Skips,
     SlotView,
     Task,
     TaskHistory,
-    first_come,
+    decide,
     is_local,
-    lease_aware,
     lease_estimate_s,
-    locality,
-    may_start,
-    random_slots,
+    placing,
     run_time_s,
 )
 from planner.leases import Lease
@@ -35,12 +34,6 @@ from simulator.network import Network
 THINK_S = 0.2
 """From a change to the framework's answer; others may be faster meanwhile."""
 SHORTEST_RENEWAL_S = 5.0
-
-
-class Policy(Enum):
-    LEASE = "lease-aware"
-    FIRST_COME = "first-come"
-    RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,40 +147,21 @@ class SimulatedFramework:
         if lost:
             self._wake()
 
-    def _admitted(self, slots: Sequence[SlotView]) -> list[Placement]:
+    def _admitted(self, slots: Sequence[SlotView]) -> tuple[Placement, ...]:
         """Placements of the tasks whose jobs may start; the other jobs are skipped once more."""
-        if self._scheduling.rule.least <= 0:
-            return self._place([task for job in self._jobs for task in job.tasks], slots)
-        tasks: list[Task] = []
-        placements: list[Placement] = []
-        for job in self._jobs:
-            found = self._place([*tasks, *job.tasks], slots)
-            if not job.started and not self._may_start(job, found):
-                continue
-            tasks, placements = [*tasks, *job.tasks], found
-        return placements
-
-    def _may_start(self, job: Waiting, placements: Sequence[Placement]) -> bool:
         rule, now = self._scheduling.rule, self._clock.now
-        starting = {p.task.name: p for p in placements if isinstance(p, Assigned)}
-        level = locality([self._is_local(task, starting.get(task.name)) for task in job.tasks])
-        if may_start(level, job.skips, rule, now):
-            return True
-        if job.skips.since is None:
-            self._clock.after(rule.longest.total_seconds(), self._wake)
-        job.skips = job.skips.another(now)
-        return False
+        jobs = [Job(job.posted.name, tuple(job.tasks), job.skips, job.started) for job in self._jobs]
+        place = placing(self._scheduling.policy, self._run_time, now, self._rng)
+        turn = decide(jobs, slots, place, Rule(rule, self._is_local), now)
+        for job in self._jobs:
+            if job.posted.name in turn.skipped:
+                if job.skips.since is None:
+                    self._clock.after(rule.longest.total_seconds(), self._wake)
+                job.skips = job.skips.another(now)
+        return turn.placements
 
-    def _is_local(self, task: Task, placement: Assigned | None) -> bool:
-        return placement is not None and is_local(task, placement.slot.site, self._bandwidth, LOCAL_BYTES_PER_S)
-
-    def _place(self, tasks: Sequence[Task], slots: Sequence[SlotView]) -> list[Placement]:
-        now = self._clock.now
-        if self._scheduling.policy is Policy.LEASE:
-            return lease_aware(tasks, slots, self._run_time, now)
-        if self._scheduling.policy is Policy.FIRST_COME:
-            return first_come(tasks, slots, self._run_time, now)
-        return random_slots(tasks, slots, self._run_time, now, self._rng)
+    def _is_local(self, task: Task, site: str) -> bool:
+        return is_local(task, site, self._bandwidth, LOCAL_BYTES_PER_S)
 
     def _run_time(self, task: Task, node: str) -> float:
         if self._scheduling.knows_all:

@@ -6,13 +6,13 @@ same way after a crash is in its offset (JSON) or on disk under its own director
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from site_agent.engine import Field, Scan
+from site_agent.engine import Field, FilePart, Scan
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Offset = Mapping[str, Json]
@@ -81,10 +81,33 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a table at one site. Without `parts` it is all of a table that is in no files."""
+
+    parts: tuple[FilePart, ...] = ()
+    size_bytes: int = 0
+    """On disk."""
+
+
 class Table(Protocol):
     """A table's rows at one site."""
 
-    def scan(self) -> Scan: ...
+    def scan(self, split: Split | None = None) -> Scan:
+        """All rows, or those of one of its splits.
+
+        Raises:
+            ConnectorError: there is nothing to read, or the split's files are not what they were.
+        """
+        ...
+
+    def splits(self, split_bytes: int) -> Sequence[Split]:
+        """Splits of about so many bytes that are the whole table together, each row in one of them; none: no rows.
+
+        Raises:
+            ConnectorError: the table's files cannot be looked at.
+        """
+        ...
 
 
 class Connector(Protocol):

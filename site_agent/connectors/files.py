@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from site_agent.connectors import Source, SourceContext, Table
+from site_agent.connectors import Source, SourceContext, Split, Table
 from site_agent.connectors.files_follow import FollowSource
-from site_agent.connectors.files_listing import complete_files
+from site_agent.connectors.files_listing import FoundFile, complete_files
 from site_agent.connectors.files_options import (
     FORMAT,
     MODE,
@@ -19,7 +20,8 @@ from site_agent.connectors.files_options import (
 )
 from site_agent.connectors.files_prepared import PreparedFiles, Preparer
 from site_agent.connectors.files_replay import ReplaySource
-from site_agent.engine import FilesScan, Scan
+from site_agent.connectors.files_splits import splits_of
+from site_agent.engine import FilePart, FilesScan, Scan
 from site_agent.errors import ConnectorError
 
 
@@ -29,22 +31,36 @@ class FilesTable:
     def __init__(self, context: SourceContext) -> None:
         self._context = context
 
-    def scan(self) -> Scan:
-        """Raises ConnectorError when there is no file."""
+    def scan(self, split: Split | None = None) -> Scan:
+        """See `Table.scan`. It is an error when there is no file."""
         context = self._context
-        path = path_of(context.options)
-        files = complete_files(path, PATTERN.of(context.options))
-        if not files:
-            raise ConnectorError(
-                f"table {context.relation}: {path} has no file that matches {PATTERN.of(context.options)!r}"
-            )
+        parts = split.parts if split is not None else ()
+        for part in parts:
+            _verify(part)
         return FilesScan(
             format=FORMAT.of(context.options),
-            paths=tuple(sorted(f.path for f in files)),
+            paths=tuple(dict.fromkeys(part.path for part in parts)) or self._all_paths(),
             columns=context.columns,
             read_columns=context.read_columns,
             options=reader_options(context.options),
+            parts=parts,
         )
+
+    def splits(self, split_bytes: int) -> Sequence[Split]:
+        """See `Table.splits`."""
+        return splits_of(self._files(), FORMAT.of(self._context.options), split_bytes)
+
+    def _files(self) -> Sequence[FoundFile]:
+        options = self._context.options
+        return sorted(complete_files(path_of(options), PATTERN.of(options)), key=lambda found: found.path)
+
+    def _all_paths(self) -> tuple[str, ...]:
+        files, options = self._files(), self._context.options
+        if not files:
+            raise ConnectorError(
+                f"table {self._context.relation}: {path_of(options)} has no file that matches {PATTERN.of(options)!r}"
+            )
+        return tuple(found.path for found in files)
 
 
 class FilesConnector:
@@ -70,3 +86,17 @@ class FilesConnector:
         """Raises ConnectorError when an option is wrong or belongs to streams."""
         check_table_options(context.options)
         return FilesTable(context)
+
+
+def _verify(part: FilePart) -> None:
+    """Raises ConnectorError when the file is gone, or has become shorter."""
+    hint = "files of a table must stay as they are while queries read them"
+    try:
+        size_bytes = Path(part.path).stat().st_size
+    except OSError as error:
+        raise ConnectorError(f"{part.path} was there when the query began: {error.strerror}", hint=hint) from error
+    if size_bytes < part.offset + part.length:
+        raise ConnectorError(
+            f"{part.path} had {part.offset + part.length} bytes at least when the query began and has {size_bytes} now",
+            hint=hint,
+        )

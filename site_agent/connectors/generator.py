@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from zlib import crc32
 
-from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Table
+from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
 from site_agent.connectors.generator_columns import (
     PREFIX,
     column_specs,
@@ -153,8 +153,13 @@ class GeneratorTable:
         self._rows = ROWS.of(context.options) or 0
         self._values = _value_expressions(context, born_us=f"{to_us(context.created_at)}L")
 
-    def scan(self) -> Scan:
+    def scan(self, split: Split | None = None) -> Scan:
+        """See `Table.scan`."""
         return RangeScan(0, self._rows, self._values)
+
+    def splits(self, split_bytes: int) -> Sequence[Split]:
+        """One: there is nothing on disk that tasks could be near to."""
+        return (Split(),)
 
 
 class GeneratorConnector:

@@ -54,8 +54,20 @@ MALFORMED_OPTION = "columnNameOfCorruptRecord"
 
 
 @dataclass(frozen=True, slots=True)
+class FilePart:
+    """Lines of a text file that begin in a range of its bytes, or row groups of Parquet that have their middle there.
+
+    A line, here, ends with a line feed; the line of a CSV header belongs to no part, and heads each of them.
+    """
+
+    path: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class FilesScan:
-    """Whole files, decoded by Spark's own readers."""
+    """Whole files or parts of them, decoded by Spark's own readers."""
 
     format: str
     """`csv`, `json` or `parquet`."""
@@ -65,6 +77,8 @@ class FilesScan:
     read_columns: tuple[str, ...]
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of Spark's reader: header, sep, nullValue, ..."""
+    parts: tuple[FilePart, ...] = ()
+    """Only these are read; `paths` has their files. None: the files are read whole."""
 
     @property
     def malformed_column(self) -> str:
@@ -118,13 +132,23 @@ class ArrowScan:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunksScan:
+    """Rows that are fetched chunk by chunk, because they may be too many for memory."""
+
+    chunks: Callable[[], Iterator[pa.Table]]
+    """Begins anew with each call; all chunks have the same columns."""
+    columns: tuple[Field, ...]
+    """Of the view when there is no chunk."""
+
+
+@dataclass(frozen=True, slots=True)
 class EmptyScan:
     """No rows."""
 
     columns: tuple[Field, ...]
 
 
-Scan = FilesScan | SlicesScan | RangeScan | ArrowScan | EmptyScan
+Scan = FilesScan | SlicesScan | RangeScan | ArrowScan | ChunksScan | EmptyScan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,13 @@ through a file in scratch. Executors that do not see the agent's disk fetch thes
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,9 +22,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from site_agent.engine import ArrowScan, EmptyScan, FilesScan, MalformedRow, ParquetSlice, RangeScan, Scan, SlicesScan
+from site_agent.engine import (
+    ArrowScan,
+    ChunksScan,
+    EmptyScan,
+    FilesScan,
+    MalformedRow,
+    ParquetSlice,
+    RangeScan,
+    Scan,
+    SlicesScan,
+)
 from site_agent.engine.file_access import FileAccess
 from site_agent.engine.malformed import malformed_rows, read_malformed
+from site_agent.engine.parts import cut_out
 from site_agent.engine.slices import read_slices
 from site_agent.engine.types import quoted, schema_of
 
@@ -30,6 +43,8 @@ SMALL_ROWS = 20_000
 SMALL_BYTES = 8 * 1024 * 1024
 SMALL_FILES_BYTES = 2 * 1024 * 1024
 """Text is dear to parse: beyond this, files are worth more than one slot."""
+_SCRATCH: Mapping[str, Any] = {"compression": "NONE", "use_dictionary": False, "write_statistics": False}
+"""How rows are written that are read once, at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,9 @@ class Frames:
         elif isinstance(scan, SlicesScan):
             with self._slices(session, scan) as frame:
                 yield frame
+        elif isinstance(scan, ChunksScan):
+            with self._chunks(session, scan) as frame:
+                yield frame
         elif isinstance(scan, RangeScan):
             yield self._range(session, scan)
         elif isinstance(scan, EmptyScan):
@@ -101,11 +119,34 @@ class Frames:
             yield Frame(rows, self._slots())
 
     @contextmanager
+    def _chunks(self, session: SparkSession, scan: ChunksScan) -> Iterator[Frame]:
+        first, rest = _first_chunks(scan.chunks())
+        if not first:
+            yield Frame(session.createDataFrame([], schema_of(scan.columns)), 1)
+            return
+        schema = _plain(first[0].schema)
+        if rest is None:
+            with self._arrow(session, pa.concat_tables(chunk.cast(schema) for chunk in first)) as frame:
+                yield frame
+            return
+        with tempfile.NamedTemporaryFile(dir=self._scratch, prefix="chunks-", suffix=".parquet") as file:
+            with pq.ParquetWriter(file.name, schema, **_SCRATCH) as writer:
+                for chunk in chain(first, rest):
+                    writer.write_table(chunk.cast(schema))
+            with self._from_file(session, schema, Path(file.name)) as rows:
+                yield Frame(rows, self._slots())
+
+    @contextmanager
     def _through_file(self, session: SparkSession, table: pa.Table, file: Path) -> Iterator[DataFrame]:
-        pq.write_table(table, file, compression="NONE", use_dictionary=False, write_statistics=False)
-        schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+        pq.write_table(table, file, **_SCRATCH)
+        with self._from_file(session, table.schema, file) as rows:
+            yield rows
+
+    @contextmanager
+    def _from_file(self, session: SparkSession, schema: pa.Schema, file: Path) -> Iterator[DataFrame]:
+        known = from_arrow_schema(schema, prefer_timestamp_ntz=True)
         with self._files_access.offered([str(file)]) as (name,):
-            yield session.read.schema(schema).option("__globPaths__", "false").parquet(name)
+            yield session.read.schema(known).option("__globPaths__", "false").parquet(name)
 
     @contextmanager
     def _slices(self, session: SparkSession, scan: SlicesScan) -> Iterator[Frame]:
@@ -129,10 +170,20 @@ class Frames:
 
     @contextmanager
     def _files(self, session: SparkSession, scan: FilesScan) -> Iterator[Frame]:
-        with self._files_access.offered(scan.paths) as names:
-            yield self._read_files(session, scan, names)
+        if not scan.parts:
+            with self._files_access.offered(scan.paths) as names:
+                yield self._read_files(session, scan, names, {})
+            return
+        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="parts-") as directory:
+            origins = cut_out(scan, Path(directory))
+            scan = replace(scan, paths=tuple(origins))
+            with self._files_access.offered(scan.paths) as names:
+                yield self._read_files(session, scan, names, origins)
 
-    def _read_files(self, session: SparkSession, scan: FilesScan, names: Sequence[str]) -> Frame:
+    def _read_files(
+        self, session: SparkSession, scan: FilesScan, names: Sequence[str], origins: Mapping[str, str]
+    ) -> Frame:
+        """`origins` has the file that a path is a part of, if it is one."""
         reader = session.read.format(scan.format).schema(_files_schema(scan))
         # A file name may hold characters that are a pattern to Spark.
         rows = reader.options(**scan.options).option("__globPaths__", "false").load(list(names))
@@ -142,10 +193,14 @@ class Frames:
             # Spark's reader refuses to give the malformed rows' column alone.
             converted = scan.read_columns or (scan.columns[0].name,)
             picked = _pick(rows, (*converted, column))
-            malformed = partial(malformed_rows, rows, scan, converted, path_of=self._files_access.path_of)
+            malformed = partial(malformed_rows, rows, scan, converted, path_of=partial(self._origin, origins))
         else:
             picked, malformed = _pick(rows, scan.read_columns), None
         return Frame(picked.coalesce(1) if small else picked, 1 if small else self._slots(), column, malformed)
+
+    def _origin(self, origins: Mapping[str, str], uri: str) -> str:
+        path = self._files_access.path_of(uri)
+        return origins.get(path, path)
 
 
 def _files_schema(scan: FilesScan) -> StructType:
@@ -154,8 +209,24 @@ def _files_schema(scan: FilesScan) -> StructType:
     return StructType([*schema.fields, *marks])
 
 
-def _is_small(table: pa.Table) -> bool:
-    return bool(table.num_rows <= SMALL_ROWS and table.nbytes <= SMALL_BYTES)
+def _is_small(*tables: pa.Table) -> bool:
+    rows, size_bytes = sum(table.num_rows for table in tables), sum(table.nbytes for table in tables)
+    return bool(rows <= SMALL_ROWS and size_bytes <= SMALL_BYTES)
+
+
+def _first_chunks(chunks: Iterator[pa.Table]) -> tuple[list[pa.Table], Iterator[pa.Table] | None]:
+    """All of them, and None; or, when they are too many for a plan, the first and the others."""
+    first: list[pa.Table] = []
+    for chunk in chunks:
+        first.append(chunk)
+        if not _is_small(*first):
+            return first, chunks
+    return first, None
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """What chunks of several origins have in common: columns and types, not which of them happen to have no NULL."""
+    return pa.schema([pa.field(column.name, column.type) for column in schema])
 
 
 def _in_plan(session: SparkSession, table: pa.Table) -> DataFrame:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from selat.v1 import exchange_pb2 as pb
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelRequestError, SiteAgentError
+from site_agent.errors import ChannelRequestError, ConnectorError, SiteAgentError
 from site_agent.exchange.offload import Offload
 from site_agent.exchange.options import SERVER_OPTIONS
 from site_agent.exchange.sender import Sender
@@ -26,14 +26,16 @@ UNKNOWN_WAIT_S = 1.0
 """How long a call waits for a channel that is not there yet."""
 
 Analyze = Callable[[pb.AnalyzeRequest], Awaitable[pb.AnalyzeResponse]]
+ListSplits = Callable[[pb.ListSplitsRequest], Awaitable[pb.ListSplitsResponse]]
 
 
 class ExchangeServicer:
-    """Add it to an `exchange_server`, with `add_to`."""
+    """Add it to an `exchange_server`, with `add_to`. Without `list_splits` the site has no tables."""
 
-    def __init__(self, store: ChannelStore, analyze: Analyze) -> None:
+    def __init__(self, store: ChannelStore, analyze: Analyze, list_splits: ListSplits | None = None) -> None:
         self._store = store
         self._analyze = analyze
+        self._list_splits = list_splits or _no_tables
         self._offload = Offload("selat-exchange")
         self._turns = Turns()
 
@@ -58,12 +60,21 @@ class ExchangeServicer:
         except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
             await abort(context, _told(error))
 
+    async def ListSplits(self, request: pb.ListSplitsRequest, context: Context) -> pb.ListSplitsResponse:  # noqa: N802
+        try:
+            return await self._list_splits(request)
+        except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+            await abort(context, _told(error))
+
     def add_to(self, server: grpc.aio.Server) -> None:
         """Serve it. What gRPC generates for a server would have protobuf copy every payload."""
         handlers = {
             "Pull": grpc.stream_stream_rpc_method_handler(self.Pull, pb.PullRequest.FromString, serialize),
             "Analyze": grpc.unary_unary_rpc_method_handler(
                 self.Analyze, pb.AnalyzeRequest.FromString, pb.AnalyzeResponse.SerializeToString
+            ),
+            "ListSplits": grpc.unary_unary_rpc_method_handler(
+                self.ListSplits, pb.ListSplitsRequest.FromString, pb.ListSplitsResponse.SerializeToString
             ),
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
@@ -76,6 +87,10 @@ class ExchangeServicer:
 def exchange_server() -> grpc.aio.Server:
     """A server for an `ExchangeServicer`."""
     return grpc.aio.server(options=SERVER_OPTIONS, interceptors=(UnreadableInterceptor(),))
+
+
+async def _no_tables(request: pb.ListSplitsRequest) -> pb.ListSplitsResponse:
+    raise ConnectorError(f"table {request.relation.name} cannot be read here", hint="this site has no connectors")
 
 
 def _told(error: Exception) -> SiteAgentError:

@@ -1,7 +1,8 @@
 """Tasks: a stage at this site, run as a loop of epochs.
 
     SourceTask  poll source -> Spark: filter, join, partial aggregate -> publish epoch with the source's offset
-    TableTask   scan once   -> Spark: filter, project                 -> publish one epoch, end the channel
+    TableTask   scan once   -> Spark: filter, project, or a map part  -> publish one epoch, end the channel
+    ReduceTask  whole inputs -> Spark: once                           -> publish one epoch, end the channel
     MergeTask   port        -> open windows; when some close, Spark: merge, HAVING, top-k -> publish epoch
     SinkTask    port        -> rows of some epochs                    -> one commit of the sink
 

@@ -1,8 +1,8 @@
-"""Table copies: bounded channels that a task reads whole before its first epoch."""
+"""Channels that end: read whole, as copies of tables are before a task's first epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -30,21 +30,32 @@ async def put_table_copies(context: TaskContext, copies: Sequence[InputSpec]) ->
 async def _read_copy(context: TaskContext, shard: InputSpec) -> Sequence[pa.Table]:
     spec = context.spec
     log = await context.router.subscribe(shard.channel, shard.site, reader=spec.task_id, query_id=spec.query_id)
-    await _until_ended(log)
+    await until_ended(log)
     while True:
         try:
-            return await context.in_thread(lambda: _epochs(log))
+            return await context.in_thread(lambda: list(tables_of(log)))
         except CorruptEpochError as damage:
             await context.router.put_right(damage)
 
 
-async def _until_ended(log: ChannelLog) -> None:
+async def until_ended(log: ChannelLog) -> None:
+    """Return once all of the channel is here.
+
+    Raises:
+        UnknownChannelError: the channel was removed.
+    """
     while log.end is None:
         await log.wait(log.next_epoch)
 
 
-def _epochs(log: ChannelLog) -> list[pa.Table]:
+def tables_of(log: ChannelLog) -> Iterator[pa.Table]:
+    """All rows of a channel that has ended, epoch by epoch.
+
+    Raises:
+        CorruptEpochError: an epoch is damaged on disk.
+        SiteAgentError: the first epochs are not kept any more.
+    """
     if log.first_epoch:
-        raise SiteAgentError(f"table copy {log.id} is no longer whole", ids={"channel": log.id})
+        raise SiteAgentError(f"channel {log.id} is no longer whole", ids={"channel": log.id})
     tables = (log.read(epoch) for epoch in range(log.next_epoch))
-    return [table for table in tables if table is not None]
+    yield from (table for table in tables if table is not None)

@@ -15,6 +15,7 @@ from site_agent.disk import NO_SPACE_HINT, lacks_space
 from site_agent.errors import NoSpaceError, SiteAgentError
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress, TaskState, TaskStatus
+from site_agent.tasks.reduce import ReduceTask
 from site_agent.tasks.sink import SinkTask
 from site_agent.tasks.source import SourceTask
 from site_agent.tasks.spec import StageKind, TaskSpec
@@ -75,9 +76,9 @@ class TaskRunner:
                 await self._running
 
     async def update(self, spec: TaskSpec) -> None:
-        """Take over a changed spec; only the inputs of a port and connector options can change while it runs."""
+        """Take over a changed spec; inputs and connector options are all that can change while it runs."""
         before, self.spec = self.spec, spec
-        if isinstance(self._task, MergeTask | SinkTask) and before.inputs != spec.inputs:
+        if isinstance(self._task, MergeTask | SinkTask | ReduceTask) and before.inputs != spec.inputs:
             await self._task.set_inputs(spec.inputs)
         if isinstance(self._task, SourceTask | SinkTask) and _options(before) != _options(spec):
             self._task.reconfigure(_options(spec))

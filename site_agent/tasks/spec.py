@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
+from site_agent.connectors import Split
 from site_agent.engine import Field, PythonFunction
 
 
@@ -15,6 +16,7 @@ class StageKind(Enum):
     TABLE = "table"
     MERGE = "merge"
     SINK = "sink"
+    REDUCE = "reduce"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class InputSpec:
 
     channel: str
     site: str
+    """Empty: not known yet; only the inputs of a REDUCE task may be so."""
     view: str
     columns: tuple[Field, ...] = ()
 
@@ -75,6 +78,8 @@ class TaskSpec:
     window: WindowSpec | None = None
     consumers: tuple[str, ...] = ()
     functions: tuple[PythonFunction, ...] = ()
+    split: Split | None = None
+    """What a TABLE task reads of its table; None: all."""
 
 
 @dataclass(frozen=True, slots=True)

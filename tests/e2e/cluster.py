@@ -33,6 +33,7 @@ def running_cluster(
     heartbeat_timeout_s: int = 10,
     site_arguments: Mapping[str, tuple[str, ...]] | None = None,
     agent_arguments: tuple[str, ...] = AGENT_ARGUMENTS,
+    master_arguments: tuple[str, ...] = (),
 ) -> Iterator[DevCluster]:
     """Three sites; stopped at the end, whatever happens."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -42,7 +43,7 @@ def running_cluster(
         isolated=isolated,
         agent_arguments=agent_arguments,
         longest_pause=LONGEST_PAUSE,
-        master_arguments=("--heartbeat-timeout", str(heartbeat_timeout_s)),
+        master_arguments=("--heartbeat-timeout", str(heartbeat_timeout_s), *master_arguments),
         site_arguments=site_arguments or {},
     )
     with DevCluster(topology, directory / "data", options) as cluster:

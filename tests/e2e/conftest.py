@@ -18,12 +18,16 @@ PAGED = "'mode' = 'follow', 'until' = 'end', 'max_files_per_epoch' = '1'"
 """Several epochs, as fast as they come."""
 
 
+SMALL_SPLITS = ("--split-size", "0.1")
+"""A batch query has several tasks at a site."""
+
+
 @pytest.fixture(scope="session")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Where nothing is broken: all sites in one process, streams that are read at once."""
     root = tmp_path_factory.mktemp("calm")
     dataset = write_dataset(root / "input")
-    with running_cluster(root / "cluster", heartbeat_timeout_s=60) as cluster:
+    with running_cluster(root / "cluster", heartbeat_timeout_s=60, master_arguments=SMALL_SPLITS) as cluster:
         with selat.connect(cluster.address) as client:
             list(client.script(dataset.ddl()))
         yield Scene(cluster, dataset, {})

@@ -17,7 +17,8 @@ from site_agent import faults
 from site_agent.agent import AgentIdentity, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
-from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Table
+from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
+from site_agent.engine import ArrowScan
 from site_agent.exchange.options import connect
 from site_agent.host import start_exchange
 from site_agent.router import Router
@@ -80,6 +81,18 @@ class GroupsConnector:
         return HeldSource([events(group) for group in range(GROUPS)], self._hold)
 
     def open_table(self, context: SourceContext) -> Table:
+        return GroupsTable()
+
+
+class GroupsTable:
+    """The same rows; a part is a range of groups."""
+
+    def scan(self, split: Split | None = None) -> ArrowScan:
+        assert split is not None
+        groups = [group for part in split.parts for group in range(part.offset, part.offset + part.length)]
+        return ArrowScan(pa.concat_tables(map(events, groups)))
+
+    def splits(self, split_bytes: int) -> Sequence[Split]:
         raise AssertionError("nobody asks for this here")
 
 

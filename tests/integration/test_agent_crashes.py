@@ -9,7 +9,7 @@ import pytest
 
 from site_agent.faults import FaultPoint
 from tests.integration.small_disk import half_files
-from tests.integration.two_sites import MERGE, SITES, expected, stored_results, two_sites
+from tests.integration.two_sites import MERGE, SITES, batch, expected, stored_results, two_sites
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -53,4 +53,40 @@ async def test_sites_that_die_there_go_on_after_it(tmp_path: Path, point: FaultP
     assert stored_results(tmp_path) == expected()
     left = [path.name for site in SITES for path in (tmp_path / site / "channels").iterdir()]
     assert left == [MERGE]
+    assert half_files(tmp_path) == []
+
+
+BATCH = (
+    (FaultPoint.FILE_WRITTEN, 1),
+    (FaultPoint.EPOCH_WRITTEN, 1),
+    (FaultPoint.EPOCH_RENAMED, 2),
+    (FaultPoint.EPOCH_COMMITTED, 1),
+    (FaultPoint.EPOCH_COMPUTED, 1),
+    (FaultPoint.END_STORED, 1),
+    (FaultPoint.EPOCH_SENT, 1),
+    (FaultPoint.ASSIGNMENT_STORED, 1),
+)
+"""Points that both sites pass while a batch query runs, and the passage to die at."""
+REDUCING = (
+    (FaultPoint.EPOCH_COMPUTED, 3),
+    (FaultPoint.END_STORED, 3),
+    (FaultPoint.COPY_RECEIVED, 1),
+    (FaultPoint.COPY_STORED, 2),
+    (FaultPoint.READERS_STORED, 1),
+)
+"""The same, of the site that reduces: its third epoch is the result."""
+
+
+@pytest.mark.parametrize(
+    ("point", "passage"), [*BATCH, *REDUCING], ids=lambda value: str(getattr(value, "value", value))
+)
+async def test_a_batch_query_survives_the_death_of_its_sites(tmp_path: Path, point: FaultPoint, passage: int) -> None:
+    async with two_sites(tmp_path, fault=f"{point.value}:{passage}", work=batch) as (orders, mortals):
+        async with asyncio.timeout(60):
+            await orders.complete()
+            await orders.over()
+            await orders.obeyed(2)
+        assert "jfk" in mortals.deaths
+
+    assert stored_results(tmp_path) == expected()
     assert half_files(tmp_path) == []

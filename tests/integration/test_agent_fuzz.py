@@ -26,6 +26,7 @@ pytestmark = pytest.mark.timeout(240)
 
 PULL = "/selat.v1.ExchangeService/Pull"
 ANALYZE = "/selat.v1.ExchangeService/Analyze"
+LIST_SPLITS = "/selat.v1.ExchangeService/ListSplits"
 DOCUMENTED = frozenset(STATUS_CODES.values())
 LISTEN_S = 0.1
 """How long a call is listened to; one that follows a channel never ends."""
@@ -143,9 +144,10 @@ async def test_whatever_is_pulled_is_answered_as_documented(site: Site, requests
 
 @settings(FUZZ, max_examples=40)
 @given(request=st.one_of(st.binary(max_size=40), st.sampled_from([b"\x0a\xff", b"\x12\x02\xff\xfe", b""])))
-async def test_what_is_no_request_for_an_analysis_is_refused(site: Site, request: bytes) -> None:
+@pytest.mark.parametrize("method", [ANALYZE, LIST_SPLITS])
+async def test_what_is_no_request_is_refused(site: Site, method: str, request: bytes) -> None:
     async with connect(site.address) as channel:
-        unary: Any = channel.unary_unary(ANALYZE, identity, identity)
+        unary: Any = channel.unary_unary(method, identity, identity)
         try:
             await unary(request, timeout=10)
         except grpc.aio.AioRpcError as error:

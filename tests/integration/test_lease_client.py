@@ -56,13 +56,13 @@ async def test_a_client_takes_keeps_and_gives_back(cluster: Cluster) -> None:
     def use() -> None:
         with selat.connect(cluster.address) as client, client.watch_slots() as watch:
             next(watch)
-            batch, other = client.register_framework("batch"), client.register_framework("other")
+            batch, other = client.register_framework("nightly"), client.register_framework("other")
             (granted,) = batch.acquire({US: MINUTE})
             assert isinstance(granted, Granted)
             assert state_of(watch, US, SlotState.LEASED).lease == granted.lease
             (busy,) = other.acquire({US: MINUTE})
             assert isinstance(busy, Busy)
-            assert (busy.info.holder, busy.info.free_by) == ("batch", granted.lease.grace_ends_at)
+            assert (busy.info.holder, busy.info.free_by) == ("nightly", granted.lease.grace_ends_at)
             (renewed,) = batch.renew([granted.lease], 2 * MINUTE)
             assert isinstance(renewed, Granted)
             assert renewed.lease.expires_at - granted.lease.expires_at == MINUTE
@@ -78,7 +78,7 @@ async def test_a_client_takes_keeps_and_gives_back(cluster: Cluster) -> None:
 async def test_a_client_that_waits_gets_the_slot_when_it_comes(cluster: Cluster) -> None:
     def use() -> None:
         with selat.connect(cluster.address) as client:
-            batch, other = client.register_framework("batch"), client.register_framework("other")
+            batch, other = client.register_framework("nightly"), client.register_framework("other")
             (granted,) = batch.acquire({US: MINUTE})
             assert isinstance(granted, Granted)
             assert other.wait_for([US], MINUTE, within=timedelta(milliseconds=50)) is None
@@ -103,20 +103,20 @@ async def test_the_command_lists_slots_and_frameworks(cluster: Cluster) -> None:
             assert result.exit_code == code, result.output
             return result.output
 
-        output("framework", "register", "batch", "--comment", "nightly")
+        output("framework", "register", "nightly", "--comment", "nightly")
         with selat.connect(cluster.address) as client:
-            client.register_framework("batch").acquire({US: MINUTE})
+            client.register_framework("nightly").acquire({US: MINUTE})
         (held,) = map(json.loads, output("lease", "list", "--held").splitlines())
-        assert (held["slot"], held["holder"], held["fencing"], held["state"]) == ("us/0", "batch", 1, "leased")
+        assert (held["slot"], held["holder"], held["fencing"], held["state"]) == ("us/0", "nightly", 1, "leased")
         table = output("lease", "list", "--site", "us", "-o", "table").splitlines()
-        assert table[1].split()[:4] == ["us/0", "leased", "batch", "1"]
+        assert table[1].split()[:4] == ["us/0", "leased", "nightly", "1"]
         assert table[2].split()[:2] == ["us/1", "free"]
-        (batch,) = map(json.loads, output("framework", "quota", "batch", "3").splitlines())
+        (batch,) = map(json.loads, output("framework", "quota", "nightly", "3").splitlines())
         assert (batch["quota"], batch["held"], batch["comment"]) == (3, 1, "nightly")
         assert "nightly" in output("framework", "list", "-o", "table")
-        assert json.loads(output("framework", "quota", "batch", "none"))["quota"] is None
+        assert json.loads(output("framework", "quota", "nightly", "none"))["quota"] is None
         assert "no framework 'nobody'" in output("framework", "quota", "nobody", "1", code=ExitCode.NOT_FOUND.value)
-        assert "is no quota" in output("framework", "quota", "batch", "many", code=ExitCode.USAGE.value)
+        assert "is no quota" in output("framework", "quota", "nightly", "many", code=ExitCode.USAGE.value)
         assert "not written as csv" in output("lease", "watch", "-o", "csv", code=ExitCode.USAGE.value)
 
     await asyncio.to_thread(use)
@@ -133,7 +133,7 @@ async def test_the_command_watches(cluster: Cluster) -> None:
         assert [slot["slot"] for slot in first] == ["us/0", "us/1"]
         await asyncio.to_thread(take_one, cluster.address)
         changed = json.loads(await watching.stdout.readline())
-        assert (changed["slot"], changed["holder"]) == ("us/0", "batch")
+        assert (changed["slot"], changed["holder"]) == ("us/0", "nightly")
     finally:
         watching.kill()
         await watching.wait()
@@ -141,7 +141,7 @@ async def test_the_command_watches(cluster: Cluster) -> None:
 
 def take_one(address: str) -> None:
     with selat.connect(address) as client:
-        client.register_framework("batch").acquire({US: MINUTE})
+        client.register_framework("nightly").acquire({US: MINUTE})
 
 
 async def test_the_example_framework_counts_every_file_and_gives_all_slots_back(

@@ -151,9 +151,9 @@ async def test_twenty_clients_at_once_never_share_a_slot_and_nobody_waits_for_ev
 
 
 async def test_a_lost_race_tells_who_won_and_until_when(cluster: Cluster) -> None:
-    await register(cluster, "batch", "other")
+    await register(cluster, "nightly", "other")
     first, second = await asyncio.gather(
-        take(cluster, "batch", wish("us", 0)), take(cluster, "other", wish("us", 0), wish("us", 1))
+        take(cluster, "nightly", wish("us", 0)), take(cluster, "other", wish("us", 0), wish("us", 1))
     )
     (won,) = [o.granted for o in (*first, *second) if o.HasField("granted") and o.granted.slot.index == 0]
     (lost,) = [outcome.busy for outcome in (*first, *second) if outcome.HasField("busy")]
@@ -162,14 +162,14 @@ async def test_a_lost_race_tells_who_won_and_until_when(cluster: Cluster) -> Non
 
 
 async def test_watchers_see_an_early_release_and_the_first_waiter_is_offered_the_slot(cluster: Cluster) -> None:
-    await register(cluster, "batch", "first", "second")
-    (granted,) = await take(cluster, "batch", wish("us", 0))
+    await register(cluster, "nightly", "first", "second")
+    (granted,) = await take(cluster, "nightly", wish("us", 0))
     first, second = wait_for(cluster.leases, "first"), wait_for(cluster.leases, "second")
     places = [(await anext(wait)).queued.outcomes[0].place.position for wait in (first, second)]
     assert places == [1, 2]
     assert (await slots_of(cluster))["us", 0].waiters == 2
 
-    await free(cluster, "batch", granted.granted)
+    await free(cluster, "nightly", granted.granted)
     assert (await anext(first)).offered.offered_to == "first"
     (early,) = await take(cluster, "second", wish("us", 0))
     assert early.busy.offered_to == "first"
@@ -187,8 +187,8 @@ def wait_for(stub: lease_pb2_grpc.LeaseServiceAsyncStub, framework: str) -> Asyn
 
 
 async def test_a_waiter_whose_client_is_gone_waits_no_more(cluster: Cluster) -> None:
-    await register(cluster, "batch", "other")
-    await take(cluster, "batch", wish("us", 0))
+    await register(cluster, "nightly", "other")
+    await take(cluster, "nightly", wish("us", 0))
     for go in ("cancel", "close"):
         channel = grpc.aio.insecure_channel(cluster.address)
         stub = lease_pb2_grpc.LeaseServiceStub(channel)
@@ -206,12 +206,12 @@ async def nobody_waits(cluster: Cluster) -> bool:
 
 
 async def test_expiry_then_grace_then_free(cluster: Cluster) -> None:
-    await register(cluster, "batch")
-    (outcome,) = await take(cluster, "batch", wish("us", 0))
+    await register(cluster, "nightly")
+    (outcome,) = await take(cluster, "nightly", wish("us", 0))
     for seconds, state in ((60, pb.SLOT_STATE_GRACE), (20, pb.SLOT_STATE_FREE)):
         cluster.clock.advance(timedelta(seconds=seconds))
         await eventually(lambda state=state: slot_is(cluster, state))  # type: ignore[misc]
-    assert (await free(cluster, "batch", outcome.granted)).refused.reason == pb.REFUSAL_REASON_STALE_FENCING
+    assert (await free(cluster, "nightly", outcome.granted)).refused.reason == pb.REFUSAL_REASON_STALE_FENCING
 
 
 async def slot_is(cluster: Cluster, state: pb.SlotState.ValueType) -> bool:
@@ -219,8 +219,8 @@ async def slot_is(cluster: Cluster, state: pb.SlotState.ValueType) -> bool:
 
 
 async def test_a_restarted_master_has_every_lease_with_the_time_it_had_left(cluster: Cluster) -> None:
-    await register(cluster, "batch", "other")
-    granted = await take(cluster, "batch", wish("us", 0), wish("eu", 1), atomic=True)
+    await register(cluster, "nightly", "other")
+    granted = await take(cluster, "nightly", wish("us", 0), wish("eu", 1), atomic=True)
     cluster.clock.advance(timedelta(seconds=5))
     await cluster.stop_master()
     cluster.clock.advance(timedelta(hours=1))
@@ -231,28 +231,28 @@ async def test_a_restarted_master_has_every_lease_with_the_time_it_had_left(clus
     assert busy.busy.lease.fencing == before.fencing
     assert busy.busy.lease.expires_at_us == before.expires_at_us + 3600 * 1_000_000
     renewal = pb.Renewal(slot=before.slot, fencing=before.fencing, duration_us=MINUTE_US)
-    (renewed,) = (await cluster.leases.Renew(pb.RenewRequest(framework="batch", renewals=[renewal]))).outcomes
+    (renewed,) = (await cluster.leases.Renew(pb.RenewRequest(framework="nightly", renewals=[renewal]))).outcomes
     assert renewed.renewed.fencing == before.fencing
     (later,) = await take(cluster, "other", wish("us", 1))
     assert later.granted.fencing > max(outcome.granted.fencing for outcome in granted)
 
 
 async def test_a_quota_is_told_with_its_number(cluster: Cluster) -> None:
-    await register(cluster, "batch")
-    await cluster.leases.SetQuota(pb.SetQuotaRequest(name="batch", quota=1))
-    _, refused = await take(cluster, "batch", wish("us", 0), wish("us", 1))
+    await register(cluster, "nightly")
+    await cluster.leases.SetQuota(pb.SetQuotaRequest(name="nightly", quota=1))
+    _, refused = await take(cluster, "nightly", wish("us", 0), wish("us", 1))
     assert refused.refused.reason == pb.REFUSAL_REASON_QUOTA
-    assert refused.refused.text == "the quota of batch is 1 slots, and it holds 1"
+    assert refused.refused.text == "the quota of nightly is 1 slots, and it holds 1"
     listed = (await cluster.leases.ListFrameworks(pb.ListFrameworksRequest())).frameworks
-    assert [(framework.name, framework.quota, framework.held) for framework in listed if framework.name == "batch"] == [
-        ("batch", 1, 1)
-    ]
+    assert [
+        (framework.name, framework.quota, framework.held) for framework in listed if framework.name == "nightly"
+    ] == [("nightly", 1, 1)]
 
 
 async def test_nonsense_is_refused_slot_by_slot_with_a_reason(cluster: Cluster) -> None:
-    await register(cluster, "batch", "other")
+    await register(cluster, "nightly", "other")
     asked = [wish("mars", 0), wish("us", 2), wish("us", 0, 0), wish("us", 0, -1), wish("us", 0, 2**63 - 1), pb.Wish()]
-    outcomes = await take(cluster, "batch", *asked)
+    outcomes = await take(cluster, "nightly", *asked)
     assert [pb.RefusalReason.Name(o.refused.reason).removeprefix("REFUSAL_REASON_") for o in outcomes] == [
         "UNKNOWN_SLOT",
         "UNKNOWN_SLOT",
@@ -262,11 +262,11 @@ async def test_nonsense_is_refused_slot_by_slot_with_a_reason(cluster: Cluster) 
         "UNKNOWN_SLOT",
     ]
     assert all(outcome.refused.text for outcome in outcomes)
-    (granted,) = await take(cluster, "batch", wish("us", 0))
+    (granted,) = await take(cluster, "nightly", wish("us", 0))
     lease = granted.granted
     assert (await free(cluster, "other", lease)).refused.reason == pb.REFUSAL_REASON_FOREIGN_LEASE
     lease.fencing += 1
-    assert (await free(cluster, "batch", lease)).refused.reason == pb.REFUSAL_REASON_UNKNOWN_FENCING
+    assert (await free(cluster, "nightly", lease)).refused.reason == pb.REFUSAL_REASON_UNKNOWN_FENCING
 
 
 async def test_requests_that_make_no_sense_as_a_whole_are_errors(cluster: Cluster) -> None:
@@ -287,16 +287,16 @@ async def test_requests_that_make_no_sense_as_a_whole_are_errors(cluster: Cluste
 
 
 async def test_a_query_that_gets_no_slot_tells_which_and_starts_when_one_comes(cluster: Cluster) -> None:
-    await register(cluster, "batch")
-    granted = await take(cluster, "batch", wish("eu", 0), wish("eu", 1))
+    await register(cluster, "nightly")
+    granted = await take(cluster, "nightly", wish("eu", 0), wish("eu", 1))
     await cluster.execute(CREATE)
     query = await cluster.submit(FILTER)
     reason = (await cluster.get(query)).reason
-    assert reason.startswith("no slot at eu: eu/0 is batch's until 2026-01-01 00:01:20 at the latest")
+    assert reason.startswith("no slot at eu: eu/0 is nightly's until 2026-01-01 00:01:20 at the latest")
     assert await cluster.state(query) == "DEPLOYING"
     assert not cluster.agents["us"].assignments[-1].tasks
 
-    await free(cluster, "batch", granted[1].granted)
+    await free(cluster, "nightly", granted[1].granted)
     for site in ("us", "eu"):
         await cluster.agents[site].assigned(lambda a: bool(a.tasks))
         await cluster.report(site, TaskState.RUNNING)

@@ -91,7 +91,7 @@ async def event(work: Occupancy) -> WorkEvent:
 
 async def test_a_worker_hears_of_expiry_renewal_and_end(cluster: Cluster, site: Site) -> None:
     with await of(lambda: selat.connect(cluster.address)) as client:
-        batch = await of(lambda: client.register_framework("batch"))
+        batch = await of(lambda: client.register_framework("nightly"))
         lease = await of(lambda: take(batch))
         with await of(lambda: batch.occupy(lease)) as work:
             assert (await event(work)).state is WorkState.ADMITTED
@@ -112,7 +112,7 @@ async def test_a_worker_hears_of_expiry_renewal_and_end(cluster: Cluster, site: 
 
 async def test_old_work_is_ended_and_stays_out_while_master_and_agent_come_and_go(cluster: Cluster, site: Site) -> None:
     with await of(lambda: selat.connect(cluster.address)) as client:
-        batch, other = await of(lambda: (client.register_framework("batch"), client.register_framework("other")))
+        batch, other = await of(lambda: (client.register_framework("nightly"), client.register_framework("other")))
         old = await of(lambda: take(batch))
         with await of(lambda: batch.occupy(old)) as work:
             assert (await event(work)).state is WorkState.ADMITTED

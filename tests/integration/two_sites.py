@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc.aio
 
@@ -66,9 +66,56 @@ def assignment(addresses: dict[str, str], site: str, *, interval_ms: int) -> sit
     )
 
 
+def batch(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
+    """The same rows as tables: two map tasks of half the groups at each site; jfk reduces, ewr keeps the results."""
+    common: dict[str, Any] = {"query_id": "q", "epoch_interval_ms": interval_ms}
+    maps = {(name, half): f"q.s{half}.{name}" for name in SITES for half in (0, 1)}
+    half_groups = GROUPS // 2
+    tables = [
+        site_pb2.TaskSpec(
+            task_id=task,
+            stage_id=f"s{half}",
+            kind=site_pb2.STAGE_KIND_TABLE,
+            sql="partials",
+            relation=common_pb2.Relation(
+                name="events", bindings=[common_pb2.Binding(site=site, options={"connector": "groups"})]
+            ),
+            split=site_pb2.Split(
+                parts=[site_pb2.FilePart(path="events", offset=half * half_groups, length=half_groups)]
+            ),
+            consumers=["jfk"],
+            **common,
+        )
+        for (name, half), task in maps.items()
+        if name == site
+    ]
+    reduce = site_pb2.TaskSpec(
+        task_id=MERGE,
+        stage_id="m1",
+        kind=site_pb2.STAGE_KIND_REDUCE,
+        sql="merged",
+        inputs=[site_pb2.ChannelInput(channel=task, site=name, view="input") for (name, _), task in maps.items()],
+        consumers=["ewr"],
+        **common,
+    )
+    return site_pb2.Assignment(
+        cluster_id="c",
+        version=1,
+        tasks=[*tables, reduce] if site == "jfk" else tables,
+        results=results(site),
+        site_addresses=addresses,
+    )
+
+
 def results(site: str) -> list[site_pb2.ResultSpec]:
     kept = site_pb2.ResultSpec(query_id="q", inputs=[site_pb2.ChannelInput(channel=MERGE, site="jfk")])
     return [kept] if site == "ewr" else []
+
+
+class Work(Protocol):
+    """What a site has to do."""
+
+    def __call__(self, addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment: ...
 
 
 @dataclass
@@ -173,10 +220,12 @@ class Mortals:
 
 
 @asynccontextmanager
-async def two_sites(root: Path, *, fault: str = "", interval_ms: int = 5) -> AsyncIterator[tuple[Orders, Mortals]]:
+async def two_sites(
+    root: Path, *, fault: str = "", interval_ms: int = 5, work: Work = assignment
+) -> AsyncIterator[tuple[Orders, Mortals]]:
     """`fault` is that of both sites' first processes; an epoch takes `interval_ms` at least."""
     addresses = {site: f"127.0.0.1:{free_port()}" for site in SITES}
-    orders = Orders({site: assignment(addresses, site, interval_ms=interval_ms) for site in SITES})
+    orders = Orders({site: work(addresses, site, interval_ms=interval_ms) for site in SITES})
     server = grpc.aio.server()
     site_pb2_grpc.add_SiteServiceServicer_to_server(orders, server)
     master = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"

@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from master.assignments import Assignment, AssignmentInput, ChannelInput, build_assignments, result_channels, task_sites
+from master.assignments import AssignmentInput, build_assignments, result_channels, task_sites
 from master.errors import MasterError
 from master.model import QueryRecord, QueryState
+from master.specs import Assignment, ChannelInput
 from planner.catalog import Binding, Catalog
 from planner.plan import StageInput, StageKind
 from tests.unit.master.build import CATALOG, CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, START, query
@@ -103,7 +104,7 @@ def test_a_live_query_over_a_lost_relation_is_a_defect_that_is_named() -> None:
 
 
 def test_task_sites_include_the_gateway() -> None:
-    assert task_sites(PLAN) == {"us", "eu", "hub"}
+    assert task_sites(query()) == {"us", "eu", "hub"}
 
 
 def test_pushed_streams_are_given_to_their_sites_whether_a_query_reads_them_or_not() -> None:

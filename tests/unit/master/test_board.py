@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from master.assignments import Assignment
 from master.board import AssignmentBoard
+from master.specs import Assignment
 from master.store.sqlite import SqliteStore
 
 EMPTY = Assignment()

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
 
+from master.batch.manager import BatchManager, BatchParts
+from master.batch.slots import BatchSlots
 from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.config import MasterConfig
@@ -33,6 +36,9 @@ from master.views import QueryViews
 from planner.catalog import Binding
 from planner.leases import Granted, LeasePolicy, LeaseRef, Slot, Waiter, Wish, acquire, release, wait_for
 from planner.plan import RelationStats
+from planner.wan.estimate import LinkRecord
+from planner.wan.probing import Pair
+from planner.wan.snapshot import snapshot
 from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, report, site_record, status
 
 CONFIG = MasterConfig()
@@ -44,6 +50,7 @@ class World:
         self.clock = VirtualClock(START)
         self.random_hex = CountingHex()
         self.config = CONFIG
+        self.links: dict[Pair, LinkRecord] = {}
         self.restart()
         for relation in (CLICKS, PAGES):
             self.catalog.create(relation)
@@ -61,9 +68,19 @@ class World:
         lease_parts = LeaseParts(self.store, self.sites, self.clock, self.random_hex)
         self.leases = LeaseManager(lease_parts, LeasePolicy(), alive_interval=CONFIG.progress_interval)
         slots = StreamingSlots(self.leases)
-        parts = JobParts(self.queries, self.sites, self.catalog, self.board, self.rates, slots)
+        self.batch_slots = BatchSlots(self.leases)
+        batch_parts = BatchParts(
+            self.queries,
+            self.sites,
+            self.batch_slots,
+            TOPOLOGY,
+            lambda: snapshot(TOPOLOGY, self.links, self.clock.now()),
+            Random(1),
+        )
+        self.batch = BatchManager(batch_parts, self.config.batch)
+        parts = JobParts(self.queries, self.sites, self.catalog, self.board, self.rates, slots, self.batch)
         self.jobs = JobManager(parts, clock=self.clock, config=self.config)
-        self.views = QueryViews(self.queries, self.sites, slots)
+        self.views = QueryViews(self.queries, self.sites, slots, self.batch)
 
     def submit(self, name: str = "") -> str:
         return self.jobs.submit(PLAN, sql="SELECT ...", name=name).id
@@ -476,26 +493,26 @@ def test_slots_are_kept_for_as_long_as_the_query_lives(world: World) -> None:
 
 def test_a_query_that_gets_no_slot_says_which_and_until_when_and_starts_when_one_comes(world: World) -> None:
     world.tick()
-    world.acquire("batch", *EU)
+    world.acquire("nightly", *EU)
     query = world.submit()
     world.tick()
     assert world.state(query) is QueryState.DEPLOYING
     assert (world.tasks_at("us"), world.tasks_at("eu")) == ([], [])
     reason = world.views.of(world.queries.get(query)).reason
-    assert reason.startswith("no slot at eu: eu/0 is batch's until 2026-01-01 00:01:20 at the latest")
+    assert reason.startswith("no slot at eu: eu/0 is nightly's until 2026-01-01 00:01:20 at the latest")
 
     world.restart()
     assert world.tasks_at("us") == []
-    world.release("batch", EU[1])
+    world.release("nightly", EU[1])
     world.tick()
     assert world.tasks_at("eu") == ["clicks", "merge"]
     assert world.views.of(world.queries.get(query)).reason == ""
-    assert world.holders("eu") == ["batch", STREAMING]
+    assert world.holders("eu") == ["nightly", STREAMING]
 
 
 def test_a_query_that_waits_for_a_slot_can_be_cancelled(world: World) -> None:
     world.tick()
-    world.acquire("batch", *EU)
+    world.acquire("nightly", *EU)
     query = world.submit()
     world.jobs.cancel(query)
     for site in ("us", "eu", "hub"):
@@ -508,13 +525,13 @@ def test_a_query_that_waits_for_a_slot_can_be_cancelled(world: World) -> None:
 def test_slots_beside_the_first_are_yielded_to_whoever_waits(world: World) -> None:
     world.tick()
     query = world.run()
-    world.leases.register("batch")
-    world.wait_in_line("batch", "t1", *EU)
-    world.wait_in_line("batch", "t2", *EU)
+    world.leases.register("nightly")
+    world.wait_in_line("nightly", "t1", *EU)
+    world.wait_in_line("nightly", "t2", *EU)
     world.tick()
-    world.acquire("batch", *(slot for slot in EU if is_offered(world, slot)))
+    world.acquire("nightly", *(slot for slot in EU if is_offered(world, slot)))
     world.tick()
-    assert sorted(map(str, world.holders("eu"))) == ["batch", STREAMING]
+    assert sorted(map(str, world.holders("eu"))) == ["nightly", STREAMING]
     assert world.state(query) is QueryState.RUNNING
     assert world.tasks_at("eu") == ["clicks", "merge"]
 
@@ -543,7 +560,7 @@ def test_a_quota_that_leaves_no_slot_is_told(world: World) -> None:
     assert "the quota of streaming is 0 slots" in world.views.of(world.queries.get(query)).reason
     world.tick()
     # Nothing is offered to it that it would be refused: others can have it.
-    world.acquire("batch", EU[0])
+    world.acquire("nightly", EU[0])
     world.leases.set_quota(STREAMING, None)
     world.tick()
     assert world.tasks_at("eu") == ["clicks", "merge"]

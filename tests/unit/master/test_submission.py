@@ -16,9 +16,9 @@ from master.statistics import MeasuredRates
 from master.store.sqlite import SqliteStore
 from master.submission import PlanningParts, QueryPlanner
 from master.testing import VirtualClock
-from planner.catalog import Column, Function
+from planner.catalog import Column, Function, Relation
 from planner.errors import InvalidExpressionError, PlacementError
-from planner.plan import LinkFigures, PhysicalPlan
+from planner.plan import FilePart, LinkFigures, PhysicalPlan, Split
 from planner.sql.script import parse_script
 from planner.sql.statements import SelectQuery
 from planner.wan.estimate import LinkRecord, fold_bandwidth
@@ -57,8 +57,17 @@ class FakeSpark:
         return (Column("user_id", "BIGINT"), Column("page", "STRING"))
 
 
+class FakeSplits:
+    """Two splits of each table at each of its sites."""
+
+    async def splits(self, relation: Relation, site: str) -> tuple[Split, ...]:
+        path = f"/data/{site}/{relation.name}"
+        return tuple(Split(site, (FilePart(path, offset, 100),), 100) for offset in (0, 100))
+
+
 class World:
     def __init__(self) -> None:
+        self.splits = FakeSplits()
         store, clock = SqliteStore.in_memory(), VirtualClock(START)
         self.sites = SiteRegistry(store, TOPOLOGY, clock=clock, heartbeat_timeout=CLICKS.watermark_delay)
         self.catalog = CatalogManager(store, TOPOLOGY, clock=clock, live_readers=lambda name: ())
@@ -78,6 +87,7 @@ class World:
             self.spark,
             TOPOLOGY,
             wan=lambda: snapshot(TOPOLOGY, self.records, START),
+            splits=self.splits,
         )
 
     async def plan(self, text: str) -> PhysicalPlan:

@@ -81,6 +81,21 @@ def run_draft(
     return sorted(results, key=repr)
 
 
+def run_batch(db: duckdb.DuckDBPyConnection, draft: DraftPlan, data: Data) -> list[tuple[Any, ...]]:
+    """Result rows of a batch query, in their order; an epoch of the first table stands for a split."""
+    outputs = {s.id: _table_outputs(db, s, draft, data) for s in draft.stages if s.kind is StageKind.TABLE}
+    db.execute("DROP TABLE IF EXISTS gathered")
+    _run_source(db, draft.map_stage, draft, (data, outputs))
+    last = draft.stage(draft.result_stage)
+    for used in last.inputs:
+        if used.stage in outputs:
+            _put_view(
+                db, used.view, " UNION ALL ".join(f"SELECT * FROM {name}" for name in outputs[used.stage].values())
+            )
+    db.execute("CREATE OR REPLACE TABLE input AS SELECT * FROM gathered")
+    return db.execute(to_duckdb(last.sql)).fetchall()
+
+
 def _results(
     db: duckdb.DuckDBPyConnection,
     last: Stage,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import selat
 
 NAMES = """
-Binding Client Column ConnectionLost Cursor Done Explanation Function InvalidArgument Link LinkUse MemoryUse NotFound
-Outcome Producer PushTotals Query QueryFailed QueryInfo QueryState Relation RelationKind ResultBatch Results Rows
-SelatError ServerFault Site SiteState StatementError StreamLog TaskState TaskStatus TimedOut Unavailable Watch connect
+BatchProgress BatchWait Binding Client Column ConnectionLost Cursor Done Explanation Function InvalidArgument Link
+LinkUse MemoryUse NotFound Outcome Producer PushTotals Query QueryFailed QueryInfo QueryState Relation RelationKind
+ResultBatch Results Rows SelatError ServerFault Site SiteState StatementError StreamLog TaskState TaskStatus TimedOut
+Unavailable Watch connect
 """
 
 

@@ -10,7 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from site_agent.connectors import Offset, Poll, ReadLimit
-from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, MalformedRow, PythonFunction
+from site_agent.engine import (
+    ArrowScan,
+    ChunksScan,
+    EpochRequest,
+    EpochResult,
+    Field,
+    MalformedRow,
+    PythonFunction,
+    Scan,
+)
 from site_agent.errors import EngineError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -80,15 +89,16 @@ class TableEngine:
         self.requests.append(request)
         if self.failures:
             raise self.failures.pop(0)
-        assert isinstance(request.scan, ArrowScan)
-        rows, late, newest = _admit(request, request.scan.table)
+        scanned = _rows(request.scan)
+        assert scanned is not None
+        rows, late, newest = _admit(request, scanned)
         malformed = self.malformed.pop(0) if self.malformed else ()
         if malformed:
             assert request.malformed is not None
             request.malformed(iter(malformed))
-        self.views = {view: scan.table if isinstance(scan, ArrowScan) else None for view, scan in request.views.items()}
+        self.views = {view: _rows(scan) for view, scan in request.views.items()}
         output = self._functions[request.sql](rows)
-        return EpochResult(output, request.scan.table.num_rows, late, newest, len(malformed))
+        return EpochResult(output, scanned.num_rows, late, newest, len(malformed))
 
     def put_table(self, task_id: str, view: str, table: pa.Table | Sequence[Field]) -> None:
         self.tables[task_id, view] = table
@@ -103,6 +113,13 @@ class TableEngine:
         self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
     ) -> tuple[Field, ...]:
         raise EngineError(f"nothing to analyse {statement} with over {sorted(views)}")
+
+
+def _rows(scan: Scan) -> pa.Table | None:
+    if isinstance(scan, ChunksScan):
+        chunks = list(scan.chunks())
+        return pa.concat_tables(chunks) if chunks else None
+    return scan.table if isinstance(scan, ArrowScan) else None
 
 
 def _admit(request: EpochRequest, table: pa.Table) -> tuple[pa.Table, int, int | None]:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from selat.v1 import common_pb2, site_pb2
-from site_agent.convert import assignment_from_proto, status_to_proto
-from site_agent.engine import Field, PythonFunction
+from site_agent.connectors import Split
+from site_agent.convert import assignment_from_proto, split_to_proto, status_to_proto
+from site_agent.engine import Field, FilePart, PythonFunction
 from site_agent.tasks.progress import OperatorStatus, Rates, TaskState, TaskStatus, Totals
 from site_agent.tasks.spec import (
     Assignment,
@@ -119,6 +120,19 @@ def test_a_merge_may_have_several_views() -> None:
     (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
 
     assert spec.window == WindowSpec("w", 10, 10, (ViewSpec("input", "C"), ViewSpec("t1", "", required=False)))
+
+
+@pytest.mark.parametrize("split", [None, Split(), Split((FilePart("/a", 3, 4), FilePart("/b", 0, 9)), 13)])
+def test_a_split_comes_over_whole(split: Split | None) -> None:
+    task = site_pb2.TaskSpec(kind=site_pb2.STAGE_KIND_TABLE, split=None if split is None else split_to_proto(split))
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+    assert spec.split == split
+
+
+def test_an_input_of_a_reduction_may_have_no_site_yet() -> None:
+    task = site_pb2.TaskSpec(kind=site_pb2.STAGE_KIND_REDUCE, inputs=[site_pb2.ChannelInput(channel="a", view="input")])
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+    assert (spec.kind, spec.inputs) == (StageKind.REDUCE, (InputSpec("a", "", "input"),))
 
 
 @pytest.mark.parametrize("state", list(TaskState))

@@ -4,13 +4,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import grpc.aio
 import pytest
 
 from selat.v1 import common_pb2, exchange_pb2
+from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
 from site_agent.channels.store import ChannelStore
+from site_agent.connectors.registry import make_connectors
 from site_agent.engine import AnalysisError, Field, PythonFunction
 from site_agent.errors import SiteAgentError
-from site_agent.host import analysis, start_exchange
+from site_agent.host import Guests, analysis, start_exchange
+from tests.unit.site_agent.connectors.preparers import LinesPreparer
 from tests.unit.site_agent.fakes import TableEngine
 
 
@@ -42,3 +46,23 @@ async def test_a_taken_port_is_said(tmp_path: Path) -> None:
 
         with pytest.raises(SiteAgentError, match=address):
             await start_exchange(address, store, Analyst({}), stack)
+
+
+async def test_splits_are_told_and_so_is_why_there_are_none(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}\n{}\n")
+    options = {"connector": "files", "format": "json", "path": str(tmp_path / "a.json")}
+    relation = common_pb2.Relation(name="t", bindings=[common_pb2.Binding(site="us", options=options)])
+    async with AsyncExitStack() as stack:
+        guests = Guests("us", connectors=make_connectors(LinesPreparer()))
+        store = ChannelStore(tmp_path / "channels")
+        address = await start_exchange("127.0.0.1:0", store, Analyst({}), stack, guests=guests)
+        connection = await stack.enter_async_context(grpc.aio.insecure_channel(address))
+        stub = ExchangeServiceStub(connection)
+
+        found = await stub.ListSplits(exchange_pb2.ListSplitsRequest(relation=relation, split_bytes=3))
+        assert [part.length for split in found.splits for part in split.parts] == [3, 3]
+
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.ListSplits(exchange_pb2.ListSplitsRequest(relation=relation))
+        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert caught.value.details() == "splits of 0 bytes were asked for"

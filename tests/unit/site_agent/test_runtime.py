@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from site_agent.channels.store import ChannelStore
-from site_agent.connectors import Source, SourceContext, Table
+from site_agent.connectors import Source, SourceContext, Split, Table
 from site_agent.engine import ArrowScan, Field
 from site_agent.results import reader_of
 from site_agent.router import Router
@@ -54,8 +54,11 @@ class ListConnector:
 
 
 class ListTable:
-    def scan(self) -> ArrowScan:
+    def scan(self, split: Split | None = None) -> ArrowScan:
         return ArrowScan(PAGES)
+
+    def splits(self, split_bytes: int) -> Sequence[Split]:
+        return (Split(),)
 
 
 def relation(**options: str) -> RelationSpec:

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 from master.model import (
     AssignmentMark,
+    BatchState,
+    BatchTask,
     ChannelCounter,
     Progress,
     QueryState,
@@ -15,6 +17,7 @@ from master.model import (
     TaskState,
 )
 from master.store import INCARNATIONS_KEPT, LeaseUpdate, Store, StoredLeases
+from planner.batch import TaskPhase
 from planner.catalog import Column, Function
 from planner.leases import Framework, Lease, Slot
 from tests.unit.master.build import CLICKS, CLICKS_US, PAGES, QUERY_ID, START, query, site_record, status
@@ -52,6 +55,17 @@ class StoreContract:
         record = replace(query(name="top"), started_at=START + timedelta(seconds=1), reason="because")
         store.put_query(record, ACCEPTED)
         assert store.queries() == (record,)
+
+    def test_what_became_of_batch_tasks_is_stored_by_itself_and_unknown_queries_are_ignored(self, store: Store) -> None:
+        record = replace(query(), batch=BatchState((BatchTask(), BatchTask())))
+        store.put_query(record, ACCEPTED)
+        assert store.queries() == (record,)
+        placed = BatchTask(TaskPhase.RUNNING, "us", 1, 17, START, None, 2.5, local=True)
+        done = replace(placed, phase=TaskPhase.DONE, ended_at=START + timedelta(seconds=3))
+        state = BatchState((placed, done), BatchTask())
+        store.put_batch(QUERY_ID, state)
+        store.put_batch("q-0099-000000", state)
+        assert store.queries() == (replace(record, batch=state),)
 
     def test_queries_are_ordered_by_submission(self, store: Store) -> None:
         late = replace(query("q-0002-000000"), submitted_at=START + timedelta(seconds=1))

@@ -145,7 +145,6 @@ def test_spark_checks_the_definitions_of_views_first() -> None:
         ("SELECT c.page FROM clicks c JOIN slow d ON c.page = d.page", "UNSUPPORTED_SQL", 1, 44),
         ("SELECT c.page FROM clicks c JOIN (SELECT page FROM visits) d ON c.page = d.page", "UNSUPPORTED_SQL", 1, 65),
         ("SELECT n FROM (SELECT n FROM counts UNION ALL SELECT n + 1 FROM counts) AS d", "UNSUPPORTED_SQL", 1, 23),
-        ("SELECT topic FROM topics", "UNSUPPORTED_SQL", 1, 19),
         ("SELECT DISTINCT page FROM slow", "UNSUPPORTED_SQL", 1, 17),
     ],
 )  # fmt: skip

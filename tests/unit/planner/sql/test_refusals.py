@@ -6,39 +6,30 @@ import pytest
 
 from planner.errors import Position, UnsupportedSqlError
 from planner.sql import parse_script
+from tests.unit.planner.build import catalog_of, draft_of
 
 
 @pytest.mark.parametrize(
     ("text", "line", "column", "found"),
     [
-        ("SELECT a FROM s\nORDER BY a", 2, 1, "ORDER BY"),
-        ("SELECT a FROM s LIMIT 5", 1, 17, "LIMIT"),
-        ("SELECT a FROM s FETCH FIRST 3 ROWS ONLY", 1, 17, "FETCH"),
-        ("SELECT a FROM s OFFSET 5", 1, 17, "OFFSET"),
         ("SELECT a FROM s SORT BY a", 1, 17, "SORT BY"),
         ("SELECT a FROM s CLUSTER BY a", 1, 17, "CLUSTER BY"),
         ("SELECT a FROM s DISTRIBUTE BY a", 1, 17, "DISTRIBUTE BY"),
         ("SELECT DISTINCT window(ts, '1 s') AS w FROM s GROUP BY w", 1, 8, "DISTINCT"),
         ("SELECT DISTINCT ON (a) window(ts, '1 s') AS w FROM s", 1, 8, "DISTINCT"),
         ("SELECT /*+ BROADCAST(t) */ a FROM s", 1, 8, "/*+ BROADCAST(t) */"),
-        ("SELECT a FROM s LATERAL VIEW explode(x) y AS z", 1, 17, "LATERAL"),
         ("SELECT a FROM s WINDOW w AS (PARTITION BY a)", 1, 17, "WINDOW"),
         ("SELECT a FROM s TABLESAMPLE (5 ROWS)", 1, 15, "s TABLESAMPLE (5"),
         ("WITH RECURSIVE x AS (SELECT a FROM s) SELECT a FROM x", 1, 6, "RECURSIVE"),
         ("WITH x AS (SELECT a FROM s),\n X AS (SELECT b FROM s) SELECT a FROM x", 2, 2, "X"),
-        ("WITH x AS (SELECT a FROM s ORDER BY a) SELECT a FROM x", 1, 28, "ORDER BY"),
         ("WITH x AS (SELECT a FROM s WHERE a IN (SELECT b FROM t)) SELECT a FROM x", 1, 40, "SELECT"),
         ("SELECT a FROM s UNION SELECT b FROM s", 1, 17, "UNION"),
         ("SELECT a FROM s UNION ALL SELECT b FROM s\nUNION DISTINCT SELECT c FROM s", 2, 1, "UNION"),
         ("SELECT a FROM s UNION ALL SELECT b FROM s INTERSECT SELECT c FROM s", 1, 43, "INTERSECT"),
         ("SELECT a FROM s UNION ALL SELECT b FROM s\nORDER BY a", 2, 1, "ORDER BY"),
         ("SELECT a FROM s UNION ALL SELECT b FROM s LIMIT 3", 1, 43, "LIMIT"),
-        ("SELECT a FROM s LIMIT 2 UNION ALL SELECT b FROM s", 1, 17, "LIMIT"),
-        ("SELECT a FROM s UNION ALL (SELECT b FROM s LIMIT 3)", 1, 44, "LIMIT"),
-        ("SELECT a FROM (SELECT a FROM s\n ORDER BY a) AS d", 2, 2, "ORDER BY"),
         ("SELECT a FROM (SELECT a FROM s UNION SELECT a FROM s) AS d", 1, 32, "UNION"),
         ("SELECT a FROM (SELECT a FROM s) TABLESAMPLE (5 ROWS)", 1, 23, "a FROM s) TABLESAMPLE (5"),
-        ("SELECT a FROM s JOIN (SELECT b FROM t LIMIT 1) AS d ON a = b", 1, 39, "LIMIT"),
         ("SELECT a FROM s EXCEPT SELECT b FROM s", 1, 17, "EXCEPT"),
         ("(SELECT a FROM s)", 1, 1, "("),
         ("SELECT a FROM (SELECT 1)", 1, 24, "end of statement"),
@@ -79,7 +70,7 @@ def test_refused_queries(text: str, line: int, column: int, found: str) -> None:
 def test_order_by_and_limit_show_the_top_k_form() -> None:
     for text in ("SELECT a FROM s ORDER BY a", "SELECT a FROM s LIMIT 3"):
         with pytest.raises(UnsupportedSqlError) as caught:
-            parse_script(text)
+            draft_of(text, STREAM_AND_TABLE)
         assert "QUALIFY row_number() OVER (PARTITION BY window ORDER BY n DESC) <= k" in caught.value.hint
 
 
@@ -96,3 +87,32 @@ def test_order_by_and_limit_show_the_top_k_form() -> None:
 )
 def test_what_only_looks_alike_is_possible(text: str) -> None:
     assert len(parse_script(text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "found"),
+    [
+        ("SELECT a FROM s\nORDER BY a", 2, 1, "ORDER BY"),
+        ("SELECT a FROM s LIMIT 5", 1, 17, "LIMIT"),
+        ("SELECT a FROM s FETCH FIRST 3 ROWS ONLY", 1, 17, "FETCH"),
+        ("SELECT a FROM s OFFSET 5", 1, 17, "OFFSET"),
+        ("SELECT a FROM s LATERAL VIEW explode(x) y AS z", 1, 17, "LATERAL"),
+        ("WITH x AS (SELECT a FROM s ORDER BY a) SELECT a FROM x", 1, 28, "ORDER BY"),
+        ("SELECT a FROM s LIMIT 2 UNION ALL SELECT b FROM s", 1, 17, "LIMIT"),
+        ("SELECT a FROM s UNION ALL (SELECT b FROM s LIMIT 3)", 1, 44, "LIMIT"),
+        ("SELECT a FROM (SELECT a FROM s\n ORDER BY a) AS d", 2, 2, "ORDER BY"),
+        ("SELECT a FROM s JOIN (SELECT b FROM t LIMIT 1) AS d ON a = b", 1, 30, "b FROM t LIMIT 1) AS d"),
+    ],
+)
+def test_what_only_tables_can_be_asked_is_refused_over_streams(text: str, line: int, column: int, found: str) -> None:
+    with pytest.raises(UnsupportedSqlError) as caught:
+        draft_of(text, STREAM_AND_TABLE)
+    assert caught.value.position == Position(line, column)
+    assert caught.value.found == found
+    assert caught.value.hint
+
+
+STREAM_AND_TABLE = catalog_of(
+    "CREATE STREAM s (a INT, b INT, x ARRAY<INT>, ts TIMESTAMP, WATERMARK FOR ts) AT us WITH ('connector' = 'files');"
+    "CREATE TABLE t (b INT) AT us WITH ('connector' = 'files');"
+)

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from planner.batch import SkipRule
+from planner.batch import Policy, SkipRule
 from simulator.awan.figures import LEASE, mixed
-from simulator.awan.framework import Policy, Scheduling, TaskRun
+from simulator.awan.framework import Scheduling, TaskRun
 from simulator.awan.models import Model
 from simulator.awan.run import run
 from simulator.awan.world import World, WorldSettings

@@ -56,3 +56,32 @@ def test_a_files_table_is_all_files_now(tmp_path: Path) -> None:
     scan = table.scan()
     assert isinstance(scan, FilesScan)
     assert (scan.paths, scan.read_columns) == ((str(data / "a"), str(data / "b")), ("ts", "v"))
+
+
+def test_a_split_of_a_files_table_is_its_parts(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    options = {"connector": "files", "path": str(data), "format": "json"}
+    table = find_connector(CONNECTORS, options).open_table(source_context(tmp_path / "own", options))
+    assert table.splits(10) == ()
+    for name in ("b", "a"):
+        (data / name).write_text("{}\n{}\n{}\n{}\n{}\n")
+    first, *_, last = splits = table.splits(10)
+    assert [part.path[-1] for split in splits for part in split.parts] == ["a", "a", "b", "b"]
+    scan = table.scan(first)
+    assert isinstance(scan, FilesScan)
+    assert (scan.parts, scan.paths) == (first.parts, (str(data / "a"),))
+
+    (data / "b").write_text("{}\n")
+    with pytest.raises(ConnectorError, match=r"b had 15 bytes at least when the query began and has 3 now"):
+        table.scan(last)
+    (data / "a").unlink()
+    with pytest.raises(ConnectorError, match=r"a was there when the query began: No such file"):
+        table.scan(first)
+
+
+def test_a_generated_table_is_one_split_without_files(tmp_path: Path) -> None:
+    options = {"connector": "generator", "rows": "10"}
+    table = find_connector(CONNECTORS, options).open_table(source_context(tmp_path, options))
+    (split,) = table.splits(1)
+    assert (split.parts, table.scan(split)) == ((), table.scan())

@@ -1,0 +1,49 @@
+"""The tasks of a batch query as its scheduler sees them. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from master.batch.tasks import map_id
+from master.model import BatchState, BatchTask, QueryRecord
+from planner.batch import Shard, Task
+from planner.plan import StageKind
+
+
+def tasks_of(record: QueryRecord) -> Iterator[tuple[int | None, BatchTask]]:
+    """All tasks of a query by the number of their split; the REDUCE has none. None for one that reads streams."""
+    if record.batch is not None:
+        yield from enumerate(record.batch.maps)
+        yield None, record.batch.reduce
+
+
+def with_tasks(state: BatchState, found: Mapping[int | None, BatchTask]) -> BatchState:
+    """The state with these tasks, by the number of their split, in the place of what was known of them."""
+    maps = tuple(found.get(number, task) for number, task in enumerate(state.maps))
+    return BatchState(maps, found.get(None, state.reduce))
+
+
+def scheduled(record: QueryRecord, number: int | None) -> Task:
+    """A MAP by the number of its split, or for None the REDUCE: what it reads, and what it is like."""
+    batch = record.plan.batch
+    assert batch is not None
+    kind = StageKind.REDUCE if number is None else StageKind.MAP
+    sql = next(stage.sql for stage in record.plan.stages if stage.kind is kind)
+    model = f"{kind.value} {hashlib.sha256(sql.encode()).hexdigest()[:16]}"
+    if number is None:
+        return Task(f"{record.id}/reduce", record.id, model, tuple(_outputs(record)))
+    split = batch.splits[number]
+    return Task(f"{record.id}/{number}", record.id, model, (Shard(split.site, split.size_bytes),))
+
+
+def _outputs(record: QueryRecord) -> Iterator[Shard]:
+    """What the MAPs gave, by site."""
+    assert record.batch is not None
+    sizes: dict[str, int] = {}
+    for number, task in enumerate(record.batch.maps):
+        if task.placed:
+            status = record.progress.tasks.get(map_id(record, number, task))
+            sizes[task.site] = sizes.get(task.site, 0) + (status.bytes_out if status else 0)
+    for site, size_bytes in sorted(sizes.items()):
+        yield Shard(site, size_bytes)

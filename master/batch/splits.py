@@ -1,0 +1,70 @@
+"""Asks a site's agent how a table's data there can be cut."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from master.convert.assignments import split_from_proto
+from master.convert.relations import relation_to_proto
+from master.errors import SplitsUnavailableError
+from master.peers import Peers
+from master.sites import SiteRegistry
+from master.specs import relation_at
+from master.status import ERROR_TRAILER
+from planner.catalog import Relation
+from planner.plan import Split
+from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+
+TIMEOUT_S = 30.0
+"""Long enough to list a folder of very many files."""
+
+
+class SplitLister(Protocol):
+    """Who knows the splits of tables."""
+
+    async def splits(self, relation: Relation, site: str) -> tuple[Split, ...]:
+        """The table's data at one of its sites, in parts.
+
+        Raises:
+            SplitsUnavailableError: the site cannot say.
+        """
+        ...
+
+
+class SiteSplits:
+    """Asks the agents."""
+
+    def __init__(self, sites: SiteRegistry, peers: Peers, *, split_bytes: int) -> None:
+        self._sites = sites
+        self._peers = peers
+        self._split_bytes = split_bytes
+
+    async def splits(self, relation: Relation, site: str) -> tuple[Split, ...]:
+        """See SplitLister."""
+        request = exchange_pb2.ListSplitsRequest(
+            relation=relation_to_proto(relation_at(relation, site)), split_bytes=self._split_bytes
+        )
+        try:
+            stub = exchange_pb2_grpc.ExchangeServiceStub(self._peers.channel(self._sites.get(site).address))
+            response = await stub.ListSplits(request, timeout=TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            message, hint = _said(error)
+            raise SplitsUnavailableError(
+                f"site {site} cannot say how table {relation.name} can be cut: {message}",
+                hint=hint or f"look at the site: selat site show {site}",
+                ids={"site": site, "relation": relation.name},
+            ) from error
+        return tuple(split_from_proto(split, site) for split in response.splits)
+
+
+def _said(error: grpc.aio.AioRpcError) -> tuple[str, str]:
+    """The agent's words and its hint, where it has given them."""
+    metadata: Any = error.trailing_metadata() or ()
+    for key, value in metadata:
+        if key == ERROR_TRAILER and isinstance(value, bytes):
+            detail = common_pb2.ErrorDetail.FromString(value)
+            return detail.message, detail.hint
+    return error.details() or error.code().name, ""

@@ -1,0 +1,64 @@
+"""What users see of a batch query's tasks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from master.model import QueryRecord
+from planner.batch import Policy, TaskPhase
+from planner.leases import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a task, or a whole query, waits for."""
+
+    task: str
+    slot: Slot | None = None
+    until: datetime | None = None
+    """When it is expected to start; None: nobody says."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchView:
+    """The MAPs and the REDUCE in numbers."""
+
+    scheduler: Policy
+    waiting: int
+    running: int
+    done: int
+    local: int
+    """Tasks that have a slot, or had one, near their input."""
+    size_bytes: int
+    """Of all splits."""
+    done_bytes: int
+    """Of the splits whose MAP is done."""
+    waits: tuple[Wait, ...]
+
+    @property
+    def tasks(self) -> int:
+        return self.waiting + self.running + self.done
+
+
+def batch_view(record: QueryRecord, policy: Policy, waits: Sequence[Wait]) -> BatchView:
+    """The view of a batch query."""
+    state, plan = record.batch, record.plan.batch
+    assert state is not None
+    assert plan is not None
+    tasks = (*state.maps, state.reduce)
+    done = [
+        split.size_bytes for split, task in zip(plan.splits, state.maps, strict=True) if task.phase is TaskPhase.DONE
+    ]
+    return BatchView(
+        scheduler=policy,
+        waiting=sum(task.phase is TaskPhase.WAITING for task in tasks),
+        running=sum(task.phase is TaskPhase.RUNNING for task in tasks),
+        done=sum(task.phase is TaskPhase.DONE for task in tasks),
+        local=sum(task.local for task in tasks),
+        size_bytes=sum(split.size_bytes for split in plan.splits),
+        done_bytes=sum(done),
+        waits=tuple(waits),
+    )

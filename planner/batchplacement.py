@@ -1,0 +1,70 @@
+"""A batch query's plan: splits are where they are; where tasks run is decided while it runs (`planner.batch`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.batch import reduce_site
+from planner.catalog import SITE_COLUMN, Column
+from planner.errors import PlacementError
+from planner.placement import check_site
+from planner.plan import BatchPlan, DraftPlan, PhysicalPlan, Split, StageKind
+from planner.topology import Topology
+
+MAX_SPLITS = 10_000
+"""What becomes of a query's tasks is stored whole with every change."""
+
+
+def place_batch(
+    draft: DraftPlan, topology: Topology, splits: Sequence[Split], *, alive: frozenset[str]
+) -> PhysicalPlan:
+    """The plan of a batch query.
+
+    Args:
+        draft: in stages, with types.
+        topology: all sites.
+        splits: all parts of its first table at all sites of the MAP stage.
+        alive: sites that can take tasks now.
+
+    Raises:
+        PlacementError: a site that is needed is not in the topology or not alive, or there are too many splits.
+    """
+    for stage in draft.stages:
+        leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.MAP else ""
+        for site in stage.sites:
+            why = (f"{stage.relation} is bound there", f"Start its agent{leave_out}.")
+            check_site(site, topology, alive, why)
+    check_site(topology.gateway, topology, alive, ("it is the gateway, which keeps the results", "Start its agent."))
+    source = draft.map_stage
+    if len(splits) > MAX_SPLITS:
+        raise PlacementError(
+            f"table {source.relation} has {len(splits)} splits, and at most {MAX_SPLITS} are possible",
+            found=source.relation or "",
+            hint="Have the master's --split-size raised, or read fewer sites, by conditions on site in WHERE.",
+        )
+    # Of no rows, too, an aggregate can have a result.
+    parts = tuple(splits) or (Split(source.sites[0], (), 0),)
+    outputs = Counter[str]()
+    for split in parts:
+        outputs[split.site] += split.size_bytes
+    expected = reduce_site(outputs, alive & set(topology.sites), topology.gateway)
+    sites = {StageKind.MAP: tuple(sorted(outputs)), StageKind.REDUCE: (expected,)}
+    return PhysicalPlan(
+        stages=tuple(replace(stage, sites=sites.get(stage.kind, stage.sites)) for stage in draft.stages),
+        result_stage=draft.result_stage,
+        gateway=topology.gateway,
+        columns=draft.columns,
+        logical=draft.logical,
+        functions=draft.functions,
+        batch=BatchPlan(parts, _read_columns(draft), expected),
+    )
+
+
+def _read_columns(draft: DraftPlan) -> tuple[Column, ...]:
+    """What a task reads of a split; where it runs elsewhere, so much is sent."""
+    source = draft.map_stage
+    declared = draft.relations[source.relation or ""]
+    columns = tuple(column for column in declared if column.name in source.read_columns)
+    return (*columns, Column(SITE_COLUMN, "STRING")) if draft.site_read else columns

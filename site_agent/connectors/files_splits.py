@@ -1,0 +1,80 @@
+"""How a table's files are cut into splits.
+
+Text is cut at any byte: which lines a part has is found when it is read. Parquet is cut between row groups. What
+can only be read from its beginning, compressed text above all, stays whole. Small files share a split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from site_agent.connectors import Split
+from site_agent.connectors.files_listing import FoundFile
+from site_agent.connectors.files_options import PARQUET
+from site_agent.engine import FilePart
+from site_agent.engine.row_groups import can_be_rewritten, row_groups
+from site_agent.errors import ConnectorError
+
+COMPRESSED_ENDS = (".gz", ".bz2", ".deflate", ".snappy", ".lz4", ".zst")
+"""Names of files that Spark decompresses."""
+MAX_SPLITS = 10_000
+"""Of a table at one site: more would be more to keep track of than to read. Splits become larger instead."""
+
+
+def splits_of(files: Sequence[FoundFile], file_format: str, split_bytes: int) -> Sequence[Split]:
+    """Splits of about `split_bytes`, in the order of the files.
+
+    Raises:
+        ConnectorError: a Parquet file cannot be read, or `split_bytes` is less than 1.
+    """
+    if split_bytes < 1:
+        raise ConnectorError(f"splits of {split_bytes} bytes were asked for", hint="a split has at least 1 byte")
+    split_bytes = max(split_bytes, sum(found.size_bytes for found in files) // MAX_SPLITS)
+    cut = _parquet_parts if file_format == PARQUET else _text_parts
+    return tuple(_packed((part for found in files for part in cut(found, split_bytes)), split_bytes))
+
+
+def _text_parts(found: FoundFile, split_bytes: int) -> Iterator[FilePart]:
+    size_bytes = found.size_bytes
+    whole = found.path.lower().endswith(COMPRESSED_ENDS)
+    count = 1 if whole else max(1, round(size_bytes / split_bytes))
+    for first, end in pairwise(size_bytes * number // count for number in range(count + 1)):
+        if first < end:
+            yield FilePart(found.path, first, end - first)
+
+
+def _parquet_parts(found: FoundFile, split_bytes: int) -> Iterator[FilePart]:
+    try:
+        with pq.ParquetFile(found.path) as file:
+            metadata = file.metadata
+    except (pa.ArrowException, OSError) as error:
+        raise ConnectorError(f"{found.path} cannot be read as Parquet: {error}") from error
+    if not can_be_rewritten(metadata):
+        yield FilePart(found.path, 0, found.size_bytes)
+        return
+    groups = sorted(row_groups(metadata), key=lambda group: group.offset)
+    cuts, taken_bytes = [0], 0
+    for group in groups:
+        if taken_bytes and taken_bytes + group.size_bytes > split_bytes:
+            cuts.append(group.offset)
+            taken_bytes = 0
+        taken_bytes += group.size_bytes
+    if metadata.num_rows:
+        yield from (FilePart(found.path, first, end - first) for first, end in pairwise([*cuts, found.size_bytes]))
+
+
+def _packed(parts: Iterable[FilePart], split_bytes: int) -> Iterator[Split]:
+    taken: list[FilePart] = []
+    size_bytes = 0
+    for part in parts:
+        if taken and size_bytes + part.length > split_bytes:
+            yield Split(tuple(taken), size_bytes)
+            taken, size_bytes = [], 0
+        taken.append(part)
+        size_bytes += part.length
+    if taken:
+        yield Split(tuple(taken), size_bytes)

@@ -1,0 +1,110 @@
+"""Parts of files as files of their own: Spark's readers cannot be told to read only a part.
+
+The lines of a part are copied as they are, by the kernel; row groups are written again, without compression. A part
+that is a whole file is read where it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from site_agent.engine import FilePart, FilesScan
+from site_agent.engine.row_groups import row_groups
+from site_agent.errors import EngineError
+
+_LINES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
+_WHITE = bytes(range(0x21))
+"""What Spark trims from a line before it calls it empty."""
+
+
+def cut_out(scan: FilesScan, directory: Path) -> Mapping[str, str]:
+    """The files to read for the parts of a scan, and for each the file that it is, or is a part of.
+
+    Args:
+        directory: Takes the copies; the caller removes them.
+
+    Raises:
+        EngineError: a file is not the Parquet file that it should be.
+        OSError: a file is gone, or the copy cannot be written.
+    """
+    origins: dict[str, str] = {}
+    for number, part in enumerate(scan.parts):
+        origins[_placed(scan, part, directory / f"{number:06d}-{Path(part.path).name}")] = part.path
+    return origins
+
+
+def _placed(scan: FilesScan, part: FilePart, copy: Path) -> str:
+    if part.offset == 0 and part.length >= Path(part.path).stat().st_size:
+        return part.path
+    if scan.format == "parquet":
+        _copy_row_groups(part, scan.read_columns, copy)
+    else:
+        _copy_lines(part, copy, with_header=scan.options.get("header") == "true")
+    return str(copy)
+
+
+def _copy_lines(part: FilePart, copy: Path, *, with_header: bool) -> None:
+    with Path(part.path).open("rb") as source, copy.open("wb") as target:
+        header = _header(source) if with_header else b""
+        target.write(header)
+        target.flush()
+        start = max(len(header), _line_from(source, part.offset))
+        end = _line_from(source, part.offset + part.length)
+        while start < end:
+            sent = os.sendfile(target.fileno(), source.fileno(), start, end - start)
+            if not sent:
+                break
+            start += sent
+
+
+def _line_from(source: BinaryIO, offset: int) -> int:
+    """Where the first line begins that begins at `offset` or later."""
+    if offset <= 0:
+        return 0
+    source.seek(offset - 1)
+    source.readline()
+    return source.tell()
+
+
+def _header(source: BinaryIO) -> bytes:
+    """All up to the end of the first line that is not empty."""
+    source.seek(0)
+    read = b""
+    for text in source:
+        for found in _LINES.finditer(text):
+            line = found.group()
+            read += line
+            if line.strip(_WHITE):
+                return read
+    return read
+
+
+def _copy_row_groups(part: FilePart, columns: Sequence[str], copy: Path) -> None:
+    wanted = range(part.offset, part.offset + part.length)
+    try:
+        with pq.ParquetFile(part.path) as file:
+            names = _present(file.schema_arrow, columns)
+            schema = file.schema_arrow
+            picked = pa.schema([schema.field(name) for name in names], metadata=schema.metadata)
+            with pq.ParquetWriter(
+                copy, picked, compression="NONE", use_dictionary=False, write_statistics=False
+            ) as writer:
+                for number, group in enumerate(row_groups(file.metadata)):
+                    if group.middle in wanted:
+                        rows = file.read_row_group(number, columns=names, use_threads=False)
+                        writer.write_table(rows.select(names))
+    except pa.ArrowException as error:
+        raise EngineError(f"{part.path} cannot be read as Parquet: {error}") from error
+
+
+def _present(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
+    """Those columns that the file has, whatever their case, as Spark finds them; one at least, to count rows by."""
+    wanted = {name.lower() for name in columns}
+    return [name for name in schema.names if name.lower() in wanted] or schema.names[:1]

@@ -1,0 +1,98 @@
+"""Batch queries over tables at three sites, in three formats: results equal DuckDB's over the same files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import selat
+from tests.e2e import oracle
+from tests.e2e.dataset import FORMATS, HEADER
+from tests.e2e.faults import Scene
+from tests.e2e.oracle import assert_same, expected, rows_of
+from tests.e2e.sinks import insert, written
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
+
+WORDS = ("to be or not to be", "that is the question", "to sleep", "to dream")
+
+QUERIES = {
+    "filter": (
+        "SELECT id, product, fee, site FROM sold WHERE express AND quantity > 3 AND site <> 'asia'",
+        "SELECT id, product, fee, site FROM orders WHERE express AND quantity > 3 AND site <> 'asia'",
+    ),
+    "all rows": (
+        "SELECT count(*) AS n, sum(fee) AS fees, avg(price) AS p, max(ts) AS latest FROM sold",
+        "SELECT count(*), sum(fee), avg(price), max(ts) FROM orders",
+    ),
+    "groups": (
+        "SELECT product, count(*) AS n, avg(price) AS a, stddev(price) AS d, count(DISTINCT quantity) AS q FROM sold "
+        "GROUP BY product HAVING count(*) > 2",
+        "SELECT product, count(*), avg(price), stddev(price), count(DISTINCT quantity) FROM orders GROUP BY product "
+        "HAVING count(*) > 2",
+    ),
+    "join": (
+        "SELECT p.category, count(*) AS n, sum(s.quantity) AS q FROM sold AS s JOIN products AS p "
+        "ON s.product = p.product GROUP BY p.category",
+        "SELECT p.category, count(*), sum(s.quantity) FROM orders AS s JOIN products AS p ON s.product = p.product "
+        "GROUP BY p.category",
+    ),
+    "layers": (
+        "SELECT n, count(*) AS times FROM (SELECT product, count(*) AS n FROM sold GROUP BY product) AS c GROUP BY n",
+        "SELECT n, count(*) FROM (SELECT product, count(*) AS n FROM orders GROUP BY product) AS c GROUP BY n",
+    ),
+    "words": (
+        "SELECT word, count(*) AS n FROM (SELECT explode(split(line, ' ')) AS word FROM texts) GROUP BY word",
+        "SELECT word, count(*) FROM (SELECT unnest(string_split(line, ' ')) AS word FROM texts) GROUP BY word",
+    ),
+}
+
+
+@pytest.fixture
+def client(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> selat.Client:
+    bindings = ", ".join(
+        f"AT {site} WITH ('path' = '{calm.dataset.root}/{site}/orders', 'format' = '{FORMATS[site]}'"
+        f"{HEADER.get(site, '')})"
+        for site in FORMATS
+    )
+    for site in ("us", "eu"):
+        (tmp_path / f"{site}.csv").write_text("".join(f'"{line}"\n' for line in WORDS))
+    texts = ", ".join(f"AT {site} WITH ('path' = '{tmp_path}/{site}.csv', 'format' = 'csv')" for site in ("us", "eu"))
+    list(
+        calm_client.script(
+            f"""CREATE TABLE sold (id BIGINT, ts TIMESTAMP, product STRING, quantity INT, price DOUBLE,
+              fee DECIMAL(10,2), express BOOLEAN) WITH ('connector' = 'files') {bindings};
+            CREATE TABLE texts (line STRING) WITH ('connector' = 'files') {texts};
+            CREATE SINK best AT eu WITH ('connector' = 'parquet', 'path' = '{tmp_path}/best');"""
+        )
+    )
+    return calm_client
+
+
+def drop(client: selat.Client) -> None:
+    list(client.script("DROP TABLE sold; DROP TABLE texts; DROP SINK best;"))
+
+
+def test_results_are_those_of_the_oracle(calm: Scene, client: selat.Client, tmp_path: Path) -> None:
+    db = oracle.connect(calm.dataset)
+    db.execute("CREATE TABLE texts (line VARCHAR)")
+    db.executemany("INSERT INTO texts VALUES (?)", [[line] for line in WORDS * 2])
+    queries = {name: client.sql(sql) for name, (sql, _) in QUERIES.items()}
+    best = "SELECT product, sum(quantity) AS q FROM sold GROUP BY product ORDER BY q DESC, product LIMIT 3"
+    sink = insert(client, "best", best)
+    ordered = client.sql(best)
+    for name, query in queries.items():
+        assert isinstance(query, selat.Query)
+        table = query.results().arrow()
+        info = query.wait()
+        assert info.state is selat.QueryState.FINISHED, f"{name}: {info.reason}"
+        assert info.batch is not None
+        assert info.batch.done == info.batch.tasks > 2
+        assert_same(rows_of(table), expected(db, QUERIES[name][1]), name)
+    wanted = db.execute(best.replace("FROM sold", "FROM orders")).fetchall()
+    assert isinstance(ordered, selat.Query)
+    assert [tuple(row.values()) for row in ordered.results().arrow().to_pylist()] == wanted
+    assert sink.wait().state is selat.QueryState.FINISHED
+    assert_same(written(db, tmp_path / "best", "product, q"), sorted(map(tuple, wanted), key=str), "sink")
+    drop(client)

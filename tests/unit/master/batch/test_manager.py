@@ -1,0 +1,292 @@
+"""Batch queries at the job manager: slots, places, ends and restarts, with a clock that stands still."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from master.batch.slots import BATCH
+from master.config import BatchConfig, MasterConfig
+from master.errors import InvalidRequestError
+from master.model import QueryState, ResultStatus, TaskState, TaskStatus
+from master.specs import TaskSpec
+from planner.batch import Policy, SkipRule, TaskPhase
+from planner.batchplacement import place_batch
+from planner.leases import Slot
+from planner.plan import FilePart, PhysicalPlan, Split, StageKind
+from planner.wan.estimate import LinkRecord, fold_bandwidth
+from planner.wan.samples import BandwidthSample, Method
+from tests.unit.master.build import START, TOPOLOGY, report
+from tests.unit.master.test_jobs import World
+from tests.unit.planner.build import catalog_of, draft_of
+
+TABLES = catalog_of(
+    """
+    CREATE TABLE texts (line STRING) WITH ('connector' = 'files', 'path' = '/data') AT us AT eu;
+    CREATE TABLE topics (page STRING, topic STRING) WITH ('connector' = 'files', 'path' = '/data') AT eu;
+    """
+)
+COUNT = "SELECT line, count(*) AS n FROM texts GROUP BY line"
+JOIN = "SELECT topic, count(*) AS n FROM texts JOIN topics ON line = page GROUP BY topic"
+ALIVE = frozenset(TOPOLOGY.sites)
+US = [Slot("us", 0), Slot("us", 1)]
+EU = [Slot("eu", 0), Slot("eu", 1)]
+HUB = [Slot("hub", 0), Slot("hub", 1)]
+
+
+def plan_of(sql: str = COUNT, *sites: str) -> PhysicalPlan:
+    """A split of 100 bytes at each of these sites."""
+    parts = [Split(site, (FilePart("/data/x", number, 100),), 100) for number, site in enumerate(sites)]
+    return place_batch(draft_of(sql, TABLES), TOPOLOGY, parts, alive=ALIVE)
+
+
+class BatchWorld(World):
+    def __init__(self, **batch: object) -> None:
+        self.batch_config = replace(BatchConfig(skips=SkipRule(least=0.0)), **batch)  # type: ignore[arg-type]
+        super().__init__()
+        for relation in TABLES.relations.values():
+            self.catalog.create(relation)
+
+    def restart(self) -> None:
+        self.config = MasterConfig(batch=self.batch_config)
+        super().restart()
+
+    def start(self, *sites: str, sql: str = COUNT) -> str:
+        self.tick()
+        return self.jobs.submit(plan_of(sql, *sites), sql=sql).id
+
+    def specs(self, site: str) -> list[TaskSpec]:
+        return list(self.board.current(site).assignment.tasks)
+
+    def end(self, site: str, state: TaskState = TaskState.ENDED, **counts: int) -> None:
+        """All tasks that the site has are reported in that state."""
+        statuses = [
+            TaskStatus(t.task_id, t.query_id, t.stage_id, site, state, **counts)  # type: ignore[arg-type]
+            for t in self.specs(site)
+        ]
+        self.jobs.report(report(site, *statuses, assignment_version=self.board.version(site)))
+
+    def phases(self, query: str) -> list[TaskPhase]:
+        state = self.queries.get(query).batch
+        assert state is not None
+        return [task.phase for task in (*state.maps, state.reduce)]
+
+    def batch_slots_held(self) -> list[str]:
+        return sorted(str(slot) for slot in self.batch_slots.held)
+
+
+def test_each_split_is_a_task_where_it_is_and_leaves_its_slot_at_once() -> None:
+    world = BatchWorld()
+    query = world.start("us", "eu", "eu")
+    assert [(t.kind, t.task_id) for t in world.specs("us")] == [(StageKind.TABLE, f"{query}.map-0.us")]
+    (first, second) = world.specs("eu")
+    assert first.split == Split("eu", (FilePart("/data/x", 1, 100),), 100)
+    assert second.task_id == f"{query}.map-2.eu"
+    assert world.batch_slots_held() == ["eu/0", "eu/1", "us/0"]
+    assert first.consumers == ("eu", "hub", "us")
+
+    world.end("us")
+    assert world.batch_slots_held() == ["eu/0", "eu/1"]
+    assert world.phases(query) == [TaskPhase.DONE, TaskPhase.RUNNING, TaskPhase.RUNNING, TaskPhase.WAITING]
+    assert [t.task_id for t in world.specs("us")] == [f"{query}.map-0.us"]
+    assert world.state(query) is QueryState.RUNNING
+
+
+def test_the_last_task_runs_where_the_fewest_bytes_have_to_be_sent_and_the_query_finishes() -> None:
+    world = BatchWorld()
+    query = world.start("us", "eu")
+    world.end("us", bytes_out=10)
+    assert not world.board.current("hub").assignment.results
+    world.end("eu", bytes_out=90)
+    (last,) = (t for t in world.specs("eu") if t.kind is StageKind.REDUCE)
+    assert last.task_id == f"{query}.reduce.eu"
+    assert [(i.channel, i.site, i.view) for i in last.inputs] == [
+        (f"{query}.map-0.us", "us", "input"),
+        (f"{query}.map-1.eu", "eu", "input"),
+    ]
+    (result,) = world.board.current("hub").assignment.results
+    assert [(i.channel, i.site) for i in result.inputs] == [(f"{query}.reduce.eu", "eu")]
+    world.end("eu", rows_in=7)
+    world.jobs.report(report("hub", results=(ResultStatus(query, rows=3, complete=True),)))
+    assert world.state(query) is QueryState.FINISHED
+    assert world.batch_slots_held() == []
+    assert world.specs("us") == world.specs("eu") == []
+
+
+def test_a_split_is_read_where_it_is_for_a_task_elsewhere() -> None:
+    world = BatchWorld(policy=Policy.FIRST_COME)
+    world.acquire("nightly", *US, *EU)
+    query = world.start("us")
+    (reading,) = world.specs("us")
+    (mapping,) = world.specs("hub")
+    assert (reading.kind, reading.task_id, reading.sql) == (
+        StageKind.TABLE,
+        f"{query}.read-0.us",
+        "SELECT line FROM input",
+    )
+    assert reading.consumers == ("hub",)
+    assert (mapping.kind, mapping.task_id, mapping.split) == (StageKind.REDUCE, f"{query}.map-0.hub", None)
+    assert [(i.channel, i.site, i.view) for i in mapping.inputs] == [(f"{query}.read-0.us", "us", "input")]
+    assert world.batch_slots_held() == ["hub/0"]
+    world.end("us", rows_in=5)
+    assert world.views.of(world.queries.get(query)).totals.rows_in == 5
+
+
+def start_big(world: BatchWorld) -> str:
+    """A split of 250 MB at us: over 2.5 MB/s that takes longer than the minute for which all slots there are taken."""
+    world.tick()
+    world.acquire("nightly", *US)
+    big = plan_of(COUNT, "us")
+    assert big.batch is not None
+    split = replace(big.batch.splits[0], size_bytes=250_000_000)
+    return world.jobs.submit(replace(big, batch=replace(big.batch, splits=(split,))), sql=COUNT).id
+
+
+def test_a_wait_ends_when_the_link_has_become_fast_enough() -> None:
+    world = BatchWorld()
+    query = start_big(world)
+    assert world.phases(query)[0] is TaskPhase.WAITING
+    fast = BandwidthSample(world.clock.now(), Method.IPERF3, 250e6)
+    world.links["us", "hub"] = fold_bandwidth(LinkRecord(), fast)
+    world.tick()
+    assert world.phases(query)[0] is TaskPhase.RUNNING
+    assert world.batch_slots_held() == ["hub/0"]
+    assert not any(record.waiters for record in world.leases.table.records())
+
+
+def test_a_lease_aware_query_waits_for_a_busy_slot_near_its_data() -> None:
+    world = BatchWorld()
+    query = start_big(world)
+    assert world.batch_slots_held() == []
+    view = world.views.of(world.queries.get(query)).batch
+    assert view is not None
+    (wait,) = view.waits
+    assert (str(wait.slot), wait.until) == ("us/0", START + timedelta(minutes=1))
+    assert "us/0 is nightly's until 2026-01-01 00:01:20 at the latest" in wait.reason
+    world.release("nightly", US[0])
+    world.tick()
+    world.tick()
+    assert world.batch_slots_held() == ["us/0"]
+    assert world.specs("us")[0].task_id == f"{query}.map-0.us"
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_slots_of_others_are_waited_for_until_one_is_free(policy: Policy) -> None:
+    world = BatchWorld(policy=policy)
+    world.tick()
+    world.acquire("nightly", *US, *EU, *HUB)
+    query = world.start("us")
+    world.tick()
+    assert world.phases(query) == [TaskPhase.WAITING, TaskPhase.WAITING]
+    view = world.views.of(world.queries.get(query)).batch
+    assert view is not None
+    assert "us/0 is nightly's until" in view.waits[0].reason
+    world.release("nightly", US[1])
+    world.release("nightly", US[0])
+    world.tick()
+    world.tick()
+    assert world.phases(query)[0] is TaskPhase.RUNNING
+
+
+def test_a_restarted_master_knows_what_it_gave_out() -> None:
+    world = BatchWorld()
+    query = world.start("us", "eu")
+    world.end("us")
+    before = {site: world.specs(site) for site in ALIVE}
+    versions = {site: world.board.version(site) for site in ALIVE}
+    held = world.batch_slots_held()
+    world.restart()
+    for site in sorted(ALIVE):
+        world.sites.report(report(site))
+    world.tick()
+    assert {site: world.specs(site) for site in ALIVE} == before
+    assert {site: world.board.version(site) for site in ALIVE} == versions
+    assert world.batch_slots_held() == held
+    assert world.phases(query) == [TaskPhase.DONE, TaskPhase.RUNNING, TaskPhase.WAITING]
+    world.end("eu")
+    assert world.phases(query)[-1] is TaskPhase.RUNNING
+
+
+def test_a_slot_that_was_leased_for_a_task_that_is_not_stored_is_given_back() -> None:
+    world = BatchWorld()
+    world.tick()
+    world.batch_slots.take([(US[0], timedelta(minutes=1))])
+    assert world.batch_slots_held() == ["us/0"]
+    world.tick()
+    assert world.batch_slots_held() == []
+
+
+def test_leases_are_renewed_while_tasks_run() -> None:
+    world = BatchWorld()
+    query = world.start("us")
+    for _ in range(50):
+        world.wait(timedelta(seconds=5))
+    assert world.batch_slots_held() == ["us/0"]
+    assert world.phases(query)[0] is TaskPhase.RUNNING
+
+
+def test_a_failed_task_fails_the_query_and_frees_its_slots() -> None:
+    world = BatchWorld()
+    query = world.start("us", "eu")
+    task = TaskStatus(f"{query}.map-0.us", query, "map", "us", TaskState.FAILED, reason="no such file")
+    world.jobs.report(report("us", task))
+    assert world.state(query) is QueryState.FAILED
+    assert "no such file" in world.queries.get(query).reason
+    world.tick()
+    assert world.batch_slots_held() == []
+    assert world.specs("eu") == []
+
+
+def test_cancelled_queries_leave_nothing_behind() -> None:
+    world = BatchWorld()
+    query = world.start("us", "eu")
+    world.jobs.cancel(query)
+    world.wait(timedelta(seconds=1))
+    assert world.state(query) is QueryState.CANCELLED
+    assert world.batch_slots_held() == []
+    assert world.specs("us") == []
+
+
+def test_splits_at_a_silent_site_wait_for_it() -> None:
+    world = BatchWorld()
+    world.tick()
+    world.wait(timedelta(seconds=60), "us")
+    query = world.start("us", "eu")
+    assert world.phases(query)[:2] == [TaskPhase.WAITING, TaskPhase.RUNNING]
+    view = world.views.of(world.queries.get(query)).batch
+    assert view is not None
+    assert view.waits[0].reason == "site us, which has splits of the table, is not heard"
+    world.wait(timedelta(seconds=1))
+    assert world.phases(query)[0] is TaskPhase.RUNNING
+
+
+def test_joined_tables_are_read_once_and_need_no_slot() -> None:
+    world = BatchWorld()
+    query = world.start("us", sql=JOIN)
+    (copy,) = world.specs("eu")
+    assert (copy.task_id, copy.kind) == (f"{query}.t1.eu", StageKind.TABLE)
+    (mapped,) = world.specs("us")
+    assert [(i.channel, i.site, i.view) for i in mapped.inputs] == [(f"{query}.t1.eu", "eu", "t1")]
+    assert world.batch_slots_held() == ["us/0"]
+
+
+def test_a_query_with_few_local_tasks_is_skipped_for_a_while() -> None:
+    rule = SkipRule(least=0.5, longest=timedelta(seconds=10))
+    world = BatchWorld(policy=Policy.FIRST_COME, skips=rule, near_bytes_per_s=1e9)
+    world.tick()
+    world.acquire("nightly", *US)
+    query = world.start("us")
+    view = world.views.of(world.queries.get(query)).batch
+    assert view is not None
+    assert "few of its tasks would run near their input" in view.waits[0].reason
+    assert world.phases(query)[0] is TaskPhase.WAITING
+    world.wait(timedelta(seconds=11))
+    assert world.phases(query)[0] is TaskPhase.RUNNING
+
+
+def test_nobody_else_can_call_itself_batch() -> None:
+    world = BatchWorld()
+    with pytest.raises(InvalidRequestError, match="is Selat's own"):
+        world.leases.register(BATCH)

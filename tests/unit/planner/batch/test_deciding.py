@@ -1,0 +1,117 @@
+"""Turns of a scheduler: who is skipped, what is never done, for any jobs and slots."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.batch import (
+    Assigned,
+    Job,
+    Policy,
+    Rule,
+    Shard,
+    SkipRule,
+    Skips,
+    SlotView,
+    Task,
+    Turn,
+    decide,
+    placing,
+)
+from planner.leases import Slot
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SITES = ("us", "eu", "ap")
+FREE = [SlotView(Slot("eu", 0), NOW)]
+
+
+def run_time(task: Task, site: str) -> float:
+    return 10.0 if task.shards[0].site == site else 60.0
+
+
+def near(task: Task, site: str) -> bool:
+    return task.shards[0].site == site
+
+
+def job(name: str, *sites: str, skips: Skips | None = None, started: bool = False) -> Job:
+    tasks = tuple(Task(f"{name}/{n}", name, "m", (Shard(site, 100),)) for n, site in enumerate(sites))
+    return Job(name, tasks, skips or Skips(), started)
+
+
+def turn(jobs: list[Job], slots: list[SlotView], rule: Rule, policy: Policy = Policy.FIRST_COME) -> Turn:
+    return decide(jobs, slots, placing(policy, run_time, NOW, Random(1)), rule, NOW)
+
+
+HALF = Rule(SkipRule(least=0.5, longest=timedelta(seconds=10)), near)
+
+jobs = st.lists(
+    st.tuples(st.lists(st.sampled_from(SITES), min_size=1, max_size=4), st.booleans(), st.integers(0, 20)), max_size=4
+).map(
+    lambda found: [
+        job(f"j{n}", *sites, started=started, skips=Skips(NOW - timedelta(seconds=s), 1) if s else None)
+        for n, (sites, started, s) in enumerate(found)
+    ]
+)
+slots = st.lists(
+    st.tuples(st.sampled_from(SITES), st.none() | st.integers(-5, 100), st.integers(0, 2)), max_size=6
+).map(
+    lambda found: [
+        SlotView(Slot(site, n), None if s is None else NOW + timedelta(seconds=s), ahead)
+        for n, (site, s, ahead) in enumerate(found)
+    ]
+)
+
+
+@given(
+    jobs=jobs,
+    slots=slots,
+    policy=st.sampled_from(Policy),
+    least=st.sampled_from([0.0, 0.5, 1.0]),
+    only_starts=st.booleans(),
+)
+def test_nothing_is_placed_twice_and_nothing_of_what_is_skipped(
+    jobs: list[Job], slots: list[SlotView], policy: Policy, least: float, only_starts: bool
+) -> None:
+    found = turn(jobs, slots, Rule(SkipRule(least=least), near, only_starts=only_starts), policy)
+    names = [p.task.name for p in found.placements]
+    assert len(names) == len(set(names))
+    used = [p.slot for p in found.placements]
+    assert len(used) == len(set(used))
+    assert not {p.task.job for p in found.placements} & set(found.skipped)
+    assert not {j.name for j in jobs if j.started} & set(found.skipped)
+    free = {view.slot for view in slots if view.free_at is not None and view.free_at <= NOW}
+    assert all(p.slot in free for p in found.placements if isinstance(p, Assigned))
+    if least == 0:
+        assert found.skipped == ()
+
+
+def test_a_job_that_would_run_far_from_its_input_lets_others_go_first() -> None:
+    found = turn([job("far", "us"), job("near", "eu")], FREE, HALF)
+    assert found.skipped == ("far",)
+    assert [p.task.job for p in found.placements] == ["near"]
+
+
+@pytest.mark.parametrize("waited_s", [9, 10])
+def test_a_job_is_skipped_for_so_long_at_most(waited_s: int) -> None:
+    skips = Skips(NOW - timedelta(seconds=waited_s), 3)
+    found = turn([job("far", "us", skips=skips)], FREE, HALF)
+    assert found.skipped == (() if waited_s == 10 else ("far",))
+
+
+def test_a_job_of_more_tasks_than_slots_is_measured_by_the_slots() -> None:
+    many = job("many", *["eu"] * 9)
+    assert turn([many], FREE, HALF).skipped == ("many",)
+    assert turn([many], FREE, Rule(HALF.skips, near, at_once=1)).skipped == ()
+
+
+def test_a_job_that_cannot_start_anyway_may_wait_in_line() -> None:
+    busy = [SlotView(Slot("us", 0), NOW + timedelta(seconds=5))]
+    waiting = [job("waiting", "us")]
+    assert turn(waiting, busy, HALF, Policy.LEASE).skipped == ("waiting",)
+    found = turn(waiting, busy, Rule(HALF.skips, near, only_starts=True), Policy.LEASE)
+    assert [(p.task.name, p.slot) for p in found.placements] == [("waiting/0", Slot("us", 0))]
