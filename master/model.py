@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 
 from planner.plan import PhysicalPlan
+from planner.sharing.deployment import Deployment
 
 
 class QueryState(Enum):
@@ -89,6 +90,10 @@ class TaskStatus:
     operators: tuple[OperatorStatus, ...] = ()
     """From the stage's input to its output."""
     in_flight_bytes: int = 0
+    late_inputs: tuple[str, ...] = ()
+    """Channels that it was to read from their first epoch on, which is gone."""
+    starts_at_us: int | None = None
+    """Where it began, when that was in the middle of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +220,8 @@ class QueryRecord:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     progress: Progress = field(default_factory=Progress)
+    deployment: Deployment | None = None
+    """What it shares with others; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from master.statistics import MeasuredRates
 from planner import planning
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.errors import InvalidExpressionError
+from planner.estimate import task_rates
 from planner.placement import place
 from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan
 from planner.sinks import destination, find_sink, with_sink
@@ -41,6 +42,17 @@ class PlanningParts:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A placed plan with what sharing goes by."""
+
+    plan: PhysicalPlan
+    relations: Mapping[str, Relation]
+    """The streams and tables of the plan by name, as they were when it was made."""
+    rates: Mapping[tuple[str, str], float]
+    """Bytes per second that each task is expected to send, by stage and site; of a merge by stage and ""."""
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """What is known of a query that could be run."""
 
@@ -56,6 +68,10 @@ class QueryPlanner:
         self._parts = parts
 
     async def plan(self, select: SelectQuery, into: SinkTarget | None = None) -> PhysicalPlan:
+        """As `planned`, the plan alone."""
+        return (await self.planned(select, into)).plan
+
+    async def planned(self, select: SelectQuery, into: SinkTarget | None = None) -> Planned:
         """A plan whose relations are as the catalog has them at this moment; `into` is the sink of an INSERT.
 
         Raises:
@@ -67,7 +83,11 @@ class QueryPlanner:
         parts, topology = self._parts, self._parts.topology
         if into is not None and sink is not None:
             draft, topology = with_sink(draft, into, sink), destination(sink, topology)
-        return place(draft, topology, parts.rates.snapshot(), alive=parts.sites.alive(), wan=parts.wan())
+        statistics, catalog = parts.rates.snapshot(), parts.catalog.snapshot
+        plan = place(draft, topology, statistics, alive=parts.sites.alive(), wan=parts.wan())
+        named = {stage.relation for stage in plan.stages if stage.relation is not None}
+        relations = {name: relation for name in sorted(named) if (relation := catalog.find(name)) is not None}
+        return Planned(plan, relations, task_rates(draft, statistics))
 
     async def check(self, select: SelectQuery) -> Checked:
         """What a view of this query yields; raises as `plan` does, but for want of a site."""

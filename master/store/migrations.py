@@ -81,4 +81,7 @@ MIGRATIONS: tuple[str, ...] = (
         body TEXT NOT NULL
     );
     """,
+    """
+    ALTER TABLE queries ADD COLUMN deployment TEXT NOT NULL DEFAULT '';
+    """,
 )

@@ -20,6 +20,7 @@ from master.times import from_us, to_us
 from planner.catalog import Function, Relation
 from planner.leases import Framework
 from planner.plan import PhysicalPlan
+from planner.sharing.deployment import Deployment
 
 STATE_FILE = "master.sqlite"
 LOCK_FILE = "master.lock"
@@ -111,15 +112,15 @@ class SqliteStore:
     def queries(self) -> tuple[QueryRecord, ...]:
         with _readable("the list of queries"):
             rows = self._connection.execute(
-                "SELECT id, name, sql, plan, state, reason, submitted_at_us, started_at_us, ended_at_us, progress"
-                " FROM queries ORDER BY submitted_at_us, id"
+                "SELECT id, name, sql, plan, state, reason, submitted_at_us, started_at_us, ended_at_us, progress,"
+                " deployment FROM queries ORDER BY submitted_at_us, id"
             )
             return tuple(_query(row) for row in rows)
 
     def put_query(self, record: QueryRecord, change: StateChange) -> None:
         with self._transaction():
             self._connection.execute(
-                "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
+                "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
             )
             self._connection.execute(
                 "INSERT INTO events (query_id, from_state, to_state, reason, at_us) VALUES (?, ?, ?, ?, ?)",
@@ -313,6 +314,7 @@ def _query_row(record: QueryRecord) -> tuple[object, ...]:
         _instant_us(record.started_at),
         _instant_us(record.ended_at),
         codec.dumps(record.progress),
+        codec.dumps(record.deployment) if record.deployment is not None else "",
     )
 
 
@@ -328,6 +330,7 @@ def _query(row: tuple[Any, ...]) -> QueryRecord:
         started_at=_instant(row[7]),
         ended_at=_instant(row[8]),
         progress=codec.loads(Progress, row[9]),
+        deployment=codec.loads(Deployment, row[10]) if row[10] else None,
     )
 
 

@@ -75,7 +75,12 @@ class SinkTask:
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs."""
-        await self._port.set_inputs([PortInput(i.channel, i.site) for i in inputs])
+        await self._port.set_inputs([PortInput(i.channel, i.site, join=i.join) for i in inputs])
+
+    @property
+    def late_inputs(self) -> tuple[str, ...]:
+        """Channels that it does not read, because their first epochs are gone."""
+        return self._port.late_inputs
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over when to commit; where to is for queries to come."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from site_agent.engine import Field, PythonFunction
+from site_agent.port import Join
 
 
 class StageKind(Enum):
@@ -37,6 +38,9 @@ class InputSpec:
     site: str
     view: str
     columns: tuple[Field, ...] = ()
+    join: Join = Join.OWN
+    event_delay_us: int = 0
+    """How much later than an epoch's watermark the events of its rows may be."""
 
 
 @dataclass(frozen=True, slots=True)
