@@ -20,7 +20,7 @@ from master.model import (
 )
 from master.sharing import initial_tasks
 from planner.plan import PhysicalPlan, StageKind
-from planner.sharing.deployment import Deployment
+from planner.sharing.deployment import Deployment, Start
 
 
 def initial_progress(query_id: str, plan: PhysicalPlan, deployment: Deployment | None = None) -> Progress:
@@ -164,13 +164,20 @@ def _newer_counters(
     for use in report.channels:
         if use.query_id == record.id or (use.channel, report.site) in edges:
             key = (use.channel, report.site)
-            counters[key] = _counted(counters.get(key), use, report)
+            counters[key] = _counted(counters.get(key) or _first(record, use, report), use, report)
     return tuple(counters[key] for key in sorted(counters))
 
 
-def _counted(last: ChannelCounter | None, use: ChannelUse, report: SiteReport) -> ChannelCounter:
+def _first(record: QueryRecord, use: ChannelUse, report: SiteReport) -> ChannelCounter:
+    """Of a channel that was not heard of; what others received before a query joined in the middle is not its use."""
+    deployment = record.deployment
+    late = deployment is not None and deployment.start is Start.NEXT_WINDOW
+    before = use.bytes if late and not use.channel.startswith(f"{record.id}.") else 0
+    return ChannelCounter(use.channel, use.from_site, report.site, report.incarnation, earlier_bytes=-before)
+
+
+def _counted(counter: ChannelCounter, use: ChannelUse, report: SiteReport) -> ChannelCounter:
     """Agents count from their start: a new incarnation, or a count that fell, adds to what was counted before."""
-    counter = last or ChannelCounter(use.channel, use.from_site, report.site, report.incarnation)
     if counter.incarnation != report.incarnation or use.bytes < counter.current_bytes:
         counter = replace(counter, earlier_bytes=counter.total_bytes, earlier_epochs=counter.total_epochs)
     return replace(counter, incarnation=report.incarnation, current_bytes=use.bytes, current_epochs=use.epochs)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import selat
@@ -26,6 +27,8 @@ from tests.grammar.text import Both
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(3600)]
 
+logger = logging.getLogger(__name__)
+
 SETS = int(os.environ.get("SELAT_SHARING_SETS", "0"))
 STREAM = "live_orders"
 REPLAY = "'mode' = 'replay', 'replay_speed' = '60'"
@@ -36,6 +39,8 @@ COUNTS = (
 )
 ORACLE_COUNTS = "SELECT w(ts, 10) AS s, product, count(*) AS n, sum(quantity) AS q FROM orders GROUP BY ALL"
 HAVING = " HAVING count(*) > 3"
+COUNTS_CASE = Both(COUNTS, ORACLE_COUNTS)
+HAVING_CASE = Both(COUNTS + HAVING, ORACLE_COUNTS + HAVING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class Visit:
 def visits(draw: st.DrawFn) -> list[Visit]:
     """Queries of which several are the same, or the same but for their conditions on groups."""
     pool = draw(st.lists(queries(), min_size=1, max_size=3))
-    pool += [Both(COUNTS, ORACLE_COUNTS), Both(COUNTS + HAVING, ORACLE_COUNTS + HAVING)]
+    pool += [COUNTS_CASE, HAVING_CASE]
     return [
         Visit(
             query=draw(st.sampled_from(pool)),
@@ -91,7 +96,7 @@ def test_shared_queries_equal_the_oracle(calm: Scene, client: selat.Client, chos
     running = run(client, chosen)
     db = connect(calm.dataset)
     kept = sum(len({task.query_id for task in query.info().tasks} - {query.id}) > 0 for query in running.values())
-    note(f"{len(chosen)} queries, {kept} with tasks of others")
+    logger.info("%d queries, %d with tasks of others", len(chosen), kept)
     for number, visit in enumerate(chosen):
         query, wanted = running[number], expected(db, visit.query.oracle)
         rows = rows_of(query.results(follow=visit.stays_s is None).arrow())
@@ -140,6 +145,23 @@ def assert_among(rows: list[Row], wanted: list[Row], name: str) -> None:
 def _rounded(row: Row) -> Row:
     """Sums are added in another order."""
     return tuple(float(f"{value:.6g}") if isinstance(value, float) else value for value in row)
+
+
+def test_the_owner_goes_and_who_shares_with_it_stays_whole(calm: Scene, client: selat.Client) -> None:
+    client.sql("SET sharing = 'sana'")
+    owner, sharer = client.sql(of_stream(COUNTS_CASE)), client.sql(of_stream(HAVING_CASE))
+    assert isinstance(owner, selat.Query)
+    assert isinstance(sharer, selat.Query)
+    assert {task.query_id for task in sources(sharer)} == {owner.id}, sharer.explain().text
+    wait_until(lambda: sum(operator.bytes_saved for operator in client.sharing()) > 0)
+    assert {operator.queries for operator in client.sharing()} == {(owner.id, sharer.id)}
+    cancel(owner)
+    assert_same(rows_of(sharer.results().arrow()), expected(connect(calm.dataset), HAVING_CASE.oracle), "sharer")
+    info = sharer.info()
+    assert info.state is selat.QueryState.FINISHED, info.reason
+    assert info.sharing is not None
+    # The sources ran on under the owner's name.
+    assert {task.query_id for task in info.tasks if task.stage_id != "m1"} == {owner.id}
 
 
 def test_a_query_that_begins_at_the_next_window_is_whole_from_there(calm: Scene, client: selat.Client) -> None:
