@@ -60,6 +60,8 @@ class InputState:
     last_turn: int = 0
     missed: bool = False
     """Its first epochs are gone, and it must not be read without them."""
+    given_up: bool = False
+    """It was missed, and nothing is kept for this reader any more."""
     joining: bool = False
     """Its first epochs are gone, and none of the others was taken yet."""
     incomplete_until_us: int | None = None

@@ -165,6 +165,7 @@ class Port:
         states = list(self._states.values())
         for state in states:
             state.settle()
+            await self._give_up(state)
         picks = await self._router.offload.run(pick_epochs, states, max_bytes=max_bytes)
         read = await self._router.offload.run(_read, picks)
         ending = [state for state in states if _at_end(state, picks)]
@@ -184,6 +185,12 @@ class Port:
             if table is not None
         ]
         return self._batch(taken, bool(picks or ending))
+
+    async def _give_up(self, state: InputState) -> None:
+        """Nothing need be kept for a reader that will not read it."""
+        if state.missed and not state.given_up:
+            await self._router.unsubscribe(state.source.channel, self._reader)
+            state.given_up = True
 
     def _advance(self, picks: Sequence[Pick], read: Sequence[tuple[EpochManifest, pa.Table | None]]) -> None:
         for pick, (manifest, _) in zip(picks, read, strict=True):

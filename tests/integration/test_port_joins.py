@@ -38,6 +38,8 @@ async def test_a_channel_without_its_first_epochs_is_not_read_and_holds_the_port
         await port.set_inputs([PortInput(FIRST, "jfk", join=Join.WHOLE), PortInput("q.s.own", "jfk")])
         batch = await next_batch(port)
         assert (values(batch), batch.watermark_us, port.late_inputs) == ([7], None, (FIRST,))
+        # Nothing is kept for it.
+        assert FIRST not in jfk.router.subscriptions("q.merge")
         waiting = asyncio.create_task(next_batch(port))
         jfk.store.open(FIRST).publish(2, numbers(2, 1), watermark_us=300)
         # One of its own takes its place, and is read from the first epoch on.
