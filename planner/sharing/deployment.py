@@ -170,6 +170,8 @@ def taken_back(deployment: Deployment, query: str, late: Collection[str], *, why
 def deployment_lines(deployment: Deployment) -> tuple[str, ...]:
     """For people: what became of each vertex."""
     head = f"Sharing ({deployment.sharing.value}): {deployment.wan_bytes_per_s:.0f} bytes/s more over the WAN"
+    if deployment.start is Start.NEXT_WINDOW and deployment.used:
+        head += "; begins in the middle, with the first window that is whole"
     return (head, *(f"  {line}" for note in deployment.notes.values() for line in note.splitlines()))
 
 
