@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from master.running import RunningQueries
+from master.queries import QueryRegistry
 from master.settings import Settings
 from master.sites import SiteRegistry
 from master.submission import Planned
@@ -26,7 +26,7 @@ NEW = "new"
 class DeployingParts:
     """What is known of all that runs."""
 
-    running: RunningQueries
+    queries: QueryRegistry
     sites: SiteRegistry
     topology: Topology
     wan: Callable[[], WanSnapshot]
@@ -46,7 +46,7 @@ class Deployer:
         """
         if settings.sharing is Sharing.NET:
             return planned.plan, None
-        parts, running = self._parts, self._parts.running.now()
+        parts, running = self._parts, self._parts.queries.running()
         vertices = vertices_of(
             planned.plan, planned.relations, planned.rates, owner=query, gateway=planned.plan.gateway
         )

@@ -22,7 +22,6 @@ from master.model import QueryRecord, QueryState, SiteRecord, SiteReport
 from master.progress import next_event, tasks_gone, with_report
 from master.queries import Deploy, QueryRegistry
 from master.retention import EndedRetention, purgeable
-from master.running import RunningQueries
 from master.sharing import edges_of, is_task, without_late
 from master.sites import SiteRegistry, SiteStatus
 from master.statistics import MeasuredRates
@@ -58,7 +57,6 @@ class JobManager:
         self._stale = False
         self._unleased = False
         self._held_back: frozenset[str] = frozenset()
-        self._running = RunningQueries(parts.queries)
         self._publish()
 
     def submit(self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None) -> QueryRecord:
@@ -148,7 +146,7 @@ class JobManager:
         reached(FaultPoint.REPORT_TAKEN)
         now = self._clock.now()
         for record in self._concerned(report):
-            edges = edges_of(self._running.now(), record.id)
+            edges = edges_of(self._parts.queries.running(), record.id)
             self._parts.queries.set_progress(record.id, with_report(record, report, now=now, edges=edges))
             self._parts.rates.observe(record, report)
             self._take_back(self._parts.queries.get(record.id), report)
@@ -181,7 +179,7 @@ class JobManager:
     def _purge(self) -> None:
         """Forget queries that have been over for long; their results follow when the gateway's assignment changes."""
         retention = EndedRetention(self._config.ended_retention, self._config.ended_count)
-        needed = {query_of(operator.id) for operator in self._running.now().operators}
+        needed = {query_of(operator.id) for operator in self._parts.queries.running().operators}
         doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention, needed=needed)
         if doomed:
             self._parts.queries.purge(doomed)
@@ -237,7 +235,7 @@ class JobManager:
 
     def _tasks_by_site(self) -> Counter[str]:
         """How many tasks live queries have at each site, those included that wait for a slot."""
-        return Counter(operator.site for operator in self._running.now().operators if is_task(operator))
+        return Counter(operator.site for operator in self._parts.queries.running().operators if is_task(operator))
 
     def _without_slots(self) -> frozenset[str]:
         """Queries that wait for a slot at one of their sites. Those that run stay where they are."""

@@ -16,9 +16,11 @@ from master.model import LinkUse, Progress, QueryRecord, QueryState, StateChange
 from master.notify import Notifier
 from master.progress import initial_progress
 from master.rates import RateMeter
+from master.sharing import running_of
 from master.store import Store
 from planner.plan import PhysicalPlan
 from planner.sharing.deployment import Deployment
+from planner.sharing.running import Running
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +39,7 @@ class QueryRegistry:
         self._changes: dict[str, Notifier] = {}
         self._rates = RateMeter()
         self._unsaved: set[str] = set()
-        self.version = 0
-        """Grows whenever a query comes, goes, or changes its state."""
+        self._running: Running | None = None
         self._last_number = store.last_query_number()
 
     def all(self) -> tuple[QueryRecord, ...]:
@@ -71,6 +72,13 @@ class QueryRegistry:
                 hint="the master's --ended-retention and --ended-count say how long ended queries are kept",
                 ids={"query": reference},
             ) from error
+
+    def running(self) -> Running:
+        """The operators that live queries need, those of queries that are over included; not to be changed."""
+        if self._running is None:
+            live = frozenset(record.id for record in self._records.values() if record.state.live)
+            self._running = running_of(self._records.values(), live)
+        return self._running
 
     def check_name_free(self, name: str) -> None:
         """Raises InvalidRequestError or QueryNameTakenError; the empty name is always free."""
@@ -181,7 +189,7 @@ class QueryRegistry:
     def purge(self, queries: Collection[str]) -> None:
         """Forget queries that are over, for good."""
         self._store.delete_queries(queries)
-        self.version += 1
+        self._running = None
         for query in queries:
             record = self._records.pop(query)
             self._unsaved.discard(query)
@@ -210,7 +218,7 @@ class QueryRegistry:
         if source is not None:
             reached(FaultPoint.MOVE_STORED)
         self._records[record.id] = record
-        self.version += 1
+        self._running = None
         self._unsaved.discard(record.id)
         was = source.value if source else ""
         logger.info(line("query state", query=record.id, was=was, now=record.state.value, reason=change.reason))

@@ -37,7 +37,6 @@ from master.peers import Peers
 from master.queries import QueryRegistry
 from master.remembered import RememberedAnalyzer
 from master.results.fetch import FetchParts, ResultFetcher
-from master.running import RunningQueries
 from master.services.catalog import CatalogServicer
 from master.services.lease import LeaseServicer
 from master.services.query import QueryParts, QueryServicer
@@ -132,9 +131,7 @@ class Master:
         )
         self._planner = QueryPlanner(planning)
         self._definitions = ViewDefinitions(self.catalog, self._planner)
-        self._deployer = Deployer(
-            DeployingParts(RunningQueries(self.queries), self.sites, topology, wan=self.monitor.snapshot)
-        )
+        self._deployer = Deployer(DeployingParts(self.queries, self.sites, topology, wan=self.monitor.snapshot))
 
     def _monitor(self, topology: Topology) -> WanMonitor:
         settings = MonitorSettings(enabled=self._config.probes)

@@ -10,7 +10,6 @@ from master.leases.streaming import StreamingSlots
 from master.model import LinkUse, QueryRecord, QueryState, SiteState
 from master.progress import Totals, totals
 from master.queries import QueryRegistry
-from master.running import RunningQueries
 from master.savings import SharedOperator, SharedParts, shared_operators, shared_parts
 from master.sites import SiteRegistry, SiteStatus
 
@@ -30,7 +29,6 @@ class QueryViews:
 
     def __init__(self, queries: QueryRegistry, sites: SiteRegistry, slots: StreamingSlots) -> None:
         self._queries = queries
-        self._running = RunningQueries(queries)
         self._sites = sites
         self._slots = slots
 
@@ -40,12 +38,12 @@ class QueryViews:
             totals=totals(record),
             links=self._queries.links(record.id),
             reason=record.reason or "; ".join(self._obstacles(record)),
-            shared=shared_parts(record, self._queries.all(), self._running.now()),
+            shared=shared_parts(record, self._queries.all(), self._queries.running()),
         )
 
     def shared(self) -> tuple[SharedOperator, ...]:
         """The operators that several queries need now."""
-        return shared_operators(self._queries.all(), self._running.now())
+        return shared_operators(self._queries.all(), self._queries.running())
 
     def _obstacles(self, record: QueryRecord) -> Iterable[str]:
         if silent := waits_for(record, self._sites.all()):
