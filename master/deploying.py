@@ -10,7 +10,7 @@ from master.settings import Settings
 from master.sites import SiteRegistry
 from master.submission import Planned
 from planner.plan import PhysicalPlan, StageKind
-from planner.sharing.deployment import Deployment, deployment_of, told_apart
+from planner.sharing.deployment import Deployment, deployment_of, known, told_apart
 from planner.sharing.modes import Sharing
 from planner.sharing.schedule import Setting, SharingPlan, share
 from planner.sharing.vertices import vertices_of
@@ -44,7 +44,7 @@ class Deployer:
         Raises:
             PlacementError: no site that is alive can take a task.
         """
-        if settings.sharing is Sharing.NET:
+        if settings.sharing is Sharing.NET or not known(planned.plan):
             return planned.plan, None
         parts, running = self._parts, self._parts.queries.running()
         vertices = vertices_of(

@@ -19,6 +19,8 @@ from planner.sharing.running import Operator, Running, operator_id, query_of
 from planner.sharing.schedule import Action, SharingPlan
 from planner.sharing.vertices import Vertex, VertexKind
 
+_KINDS = frozenset(kind.value for kind in VertexKind)
+
 
 class Start(Enum):
     """Where a query may begin to read an operator that ran before it."""
@@ -202,9 +204,16 @@ def _replaced(vertex: Vertex, inputs: Iterable[str], late: Collection[str], quer
     )
 
 
+def known(plan: PhysicalPlan) -> bool:
+    """All of its stages are of kinds that run as operators: a task at each site, which others may use."""
+    return all(stage.kind.value in _KINDS for stage in plan.stages)
+
+
 def alone(plan: PhysicalPlan, query: str) -> tuple[Operator, ...]:
-    """The operators of a query that shares nothing, each behind those it reads."""
+    """The operators of a query that shares nothing, each behind those it reads; none where not all are `known`."""
     operators: dict[str, Operator] = {}
+    if not known(plan):
+        return ()
     for stage in plan.stages:
         for site in stage.sites:
             inputs = tuple(
