@@ -86,6 +86,10 @@ class _Script:
     settings: Settings
 
 
+ALONE = "Sharing (net): nothing is taken from other queries or given to them; SET sharing = 'sana' changes that"
+"""What EXPLAIN says of a query that shares nothing."""
+
+
 class StatementRunner:
     """Each statement is durable before the next begins."""
 
@@ -195,10 +199,9 @@ class StatementRunner:
 
 def explained(plan: PhysicalPlan, deployment: Deployment | None) -> Explained:
     """A plan, and what it shares; without a deployment that is nothing."""
-    if deployment is None:
-        text, shared = explain_text(plan), None
-    else:
-        text, shared = "\n".join((explain_text(plan), *deployment_lines(deployment))), deployment_json(deployment)
+    lines = (ALONE,) if deployment is None else deployment_lines(deployment)
+    shared = None if deployment is None else deployment_json(deployment)
+    text = "\n".join((explain_text(plan), *lines))
     return Explained(text=text, json=json.dumps({**explain_json(plan), "sharing": shared}))
 
 
