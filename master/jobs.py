@@ -153,9 +153,12 @@ class JobManager:
             self._follow_up(self._parts.queries.get(record.id))
 
     def _take_back(self, record: QueryRecord, report: SiteReport) -> None:
-        """Have the query run its own where an operator that was to be shared has let go of its first rows."""
+        """Have the query run its own where an operator that was to be shared has let go of its first rows.
+
+        Also a query that is over, as long as others need the operators that it brought.
+        """
         late = {channel for task in report.tasks if task.query_id == record.id for channel in task.late_inputs}
-        if not late or not record.state.live:
+        if not late or not any(query_of(o.id) == record.id for o in self._parts.queries.running().operators):
             return
         changed = without_late(record, late)
         if changed is not record:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 logger = logging.getLogger(__name__)
 
+PATIENCE = timedelta(seconds=90)
 SETS = int(os.environ.get("SELAT_SHARING_SETS", "0"))
 STREAM = "live_orders"
 REPLAY = "'mode' = 'replay', 'replay_speed' = '60'"
@@ -101,7 +102,9 @@ def test_shared_queries_equal_the_oracle(calm: Scene, client: selat.Client, chos
     for number, query in running.items():
         visit = chosen[number]
         wanted = expected(db, visit.query.oracle)
-        rows = rows_of(query.results(follow=visit.stays_s is None).arrow())
+        if visit.stays_s is None:
+            await_end(query)
+        rows = rows_of(query.results(follow=False).arrow())
         if visit.stays_s is None:
             info = query.info()
             assert info.state is selat.QueryState.FINISHED, f"{visit}: {info.state.value} {info.reason}"
@@ -132,6 +135,15 @@ def run(client: selat.Client, chosen: list[Visit]) -> dict[int, selat.Query]:
         elif number in running:
             cancel(running[number])
     return running
+
+
+def await_end(query: selat.Query) -> None:
+    """Say what it waited for when it does not come."""
+    try:
+        query.wait(timeout=PATIENCE)
+    except selat.TimedOut:
+        tasks = [(t.task_id, t.state.value, t.reason, t.watermark) for t in query.info().tasks]
+        pytest.fail(f"{query.id} does not end: {tasks}\n{query.explain().text}")
 
 
 def cancel(query: selat.Query) -> None:

@@ -160,6 +160,22 @@ async def test_an_operator_without_its_first_rows_is_not_shared(cluster: Cluster
     assert await tasks(cluster) == before
 
 
+async def test_a_merge_that_others_need_is_put_right_when_its_query_is_over(cluster: Cluster) -> None:
+    first = await cluster.submit(SANA + COUNT)
+    await report_all(cluster)
+    second = await cluster.submit(SANA + HAVING)
+    third = await cluster.submit(SANA + HAVING)
+    await cluster.execute(f"CANCEL QUERY `{second}`")
+    merge = await merge_of(cluster, second)
+    site = merge.task_id.rpartition(".")[2]
+    late = TaskStatus(merge.task_id, second, "m1", site, TaskState.RUNNING, late_inputs=(f"{first}.s1.us",))
+    await report_all(cluster)
+    await cluster.agents[site].report(late)
+    assert channels(await merge_of(cluster, second)) == {f"{second}.s1.us", f"{first}.s1.eu"}
+    await report_all(cluster)
+    assert await cluster.state(third) == "RUNNING"
+
+
 async def test_sharing_says_who_shares_and_what_that_saves(cluster: Cluster) -> None:
     first = await cluster.submit(SANA + COUNT)
     await report_all(cluster)
