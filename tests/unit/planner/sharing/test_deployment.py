@@ -134,6 +134,17 @@ def test_one_that_is_taken_back_leaves_the_others_shared() -> None:
     assert taken_back(second, "q-1", {"q-0/s1@eu"}, why="") == second
 
 
+def test_what_is_shared_counts_with_what_it_really_reads() -> None:
+    world = World()
+    world.submit(COUNTS)
+    second = taken_back(world.submit(HAVING), "q-1", {"q-0/s1@eu"}, why="it is gone")
+    world.running.remove("q-1")
+    world.running.add("q-1", second.operators, second.used)
+    third = world.submit(HAVING)
+    assert third.used == ("q-1/m1",)
+    assert third.stands == {"s1@us": "q-0/s1@us", "s1@eu": "q-1/s1@eu", "s1@ap": "q-0/s1@ap", "m1": "q-1/m1"}
+
+
 @given(before=st.lists(st.sampled_from(QUERIES), max_size=4), sql=st.sampled_from(QUERIES), data=st.data())
 def test_whatever_is_taken_back_all_inputs_are_there(before: Sequence[str], sql: str, data: st.DataObject) -> None:
     world = World()
