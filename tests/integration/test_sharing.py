@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -265,3 +266,65 @@ async def test_results_of_all_are_complete_together(cluster: Cluster) -> None:
     await cluster.agents["hub"].report(results=done)
     assert [await cluster.state(query) for query in (first, second)] == ["FINISHED", "FINISHED"]
     assert not await tasks(cluster)
+
+
+TEXTS = (
+    COUNT,
+    HAVING,
+    FILTER,
+    "SELECT user_id, page FROM clicks WHERE user_id > 5 AND page <> 'x'",
+    COUNT.replace("count(*) AS n", "count(*) AS n, max(user_id) AS most"),
+    COUNT.replace("FROM clicks", "FROM clicks WHERE site = 'us'"),
+    COUNT.replace("10 seconds", "20 seconds"),
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_comes_and_goes_every_channel_has_its_producer(cluster: Cluster, seed: int) -> None:
+    rng = random.Random(seed)
+    running: list[str] = []
+    for _ in range(12):
+        step = rng.random()
+        if step < 0.5 or not running:
+            mode = rng.choice(("sana", "sana", "max-share", "strict", "net"))
+            running.append(await cluster.submit(f"SET sharing = '{mode}';" + rng.choice(TEXTS)))
+        elif step < 0.75:
+            await cluster.execute(f"CANCEL QUERY `{running.pop(rng.randrange(len(running)))}`")
+        else:
+            await say_late(cluster, rng)
+        if rng.random() < 0.5:
+            await report_all(cluster)
+        check_closed(await tasks(cluster))
+    await cluster.stop_master()
+    await cluster.start_master()
+    check_closed(await tasks(cluster))
+    for query in rng.sample(running, len(running)):
+        await cluster.execute(f"CANCEL QUERY `{query}`")
+        check_closed(await tasks(cluster))
+    assert not await tasks(cluster)
+
+
+async def say_late(cluster: Cluster, rng: random.Random) -> None:
+    """A task that reads channels of others finds some of them without their first epochs."""
+    found = await tasks(cluster)
+    whole = site_pb2.CHANNEL_JOIN_WHOLE
+    shared = [
+        t for t in found.values() if any(i.join == whole for i in t.inputs) and t.kind == site_pb2.STAGE_KIND_MERGE
+    ]
+    if not shared:
+        return
+    task = rng.choice(shared)
+    channels = [item.channel for item in task.inputs if item.join == whole]
+    late = tuple(rng.sample(channels, rng.randint(1, len(channels))))
+    site = task.task_id.rpartition(".")[2]
+    status = TaskStatus(task.task_id, task.query_id, task.stage_id, site, TaskState.RUNNING, late_inputs=late)
+    await cluster.agents[site].report(status)
+    assert not set(late) & {item.channel for item in (await tasks(cluster))[task.task_id].inputs}
+
+
+def check_closed(found: dict[str, site_pb2.TaskSpec]) -> None:
+    """What a task reads is made where it says, and kept for its site."""
+    for task in found.values():
+        for item in task.inputs:
+            assert item.channel.rpartition(".")[2] == item.site
+            assert task.task_id.rpartition(".")[2] in found[item.channel].consumers
