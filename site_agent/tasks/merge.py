@@ -125,7 +125,9 @@ class MergeTask:
             return await taking
         due_s = self._checkpoint_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
         try:
-            return await asyncio.wait_for(taking, max(0.0, due_s))
+            # Not wait_for: it swallows a cancellation that comes together with a batch, and the task would run on.
+            async with asyncio.timeout(max(0.0, due_s)):
+                return await taking
         except TimeoutError:
             return None
 

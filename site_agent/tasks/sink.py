@@ -161,7 +161,9 @@ class SinkTask:
             return await taking
         due_s = self._waiting_since_s + self._policy.interval_s - self._context.clock.monotonic()
         try:
-            return await asyncio.wait_for(taking, max(0.0, due_s))
+            # Not wait_for: it swallows a cancellation that comes together with a batch.
+            async with asyncio.timeout(max(0.0, due_s)):
+                return await taking
         except TimeoutError:
             return None
 
