@@ -21,6 +21,7 @@ from master.wan.sqlite_history import SqliteLinkHistory
 from planner.batch import Policy, SkipRule
 from planner.errors import InvalidDefinitionError, PlannerError
 from planner.leases import LeasePolicy
+from planner.sharing.modes import Sharing
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
 
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended_retention=parsed.ended_retention,
         ended_count=parsed.ended_count,
         probes=not parsed.no_probes,
+        sharing=Sharing(parsed.sharing),
         leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
         batch=BatchConfig(
             policy=Policy(parsed.batch_scheduler),
@@ -181,6 +183,12 @@ def _parser() -> argparse.ArgumentParser:
         default=f"{defaults.epoch_interval / timedelta(milliseconds=1):g}",
         metavar="MS",
         help="how often a task looks for input; default: %(default)s",
+    )
+    parser.add_argument(
+        "--sharing",
+        default=defaults.sharing.value,
+        choices=[mode.value for mode in Sharing],
+        help="what queries share without SET sharing; default: %(default)s",
     )
     _add_lease_options(parser, defaults.leases)
     _add_batch_options(parser, defaults.batch)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from master.batch.tasks import batch_results, batch_sites, batch_tasks
 from master.model import QueryRecord, task_id
-from master.specs import Assignment, ChannelInput, ResultSpec, TaskSpec, bound_at, relation_at
+from master.sharing import is_task, reads_of, result_reads, running_of
+from master.specs import Assignment, ChannelInput, Join, ResultSpec, TaskSpec, bound_at, relation_at
 from planner.catalog import Catalog, Relation, RelationKind
-from planner.plan import PhysicalPlan, Stage, StageInput
+from planner.plan import PhysicalPlan, Stage
+from planner.sharing.deployment import Start
+from planner.sharing.running import Operator, Running, query_of
 
 PUSH_CONNECTOR = "push"
+
+
+_JOINS = {Start.HISTORY: Join.WHOLE, Start.NEXT_WINDOW: Join.LATE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +42,19 @@ def build_assignments(
     Raises:
         MasterError: a live query reads a relation that the catalog does not have.
     """
+    known = {query.id: query for query in snapshot.queries}
+    given = frozenset(q.id for q in snapshot.queries if q.state.live and q.id not in snapshot.held_back)
+    running = running_of(snapshot.queries, given)
+    readers = _readers(running)
     tasks: dict[str, list[TaskSpec]] = {}
+    for operator in sorted(running.operators, key=lambda o: query_of(o.id)):
+        if is_task(operator):
+            task = _task(known[query_of(operator.id)], operator, snapshot.catalog, readers.get(operator.id, set()))
+            tasks.setdefault(operator.site, []).append(replace(task, epoch_interval=epoch_interval))
     results: dict[str, list[ResultSpec]] = {}
     for query in sorted(snapshot.queries, key=lambda q: q.id):
-        if query.state.live and query.id not in snapshot.held_back:
-            for site, task in _tasks_of(query, snapshot):
+        if query.batch is not None and query.id in given:
+            for site, task in batch_tasks(query, snapshot.catalog, snapshot.sites):
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
         kept = _results_of(query)
         if kept.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
@@ -62,7 +76,7 @@ def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) ->
 
 
 def result_channels(query: QueryRecord) -> tuple[str, ...]:
-    return tuple(item.channel for item in _results_of(query).inputs)
+    return tuple(channel for channel, _ in result_reads(query))
 
 
 def task_sites(query: QueryRecord) -> frozenset[str]:
@@ -76,29 +90,31 @@ def stage_sites(plan: PhysicalPlan) -> frozenset[str]:
     return frozenset(site for stage in plan.stages for site in stage.sites)
 
 
-def _tasks_of(query: QueryRecord, snapshot: AssignmentInput) -> Iterable[tuple[str, TaskSpec]]:
-    if query.batch is not None:
-        yield from batch_tasks(query, snapshot.catalog, snapshot.sites)
-        return
-    catalog = snapshot.catalog
-    for stage in query.plan.stages:
-        for site in stage.sites:
-            yield (
-                site,
-                TaskSpec(
-                    task_id=task_id(query.id, stage.id, site),
-                    query_id=query.id,
-                    stage_id=stage.id,
-                    kind=stage.kind,
-                    sql=stage.sql,
-                    relation=bound_at(stage.relation, catalog, site=site, query_id=query.id),
-                    read_columns=stage.read_columns,
-                    inputs=_inputs(query, stage, site=site),
-                    merge=stage.merge,
-                    consumers=_consumers(query.plan, stage, site=site),
-                    functions=tuple(f for f in query.plan.functions if f.versioned_name in stage.sql),
-                ),
-            )
+def _readers(running: Running) -> dict[str, set[str]]:
+    """The sites that read each operator."""
+    readers: dict[str, set[str]] = {}
+    for operator in running.operators:
+        for name in operator.inputs:
+            readers.setdefault(name, set()).add(operator.site)
+    return readers
+
+
+def _task(query: QueryRecord, operator: Operator, catalog: Catalog, readers: Collection[str]) -> TaskSpec:
+    """An operator as the query that brought it planned it, whoever needs it now."""
+    stage, site = query.plan.stage(operator.vertex.stage), operator.site
+    return TaskSpec(
+        task_id=task_id(query.id, stage.id, site),
+        query_id=query.id,
+        stage_id=stage.id,
+        kind=stage.kind,
+        sql=stage.sql,
+        relation=bound_at(stage.relation, catalog, site=site, query_id=query.id),
+        read_columns=stage.read_columns,
+        inputs=_inputs(query, operator, catalog),
+        merge=stage.merge,
+        consumers=tuple(sorted(readers)),
+        functions=tuple(f for f in query.plan.functions if f.versioned_name in stage.sql),
+    )
 
 
 def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
@@ -111,45 +127,24 @@ def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
     )
 
 
-def _inputs(query: QueryRecord, stage: Stage, *, site: str) -> tuple[ChannelInput, ...]:
-    return tuple(
-        ChannelInput(
-            channel=task_id(query.id, item.stage, producer),
-            site=producer,
-            view=item.view,
-            columns=query.plan.stage(item.stage).columns,
-        )
-        for item in stage.inputs
-        for producer in _producers(query.plan, item, site=site)
-    )
+def _inputs(query: QueryRecord, operator: Operator, catalog: Catalog) -> tuple[ChannelInput, ...]:
+    start = query.deployment.start if query.deployment is not None else Start.HISTORY
+    own = f"{query.id}."
+    inputs = []
+    for read in reads_of(query, operator):
+        stage = query.plan.stage(read.item.stage)
+        join = Join.OWN if read.channel.startswith(own) else _JOINS[start]
+        delay = _event_delay(stage, catalog) if join is Join.LATE else timedelta(0)
+        inputs.append(ChannelInput(read.channel, read.site, read.item.view, stage.columns, join, delay))
+    return tuple(inputs)
 
 
-def _producers(plan: PhysicalPlan, item: StageInput, *, site: str) -> tuple[str, ...]:
-    """Sites whose tasks of the input's stage a task at that site reads."""
-    sites = plan.stage(item.stage).sites
-    return tuple(s for s in sites if s == site) if item.same_site else sites
-
-
-def _consumers(plan: PhysicalPlan, stage: Stage, *, site: str) -> tuple[str, ...]:
-    readers = {
-        reader_site
-        for reader in plan.stages
-        for item in reader.inputs
-        if item.stage == stage.id
-        for reader_site in reader.sites
-        if site in _producers(plan, item, site=reader_site)
-    }
-    if stage.id in plan.result_stages:
-        readers.add(plan.gateway)
-    return tuple(sorted(readers))
+def _event_delay(stage: Stage, catalog: Catalog) -> timedelta:
+    relation = catalog.find(stage.relation) if stage.relation is not None else None
+    return relation.watermark_delay if relation is not None else timedelta(0)
 
 
 def _results_of(query: QueryRecord) -> ResultSpec:
     if query.batch is not None:
-        return ResultSpec(query_id=query.id, inputs=batch_results(query))
-    inputs = tuple(
-        ChannelInput(channel=task_id(query.id, stage_id, site), site=site)
-        for stage_id in query.plan.result_stages
-        for site in query.plan.stage(stage_id).sites
-    )
-    return ResultSpec(query_id=query.id, inputs=inputs)
+        return ResultSpec(query.id, batch_results(query))
+    return ResultSpec(query.id, tuple(ChannelInput(channel, site) for channel, site in result_reads(query)))

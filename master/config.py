@@ -8,6 +8,7 @@ from pathlib import Path
 
 from planner.batch import EstimateSettings, Policy, SkipRule
 from planner.leases import LeasePolicy
+from planner.sharing.modes import Sharing
 
 REQUEST_LIMIT_BYTES = 4 * 1024 * 1024
 """Longest request message."""
@@ -69,6 +70,9 @@ class MasterConfig:
     """How long FetchResults waits for an absent gateway once the query is over."""
     probes: bool = True
     """Whether links between sites are measured now and then; False: only when a user asks."""
+
+    sharing: Sharing = Sharing.NET
+    """What queries share that are submitted without SET sharing."""
 
     leases: LeasePolicy = field(default_factory=LeasePolicy)
     """How slots are shared."""

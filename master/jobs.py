@@ -21,12 +21,14 @@ from master.lifecycle import QueryEvent
 from master.logs import line
 from master.model import QueryRecord, QueryState, SiteRecord, SiteReport
 from master.progress import next_event, tasks_gone, with_report
-from master.queries import QueryRegistry
+from master.queries import Deploy, QueryRegistry
 from master.retention import EndedRetention, purgeable
+from master.sharing import edges_of, is_task, without_late
 from master.sites import SiteRegistry, SiteStatus
 from master.statistics import MeasuredRates
 from planner.catalog import Relation, RelationKind
 from planner.plan import PhysicalPlan
+from planner.sharing.running import query_of
 
 logger = logging.getLogger(__name__)
 
@@ -60,13 +62,14 @@ class JobManager:
         self._held_back: frozenset[str] = frozenset()
         self._publish()
 
-    def submit(self, plan: PhysicalPlan, *, sql: str, name: str = "") -> QueryRecord:
-        """Accept a planned query and give its tasks out.
+    def submit(self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None) -> QueryRecord:
+        """Accept a planned query and give its tasks out; `deploy` says what it shares with those that run.
 
         Raises:
             InvalidRequestError, QueryNameTakenError
+            PlannerError: what `deploy` raises.
         """
-        record = self._parts.queries.accept(plan, sql=sql, name=name)
+        record = self._parts.queries.accept(plan, sql=sql, name=name, deploy=deploy)
         reached(FaultPoint.QUERY_STORED)
         self.refresh()
         reached(FaultPoint.SUBMISSION_DONE)
@@ -147,13 +150,28 @@ class JobManager:
         now = self._clock.now()
         concerned = self._concerned(report)
         for record in concerned:
-            self._parts.queries.set_progress(record.id, with_report(record, report, now=now))
+            edges = edges_of(self._parts.queries.running(), record.id)
+            self._parts.queries.set_progress(record.id, with_report(record, report, now=now, edges=edges))
             self._parts.rates.observe(record, report)
         # A task that has ended leaves its slot at once, for the next.
         moved = self._follow_batch()
         for record in concerned:
+            self._take_back(self._parts.queries.get(record.id), report)
             self._follow_up(self._parts.queries.get(record.id))
         if moved:
+            self.refresh()
+
+    def _take_back(self, record: QueryRecord, report: SiteReport) -> None:
+        """Have the query run its own where an operator that was to be shared has let go of its first rows.
+
+        Also a query that is over, as long as others need the operators that it brought.
+        """
+        late = {channel for task in report.tasks if task.query_id == record.id for channel in task.late_inputs}
+        if not late or not any(query_of(o.id) == record.id for o in self._parts.queries.running().operators):
+            return
+        changed = without_late(record, late)
+        if changed is not record:
+            self._parts.queries.redeploy(changed, reason="runs its own of " + ", ".join(sorted(late)))
             self.refresh()
 
     def tick(self) -> None:
@@ -174,7 +192,8 @@ class JobManager:
     def _purge(self) -> None:
         """Forget queries that have been over for long; their results follow when the gateway's assignment changes."""
         retention = EndedRetention(self._config.ended_retention, self._config.ended_count)
-        doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention)
+        needed = {query_of(operator.id) for operator in self._parts.queries.running().operators}
+        doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention, needed=needed)
         if doomed:
             self._parts.queries.purge(doomed)
         self._parts.rates.keep_only(self._parts.catalog.snapshot.relations.keys())
@@ -241,9 +260,8 @@ class JobManager:
         return moved
 
     def _tasks_by_site(self) -> Counter[str]:
-        """How many tasks live queries of streams have at each site, those included that wait for a slot."""
-        live = (record for record in self._parts.queries.all() if record.state.live and record.batch is None)
-        return Counter(site for record in live for stage in record.plan.stages for site in stage.sites)
+        """How many tasks queries of streams have at each site, those included that wait for a slot."""
+        return Counter(operator.site for operator in self._parts.queries.running().operators if is_task(operator))
 
     def _without_slots(self) -> frozenset[str]:
         """Queries that wait for a slot at one of their sites. Those that run stay where they are."""

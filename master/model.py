@@ -9,6 +9,7 @@ from enum import Enum
 
 from planner.batch import TaskPhase
 from planner.plan import PhysicalPlan
+from planner.sharing.deployment import Deployment
 
 
 class QueryState(Enum):
@@ -90,6 +91,10 @@ class TaskStatus:
     operators: tuple[OperatorStatus, ...] = ()
     """From the stage's input to its output."""
     in_flight_bytes: int = 0
+    late_inputs: tuple[str, ...] = ()
+    """Channels that it was to read from their first epoch on, which is gone."""
+    starts_at_us: int | None = None
+    """Where it began, when that was in the middle of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +256,8 @@ class QueryRecord:
     progress: Progress = field(default_factory=Progress)
     batch: BatchState | None = None
     """None: it reads streams."""
+    deployment: Deployment | None = None
+    """What it shares with others; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

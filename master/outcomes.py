@@ -28,4 +28,12 @@ class Done:
     text: str
 
 
-Outcome = QueryView | Rows | Explained | Done
+@dataclass(frozen=True, slots=True)
+class SettingChanged:
+    """Holds for the rest of the script; whoever sent it says it again with the next one."""
+
+    name: str
+    value: str
+
+
+Outcome = QueryView | Rows | Explained | Done | SettingChanged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -18,21 +18,17 @@ from master.model import (
     SiteReport,
     TaskState,
     TaskStatus,
-    task_id,
 )
+from master.sharing import initial_tasks
 from planner.plan import PhysicalPlan, StageKind
+from planner.sharing.deployment import Deployment, Start
 
 
-def initial_progress(query_id: str, plan: PhysicalPlan) -> Progress:
-    """Every task of the plan, not heard of yet; those of a batch query come as they are placed."""
+def initial_progress(query_id: str, plan: PhysicalPlan, deployment: Deployment | None = None) -> Progress:
+    """Every task that does the query's work, not heard of yet; those of a batch query come as they are placed."""
     if plan.batch is not None:
         return Progress()
-    statuses = (
-        TaskStatus(task_id=task_id(query_id, stage.id, site), query_id=query_id, stage_id=stage.id, site=site)
-        for stage in plan.stages
-        for site in stage.sites
-    )
-    return Progress(tasks={status.task_id: status for status in statuses})
+    return Progress(tasks={status.task_id: status for status in initial_tasks(query_id, plan, deployment)})
 
 
 def batch_progress(record: QueryRecord) -> Progress:
@@ -42,8 +38,10 @@ def batch_progress(record: QueryRecord) -> Progress:
     return replace(record.progress, tasks={**known, **new})
 
 
-def with_report(record: QueryRecord, report: SiteReport, *, now: datetime) -> Progress:
-    """The query's progress after one site's report.
+def with_report(
+    record: QueryRecord, report: SiteReport, *, now: datetime, edges: Collection[tuple[str, str]] = ()
+) -> Progress:
+    """The query's progress after one site's report; `edges` are the channels that it uses, with the reading sites.
 
     Statuses are totals since the query began: the newest replaces the last. A query that is over only learns of more
     result rows, because its tasks are gone and an agent that starts anew may count from nothing for a while.
@@ -57,7 +55,7 @@ def with_report(record: QueryRecord, report: SiteReport, *, now: datetime) -> Pr
         complete_since = complete_since or now
     return Progress(
         tasks=tasks,
-        counters=_newer_counters(record, report),
+        counters=_newer_counters(record, report, edges),
         result=result,
         complete_since=complete_since,
     )
@@ -153,12 +151,19 @@ def _complete(progress: Progress, *, alive: frozenset[str], now: datetime, final
 
 
 def _newer_tasks(progress: Progress, report: SiteReport) -> dict[str, TaskStatus]:
+    # A task of another query that stands for one of this query's counts as that.
     news = {
-        status.task_id: status
+        status.task_id: _taken(progress.tasks[status.task_id], status)
         for status in report.tasks
         if status.task_id in progress.tasks and progress.tasks[status.task_id].site == report.site
     }
     return {**progress.tasks, **news}
+
+
+def _taken(last: TaskStatus, status: TaskStatus) -> TaskStatus:
+    """The newer status; where the task began is said by the agent that began it, not by its next one."""
+    starts_at_us = last.starts_at_us if status.starts_at_us is None else status.starts_at_us
+    return replace(status, stage_id=last.stage_id, starts_at_us=starts_at_us)
 
 
 def _newer_result(record: QueryRecord, report: SiteReport) -> ResultStatus | None:
@@ -171,18 +176,27 @@ def _newer_result(record: QueryRecord, report: SiteReport) -> ResultStatus | Non
     return news
 
 
-def _newer_counters(record: QueryRecord, report: SiteReport) -> tuple[ChannelCounter, ...]:
+def _newer_counters(
+    record: QueryRecord, report: SiteReport, edges: Collection[tuple[str, str]]
+) -> tuple[ChannelCounter, ...]:
     counters = {(c.channel, c.to_site): c for c in record.progress.counters}
     for use in report.channels:
-        if use.query_id == record.id:
+        if use.query_id == record.id or (use.channel, report.site) in edges:
             key = (use.channel, report.site)
-            counters[key] = _counted(counters.get(key), use, report)
+            counters[key] = _counted(counters.get(key) or _first(record, use, report), use, report)
     return tuple(counters[key] for key in sorted(counters))
 
 
-def _counted(last: ChannelCounter | None, use: ChannelUse, report: SiteReport) -> ChannelCounter:
+def _first(record: QueryRecord, use: ChannelUse, report: SiteReport) -> ChannelCounter:
+    """Of a channel that was not heard of; what others received before a query joined in the middle is not its use."""
+    deployment = record.deployment
+    late = deployment is not None and deployment.start is Start.NEXT_WINDOW
+    before = use.bytes if late and not use.channel.startswith(f"{record.id}.") else 0
+    return ChannelCounter(use.channel, use.from_site, report.site, report.incarnation, earlier_bytes=-before)
+
+
+def _counted(counter: ChannelCounter, use: ChannelUse, report: SiteReport) -> ChannelCounter:
     """Agents count from their start: a new incarnation, or a count that fell, adds to what was counted before."""
-    counter = last or ChannelCounter(use.channel, use.from_site, report.site, report.incarnation)
     if counter.incarnation != report.incarnation or use.bytes < counter.current_bytes:
         counter = replace(counter, earlier_bytes=counter.total_bytes, earlier_epochs=counter.total_epochs)
     return replace(counter, incarnation=report.incarnation, current_bytes=use.bytes, current_epochs=use.epochs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from master.clock import Clock
@@ -16,10 +16,16 @@ from master.model import BatchState, BatchTask, LinkUse, Progress, QueryRecord, 
 from master.notify import Notifier
 from master.progress import batch_progress, initial_progress
 from master.rates import RateMeter
+from master.sharing import running_of
 from master.store import Store
 from planner.plan import PhysicalPlan
+from planner.sharing.deployment import Deployment
+from planner.sharing.running import Running
 
 logger = logging.getLogger(__name__)
+
+Deploy = Callable[[str], tuple[PhysicalPlan, Deployment | None]]
+"""From the id of a query to its plan among all that runs, and what it shares."""
 
 
 class QueryRegistry:
@@ -33,6 +39,7 @@ class QueryRegistry:
         self._changes: dict[str, Notifier] = {}
         self._rates = RateMeter()
         self._unsaved: set[str] = set()
+        self._running: Running | None = None
         self._last_number = store.last_query_number()
 
     def all(self) -> tuple[QueryRecord, ...]:
@@ -66,6 +73,13 @@ class QueryRegistry:
                 ids={"query": reference},
             ) from error
 
+    def running(self) -> Running:
+        """The operators that live queries need, those of queries that are over included; not to be changed."""
+        if self._running is None:
+            live = frozenset(record.id for record in self._records.values() if record.state.live)
+            self._running = running_of(self._records.values(), live)
+        return self._running
+
     def check_name_free(self, name: str) -> None:
         """Raises InvalidRequestError or QueryNameTakenError; the empty name is always free."""
         if not name:
@@ -92,16 +106,20 @@ class QueryRegistry:
             if not q.state.over and any(f.name.lower() == key for f in q.plan.functions)
         )
 
-    def accept(self, plan: PhysicalPlan, *, sql: str, name: str = "") -> QueryRecord:
-        """Store a new query.
+    def accept(self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None) -> QueryRecord:
+        """Store a new query; `deploy` says how it runs among those that run, once it has an id.
 
         Raises:
             InvalidRequestError, QueryNameTakenError
+            PlannerError: what `deploy` raises.
         """
         self.check_name_free(name)
         self._last_number = self._store.next_query_number()
         identifier = query_id(self._last_number, self._random_hex)
         reached(FaultPoint.QUERY_ACCEPTED)
+        deployment: Deployment | None = None
+        if deploy is not None:
+            plan, deployment = deploy(identifier)
         state = None if plan.batch is None else BatchState(maps=(BatchTask(),) * len(plan.batch.splits))
         record = QueryRecord(
             id=identifier,
@@ -110,12 +128,19 @@ class QueryRegistry:
             plan=plan,
             state=QueryState.DEPLOYING,
             submitted_at=self._clock.now(),
-            progress=initial_progress(identifier, plan),
+            progress=initial_progress(identifier, plan, deployment),
             batch=state,
+            deployment=deployment,
         )
         record = _with_tasks(record)
         self._commit(record, source=None)
         return record
+
+    def redeploy(self, record: QueryRecord, reason: str) -> None:
+        """Take over what a query runs of its own, and how far that has come; its state is as it was."""
+        last = self._records[record.id]
+        changed = replace(last, deployment=record.deployment, progress=record.progress)
+        self._commit(changed, source=last.state, reason=reason)
 
     def move(self, query: str, event: QueryEvent, reason: str = "") -> QueryRecord:
         """The query in the state that the event leads to.
@@ -178,6 +203,7 @@ class QueryRegistry:
     def purge(self, queries: Collection[str]) -> None:
         """Forget queries that are over, for good."""
         self._store.delete_queries(queries)
+        self._running = None
         for query in queries:
             record = self._records.pop(query)
             self._unsaved.discard(query)
@@ -200,14 +226,16 @@ class QueryRegistry:
             return False
         return all(query_number(known) != number for known in self._records)
 
-    def _commit(self, record: QueryRecord, *, source: QueryState | None) -> None:
-        self._store.put_query(record, StateChange(record.id, source, record.state, record.reason, self._clock.now()))
+    def _commit(self, record: QueryRecord, *, source: QueryState | None, reason: str = "") -> None:
+        change = StateChange(record.id, source, record.state, reason or record.reason, self._clock.now())
+        self._store.put_query(record, change)
         if source is not None:
             reached(FaultPoint.MOVE_STORED)
         self._records[record.id] = record
+        self._running = None
         self._unsaved.discard(record.id)
         was = source.value if source else ""
-        logger.info(line("query state", query=record.id, was=was, now=record.state.value, reason=record.reason))
+        logger.info(line("query state", query=record.id, was=was, now=record.state.value, reason=change.reason))
         self.changes(record.id).notify()
 
 

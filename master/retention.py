@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,9 +17,14 @@ class EndedRetention:
     count: int
 
 
-def purgeable(queries: Iterable[QueryRecord], *, now: datetime, retention: EndedRetention) -> tuple[str, ...]:
-    """Ids of the queries that are over and need not be known any more, those that ended first in front."""
+def purgeable(
+    queries: Iterable[QueryRecord], *, now: datetime, retention: EndedRetention, needed: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Ids of the queries that are over and need not be known any more, those that ended first in front.
+
+    `needed` are queries whose operators others use: they stay, however long ago they ended.
+    """
     ended = sorted((q.ended_at, q.id) for q in queries if q.state.over and q.ended_at is not None)
     surplus = max(0, len(ended) - retention.count)
     oldest = now - retention.age
-    return tuple(q for rank, (at, q) in enumerate(ended) if rank < surplus or at <= oldest)
+    return tuple(q for rank, (at, q) in enumerate(ended) if (rank < surplus or at <= oldest) and q not in needed)

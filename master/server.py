@@ -27,6 +27,7 @@ from master.clock import Clock, SystemClock
 from master.config import REQUEST_LIMIT_BYTES, MasterConfig
 from master.convert.leases import part_to_proto
 from master.definitions import ViewDefinitions
+from master.deploying import Deployer, DeployingParts
 from master.errors import StoreError
 from master.functions import FunctionManager
 from master.ids import RandomHex, cluster_id
@@ -45,6 +46,7 @@ from master.services.lease import LeaseServicer
 from master.services.query import QueryParts, QueryServicer
 from master.services.site import ClusterInfo, SiteParts, SiteServicer
 from master.services.wan import WanServicer
+from master.settings import Settings
 from master.sites import SiteRegistry
 from master.statements import StatementParts, StatementRunner
 from master.statistics import MeasuredRates
@@ -140,6 +142,7 @@ class Master:
         )
         self._planner = QueryPlanner(planning)
         self._definitions = ViewDefinitions(self.catalog, self._planner)
+        self._deployer = Deployer(DeployingParts(self.queries, self.sites, topology, wan=self.monitor.snapshot))
 
     def _batch(self, topology: Topology) -> BatchManager:
         parts = BatchParts(
@@ -226,6 +229,8 @@ class Master:
                 topology=self._cluster.topology,
                 clock=self._around.clock,
                 functions=self.functions,
+                deployer=self._deployer,
+                defaults=Settings(self._config.sharing),
             )
         )
 

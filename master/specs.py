@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from enum import Enum
 
 from master.errors import MasterError
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.plan import Merge, Split, StageKind
+
+
+class Join(Enum):
+    """Where the reader of a channel may begin."""
+
+    OWN = "own"
+    """Wherever the channel begins: it is of the same query."""
+    WHOLE = "whole"
+    """At its first epoch, or not at all."""
+    LATE = "late"
+    """Where it still is whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +31,9 @@ class ChannelInput:
     view: str = ""
     columns: tuple[Column, ...] = ()
     """What it carries, so that a channel without rows has a schema all the same."""
+    join: Join = Join.OWN
+    event_delay: timedelta = timedelta(0)
+    """How much later than an epoch's watermark the events of its rows may be."""
 
 
 @dataclass(frozen=True, slots=True)

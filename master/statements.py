@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from master import listings
 from master.analyze import analyze_json
@@ -13,12 +13,14 @@ from master.catalog import CatalogManager
 from master.clock import Clock
 from master.config import STATEMENT_LIMIT_BYTES
 from master.definitions import ViewDefinitions
+from master.deploying import NEW, Deployer
 from master.errors import InvalidRequestError, MasterError, StatementTooLongError
 from master.function_statements import function_rows, run_function_statement
 from master.functions import FunctionManager
 from master.jobs import JobManager
-from master.outcomes import Done, Explained, Outcome
+from master.outcomes import Done, Explained, Outcome, SettingChanged
 from master.queries import QueryRegistry
+from master.settings import Settings, checked_setting, setting_rows, with_settings
 from master.sites import SiteRegistry
 from master.submission import QueryPlanner
 from master.views import QueryViews
@@ -26,6 +28,7 @@ from planner.catalog import RelationKind
 from planner.errors import PlannerError
 from planner.explain import explain_json, explain_text
 from planner.plan import PhysicalPlan
+from planner.sharing.deployment import Deployment, deployment_json, deployment_lines
 from planner.sql.script import parse_script
 from planner.sql.statements import (
     AlterBinding,
@@ -41,6 +44,7 @@ from planner.sql.statements import (
     ExplainAnalyze,
     InsertInto,
     SelectQuery,
+    SetOption,
     Show,
     ShowTarget,
     Statement,
@@ -69,6 +73,21 @@ class StatementParts:
     topology: Topology
     clock: Clock
     functions: FunctionManager
+    deployer: Deployer
+    defaults: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    """What holds for a statement besides its text."""
+
+    query_name: str
+    files: Mapping[str, str]
+    settings: Settings
+
+
+ALONE = "Sharing (net): nothing is taken from other queries or given to them; SET sharing = 'sana' changes that"
+"""What EXPLAIN says of a query that shares nothing."""
 
 
 class StatementRunner:
@@ -78,37 +97,49 @@ class StatementRunner:
         self._parts = parts
 
     async def run(
-        self, text: str, *, query_name: str = "", files: Mapping[str, str] | None = None
+        self,
+        text: str,
+        *,
+        query_name: str = "",
+        files: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[tuple[int, Outcome], None]:
         """The line where each statement begins, and what it answers; the first error ends the script.
 
-        The whole text is parsed before anything is done.
+        The whole text is parsed before anything is done. `settings` are those that the sender changed before.
 
         Raises:
             PlannerError, MasterError: with the statement's place where the error has none of its own.
         """
         statements = _parsed(text, query_name)
+        given = dict(map(checked_setting, (settings or {}).keys(), (settings or {}).values()))
         for statement in statements:
             try:
-                outcome = await self._run(statement, query_name, files or {})
+                script = _Script(query_name, files or {}, with_settings(self._parts.defaults, given))
+                outcome = await self._run(statement, script)
+                if isinstance(outcome, SettingChanged):
+                    given[outcome.name] = outcome.value
             except (MasterError, PlannerError) as error:
                 error.position = error.position or statement.position
                 raise
             yield statement.position.line, outcome
 
-    async def _run(self, statement: Statement, query_name: str, files: Mapping[str, str]) -> Outcome:
+    async def _run(self, statement: Statement, script: _Script) -> Outcome:
         if isinstance(statement, CreateFunction | DropFunction | DescribeFunction):
-            return await run_function_statement(statement, self._parts.functions, files)
+            return await run_function_statement(statement, self._parts.functions, script.files)
         if isinstance(statement, SelectQuery | InsertInto):
-            return await self._submit(statement, query_name)
+            return await self._submit(statement, script)
         if isinstance(statement, Explain):
-            return explained(await self._parts.planner.plan(statement.query, statement.target))
+            planned = await self._parts.planner.planned(statement.query, statement.target)
+            return explained(*self._parts.deployer.deploy(NEW, planned, script.settings))
+        if isinstance(statement, SetOption):
+            return SettingChanged(*checked_setting(statement.name, statement.value))
         if isinstance(statement, ExplainAnalyze):
             return self.analyzed(statement.query)
         if isinstance(statement, CancelQuery):
             return self._parts.views.of(self._parts.jobs.cancel(statement.query))
         if isinstance(statement, Show):
-            return self._show(statement.target)
+            return self._show(statement.target, script.settings)
         if isinstance(statement, Describe):
             return listings.description(self._parts.catalog.get(statement.name, statement.kind))
         if isinstance(statement, CreateView):
@@ -126,13 +157,18 @@ class StatementRunner:
         measured = analyze_json(parts.views.of(parts.queries.find(reference)), now=parts.clock.now())
         return Explained(text=analyze_text(measured), json=json.dumps(measured))
 
-    async def _submit(self, statement: SelectQuery | InsertInto, name: str) -> Outcome:
-        self._parts.queries.check_name_free(name)
+    async def _submit(self, statement: SelectQuery | InsertInto, script: _Script) -> Outcome:
+        parts, name = self._parts, script.query_name
+        parts.queries.check_name_free(name)
         if isinstance(statement, InsertInto):
-            plan = await self._parts.planner.plan(statement.query, statement.target)
+            planned = await parts.planner.planned(statement.query, statement.target)
         else:
-            plan = await self._parts.planner.plan(statement)
-        return self._parts.views.of(self._parts.jobs.submit(plan, sql=statement.text, name=name))
+            planned = await parts.planner.planned(statement)
+
+        def deploy(query: str) -> tuple[PhysicalPlan, Deployment | None]:
+            return parts.deployer.deploy(query, planned, script.settings)
+
+        return parts.views.of(parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy))
 
     def _declare(self, statement: CreateRelation | DropRelation | AlterBinding) -> Done:
         if isinstance(statement, CreateRelation):
@@ -147,8 +183,10 @@ class StatementRunner:
         relation = self._parts.jobs.alter_binding(statement.name, statement.options, site=statement.site)
         return Done(f"{relation.kind.value} {relation.name} altered at {statement.site or ', '.join(relation.sites)}")
 
-    def _show(self, target: ShowTarget) -> Outcome:
+    def _show(self, target: ShowTarget, settings: Settings) -> Outcome:
         parts = self._parts
+        if target is ShowTarget.SETTINGS:
+            return setting_rows(settings)
         if target is ShowTarget.QUERIES:
             return listings.query_rows(parts.views.of(q) for q in parts.queries.all())
         if target is ShowTarget.FUNCTIONS:
@@ -159,8 +197,12 @@ class StatementRunner:
         return listings.relation_rows(parts.catalog.relations(kind), kind)
 
 
-def explained(plan: PhysicalPlan) -> Explained:
-    return Explained(text=explain_text(plan), json=json.dumps(explain_json(plan)))
+def explained(plan: PhysicalPlan, deployment: Deployment | None) -> Explained:
+    """A plan, and what it shares; without a deployment that is nothing."""
+    lines = (ALONE,) if deployment is None else deployment_lines(deployment)
+    shared = None if deployment is None else deployment_json(deployment)
+    text = "\n".join((explain_text(plan), *lines))
+    return Explained(text=text, json=json.dumps({**explain_json(plan), "sharing": shared}))
 
 
 def _parsed(text: str, query_name: str) -> tuple[Statement, ...]:

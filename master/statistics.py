@@ -20,7 +20,9 @@ class MeasuredRates:
         """Take the rates of the query's SOURCE tasks. A rate of 0 only says that nothing came lately."""
         relations = {s.id: s.relation for s in record.plan.stages if s.kind is StageKind.SOURCE}
         for task in report.tasks:
-            relation = relations.get(task.stage_id) if task.query_id == record.id else None
+            # By the query's own stage, also where another query's task does its work.
+            known = record.progress.tasks.get(task.task_id)
+            relation = relations.get(known.stage_id) if known is not None else None
             if relation and task.state in _READING and task.rows_in_per_s > 0:
                 self._rates[relation, report.site] = RelationStats(rows_per_s=task.rows_in_per_s, measured=True)
 

@@ -17,6 +17,7 @@ from planner import planning
 from planner.batchplacement import place_batch
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.errors import InvalidExpressionError
+from planner.estimate import task_rates
 from planner.placement import place
 from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan, Split
 from planner.sinks import destination, find_sink, with_sink
@@ -44,6 +45,17 @@ class PlanningParts:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A placed plan with what sharing goes by."""
+
+    plan: PhysicalPlan
+    relations: Mapping[str, Relation]
+    """The streams and tables of the plan by name, as they were when it was made."""
+    rates: Mapping[tuple[str, str], float]
+    """Bytes per second that each task is expected to send, by stage and site; of a merge by stage and ""."""
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """What is known of a query that could be run."""
 
@@ -59,6 +71,10 @@ class QueryPlanner:
         self._parts = parts
 
     async def plan(self, select: SelectQuery, into: SinkTarget | None = None) -> PhysicalPlan:
+        """As `planned`, the plan alone."""
+        return (await self.planned(select, into)).plan
+
+    async def planned(self, select: SelectQuery, into: SinkTarget | None = None) -> Planned:
         """A plan whose relations are as the catalog has them at this moment; `into` is the sink of an INSERT.
 
         Raises:
@@ -70,9 +86,15 @@ class QueryPlanner:
         parts, topology = self._parts, self._parts.topology
         if into is not None and sink is not None:
             draft, topology = with_sink(draft, into, sink), destination(sink, topology)
+        statistics, catalog = parts.rates.snapshot(), parts.catalog.snapshot
         if draft.batch:
-            return place_batch(draft, topology, await self._splits(draft), alive=parts.sites.alive())
-        return place(draft, topology, parts.rates.snapshot(), alive=parts.sites.alive(), wan=parts.wan())
+            # Nothing is shared with it, so it needs no rates.
+            splits = await self._splits(draft)
+            return Planned(place_batch(draft, topology, splits, alive=parts.sites.alive()), {}, {})
+        plan = place(draft, topology, statistics, alive=parts.sites.alive(), wan=parts.wan())
+        named = {stage.relation for stage in plan.stages if stage.relation is not None}
+        relations = {name: relation for name in sorted(named) if (relation := catalog.find(name)) is not None}
+        return Planned(plan, relations, task_rates(draft, statistics))
 
     async def _splits(self, draft: DraftPlan) -> tuple[Split, ...]:
         """How the first table is cut, at all sites at once."""

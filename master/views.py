@@ -12,6 +12,7 @@ from master.leases.streaming import StreamingSlots
 from master.model import LinkUse, QueryRecord, QueryState, SiteState
 from master.progress import Totals, totals
 from master.queries import QueryRegistry
+from master.savings import SharedOperator, SharedParts, shared_operators, shared_parts
 from master.sites import SiteRegistry, SiteStatus
 
 
@@ -23,6 +24,8 @@ class QueryView:
     reason: str
     batch: BatchView | None = None
     """None: it reads streams."""
+    shared: SharedParts | None = None
+    """None: it shares nothing, and nobody may share with it."""
 
 
 class QueryViews:
@@ -41,7 +44,12 @@ class QueryViews:
             links=self._queries.links(record.id),
             reason=record.reason or "; ".join(self._obstacles(record)),
             batch=self._batch.view(record),
+            shared=shared_parts(record, self._queries.all(), self._queries.running()),
         )
+
+    def shared(self) -> tuple[SharedOperator, ...]:
+        """The operators that several queries need now."""
+        return shared_operators(self._queries.all(), self._queries.running())
 
     def _obstacles(self, record: QueryRecord) -> Iterable[str]:
         if silent := waits_for(record, self._sites.all()):

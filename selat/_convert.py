@@ -20,10 +20,13 @@ from selat.values import (
     LinkUse,
     MemoryUse,
     QueryInfo,
+    QuerySharing,
     QueryState,
     Relation,
     RelationKind,
     Rows,
+    SharedLink,
+    SharedOperator,
     Site,
     SiteState,
     StreamLog,
@@ -186,6 +189,7 @@ def query_info(message: query_pb2.Query) -> QueryInfo:
         sink=message.sink,
         sink_site=message.sink_site,
         batch=_batch(message.batch) if message.HasField("batch") else None,
+        sharing=_sharing(message.sharing) if message.HasField("sharing") else None,
     )
 
 
@@ -203,6 +207,27 @@ def _batch(message: query_pb2.BatchProgress) -> BatchProgress:
             BatchWait(w.task, w.slot, to_datetime(w.until_us) if w.HasField("until_us") else None, w.reason)
             for w in message.waits
         ),
+    )
+
+
+def shared_operator(message: query_pb2.SharedOperator) -> SharedOperator:
+    return SharedOperator(
+        task_id=message.task_id,
+        kind=message.kind,
+        site=message.site,
+        queries=tuple(message.queries),
+        links=tuple(SharedLink(x.from_site, x.to_site, x.bytes, x.bytes_saved) for x in message.links),
+        bytes_out_per_s=message.bytes_out_per_s,
+    )
+
+
+def _sharing(message: query_pb2.QuerySharing) -> QuerySharing:
+    return QuerySharing(
+        mode=message.mode,
+        start=message.start,
+        starts_at=to_datetime(message.starts_at_us) if message.HasField("starts_at_us") else None,
+        operators=tuple(map(shared_operator, message.operators)),
+        bytes_saved=message.bytes_saved,
     )
 
 

@@ -21,7 +21,7 @@ from selat.links import LinkPoint, LinkView, ProbeResult, link_point, link_view,
 from selat.push import Producer
 from selat.query import Query
 from selat.v1 import catalog_pb2, common_pb2, lease_pb2, query_pb2, site_pb2, wan_pb2
-from selat.values import Done, Explanation, Function, Relation, RelationKind, Rows, Site
+from selat.values import Done, Explanation, Function, Relation, RelationKind, Rows, SharedOperator, Site
 
 Outcome = Query | Rows | Explanation | Done
 """What a statement comes to: SELECT, INSERT a Query; SHOW, DESCRIBE Rows; EXPLAIN an Explanation; the rest Done."""
@@ -56,6 +56,7 @@ class Client:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._settings: dict[str, str] = {}
 
     @property
     def address(self) -> str:
@@ -91,15 +92,18 @@ class Client:
     def script(self, text: str, *, name: str = "") -> Iterator[Outcome]:
         """Runs statements separated by semicolons, in order, and yields what each comes to.
 
-        Files that CREATE FUNCTION names are read here, relative to the current directory. Raises StatementError at the
-        first that is refused; those before it stay done.
+        What SET changes holds for this client from then on. Files that CREATE FUNCTION names are read here, relative
+        to the current directory. Raises StatementError at the first that is refused; those before it stay done.
         """
         parts = split_statements(text).statements
-        request = query_pb2.ExecuteRequest(text=text, query_name=name, files=module_texts(parts))
+        request = query_pb2.ExecuteRequest(
+            text=text, query_name=name, files=module_texts(parts), settings=self._settings
+        )
         statements = max(1, len(parts))
         with translated(self.address):
             call = self._session.queries.Execute(request, timeout=self._session.waits.call.total_seconds() * statements)
             for response in call:
+                self._settings.update(response.settings)
                 yield self._outcome(response)
 
     def _outcome(self, response: query_pb2.ExecuteResponse) -> Outcome:
@@ -118,6 +122,11 @@ class Client:
         request = query_pb2.ListQueriesRequest(all=all)
         answer = self._session.ask(self._session.queries.ListQueries, request)
         return [Query(self._session, _convert.query_info(q)) for q in answer.queries]
+
+    def sharing(self) -> list[SharedOperator]:
+        """The tasks that several queries need, by id."""
+        answer = self._session.ask(self._session.queries.ListSharing, query_pb2.ListSharingRequest())
+        return [_convert.shared_operator(o) for o in answer.operators]
 
     def query(self, query: str) -> Query:
         """The query with that id, unique beginning of an id, or name. Raises NotFound."""

@@ -254,6 +254,8 @@ class QueryInfo:
     sink_site: str = ""
     batch: BatchProgress | None = None
     """None: it reads streams."""
+    sharing: QuerySharing | None = None
+    """What it has in common with others; None: nothing, and nobody may share with it."""
 
     @property
     def over(self) -> bool:
@@ -264,6 +266,50 @@ class QueryInfo:
     def link_bytes(self) -> int:
         """Bytes moved between sites, all links together."""
         return sum(link.bytes for link in self.links)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLink:
+    """The output of a shared operator over one link."""
+
+    from_site: str
+    to_site: str
+    bytes: int
+    bytes_saved: int
+    """That would have been sent besides, had each query that reads it run alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedOperator:
+    """A task that several queries need."""
+
+    task_id: str
+    """Begins with the id of the query that brought it."""
+    kind: str
+    site: str
+    queries: tuple[str, ...]
+    """All that need it now, in order of submission."""
+    links: tuple[SharedLink, ...]
+    bytes_out_per_s: float
+
+    @property
+    def bytes_saved(self) -> int:
+        """All links together."""
+        return sum(link.bytes_saved for link in self.links)
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySharing:
+    """What a query has in common with others."""
+
+    mode: str
+    start: str
+    starts_at: datetime | None
+    """Its results are whole from this event time on, because it began in the middle of its inputs; None: they are."""
+    operators: tuple[SharedOperator, ...]
+    """Those that it needs and others need too."""
+    bytes_saved: int
+    """That it would have sent over the links, had it run alone."""
 
 
 @dataclass(frozen=True, slots=True)

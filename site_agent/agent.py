@@ -191,7 +191,8 @@ class SiteAgent:
     async def _until_next_report(self) -> None:
         """The interval, or less when an assignment came into force: somebody waits to hear it."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), self._report_interval_s)
+            async with asyncio.timeout(self._report_interval_s):
+                await self._news.wait()
         self._news.clear()
 
     def _measured(self) -> tuple[MemoryUse, Sequence[StreamLog]]:

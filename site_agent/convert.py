@@ -13,6 +13,7 @@ from site_agent.connectors import Split
 from site_agent.engine import Field, FilePart, PythonFunction
 from site_agent.ingest import StreamLog
 from site_agent.memory import MemoryUse
+from site_agent.port import Join
 from site_agent.tasks.progress import TaskState, TaskStatus
 from site_agent.tasks.spec import (
     Assignment,
@@ -34,6 +35,7 @@ _KINDS = {
     site_pb2.STAGE_KIND_SINK: StageKind.SINK,
     site_pb2.STAGE_KIND_REDUCE: StageKind.REDUCE,
 }
+_JOINS = {site_pb2.CHANNEL_JOIN_WHOLE: Join.WHOLE, site_pb2.CHANNEL_JOIN_LATE: Join.LATE}
 _STATES = {
     TaskState.STARTING: site_pb2.TASK_STATE_STARTING,
     TaskState.RUNNING: site_pb2.TASK_STATE_RUNNING,
@@ -85,6 +87,8 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
             for o in status.operators
         ],
         in_flight_bytes=status.in_flight_bytes,
+        late_inputs=status.late_inputs,
+        starts_at_us=status.starts_at_us,
     )
 
 
@@ -167,7 +171,17 @@ def relation_from_proto(message: common_pb2.Relation) -> RelationSpec:
 
 
 def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
-    return tuple(InputSpec(m.channel, m.site, m.view, fields_from_proto(m.columns)) for m in messages)
+    return tuple(
+        InputSpec(
+            m.channel,
+            m.site,
+            m.view,
+            fields_from_proto(m.columns),
+            join=_JOINS.get(m.join, Join.OWN),
+            event_delay_us=m.event_delay_us,
+        )
+        for m in messages
+    )
 
 
 def _window(message: site_pb2.MergeSpec) -> WindowSpec:

@@ -55,6 +55,10 @@ class ResultKeeper:
 
     async def _keep(self, spec: ResultSpec) -> None:
         logs = self._logs.setdefault(spec.query_id, {})
+        reader = reader_of(spec.query_id)
+        for channel in sorted(self._router.subscriptions(reader).keys() - {item.channel for item in spec.inputs}):
+            logs.pop(channel, None)
+            await self._router.unsubscribe(channel, reader=reader)
         for item in spec.inputs:
             if item.channel not in logs:
                 logs[item.channel] = await self._router.subscribe(

@@ -7,7 +7,7 @@ from datetime import timedelta
 from master.board import VersionedAssignment
 from master.convert.functions import function_to_proto, version_from_proto
 from master.convert.relations import column_to_proto, relation_from_proto, relation_to_proto
-from master.specs import Assignment, ChannelInput, ResultSpec, TaskSpec
+from master.specs import Assignment, ChannelInput, Join, ResultSpec, TaskSpec
 from master.times import duration_us
 from planner.catalog import Column
 from planner.plan import FilePart, Merge, MergeView, Split, StageKind
@@ -21,6 +21,12 @@ _STAGE_KINDS = {
     StageKind.REDUCE: site_pb2.STAGE_KIND_REDUCE,
 }
 _STAGE_KINDS_BACK = {wire: kind for kind, wire in _STAGE_KINDS.items()}
+_JOINS = {
+    Join.OWN: site_pb2.CHANNEL_JOIN_UNSPECIFIED,
+    Join.WHOLE: site_pb2.CHANNEL_JOIN_WHOLE,
+    Join.LATE: site_pb2.CHANNEL_JOIN_LATE,
+}
+_JOINS_BACK = {wire: join for join, wire in _JOINS.items()}
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -106,12 +112,26 @@ def _site_of(message: site_pb2.TaskSpec) -> str:
 
 def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
     columns = [column_to_proto(c) for c in item.columns]
-    return site_pb2.ChannelInput(channel=item.channel, site=item.site, view=item.view, columns=columns)
+    return site_pb2.ChannelInput(
+        channel=item.channel,
+        site=item.site,
+        view=item.view,
+        columns=columns,
+        join=_JOINS[item.join],
+        event_delay_us=duration_us(item.event_delay),
+    )
 
 
 def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
     columns = tuple(Column(c.name, c.type) for c in message.columns)
-    return ChannelInput(channel=message.channel, site=message.site, view=message.view, columns=columns)
+    return ChannelInput(
+        channel=message.channel,
+        site=message.site,
+        view=message.view,
+        columns=columns,
+        join=_JOINS_BACK[message.join],
+        event_delay=timedelta(microseconds=message.event_delay_us),
+    )
 
 
 def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:

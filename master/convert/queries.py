@@ -8,8 +8,9 @@ from master.batch.view import BatchView
 from master.convert.relations import column_to_proto
 from master.convert.reports import link_to_proto, task_status_to_proto
 from master.model import QueryState
-from master.outcomes import Done, Explained, Outcome, Rows
+from master.outcomes import Done, Explained, Outcome, Rows, SettingChanged
 from master.results.fetch import FetchedEpoch
+from master.savings import SharedOperator, SharedParts
 from master.times import to_us
 from master.views import QueryView
 from selat.v1 import query_pb2
@@ -48,6 +49,7 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
         sink=sink.relation or "" if sink else "",
         sink_site=sink.sites[0] if sink else "",
         batch=_batch_to_proto(view.batch) if view.batch is not None else None,
+        sharing=_sharing_to_proto(view.shared) if view.shared is not None else None,
     )
 
 
@@ -74,6 +76,32 @@ def _batch_to_proto(batch: BatchView) -> query_pb2.BatchProgress:
     )
 
 
+def shared_operator_to_proto(operator: SharedOperator) -> query_pb2.SharedOperator:
+    return query_pb2.SharedOperator(
+        task_id=operator.task_id,
+        kind=operator.kind,
+        site=operator.site,
+        queries=operator.queries,
+        links=[
+            query_pb2.SharedLink(
+                from_site=link.from_site, to_site=link.to_site, bytes=link.bytes, bytes_saved=link.bytes_saved
+            )
+            for link in operator.links
+        ],
+        bytes_out_per_s=operator.bytes_out_per_s,
+    )
+
+
+def _sharing_to_proto(shared: SharedParts) -> query_pb2.QuerySharing:
+    return query_pb2.QuerySharing(
+        mode=shared.mode,
+        start=shared.start,
+        starts_at_us=shared.starts_at_us,
+        operators=[shared_operator_to_proto(operator) for operator in shared.operators],
+        bytes_saved=shared.bytes_saved,
+    )
+
+
 def outcome_to_proto(outcome: Outcome, *, line: int) -> query_pb2.ExecuteResponse:
     if isinstance(outcome, QueryView):
         return query_pb2.ExecuteResponse(line=line, query=query_to_proto(outcome))
@@ -81,6 +109,9 @@ def outcome_to_proto(outcome: Outcome, *, line: int) -> query_pb2.ExecuteRespons
         return query_pb2.ExecuteResponse(line=line, rows=_rows_to_proto(outcome))
     if isinstance(outcome, Explained):
         return query_pb2.ExecuteResponse(line=line, explanation=explanation_to_proto(outcome))
+    if isinstance(outcome, SettingChanged):
+        said = f"{outcome.name} is {outcome.value}"
+        return query_pb2.ExecuteResponse(line=line, done=said, settings={outcome.name: outcome.value})
     return query_pb2.ExecuteResponse(line=line, done=_done(outcome))
 
 

@@ -57,6 +57,8 @@ def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
         **_shared(status, _TASK_FIELDS),
         state=_TASK_STATES[status.state],
         watermark_us=status.watermark_us,
+        late_inputs=status.late_inputs,
+        starts_at_us=status.starts_at_us,
         operators=[site_pb2.OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in status.operators],
     )
 
@@ -67,6 +69,8 @@ def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
         **_shared(message, _TASK_FIELDS),
         state=_TASK_STATES_BACK.get(message.state, TaskState.STARTING),
         watermark_us=_optional_watermark(message),
+        late_inputs=tuple(message.late_inputs),
+        starts_at_us=message.starts_at_us if message.HasField("starts_at_us") else None,
         operators=tuple(OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in message.operators),
     )
 

@@ -10,7 +10,13 @@ from typing import Any
 
 import grpc.aio
 
-from master.convert.queries import epoch_to_proto, explanation_to_proto, outcome_to_proto, query_to_proto
+from master.convert.queries import (
+    epoch_to_proto,
+    explanation_to_proto,
+    outcome_to_proto,
+    query_to_proto,
+    shared_operator_to_proto,
+)
 from master.jobs import JobManager
 from master.outcomes import Outcome
 from master.queries import QueryRegistry
@@ -47,7 +53,9 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
                 yield outcome_to_proto(outcome, line=line)
 
     def _run(self, request: query_pb2.ExecuteRequest) -> AsyncGenerator[tuple[int, Outcome], None]:
-        return self._parts.statements.run(request.text, query_name=request.query_name, files=dict(request.files))
+        return self._parts.statements.run(
+            request.text, query_name=request.query_name, files=dict(request.files), settings=dict(request.settings)
+        )
 
     async def ListQueries(  # noqa: N802
         self, request: query_pb2.ListQueriesRequest, context: Context
@@ -67,8 +75,14 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
         if request.analyze:
             answer = self._parts.statements.analyzed(request.query)
         else:
-            answer = explained(self._parts.queries.find(request.query).plan)
+            record = self._parts.queries.find(request.query)
+            answer = explained(record.plan, record.deployment)
         return query_pb2.ExplainQueryResponse(explanation=explanation_to_proto(answer))
+
+    async def ListSharing(  # noqa: N802
+        self, request: query_pb2.ListSharingRequest, context: Context
+    ) -> query_pb2.ListSharingResponse:
+        return query_pb2.ListSharingResponse(operators=map(shared_operator_to_proto, self._parts.views.shared()))
 
     async def WatchQuery(  # noqa: N802
         self, request: query_pb2.WatchQueryRequest, context: Context

@@ -84,4 +84,7 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE queries ADD COLUMN batch TEXT;
     """,
+    """
+    ALTER TABLE queries ADD COLUMN deployment TEXT NOT NULL DEFAULT '';
+    """,
 )

@@ -20,6 +20,7 @@ from master.times import from_us, to_us
 from planner.catalog import Function, Relation
 from planner.leases import Framework
 from planner.plan import PhysicalPlan
+from planner.sharing.deployment import Deployment
 
 STATE_FILE = "master.sqlite"
 LOCK_FILE = "master.lock"
@@ -112,15 +113,14 @@ class SqliteStore:
         with _readable("the list of queries"):
             rows = self._connection.execute(
                 "SELECT id, name, sql, plan, state, reason, submitted_at_us, started_at_us, ended_at_us, progress,"
-                " batch"
-                " FROM queries ORDER BY submitted_at_us, id"
+                " batch, deployment FROM queries ORDER BY submitted_at_us, id"
             )
             return tuple(_query(row) for row in rows)
 
     def put_query(self, record: QueryRecord, change: StateChange) -> None:
         with self._transaction():
             self._connection.execute(
-                "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
+                "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
             )
             self._connection.execute(
                 "INSERT INTO events (query_id, from_state, to_state, reason, at_us) VALUES (?, ?, ?, ?, ?)",
@@ -319,6 +319,7 @@ def _query_row(record: QueryRecord) -> tuple[object, ...]:
         _instant_us(record.ended_at),
         codec.dumps(record.progress),
         None if record.batch is None else codec.dumps(record.batch),
+        codec.dumps(record.deployment) if record.deployment is not None else "",
     )
 
 
@@ -335,6 +336,7 @@ def _query(row: tuple[Any, ...]) -> QueryRecord:
         ended_at=_instant(row[8]),
         progress=codec.loads(Progress, row[9]),
         batch=None if row[10] is None else codec.loads(BatchState, row[10]),
+        deployment=codec.loads(Deployment, row[11]) if row[11] else None,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planner.sharing.candidates import Candidate, Share
 from planner.sharing.schedule import Action, Decision, SharingPlan
+from planner.sharing.vertices import RESULTS
 
 _WITH = {
     Action.SHARED: "shared with",
@@ -40,6 +41,17 @@ def sharing_json(plan: SharingPlan) -> dict[str, Any]:
             }
             for decision in plan.decisions
         ],
+    }
+
+
+def sharing_notes(plan: SharingPlan) -> Mapping[str, str]:
+    """The lines of each vertex that is a task, by vertex."""
+    return {
+        decision.vertex: "\n  ".join(
+            (_line(decision, plan), *(f"not with {_turned_down(candidate)}" for candidate in decision.rejected))
+        )
+        for decision in plan.decisions
+        if not decision.vertex.startswith(f"{RESULTS}:")
     }
 
 

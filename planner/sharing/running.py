@@ -81,6 +81,19 @@ class Running:
     def queries(self) -> frozenset[str]:
         return frozenset(self._used)
 
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """All that run, each behind those it reads."""
+        return tuple(self._operators.values())
+
+    def needed_by(self, query: str) -> tuple[str, ...]:
+        """Ids of the operators that a query needs, those included that it reads through others, inputs first.
+
+        Raises:
+            KeyError: there is no such query.
+        """
+        return self._used[query]
+
     def operator(self, operator: str) -> Operator:
         """Raises KeyError when there is none."""
         return self._operators[operator]

@@ -119,6 +119,11 @@ class Setting:
     goal: Goal = Goal.BYTES
     open_sites: frozenset[str] | None = None
     """Sites that take vertices which are not bound to one; None: all that are alive."""
+    placed: Mapping[str, str] = field(default_factory=dict)
+    """By vertex, where the caller wants it when it is not shared, in place of steps 3 and 4; not for modes that are
+    blind to the WAN."""
+    containment: bool = True
+    """Vertices may be made of the output of operators that contain them."""
 
 
 def share(query: str, vertices: Sequence[Vertex], setting: Setting) -> SharingPlan:
@@ -221,7 +226,10 @@ class _Scheduler:
     def _contain(self, asked: Asked, found: Candidates) -> bool:
         """Make the vertex of the output of an operator that contains it; False when there is none."""
         vertex, rules = asked.vertex, self.setting.sharing.rules
-        if not (rules.operators and rules.inputs) or vertex.kind not in (VertexKind.SOURCE, VertexKind.MERGE):
+        if not (rules.operators and rules.inputs and self.setting.containment) or vertex.kind not in (
+            VertexKind.SOURCE,
+            VertexKind.MERGE,
+        ):
             return False
         for operator, residual in self._containing(vertex):
             site = self._site_beside(operator, asked)
@@ -300,6 +308,9 @@ class _Scheduler:
             best = self._best(usable, vertex)
             reason = f"{best.operator.id} receives {_rate(best.shared_bytes_per_s)} of its inputs there"
             return Action.CO_LOCATED, best.operator.site, best.operator.id, reason
+        wanted = self.setting.placed.get(vertex.id)
+        if wanted is not None and self.setting.sharing.rules.aware:
+            return Action.PLACED, wanted, "", "fewest bytes over the WAN"
         flows = self._inputs(vertex)
         sites = sorted({site for site, _ in flows})
         if len(sites) == 1 and self._takes(sites[0]):

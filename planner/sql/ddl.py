@@ -24,6 +24,7 @@ from planner.sql.statements import (
     CreateRelation,
     Describe,
     DropRelation,
+    SetOption,
     Show,
     ShowTarget,
     Statement,
@@ -362,6 +363,29 @@ def _invalid(cursor: Cursor, message: str, hint: str) -> InvalidDefinitionError:
     return InvalidDefinitionError(message, position=cursor.position, found=cursor.found, hint=hint)
 
 
+def parse_set(cursor: Cursor) -> Statement:
+    position, hint = cursor.position, "SET sharing = 'sana' is possible; SHOW SETTINGS lists them."
+    cursor.expect("SET")
+    name = cursor.name("the setting's name")
+    cursor.expect("=", hint=hint)
+    return SetOption(name, _setting(cursor, hint), position)
+
+
+def _setting(cursor: Cursor, hint: str) -> str:
+    """A value in quotes, or words with `-` between them."""
+    token = cursor.current
+    if token is None:
+        raise cursor.error("a value is expected", hint=hint)
+    if token.token_type is TokenType.STRING:
+        value = cursor.string("the value")
+        cursor.finish()
+        return value
+    value = cursor.source.text[token.start : cursor.tokens[-1].end + 1]
+    if not value.replace("-", "a").replace("_", "a").isalnum():
+        raise cursor.error("a word, or a value in quotes, is expected", hint=hint)
+    return value
+
+
 PARSERS: Mapping[str, Callable[[Cursor], Statement]] = {
     "CREATE": parse_create,
     "DROP": parse_drop,
@@ -370,4 +394,5 @@ PARSERS: Mapping[str, Callable[[Cursor], Statement]] = {
     "DESCRIBE": parse_describe,
     "DESC": parse_describe,
     "CANCEL": parse_cancel,
+    "SET": parse_set,
 }

@@ -20,6 +20,7 @@ class ShowTarget(Enum):
     QUERIES = "queries"
     SITES = "sites"
     FUNCTIONS = "functions"
+    SETTINGS = "settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,15 @@ class CreateView:
     position: Position
 
 
+@dataclass(frozen=True, slots=True)
+class SetOption:
+    """Changes how the queries that follow are run."""
+
+    name: str
+    value: str
+    position: Position
+
+
 Statement = (
     CreateRelation
     | CreateView
@@ -172,4 +182,5 @@ Statement = (
     | Explain
     | ExplainAnalyze
     | CancelQuery
+    | SetOption
 )

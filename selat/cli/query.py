@@ -19,6 +19,7 @@ from selat.cli.follow import load_cursor, print_results
 from selat.cli.listing import Field, sections, sheet, show_list, show_one, table
 from selat.cli.options import Format, settings_options
 from selat.cli.progress import wait_text
+from selat.cli.sharing import SHARED_FIELDS
 from selat.cli.sql import print_explanation
 
 QUERY_FIELDS: tuple[Field[selat.QueryInfo], ...] = (
@@ -183,6 +184,7 @@ def cancel(app: App, query: str) -> None:
 
 def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
     """One query for people."""
+    sharing = info.sharing
     ran = human.duration((info.ended_at or now) - info.submitted_at)
     pairs = (
         ("query", info.id),
@@ -201,6 +203,8 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
         ("rows malformed", human.count(info.rows_malformed) if info.rows_malformed else ""),
         ("watermark", human.instant(info.watermark)),
         ("over links", human.size(info.link_bytes)),
+        ("sharing", _sharing(sharing) if sharing else ""),
+        ("starts at", human.instant(sharing.starts_at) if sharing and sharing.starts_at else ""),
         ("sql", info.sql),
     )
     return sections(
@@ -208,6 +212,7 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
         ("batch", sheet(_batch_pairs(info.batch)) if info.batch else None),
         ("tasks", table(TASK_FIELDS, info.tasks) if info.tasks else None),
         ("links", table(LINK_FIELDS, info.links) if info.links else None),
+        ("shared with others", table(SHARED_FIELDS, sharing.operators) if sharing and sharing.operators else None),
     )
 
 
@@ -220,6 +225,10 @@ def _batch_pairs(batch: selat.BatchProgress) -> list[tuple[str, str]]:
         ("scheduler", batch.scheduler),
     ]
     return [*pairs, *(("waits", f"{wait.task}: {wait_text(wait)}") for wait in batch.waits)]
+
+
+def _sharing(sharing: selat.QuerySharing) -> str:
+    return f"{sharing.mode}, {human.size(sharing.bytes_saved)} of what others sent anyhow"
 
 
 def _watch(app: App, found: selat.Query) -> None:

@@ -78,7 +78,7 @@ def run_text(app: App, client: selat.Client, text: str, submission: Submission) 
         if isinstance(outcome, selat.Query) and last and submission.follow:
             _say_submitted(app, outcome)
             if outcome.last.sink:
-                _print_query(app, outcome, bare=False)
+                _print_id(app, outcome, bare=False)
             follow_submitted(app, outcome)
         else:
             print_outcome(app, outcome, bare_ids=submission.bare_ids)
@@ -141,11 +141,27 @@ def _with_last(outcomes: Iterable[selat.Outcome]) -> Iterator[tuple[selat.Outcom
 
 
 def _say_submitted(app: App, query: selat.Query) -> None:
+    _say_shared(app, query)
     if app.live:
         app.note(f"query {query.id} submitted; Ctrl-C cancels it")
 
 
+def _say_shared(app: App, query: selat.Query) -> None:
+    """With whom it shares tasks, and where it begins."""
+    info = query.last
+    owners = sorted({task.query_id for task in info.tasks} - {info.id})
+    if not owners or info.sharing is None:
+        return
+    middle = ", from the next whole window on" if info.sharing.start == "next-window" else ""
+    app.note(f"query {info.id} shares tasks with {', '.join(owners)}{middle}; selat query show says more")
+
+
 def _print_query(app: App, query: selat.Query, *, bare: bool) -> None:
+    _say_shared(app, query)
+    _print_id(app, query, bare=bare)
+
+
+def _print_id(app: App, query: selat.Query, *, bare: bool) -> None:
     if bare and app.settings.output is not Format.JSON:
         click.echo(query.id)
     else:

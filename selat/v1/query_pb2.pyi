@@ -74,9 +74,30 @@ class ExecuteRequest(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class SettingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     TEXT_FIELD_NUMBER: _builtins.int
     QUERY_NAME_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     query_name: _builtins.str
     """A name for the query, when the text holds exactly one SELECT."""
@@ -84,16 +105,21 @@ class ExecuteRequest(_message.Message):
     def files(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Texts of the modules that its CREATE FUNCTION statements name, by the name given there. The master reads no file."""
 
+    @_builtins.property
+    def settings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What earlier SET statements of the sender changed, by name; they hold until a SET of this text."""
+
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
         query_name: _builtins.str = ...,
         files: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        settings: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "query_name", b"query_name", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "query_name", b"query_name", "settings", b"settings", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -103,11 +129,32 @@ Global___ExecuteRequest: _TypeAlias = ExecuteRequest  # noqa: Y015
 class ExecuteResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class SettingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     LINE_FIELD_NUMBER: _builtins.int
     QUERY_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
     line: _builtins.int
     """Where the statement begins in the text, counted from 1."""
     done: _builtins.str
@@ -118,6 +165,10 @@ class ExecuteResponse(_message.Message):
     def rows(self) -> Global___RowSet: ...
     @_builtins.property
     def explanation(self) -> Global___Explanation: ...
+    @_builtins.property
+    def settings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Of a SET: what it changed. To be sent with the next texts."""
+
     def __init__(
         self,
         *,
@@ -126,10 +177,11 @@ class ExecuteResponse(_message.Message):
         rows: Global___RowSet | None = ...,
         explanation: Global___Explanation | None = ...,
         done: _builtins.str = ...,
+        settings: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "explanation", b"explanation", "outcome", b"outcome", "query", b"query", "rows", b"rows"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "explanation", b"explanation", "line", b"line", "outcome", b"outcome", "query", b"query", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "explanation", b"explanation", "line", b"line", "outcome", b"outcome", "query", b"query", "rows", b"rows", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["query", "rows", "explanation", "done"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
@@ -228,6 +280,7 @@ class Query(_message.Message):
     SINK_FIELD_NUMBER: _builtins.int
     SINK_SITE_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
+    SHARING_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
     sql: _builtins.str
@@ -260,6 +313,10 @@ class Query(_message.Message):
     def batch(self) -> Global___BatchProgress:
         """Queries over tables alone."""
 
+    @_builtins.property
+    def sharing(self) -> Global___QuerySharing:
+        """Absent: it shares nothing, and nobody may share with it."""
+
     def __init__(
         self,
         *,
@@ -283,10 +340,11 @@ class Query(_message.Message):
         sink: _builtins.str = ...,
         sink_site: _builtins.str = ...,
         batch: Global___BatchProgress | None = ...,
+        sharing: Global___QuerySharing | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "ended_at_us", b"ended_at_us", "started_at_us", b"started_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "ended_at_us", b"ended_at_us", "sharing", b"sharing", "started_at_us", b"started_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "links", b"links", "name", b"name", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "links", b"links", "name", b"name", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at_us: _TypeAlias = _typing.Literal["ended_at_us"]  # noqa: Y015
     _WhichOneofArgType__ended_at_us: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us"]  # noqa: Y015
@@ -385,6 +443,123 @@ class BatchWait(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__until_us) -> _WhichOneofReturnType__until_us | None: ...
 
 Global___BatchWait: _TypeAlias = BatchWait  # noqa: Y015
+
+@_typing.final
+class QuerySharing(_message.Message):
+    """What a query has in common with others."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODE_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    STARTS_AT_US_FIELD_NUMBER: _builtins.int
+    OPERATORS_FIELD_NUMBER: _builtins.int
+    BYTES_SAVED_FIELD_NUMBER: _builtins.int
+    mode: _builtins.str
+    """As in SET sharing and SET sharing_start."""
+    start: _builtins.str
+    starts_at_us: _builtins.int
+    """Where it began, when that was in the middle of its inputs: its results are whole from this event time on."""
+    bytes_saved: _builtins.int
+    """Bytes that would have been sent again over the links, had it run alone."""
+    @_builtins.property
+    def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedOperator]:
+        """Operators that it needs and others need too."""
+
+    def __init__(
+        self,
+        *,
+        mode: _builtins.str = ...,
+        start: _builtins.str = ...,
+        starts_at_us: _builtins.int | None = ...,
+        operators: _abc.Iterable[Global___SharedOperator] | None = ...,
+        bytes_saved: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "starts_at_us", b"starts_at_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "bytes_saved", b"bytes_saved", "mode", b"mode", "operators", b"operators", "start", b"start", "starts_at_us", b"starts_at_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__starts_at_us: _TypeAlias = _typing.Literal["starts_at_us"]  # noqa: Y015
+    _WhichOneofArgType__starts_at_us: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__starts_at_us) -> _WhichOneofReturnType__starts_at_us | None: ...
+
+Global___QuerySharing: _TypeAlias = QuerySharing  # noqa: Y015
+
+@_typing.final
+class SharedOperator(_message.Message):
+    """A task that several queries need."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SITE_FIELD_NUMBER: _builtins.int
+    QUERIES_FIELD_NUMBER: _builtins.int
+    LINKS_FIELD_NUMBER: _builtins.int
+    BYTES_OUT_PER_S_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    """Its id begins with that of the query that brought it."""
+    kind: _builtins.str
+    """`source`, `table`, `merge`."""
+    site: _builtins.str
+    bytes_out_per_s: _builtins.float
+    """What it gives out, over the last minute at most."""
+    @_builtins.property
+    def queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """All that need it now, in order of submission."""
+
+    @_builtins.property
+    def links(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedLink]:
+        """To which its output goes from its site."""
+
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        site: _builtins.str = ...,
+        queries: _abc.Iterable[_builtins.str] | None = ...,
+        links: _abc.Iterable[Global___SharedLink] | None = ...,
+        bytes_out_per_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_out_per_s", b"bytes_out_per_s", "kind", b"kind", "links", b"links", "queries", b"queries", "site", b"site", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SharedOperator: _TypeAlias = SharedOperator  # noqa: Y015
+
+@_typing.final
+class SharedLink(_message.Message):
+    """The output of a shared operator over one link."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_SITE_FIELD_NUMBER: _builtins.int
+    TO_SITE_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    BYTES_SAVED_FIELD_NUMBER: _builtins.int
+    from_site: _builtins.str
+    to_site: _builtins.str
+    bytes: _builtins.int
+    bytes_saved: _builtins.int
+    """That would have been sent besides, had each query that reads it run alone."""
+    def __init__(
+        self,
+        *,
+        from_site: _builtins.str = ...,
+        to_site: _builtins.str = ...,
+        bytes: _builtins.int = ...,
+        bytes_saved: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "bytes_saved", b"bytes_saved", "from_site", b"from_site", "to_site", b"to_site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SharedLink: _TypeAlias = SharedLink  # noqa: Y015
 
 @_typing.final
 class ListQueriesRequest(_message.Message):
@@ -508,6 +683,43 @@ class ExplainQueryResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainQueryResponse: _TypeAlias = ExplainQueryResponse  # noqa: Y015
+
+@_typing.final
+class ListSharingRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSharingRequest: _TypeAlias = ListSharingRequest  # noqa: Y015
+
+@_typing.final
+class ListSharingResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATORS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedOperator]:
+        """In order of their ids."""
+
+    def __init__(
+        self,
+        *,
+        operators: _abc.Iterable[Global___SharedOperator] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operators", b"operators"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSharingResponse: _TypeAlias = ListSharingResponse  # noqa: Y015
 
 @_typing.final
 class WatchQueryRequest(_message.Message):

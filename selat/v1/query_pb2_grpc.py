@@ -54,6 +54,11 @@ class QueryServiceStub:
                 request_serializer=selat_dot_v1_dot_query__pb2.ExplainQueryRequest.SerializeToString,
                 response_deserializer=selat_dot_v1_dot_query__pb2.ExplainQueryResponse.FromString,
                 _registered_method=True)
+        self.ListSharing = channel.unary_unary(
+                '/selat.v1.QueryService/ListSharing',
+                request_serializer=selat_dot_v1_dot_query__pb2.ListSharingRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_query__pb2.ListSharingResponse.FromString,
+                _registered_method=True)
         self.WatchQuery = channel.unary_stream(
                 '/selat.v1.QueryService/WatchQuery',
                 request_serializer=selat_dot_v1_dot_query__pb2.WatchQueryRequest.SerializeToString,
@@ -95,6 +100,13 @@ class QueryServiceServicer:
 
     def ExplainQuery(self, request, context):
         """The plan of a submitted query.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSharing(self, request, context):
+        """The operators that several queries need.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,6 +154,11 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.ExplainQuery,
                     request_deserializer=selat_dot_v1_dot_query__pb2.ExplainQueryRequest.FromString,
                     response_serializer=selat_dot_v1_dot_query__pb2.ExplainQueryResponse.SerializeToString,
+            ),
+            'ListSharing': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSharing,
+                    request_deserializer=selat_dot_v1_dot_query__pb2.ListSharingRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_query__pb2.ListSharingResponse.SerializeToString,
             ),
             'WatchQuery': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchQuery,
@@ -267,6 +284,33 @@ class QueryService:
             '/selat.v1.QueryService/ExplainQuery',
             selat_dot_v1_dot_query__pb2.ExplainQueryRequest.SerializeToString,
             selat_dot_v1_dot_query__pb2.ExplainQueryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSharing(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.QueryService/ListSharing',
+            selat_dot_v1_dot_query__pb2.ListSharingRequest.SerializeToString,
+            selat_dot_v1_dot_query__pb2.ListSharingResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,8 @@ class QueryServiceStub:
     GetQuery: _grpc.UnaryUnaryMultiCallable[_query_pb2.GetQueryRequest, _query_pb2.GetQueryResponse]
     ExplainQuery: _grpc.UnaryUnaryMultiCallable[_query_pb2.ExplainQueryRequest, _query_pb2.ExplainQueryResponse]
     """The plan of a submitted query."""
+    ListSharing: _grpc.UnaryUnaryMultiCallable[_query_pb2.ListSharingRequest, _query_pb2.ListSharingResponse]
+    """The operators that several queries need."""
     WatchQuery: _grpc.UnaryStreamMultiCallable[_query_pb2.WatchQueryRequest, _query_pb2.WatchQueryResponse]
     """The query now, then after each change of state and at least once per interval, until it is over."""
     CancelQuery: _grpc.UnaryUnaryMultiCallable[_query_pb2.CancelQueryRequest, _query_pb2.CancelQueryResponse]
@@ -52,6 +54,8 @@ class QueryServiceAsyncStub(QueryServiceStub):
     GetQuery: _aio.UnaryUnaryMultiCallable[_query_pb2.GetQueryRequest, _query_pb2.GetQueryResponse]  # type: ignore[assignment]
     ExplainQuery: _aio.UnaryUnaryMultiCallable[_query_pb2.ExplainQueryRequest, _query_pb2.ExplainQueryResponse]  # type: ignore[assignment]
     """The plan of a submitted query."""
+    ListSharing: _aio.UnaryUnaryMultiCallable[_query_pb2.ListSharingRequest, _query_pb2.ListSharingResponse]  # type: ignore[assignment]
+    """The operators that several queries need."""
     WatchQuery: _aio.UnaryStreamMultiCallable[_query_pb2.WatchQueryRequest, _query_pb2.WatchQueryResponse]  # type: ignore[assignment]
     """The query now, then after each change of state and at least once per interval, until it is over."""
     CancelQuery: _aio.UnaryUnaryMultiCallable[_query_pb2.CancelQueryRequest, _query_pb2.CancelQueryResponse]  # type: ignore[assignment]
@@ -88,6 +92,14 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_query_pb2.ExplainQueryResponse, _abc.Awaitable[_query_pb2.ExplainQueryResponse]]:
         """The plan of a submitted query."""
+
+    @_abc_1.abstractmethod
+    def ListSharing(
+        self,
+        request: _query_pb2.ListSharingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_query_pb2.ListSharingResponse, _abc.Awaitable[_query_pb2.ListSharingResponse]]:
+        """The operators that several queries need."""
 
     @_abc_1.abstractmethod
     def WatchQuery(

@@ -84,6 +84,30 @@ STAGE_KIND_REDUCE: StageKind.ValueType  # 5
 """Batch: waits until all of its inputs are complete, runs its SQL once over them, publishes one epoch (in pieces) and ends."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
+class _ChannelJoin:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ChannelJoinEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ChannelJoin.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CHANNEL_JOIN_UNSPECIFIED: _ChannelJoin.ValueType  # 0
+    """Wherever the channel begins: the same query made it."""
+    CHANNEL_JOIN_WHOLE: _ChannelJoin.ValueType  # 1
+    """At its first epoch. Where that is gone nothing is read, and the task's status says so."""
+    CHANNEL_JOIN_LATE: _ChannelJoin.ValueType  # 2
+    """At the oldest epoch that is there; a merge begins with the first window that is whole."""
+
+class ChannelJoin(_ChannelJoin, metaclass=_ChannelJoinEnumTypeWrapper):
+    """Where the reader of a channel may begin, when it has read nothing of it yet."""
+
+CHANNEL_JOIN_UNSPECIFIED: ChannelJoin.ValueType  # 0
+"""Wherever the channel begins: the same query made it."""
+CHANNEL_JOIN_WHOLE: ChannelJoin.ValueType  # 1
+"""At its first epoch. Where that is gone nothing is read, and the task's status says so."""
+CHANNEL_JOIN_LATE: ChannelJoin.ValueType  # 2
+"""At the oldest epoch that is there; a merge begins with the first window that is whole."""
+Global___ChannelJoin: _TypeAlias = ChannelJoin  # noqa: Y015
+
 class _SiteState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -190,6 +214,8 @@ class TaskStatus(_message.Message):
     ROWS_MALFORMED_FIELD_NUMBER: _builtins.int
     OPERATORS_FIELD_NUMBER: _builtins.int
     IN_FLIGHT_BYTES_FIELD_NUMBER: _builtins.int
+    LATE_INPUTS_FIELD_NUMBER: _builtins.int
+    STARTS_AT_US_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -219,9 +245,15 @@ class TaskStatus(_message.Message):
     """Set aside at the site because they do not fit their columns; not in rows_in."""
     in_flight_bytes: _builtins.int
     """Arrow bytes that an epoch held at most, rows taken and rows made, over the last minute."""
+    starts_at_us: _builtins.int
+    """Windows that begin earlier are left out, because it began in the middle of its inputs."""
     @_builtins.property
     def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorStatus]:
         """The operators fused in the stage, from its input to its output, as Spark ran them."""
+
+    @_builtins.property
+    def late_inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Channels that it was to read from their first epoch on, which is gone."""
 
     def __init__(
         self,
@@ -250,13 +282,20 @@ class TaskStatus(_message.Message):
         rows_malformed: _builtins.int = ...,
         operators: _abc.Iterable[Global___OperatorStatus] | None = ...,
         in_flight_bytes: _builtins.int = ...,
+        late_inputs: _abc.Iterable[_builtins.str] | None = ...,
+        starts_at_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "starts_at_us", b"starts_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "in_flight_bytes", b"in_flight_bytes", "lag_rows", b"lag_rows", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "in_flight_bytes", b"in_flight_bytes", "lag_rows", b"lag_rows", "late_inputs", b"late_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__starts_at_us: _TypeAlias = _typing.Literal["starts_at_us"]  # noqa: Y015
+    _WhichOneofArgType__starts_at_us: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us"]  # noqa: Y015
     _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
     _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__starts_at_us) -> _WhichOneofReturnType__starts_at_us | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
 
 Global___TaskStatus: _TypeAlias = TaskStatus  # noqa: Y015
@@ -849,11 +888,16 @@ class ChannelInput(_message.Message):
     SITE_FIELD_NUMBER: _builtins.int
     VIEW_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
+    JOIN_FIELD_NUMBER: _builtins.int
+    EVENT_DELAY_US_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     site: _builtins.str
     """The site that produces it."""
     view: _builtins.str
     """Name of the view it appears as; `input` for the port of a merge of partials."""
+    join: Global___ChannelJoin.ValueType
+    event_delay_us: _builtins.int
+    """How much later than an epoch's watermark the events of its rows may be."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Column]:
         """Its columns, so that a table without rows still has a schema."""
@@ -865,10 +909,12 @@ class ChannelInput(_message.Message):
         site: _builtins.str = ...,
         view: _builtins.str = ...,
         columns: _abc.Iterable[_common_pb2.Column] | None = ...,
+        join: Global___ChannelJoin.ValueType = ...,
+        event_delay_us: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "columns", b"columns", "site", b"site", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "columns", b"columns", "event_delay_us", b"event_delay_us", "join", b"join", "site", b"site", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

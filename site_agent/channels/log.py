@@ -87,6 +87,11 @@ class ChannelLog:
     def consumers(self) -> tuple[str, ...]:
         return tuple(self._consumers.cursors)
 
+    @property
+    def slowest_consumers(self) -> tuple[str, ...]:
+        """Those that have acknowledged least."""
+        return self._consumers.slowest
+
     def publish(
         self,
         epoch: int,

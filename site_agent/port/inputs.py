@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from site_agent.channels.log import ChannelLog
 from site_agent.errors import TrimmedEpochError
 from site_agent.port.watermark import InputWatermark
+
+
+class Join(Enum):
+    """Where the reader of a channel may begin, when it has read nothing of it yet."""
+
+    OWN = "own"
+    """Wherever the channel begins."""
+    WHOLE = "whole"
+    """At its first epoch; a channel that has let go of it is not read at all."""
+    LATE = "late"
+    """At the oldest epoch that is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +30,9 @@ class PortInput:
     site: str
     view: str = ""
     """What its rows, and those of its successors, are to the reader."""
+    join: Join = Join.OWN
+    event_delay_us: int = 0
+    """How much later than an epoch's watermark the events of its rows may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +58,14 @@ class InputState:
     ended: bool = False
     """Everything up to the end mark was taken."""
     last_turn: int = 0
+    missed: bool = False
+    """Its first epochs are gone, and it must not be read without them."""
+    given_up: bool = False
+    """It was missed, and nothing is kept for this reader any more."""
+    joining: bool = False
+    """Its first epochs are gone, and none of the others was taken yet."""
+    incomplete_until_us: int | None = None
+    """Rows with event times up to here may be among those that are gone."""
 
     def settle(self) -> None:
         """Skip what the channel no longer kept when the port joined.
@@ -58,11 +81,32 @@ class InputState:
                 hint=f"its oldest epoch is {self.log.first_epoch}",
                 ids={"channel": self.source.channel, "epoch": str(self.cursor)},
             )
+        if self.source.join is Join.WHOLE:
+            self.missed = True
+            return
+        if self.source.join is Join.LATE and self._has_nothing_left():
+            self.missed = True
+            return
+        self.joining = self.source.join is Join.LATE
         self.cursor = self.log.first_epoch
+
+    def _has_nothing_left(self) -> bool:
+        """It has ended, and says nothing of how far its rows went."""
+        return self.log.end is not None and self.log.first_epoch >= self.log.next_epoch
+
+    def joined_at(self, watermark_us: int | None) -> None:
+        """The first epoch was taken, in the middle of the channel; that is its watermark.
+
+        A watermark trails the newest event time so far by the delay at most, and that of this epoch is not behind those
+        of the epochs that are gone.
+        """
+        self.joining = False
+        if watermark_us is not None:
+            self.incomplete_until_us = watermark_us + self.source.event_delay_us
 
     @property
     def waiting_epochs(self) -> int:
-        return max(0, self.log.next_epoch - self.cursor)
+        return 0 if self.missed else max(0, self.log.next_epoch - self.cursor)
 
     @property
     def news(self) -> bool:

@@ -73,6 +73,17 @@ class Port:
         return tuple(state.source for _, state in sorted(self._states.items()))
 
     @property
+    def late_inputs(self) -> tuple[str, ...]:
+        """Channels that are not read, because their first epochs are gone."""
+        return tuple(sorted(channel for channel, state in self._states.items() if state.missed))
+
+    @property
+    def incomplete_until_us(self) -> int | None:
+        """Rows with event times up to here may be missing, for channels were joined in the middle; None: none are."""
+        known = [s.incomplete_until_us for s in self._states.values() if s.incomplete_until_us is not None]
+        return max(known, default=None)
+
+    @property
     def ended_channels(self) -> tuple[str, ...]:
         """Those that ended for good and were taken to their end."""
         ended = {channel for channel, state in self._states.items() if state.says.ended}
@@ -154,9 +165,14 @@ class Port:
         states = list(self._states.values())
         for state in states:
             state.settle()
+            await self._give_up(state)
         picks = await self._router.offload.run(pick_epochs, states, max_bytes=max_bytes)
         read = await self._router.offload.run(_read, picks)
         ending = [state for state in states if _at_end(state, picks)]
+        for state in [s for s in ending if s.joining and all(pick.state is not s for pick in picks)]:
+            # Nothing of it is left to say how far its rows went.
+            state.missed = True
+            ending.remove(state)
         for state in ending:
             await self._join_successor(state)
         # No await from here on: a cancelled call must not have moved the cursors.
@@ -170,10 +186,18 @@ class Port:
         ]
         return self._batch(taken, bool(picks or ending))
 
+    async def _give_up(self, state: InputState) -> None:
+        """Nothing need be kept for a reader that will not read it."""
+        if state.missed and not state.given_up:
+            await self._router.unsubscribe(state.source.channel, self._reader)
+            state.given_up = True
+
     def _advance(self, picks: Sequence[Pick], read: Sequence[tuple[EpochManifest, pa.Table | None]]) -> None:
         for pick, (manifest, _) in zip(picks, read, strict=True):
             self._turn += 1
             state = pick.state
+            if state.joining:
+                state.joined_at(manifest.watermark_us)
             state.cursor, state.resumed, state.last_turn = pick.epoch + 1, True, self._turn
             watermark_us = state.says.watermark_us if manifest.watermark_us is None else manifest.watermark_us
             state.says = InputWatermark(watermark_us, manifest.idle)
@@ -245,7 +269,9 @@ class Port:
 
     async def _wait(self) -> None:
         waiting = [
-            asyncio.create_task(state.log.wait(state.cursor)) for state in self._states.values() if not state.ended
+            asyncio.create_task(state.log.wait(state.cursor))
+            for state in self._states.values()
+            if not state.ended and not state.missed
         ]
         waiting.append(asyncio.create_task(_until(self._changed)))
         try:
@@ -282,4 +308,4 @@ def _successor_of(source: PortInput, end: EndMark) -> PortInput:
 def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:
     """The channel has ended, and these picks take its last epoch if it is not taken yet."""
     cursor = max((pick.epoch + 1 for pick in picks if pick.state is state), default=state.cursor)
-    return not state.ended and state.log.end is not None and cursor >= state.log.next_epoch
+    return not state.ended and not state.missed and state.log.end is not None and cursor >= state.log.next_epoch

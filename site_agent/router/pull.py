@@ -138,7 +138,8 @@ class Pull:
 
     async def _pause(self, delay_s: float) -> None:
         try:
-            await asyncio.wait_for(self._retry.wait(), timeout=delay_s)
+            async with asyncio.timeout(delay_s):
+                await self._retry.wait()
         except TimeoutError:
             return
 

@@ -70,8 +70,10 @@ class TaskContext:
         budget = self.limits.retained_bytes_per_channel
         if self.log.retained_bytes <= budget:
             return False
+        where = ", ".join(self.log.slowest_consumers)
         self.progress.enter(
-            TaskState.BACK_PRESSURED, f"{self.log.retained_bytes} bytes wait for readers of {self.log.id}"
+            TaskState.BACK_PRESSURED,
+            f"{self.log.retained_bytes} bytes wait for readers of {self.log.id}" + (f" at {where}" if where else ""),
         )
         while self.log.retained_bytes > budget:
             await self.clock.sleep(BACK_PRESSURE_POLL_S)

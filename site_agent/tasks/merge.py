@@ -85,7 +85,12 @@ class MergeTask:
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs."""
         waiting = [i for i in inputs if i.view in self._views]
-        await self._port.set_inputs([PortInput(i.channel, i.site, i.view) for i in waiting])
+        await self._port.set_inputs([PortInput(i.channel, i.site, i.view, i.join, i.event_delay_us) for i in waiting])
+
+    @property
+    def late_inputs(self) -> tuple[str, ...]:
+        """Channels that it does not read, because their first epochs are gone."""
+        return self._port.late_inputs
 
     async def run(self) -> None:
         """Until every channel of the port has ended."""
@@ -120,7 +125,9 @@ class MergeTask:
             return await taking
         due_s = self._checkpoint_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
         try:
-            return await asyncio.wait_for(taking, max(0.0, due_s))
+            # Not wait_for: it swallows a cancellation that comes together with a batch, and the task would run on.
+            async with asyncio.timeout(max(0.0, due_s)):
+                return await taking
         except TimeoutError:
             return None
 
@@ -141,6 +148,7 @@ class MergeTask:
 
     async def _epoch(self, batch: PortBatch, started_s: float) -> bool:
         """Whether an epoch was published."""
+        self._begin()
         for origin, table in zip(batch.origins, batch.tables, strict=True):
             self._take(origin, table)
         self._held_bytes = sum(table.get_total_buffer_size() for table in batch.tables)
@@ -154,9 +162,23 @@ class MergeTask:
         self._record(batch, started_s, emission)
         return closes
 
+    def _begin(self) -> None:
+        """Leave out windows of which rows may be missing. None of them is out yet: all channels have to say more."""
+        until_us, progress = self._port.incomplete_until_us, self._context.progress
+        if until_us is None:
+            return
+        period_us = self._window.slide_us
+        starts_at_us = (until_us // period_us + 1) * period_us
+        if progress.starts_at_us is None or starts_at_us > progress.starts_at_us:
+            self._open.begin_at(starts_at_us)
+            progress.starts_at_us = starts_at_us
+
     def _take(self, origin: Origin, table: pa.Table) -> None:
         """Rows that were counted before a crash come again after it."""
         dropped = self._open.add(origin.view, table)
+        if self._context.progress.starts_at_us is not None:
+            # Rows from before the beginning are not late.
+            dropped = 0
         self._since_checkpoint_bytes += table.get_total_buffer_size()
         if origin.epoch >= self._counted.get(origin.channel, 0):
             self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)

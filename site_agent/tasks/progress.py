@@ -103,6 +103,7 @@ class Progress:
         self.state_rows = 0
         self.state_bytes = 0
         self.epochs = 0
+        self.starts_at_us: int | None = None
         self._started_s = started_s
         self._samples: deque[Sample] = deque()
         self._operators: dict[tuple[str, int], int] = {}
@@ -188,3 +189,7 @@ class TaskStatus:
     watermark_us: int | None
     operators: tuple[OperatorStatus, ...] = ()
     in_flight_bytes: int = 0
+    late_inputs: tuple[str, ...] = ()
+    """Channels that it was to read from their first epoch on, which is gone."""
+    starts_at_us: int | None = None
+    """Windows that begin earlier are left out, because it began in the middle of its inputs."""

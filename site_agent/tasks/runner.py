@@ -106,6 +106,8 @@ class TaskRunner:
             watermark_us=progress.watermark_us,
             operators=progress.operators(self._clock.monotonic()),
             in_flight_bytes=progress.in_flight_bytes(self._clock.monotonic()),
+            late_inputs=self._task.late_inputs if isinstance(self._task, MergeTask | SinkTask) else (),
+            starts_at_us=progress.starts_at_us,
         )
 
     async def _run(self) -> None:

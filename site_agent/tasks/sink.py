@@ -75,7 +75,12 @@ class SinkTask:
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs."""
-        await self._port.set_inputs([PortInput(i.channel, i.site) for i in inputs])
+        await self._port.set_inputs([PortInput(i.channel, i.site, join=i.join) for i in inputs])
+
+    @property
+    def late_inputs(self) -> tuple[str, ...]:
+        """Channels that it does not read, because their first epochs are gone."""
+        return self._port.late_inputs
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over when to commit; where to is for queries to come."""
@@ -156,7 +161,9 @@ class SinkTask:
             return await taking
         due_s = self._waiting_since_s + self._policy.interval_s - self._context.clock.monotonic()
         try:
-            return await asyncio.wait_for(taking, max(0.0, due_s))
+            # Not wait_for: it swallows a cancellation that comes together with a batch.
+            async with asyncio.timeout(max(0.0, due_s)):
+                return await taking
         except TimeoutError:
             return None
 

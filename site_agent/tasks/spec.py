@@ -9,6 +9,7 @@ from enum import Enum
 
 from site_agent.connectors import Split
 from site_agent.engine import Field, PythonFunction
+from site_agent.port import Join
 
 
 class StageKind(Enum):
@@ -40,6 +41,9 @@ class InputSpec:
     """Empty: not known yet; only the inputs of a REDUCE task may be so."""
     view: str
     columns: tuple[Field, ...] = ()
+    join: Join = Join.OWN
+    event_delay_us: int = 0
+    """How much later than an epoch's watermark the events of its rows may be."""
 
 
 @dataclass(frozen=True, slots=True)

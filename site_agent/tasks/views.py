@@ -41,6 +41,11 @@ class OpenViews:
     def size_bytes(self) -> int:
         return sum(windows.size_bytes for windows in self._windows.values())
 
+    def begin_at(self, start_us: int) -> None:
+        """Leave out all windows that begin earlier."""
+        for windows in self._windows.values():
+            windows.begin_at(start_us)
+
     def add(self, view: str, table: pa.Table) -> int:
         """Take rows in; those of windows already emitted are dropped.
 

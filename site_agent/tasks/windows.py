@@ -57,6 +57,13 @@ class OpenWindows:
                 self._note_earliest(kept)
         return dropped
 
+    def begin_at(self, start_us: int) -> None:
+        """Leave out all windows that begin earlier, as if they were emitted; rows of them are dropped."""
+        self.closed_us = max(start_us + self._length_us - 1, -(2**63) if self.closed_us is None else self.closed_us)
+        rows = self.table()
+        if rows is not None:
+            self.replace(self._still_open(rows))
+
     def close(self, watermark_us: int | None) -> pa.Table | None:
         """Take out the rows of all windows that end at or before the watermark; None when there are none."""
         if watermark_us is None or (self.closed_us is not None and watermark_us <= self.closed_us):

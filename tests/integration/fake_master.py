@@ -232,6 +232,10 @@ class FakeMaster(
         messages = [q.message for q in self.queries.values() if request.all or not _over(q.message)]
         return query_pb2.ListQueriesResponse(queries=messages)
 
+    def ListSharing(self, request: query_pb2.ListSharingRequest, context: Any) -> query_pb2.ListSharingResponse:
+        shared = (operator for q in self.queries.values() for operator in q.message.sharing.operators)
+        return query_pb2.ListSharingResponse(operators=shared)
+
     def GetQuery(self, request: query_pb2.GetQueryRequest, context: Any) -> query_pb2.GetQueryResponse:
         return query_pb2.GetQueryResponse(query=self._find(request.query, context).message)
 

@@ -65,6 +65,40 @@ user_id  page  ts
 """
 
 
+class TestSharing:
+    """A query whose only task is another's."""
+
+    @pytest.fixture
+    def shared(self, master: FakeMaster) -> query_pb2.Query:
+        master.on_submit = None
+        query = master.queries[master.add_query("SELECT user_id, page, ts FROM clicks", name="visits")].message
+        query.tasks[0].query_id = "q-0000-abcdef"
+        query.sharing.mode, query.sharing.start, query.sharing.bytes_saved = "sana", "next-window", 2048
+        query.sharing.starts_at_us = 60_000_000
+        operator = query.sharing.operators.add(
+            task_id="q-0000-abcdef.s1.us", kind="source", site="us", queries=["q-0000-abcdef", query.id]
+        )
+        operator.links.add(from_site="us", to_site="eu", bytes=4096, bytes_saved=2048)
+        return query
+
+    @pytest.mark.usefixtures("shared")
+    def test_shared_tasks_are_listed_with_what_they_save(self, run: Run) -> None:
+        (listed,) = lines(run("sharing", "-o", "json"))
+        assert (listed["queries"], listed["links"][0]["bytes_saved"]) == (["q-0000-abcdef", "q-0001-abcdef"], 2048)
+        text = run("sharing", "-o", "table").stdout
+        assert "us->eu" in text
+        assert "2.0 kB" in text
+
+    @pytest.mark.usefixtures("shared")
+    def test_a_query_shows_what_it_shares_and_where_it_began(self, run: Run) -> None:
+        text = run("query", "show", "visits", "-o", "table").stdout
+        assert "sana, 2.0 kB of what others sent anyhow" in text
+        assert "1970-01-01 00:01:00" in text
+        assert "shared with others" in text
+        (info,) = lines(run("query", "show", "visits", "-o", "json"))
+        assert (info["sharing"]["starts_at"], info["sharing"]["bytes_saved"]) == ("1970-01-01T00:01:00Z", 2048)
+
+
 class TestSql:
     def test_a_select_is_followed_as_json_lines_into_a_pipe(self, run: Run) -> None:
         assert lines(run("sql", "SELECT * FROM clicks")) == ROWS

@@ -6,9 +6,9 @@ import selat
 
 NAMES = """
 BatchProgress BatchWait Binding Client Column ConnectionLost Cursor Done Explanation Function InvalidArgument Link
-LinkUse MemoryUse NotFound Outcome Producer PushTotals Query QueryFailed QueryInfo QueryState Relation RelationKind
-ResultBatch Results Rows SelatError ServerFault Site SiteState StatementError StreamLog TaskState TaskStatus TimedOut
-Unavailable Watch connect
+LinkUse MemoryUse NotFound Outcome Producer PushTotals Query QueryFailed QueryInfo QuerySharing QueryState Relation
+RelationKind ResultBatch Results Rows SelatError ServerFault SharedLink SharedOperator Site SiteState StatementError
+StreamLog TaskState TaskStatus TimedOut Unavailable Watch connect
 """
 
 
@@ -29,8 +29,8 @@ def test_the_public_methods() -> None:
     assert {n for n in vars(selat.Client) if not n.startswith("_")} == {
         "address", "alter", "close", "create_relation", "drop", "drop_function", "frameworks", "function", "functions",
         "link_history", "links", "probe_link", "push", "queries", "query", "register_framework", "register_function",
-        "script", "set_quota", "sink", "sinks", "site", "sites", "slots", "sql", "stream", "streams", "table", "tables",
-        "view", "views", "watch_slots",
+        "script", "set_quota", "sharing", "sink", "sinks", "site", "sites", "slots", "sql", "stream", "streams",
+        "table", "tables", "view", "views", "watch_slots",
     }  # fmt: skip
     assert {n for n in vars(selat.Query) if not n.startswith("_")} == {
         "cancel", "explain", "id", "info", "last", "results", "state", "wait", "watch",

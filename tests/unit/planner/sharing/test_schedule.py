@@ -314,3 +314,32 @@ def test_a_query_that_is_known_is_refused() -> None:
     running.add("q", [], [])
     with pytest.raises(ValueError, match="runs already"):
         running.add("q", [], [])
+
+
+def test_what_the_caller_placed_goes_there_unless_it_is_shared() -> None:
+    world = wide("a", "b", "c")
+    first = [vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x")]
+    second = [vertex("x", 2, site="a", kind=SOURCE), vertex("n", 1, "x")]
+
+    def planned(query: str, *vertices: Vertex, sharing: Sharing = Sharing.SANA) -> dict[str, str]:
+        alive, placed = frozenset("abc"), {"m": "c", "n": "b"}
+        setting = Setting(world.running, Wan(world.topology), alive, sharing, placed=placed)
+        plan = share(query, vertices, setting)
+        if query != "tried":
+            world.running.add(query, plan.operators, plan.used)
+        return sites_of(plan)
+
+    assert planned("q1", *first) == {"x": "a", "m": "c"}
+    assert planned("tried", *second, sharing=Sharing.STRICT) == {"n": "b"}
+    assert planned("tried", *second, sharing=Sharing.MAX_SHARE) == {"n": "c"}
+    # Blind to the WAN: at the site of an input.
+    assert planned("tried", *second, sharing=Sharing.NO_SHARE) == {"x": "a", "n": "a"}
+    assert planned("q2", *second) == {"n": "c"}
+
+
+def test_what_a_query_needs_is_known_with_what_it_reads_through_others() -> None:
+    world = wide("a", "b")
+    world.submit("q1", vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x", site="b"))
+    world.submit("q2", vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x", site="b"), vertex("n", 1, "m"))
+    assert [operator.id for operator in world.running.operators] == ["q1/x", "q1/m", "q2/n"]
+    assert world.running.needed_by("q2") == ("q1/x", "q1/m", "q2/n")

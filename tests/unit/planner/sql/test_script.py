@@ -55,7 +55,7 @@ def test_syntax_errors_have_their_place(text: str, line: int, column: int, found
     assert (caught.value.position, caught.value.found) == (Position(line, column), found)
 
 
-@pytest.mark.parametrize("word", ["UPDATE", "MERGE", "SET", "USE", "VALUES"])
+@pytest.mark.parametrize("word", ["UPDATE", "MERGE", "RESET", "USE", "VALUES"])
 def test_other_statements_are_refused_with_what_is_possible(word: str) -> None:
     with pytest.raises(UnsupportedSqlError) as caught:
         parse_script(f"SHOW SITES;\n{word} INTO x")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,6 +15,7 @@ import pytest
 from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import EngineError
+from site_agent.port import Port, PortBatch
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
@@ -228,3 +229,31 @@ async def test_channels_join_and_leave_while_it_runs(tmp_path: Path) -> None:
         await asyncio.wait_for(task, 10)
 
         assert hub.results() == [(0, "a", 2), (0, "z", 9), (10, "a", 2)]
+
+
+class ReadyPort(Port):
+    """Has a batch as soon as it is told, and a cursor that no checkpoint has."""
+
+    def __init__(self, router: Router) -> None:
+        super().__init__(router, reader="q.m1.hub", query_id="q")
+        self.ready = asyncio.Event()
+
+    @property
+    def cursors(self) -> Mapping[str, int]:
+        return {"q.s1.us": 1}
+
+    async def next(self, *, max_bytes: int) -> PortBatch:
+        await self.ready.wait()
+        return PortBatch((), (), self.cursors, None, False, 0)
+
+
+async def test_a_cancellation_that_comes_together_with_a_batch_ends_the_merge(tmp_path: Path) -> None:
+    async with site(tmp_path, engine()) as hub:
+        merge, port = MergeTask(hub.context, WINDOW), ReadyPort(hub.router)
+        merge._port = port
+        taking = asyncio.create_task(merge._next())
+        await asyncio.sleep(0.01)
+        port.ready.set()
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking

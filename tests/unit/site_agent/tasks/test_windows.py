@@ -95,3 +95,26 @@ def test_every_row_is_emitted_once_kept_or_counted_late(steps: list[tuple[list[i
         assert all(start + LENGTH_US <= watermark for start in starts_of(closed))
         assert all(start + LENGTH_US > watermark for start in starts_of(windows.table()))
     assert emitted + late + windows.rows == given_rows
+
+
+def test_windows_that_begin_before_the_beginning_are_left_out() -> None:
+    windows = OpenWindows("_window_start", LENGTH_US, 5)
+    windows.add([rows(5, 10, 15)])
+    windows.begin_at(12)
+    assert windows.add([rows(10, 11, 12, 20)]) == 2
+    assert starts_of(windows.table()) == [12, 15, 20]
+    # As if all before it were emitted: nothing closes earlier, and it does not go back.
+    assert not windows.crosses_boundary(19)
+    assert starts_of(windows.close(25)) == [12, 15]
+    windows.begin_at(3)
+    assert starts_of(windows.table()) == [20]
+
+
+@given(st.lists(st.integers(0, 60), max_size=20), st.integers(0, 60), st.integers(0, 80))
+def test_from_the_beginning_on_everything_comes_out_as_ever(starts: list[int], begin: int, watermark: int) -> None:
+    late, ever = (OpenWindows("_window_start", LENGTH_US, LENGTH_US) for _ in range(2))
+    late.begin_at(begin)
+    for windows in (late, ever):
+        windows.add([rows(*starts)])
+    wanted = [start for start in starts_of(ever.close(watermark)) if start >= begin]
+    assert starts_of(late.close(watermark)) == wanted

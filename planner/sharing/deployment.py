@@ -1,0 +1,238 @@
+"""How a query runs among others: what it runs of its own, and which operators of others stand for its vertices.
+
+What is decided by `schedule.share` becomes a value that can be stored with the query, and changed when an operator that
+was to be shared turns out to be out of reach: `taken_back` lets the query run its own instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from planner.plan import PhysicalPlan
+from planner.sharing.explain import sharing_notes
+from planner.sharing.forms import digest
+from planner.sharing.modes import Sharing
+from planner.sharing.running import Operator, Running, operator_id, query_of
+from planner.sharing.schedule import Action, SharingPlan
+from planner.sharing.vertices import Vertex, VertexKind
+
+_KINDS = frozenset(kind.value for kind in VertexKind)
+
+
+class Start(Enum):
+    """Where a query may begin to read an operator that ran before it."""
+
+    HISTORY = "history"
+    """At the operator's first row; one that has let go of its first rows is not shared."""
+    NEXT_WINDOW = "next-window"
+    """At the first window that is still whole; without windows, at the first rows that are still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One query's part of all that runs."""
+
+    sharing: Sharing
+    vertices: tuple[Vertex, ...]
+    """All of the query, each behind those it reads, without forms."""
+    operators: tuple[Operator, ...]
+    """What it runs of its own, its results included, each behind those it reads."""
+    stands: Mapping[str, str] = field(default_factory=dict)
+    """Operators of other queries, by the vertex that each stands for."""
+    sites: Mapping[str, str] = field(default_factory=dict)
+    """Of each vertex, and of each operator of others."""
+    start: Start = Start.HISTORY
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """By vertex, what became of it and why, for people."""
+    wan_bytes_per_s: float = 0.0
+    """What the query was expected to add to all links."""
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Ids of the operators of others that its own read; sorted."""
+        own = {operator.id for operator in self.operators}
+        return tuple(sorted({name for operator in self.operators for name in operator.inputs} - own))
+
+
+def told_apart(vertices: Sequence[Vertex], query: str) -> tuple[Vertex, ...]:
+    """Vertices whose fingerprints are equal only where one channel can be read in the place of the other as it is.
+
+    `vertices_of` takes columns of other names, or in another order, for the same. Results are each query's own: the
+    gateway's router receives a channel once, whoever keeps it.
+    """
+    return tuple(replace(vertex, fingerprint=_exact(vertex, query)) for vertex in vertices)
+
+
+def _exact(vertex: Vertex, query: str) -> str:
+    if vertex.kind in (VertexKind.RESULTS, VertexKind.SINK):
+        return digest([vertex.fingerprint, query])
+    terms = [(name, term.label) for name, term in vertex.form.columns] if vertex.form is not None else []
+    return digest([vertex.fingerprint, *vertex.columns, *vertex.types, *(part for term in terms for part in term)])
+
+
+def deployment_of(
+    plan: SharingPlan, vertices: Sequence[Vertex], running: Running, *, start: Start = Start.HISTORY
+) -> Deployment:
+    """What a plan comes to; results that would miss rows of a running operator have the query run its own.
+
+    Args:
+        plan: how the vertices are shared.
+        vertices: those that were planned.
+        running: what they were planned among.
+        start: where the query may begin.
+    """
+    foreign = {name for operator in plan.operators for name in operator.inputs if query_of(name) != plan.query}
+    stands = {d.vertex: d.operator for d in plan.decisions if d.action is Action.SHARED}
+    sites = {decision.vertex: decision.site for decision in plan.decisions}
+    sites |= {name: running.operator(name).site for name in sorted(foreign | set(stands.values()))}
+    deployment = Deployment(
+        sharing=plan.sharing,
+        vertices=tuple(_stored(vertex) for vertex in vertices),
+        operators=tuple(replace(operator, vertex=_stored(operator.vertex)) for operator in plan.operators),
+        stands=stands,
+        sites=sites,
+        start=start,
+        notes=sharing_notes(plan),
+        wan_bytes_per_s=plan.wan_bytes_per_s,
+    )
+    if start is Start.HISTORY:
+        missed = _without_results(deployment, running)
+        deployment = taken_back(deployment, plan.query, missed, why="no gateway keeps all of its results")
+    whole = start is Start.HISTORY and plan.sharing.rules.operators
+    return deployment if whole else _kept_apart(deployment, plan.query)
+
+
+def _stored(vertex: Vertex) -> Vertex:
+    return replace(vertex, form=None)
+
+
+def _without_results(deployment: Deployment, running: Running) -> frozenset[str]:
+    """Operators of others that results are made of, although no gateway has kept all of their output."""
+    names: set[str] = set()
+    for operator in deployment.operators:
+        if operator.vertex.kind is VertexKind.RESULTS:
+            names |= {name for name in operator.inputs if name in deployment.sites}
+    kept = {
+        name
+        for other in running.operators
+        if other.vertex.kind is VertexKind.RESULTS and other.fingerprint != _apart(other.id)
+        for name in other.inputs
+    }
+    return frozenset(names - kept)
+
+
+def _kept_apart(deployment: Deployment, query: str) -> Deployment:
+    """Nobody shares with a query that shares nothing, or that began somewhere in the middle."""
+    vertices = {v.id: replace(v, fingerprint=_apart(operator_id(query, v.id))) for v in deployment.vertices}
+    operators = tuple(replace(operator, vertex=vertices[operator.vertex.id]) for operator in deployment.operators)
+    return replace(deployment, vertices=tuple(vertices.values()), operators=operators)
+
+
+def _apart(operator: str) -> str:
+    """A fingerprint that no other operator has."""
+    return digest([operator])
+
+
+def taken_back(deployment: Deployment, query: str, late: Collection[str], *, why: str) -> Deployment:
+    """The query runs its own in the place of these operators of others, and of nothing else.
+
+    What these read is shared on: where that is out of reach as well, it is taken back in its turn. `why` is for people.
+    """
+    if not late:
+        return deployment
+    vertices = {vertex.id: vertex for vertex in deployment.vertices}
+    stands = {vertex: name for vertex, name in deployment.stands.items() if name not in late}
+    own = {
+        operator.vertex.id: replace(
+            operator, inputs=_replaced(vertices[operator.vertex.id], operator.inputs, late, query)
+        )
+        for operator in deployment.operators
+    }
+    todo = list(own.values())
+    while todo:
+        for name in todo.pop().inputs:
+            vertex_id = name.removeprefix(operator_id(query, ""))
+            if vertex_id != name and vertex_id not in own:
+                vertex = vertices[vertex_id]
+                inputs = tuple(stands.get(i, operator_id(query, i)) for i in vertex.inputs)
+                own[vertex_id] = Operator(name, vertex, deployment.sites[vertex_id], inputs)
+                todo.append(own[vertex_id])
+    notes = {
+        vertex: f"{vertex} at {deployment.sites[vertex]}: not shared with {name}, {why}"
+        for vertex, name in deployment.stands.items()
+        if name in late
+    }
+    operators = tuple(own[name] for name in vertices if name in own)
+    return replace(deployment, operators=operators, stands=stands, notes={**deployment.notes, **notes})
+
+
+def deployment_lines(deployment: Deployment) -> tuple[str, ...]:
+    """For people: what became of each vertex."""
+    head = f"Sharing ({deployment.sharing.value}): {deployment.wan_bytes_per_s:.0f} bytes/s more over the WAN"
+    if deployment.start is Start.NEXT_WINDOW and deployment.used:
+        head += "; begins in the middle, with the first window that is whole"
+    return (head, *(f"  {line}" for note in deployment.notes.values() for line in note.splitlines()))
+
+
+def deployment_json(deployment: Deployment) -> dict[str, Any]:
+    """The same as plain values for JSON; rates are bytes per second."""
+    own = {operator.vertex.id for operator in deployment.operators}
+    return {
+        "mode": deployment.sharing.value,
+        "start": deployment.start.value,
+        "wan_bytes_per_s": deployment.wan_bytes_per_s,
+        "operators": [
+            {
+                "operator": vertex,
+                "site": deployment.sites[vertex],
+                "runs": vertex in own,
+                "with": deployment.stands.get(vertex),
+                "query": query_of(deployment.stands[vertex]) if vertex in deployment.stands else None,
+                "reason": note,
+            }
+            for vertex, note in deployment.notes.items()
+        ],
+    }
+
+
+def _replaced(vertex: Vertex, inputs: Iterable[str], late: Collection[str], query: str) -> tuple[str, ...]:
+    return tuple(
+        operator_id(query, own) if name in late else name for own, name in zip(vertex.inputs, inputs, strict=True)
+    )
+
+
+def known(plan: PhysicalPlan) -> bool:
+    """All of its stages are of kinds that run as operators: a task at each site, which others may use."""
+    return all(stage.kind.value in _KINDS for stage in plan.stages)
+
+
+def alone(plan: PhysicalPlan, query: str) -> tuple[Operator, ...]:
+    """The operators of a query that shares nothing, each behind those it reads; none where not all are `known`."""
+    operators: dict[str, Operator] = {}
+    if not known(plan):
+        return ()
+    for stage in plan.stages:
+        for site in stage.sites:
+            inputs = tuple(
+                name
+                for item in stage.inputs
+                for name, made in list(operators.items())
+                if made.vertex.stage == item.stage and (not item.same_site or made.site == site)
+            )
+            kind = VertexKind(stage.kind.value)
+            _enter(operators, Vertex(f"{stage.id}@{site}", kind, "", site=site, stage=stage.id), site, inputs, query)
+    if plan.sink is None:
+        for stage_id in plan.result_stages:
+            made = tuple(name for name, operator in operators.items() if operator.vertex.stage == stage_id)
+            vertex = Vertex(f"results:{stage_id}@{plan.gateway}", VertexKind.RESULTS, "", site=plan.gateway)
+            _enter(operators, vertex, plan.gateway, made, query)
+    return tuple(operators.values())
+
+
+def _enter(operators: dict[str, Operator], vertex: Vertex, site: str, inputs: tuple[str, ...], query: str) -> None:
+    name = operator_id(query, vertex.id)
+    told = replace(vertex, fingerprint=_apart(name), inputs=tuple(i.partition("/")[2] for i in inputs))
+    operators[name] = Operator(name, told, site, inputs)

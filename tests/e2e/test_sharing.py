@@ -1,0 +1,228 @@
+"""Overlapping queries that share operators: each result equals DuckDB's, whoever comes, goes, and owns what.
+
+`SELAT_SHARING_SETS=50 pytest tests/e2e/test_sharing.py --hypothesis-seed=7` looks further.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import selat
+from tests.e2e.cluster import wait_until
+from tests.e2e.faults import Scene, kill
+from tests.e2e.oracle import Row, assert_same, connect, expected, rows_of
+from tests.grammar.queries import queries
+from tests.grammar.text import Both
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(3600)]
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = timedelta(seconds=90)
+SETS = int(os.environ.get("SELAT_SHARING_SETS", "0"))
+STREAM = "live_orders"
+REPLAY = "'mode' = 'replay', 'replay_speed' = '60'"
+"""Five minutes of events in five seconds."""
+COUNTS = (
+    "SELECT window(ts, '10 seconds').start AS s, product, count(*) AS n, sum(quantity) AS q"
+    f" FROM {STREAM} GROUP BY window(ts, '10 seconds'), product"
+)
+ORACLE_COUNTS = "SELECT w(ts, 10) AS s, product, count(*) AS n, sum(quantity) AS q FROM orders GROUP BY ALL"
+HAVING = " HAVING count(*) > 3"
+COUNTS_CASE = Both(COUNTS, ORACLE_COUNTS)
+HAVING_CASE = Both(COUNTS + HAVING, ORACLE_COUNTS + HAVING)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One query of a set."""
+
+    query: Both
+    mode: str
+    at_s: float
+    stays_s: float | None
+    """Until it is cancelled; None: it is not."""
+
+
+@st.composite
+def visits(draw: st.DrawFn) -> list[Visit]:
+    """Queries of which several are the same, or the same but for their conditions on groups."""
+    pool = draw(st.lists(queries(), min_size=1, max_size=3))
+    pool += [COUNTS_CASE, HAVING_CASE]
+    return [
+        Visit(
+            query=draw(st.sampled_from(pool)),
+            mode=draw(st.sampled_from(("sana", "sana", "max-share", "strict"))),
+            at_s=draw(st.floats(0, 4)),
+            stays_s=draw(st.one_of(st.none(), st.none(), st.floats(0, 4))),
+        )
+        for _ in range(draw(st.integers(2, 8)))
+    ]
+
+
+@pytest.fixture
+def client(calm: Scene) -> Iterator[selat.Client]:
+    with selat.connect(calm.cluster.address) as client:
+        if STREAM not in {stream.name for stream in client.streams()}:
+            client.sql(calm.dataset.stream(STREAM, REPLAY))
+        yield client
+
+
+def of_stream(query: Both) -> str:
+    return re.sub(r"\borders\b", STREAM, query.selat)
+
+
+@settings(
+    max_examples=SETS or 2,
+    derandomize=not SETS,
+    database=None,
+    # Shrinking would run hundreds of queries; a failure names its query.
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+    deadline=None,
+)
+@given(chosen=visits())
+def test_shared_queries_equal_the_oracle(calm: Scene, client: selat.Client, chosen: list[Visit]) -> None:
+    running = run(client, chosen)
+    db = connect(calm.dataset)
+    kept = sum(len({task.query_id for task in query.info().tasks} - {query.id}) > 0 for query in running.values())
+    logger.info("%d queries, %d run, %d with tasks of others", len(chosen), len(running), kept)
+    for number, query in running.items():
+        visit = chosen[number]
+        wanted = expected(db, visit.query.oracle)
+        if visit.stays_s is None:
+            await_end(query)
+        rows = rows_of(query.results(follow=False).arrow())
+        if visit.stays_s is None:
+            info = query.info()
+            assert info.state is selat.QueryState.FINISHED, f"{visit}: {info.state.value} {info.reason}"
+            assert_same(rows, wanted, f"{visit}")
+        else:
+            assert_among(rows, wanted, f"{visit}")
+    wait_until(lambda: not any(site.tasks for site in client.sites()))
+    assert not client.sharing()
+
+
+def run(client: selat.Client, chosen: list[Visit]) -> dict[int, selat.Query]:
+    """Submit and cancel each when its time has come; those that are not cancelled run on.
+
+    What is refused as SQL is none of them: that has tests of its own.
+    """
+    steps = [(visit.at_s, number, False) for number, visit in enumerate(chosen)]
+    steps += [(v.at_s + v.stays_s, number, True) for number, v in enumerate(chosen) if v.stays_s is not None]
+    running: dict[int, selat.Query] = {}
+    begun_s = time.monotonic()
+    for at_s, number, ends in sorted(steps):
+        time.sleep(max(0.0, begun_s + at_s - time.monotonic()))
+        if not ends:
+            client.sql(f"SET sharing = '{chosen[number].mode}'")
+            with suppress(selat.StatementError):
+                outcome = client.sql(of_stream(chosen[number].query))
+                assert isinstance(outcome, selat.Query)
+                running[number] = outcome
+        elif number in running:
+            cancel(running[number])
+    return running
+
+
+def await_end(query: selat.Query) -> None:
+    """Say what it waited for when it does not come."""
+    try:
+        query.wait(timeout=PATIENCE)
+    except selat.TimedOut:
+        tasks = [(t.task_id, t.state.value, t.reason, t.watermark) for t in query.info().tasks]
+        pytest.fail(f"{query.id} does not end: {tasks}\n{query.explain().text}")
+
+
+def cancel(query: selat.Query) -> None:
+    """It may have come to its end before."""
+    try:
+        query.cancel()
+    except selat.SelatError:
+        assert query.info().state is selat.QueryState.FINISHED
+
+
+def assert_among(rows: list[Row], wanted: list[Row], name: str) -> None:
+    """No row that the oracle does not have, and none more often."""
+    surplus = Counter(map(_rounded, rows)) - Counter(map(_rounded, wanted))
+    assert not surplus, f"{name}: {next(iter(surplus))}"
+
+
+def _rounded(row: Row) -> Row:
+    """Sums are added in another order."""
+    return tuple(float(f"{value:.6g}") if isinstance(value, float) else value for value in row)
+
+
+def test_the_owner_goes_and_who_shares_with_it_stays_whole(calm: Scene, client: selat.Client) -> None:
+    client.sql("SET sharing = 'sana'")
+    owner, sharer = client.sql(of_stream(COUNTS_CASE)), client.sql(of_stream(HAVING_CASE))
+    assert isinstance(owner, selat.Query)
+    assert isinstance(sharer, selat.Query)
+    assert {task.query_id for task in sources(sharer)} == {owner.id}, sharer.explain().text
+    wait_until(lambda: sum(operator.bytes_saved for operator in client.sharing()) > 0)
+    assert {operator.queries for operator in client.sharing()} == {(owner.id, sharer.id)}
+    cancel(owner)
+    assert_same(rows_of(sharer.results().arrow()), expected(connect(calm.dataset), HAVING_CASE.oracle), "sharer")
+    info = sharer.info()
+    assert info.state is selat.QueryState.FINISHED, info.reason
+    assert info.sharing is not None
+    # The sources ran on under the owner's name.
+    assert {task.query_id for task in info.tasks if task.stage_id != "m1"} == {owner.id}
+
+
+def test_a_query_that_begins_at_the_next_window_is_whole_from_there(calm: Scene, client: selat.Client) -> None:
+    slow = "slow_orders"
+    client.sql(calm.dataset.stream(slow, "'mode' = 'replay', 'replay_speed' = '20'"))
+    client.sql("SET sharing = 'sana'")
+    first = client.sql(COUNTS.replace(STREAM, slow))
+    assert isinstance(first, selat.Query)
+    # Epochs come every second; by then the merge has had a checkpoint, and the sources have let go of some.
+    wait_until(lambda: first.info().rows_out > 0 and min(t.epochs for t in sources(first)) >= 8)
+    client.sql("SET sharing_start = 'next-window'")
+    second = client.sql((COUNTS + HAVING).replace(STREAM, slow))
+    assert isinstance(second, selat.Query)
+    assert {task.query_id for task in sources(second)} == {first.id}, second.explain().text
+    first.cancel()
+    rows = rows_of(second.results().arrow())
+    info = second.info()
+    assert info.sharing is not None
+    starts_at = info.sharing.starts_at
+    assert starts_at is not None
+    wanted = expected(connect(calm.dataset), ORACLE_COUNTS + HAVING)
+    assert_same(rows, [row for row in wanted if isinstance(row[0], datetime) and row[0] >= starts_at], "second")
+    assert 0 < len(rows) < len(wanted)
+
+
+@pytest.mark.long
+def test_shared_queries_equal_the_oracle_after_kills(isolated: Scene, isolated_client: selat.Client) -> None:
+    """Of the master, of the site of merges and results, and of a source that keeps little for its readers."""
+    client, stream = isolated_client, "orders"
+    client.sql("SET sharing = 'sana'")
+    cases = (COUNTS_CASE, HAVING_CASE, COUNTS_CASE, HAVING_CASE)
+    queries = [client.sql(case.selat.replace(STREAM, stream)) for case in cases]
+    running = [query for query in queries if isinstance(query, selat.Query)]
+    assert {task.query_id for query in running[1:] for task in sources(query)} == {running[0].id}
+    wait_until(lambda: running[3].info().rows_in > 1500)
+    kill(isolated.cluster, "master", "agent-us")
+    cancel(running[0])
+    kill(isolated.cluster, "agent-asia")
+    db = connect(isolated.dataset)
+    for query, case in list(zip(running, cases, strict=True))[1:]:
+        assert_same(rows_of(query.results().arrow()), expected(db, case.oracle), case.selat)
+        assert query.info().state is selat.QueryState.FINISHED
+
+
+def sources(query: selat.Query) -> list[selat.TaskStatus]:
+    return [task for task in query.info().tasks if task.stage_id.startswith("s")]

@@ -1,0 +1,105 @@
+"""Ports that join a channel in the middle: not at all, or from where it is whole."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from site_agent.port import Join, PortInput
+from tests.integration.exchange_sites import Site, eventually, numbers, sites
+from tests.integration.test_port import next_batch, port_at, values
+
+pytestmark = pytest.mark.timeout(60)
+
+FIRST, LATER = "q.s.jfk", "q.s.ewr"
+
+
+async def trimmed(site: Site, channel: str, *, epochs: int, watermark_us: int = 100) -> None:
+    """A channel of the site of which a reader has let everything go."""
+    log = site.store.open(channel)
+    log.set_consumers([site.name])
+    async with port_at(site, "q.first") as port:
+        await port.set_inputs([PortInput(channel, site.name)])
+        for epoch in range(epochs):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=watermark_us * (epoch + 1))
+        while port.cursors[channel] < epochs:
+            await next_batch(port)
+        port.acknowledge(port.cursors)
+    await eventually(lambda: log.first_epoch == epochs)
+
+
+async def test_a_channel_without_its_first_epochs_is_not_read_and_holds_the_port(tmp_path: Path) -> None:
+    async with sites(tmp_path, "jfk") as (jfk,), port_at(jfk) as port:
+        await trimmed(jfk, FIRST, epochs=2)
+        other = jfk.store.open("q.s.own")
+        other.publish(0, numbers(7, 1), watermark_us=900)
+        await port.set_inputs([PortInput(FIRST, "jfk", join=Join.WHOLE), PortInput("q.s.own", "jfk")])
+        batch = await next_batch(port)
+        assert (values(batch), batch.watermark_us, port.late_inputs) == ([7], None, (FIRST,))
+        # Nothing is kept for it.
+        assert FIRST not in jfk.router.subscriptions("q.merge")
+        waiting = asyncio.create_task(next_batch(port))
+        jfk.store.open(FIRST).publish(2, numbers(2, 1), watermark_us=300)
+        # One of its own takes its place, and is read from the first epoch on.
+        own = jfk.store.open("q2.s.jfk")
+        own.publish(0, numbers(0, 3), watermark_us=300)
+        await port.set_inputs([PortInput("q2.s.jfk", "jfk"), PortInput("q.s.own", "jfk")])
+        batch = await waiting
+        assert (values(batch), batch.watermark_us, port.late_inputs) == ([0, 1, 2], 300, ())
+
+
+async def test_a_remote_channel_without_its_first_epochs_is_not_read(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk), port_at(jfk) as port:
+        await trimmed(ewr, LATER, epochs=2)
+        ewr.store.open(LATER).publish(2, numbers(2, 1), watermark_us=300)
+        await port.set_inputs([PortInput(LATER, "ewr", join=Join.WHOLE)])
+        taking = asyncio.create_task(next_batch(port))
+        await eventually(lambda: port.late_inputs == (LATER,))
+        await port.set_inputs([])
+        taking.cancel()
+
+
+async def test_a_whole_channel_is_read_whole(tmp_path: Path) -> None:
+    async with sites(tmp_path, "jfk") as (jfk,), port_at(jfk) as port:
+        log = jfk.store.open(FIRST)
+        log.set_consumers(["jfk"])
+        for epoch in range(3):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=epoch)
+        await port.set_inputs([PortInput(FIRST, "jfk", join=Join.WHOLE)])
+        assert values(await next_batch(port)) == [0, 1, 2]
+        # What it has let go of since is not missing.
+        port.acknowledge(port.cursors)
+        await eventually(lambda: log.first_epoch == 3)
+        log.publish(3, numbers(3, 1), watermark_us=3)
+        assert values(await next_batch(port)) == [3]
+        assert (port.late_inputs, port.incomplete_until_us) == ((), None)
+
+
+async def test_a_late_join_says_up_to_when_rows_may_be_missing(tmp_path: Path) -> None:
+    async with sites(tmp_path, "jfk") as (jfk,), port_at(jfk) as port:
+        await trimmed(jfk, FIRST, epochs=2)
+        log = jfk.store.open(FIRST)
+        await port.set_inputs([PortInput(FIRST, "jfk", join=Join.LATE, event_delay_us=50)])
+        waiting = asyncio.create_task(next_batch(port))
+        await asyncio.sleep(0)
+        assert (port.incomplete_until_us, port.late_inputs) == (None, ())
+        log.publish(2, numbers(2, 1), watermark_us=260)
+        assert values(await waiting) == [2]
+        assert port.incomplete_until_us == 310
+        log.publish(3, numbers(3, 1), watermark_us=400)
+        assert values(await next_batch(port)) == [3]
+        assert port.incomplete_until_us == 310
+
+
+async def test_a_channel_that_ended_and_holds_nothing_is_not_joined(tmp_path: Path) -> None:
+    async with sites(tmp_path, "jfk") as (jfk,), port_at(jfk) as port:
+        await trimmed(jfk, FIRST, epochs=2)
+        await port.set_inputs([PortInput(FIRST, "jfk", join=Join.LATE)])
+        taking = asyncio.create_task(next_batch(port))
+        await asyncio.sleep(0)
+        jfk.store.open(FIRST).finish()
+        await eventually(lambda: port.late_inputs == (FIRST,))
+        assert not taking.done()
+        taking.cancel()
