@@ -76,7 +76,7 @@ def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) ->
 
 
 def result_channels(query: QueryRecord) -> tuple[str, ...]:
-    return tuple(channel for channel, _ in result_reads(query))
+    return tuple(item.channel for item in _results_of(query).inputs)
 
 
 def task_sites(query: QueryRecord) -> frozenset[str]:

@@ -97,6 +97,8 @@ def _read(arrow_stream: bytes) -> pa.Table:
     rows = raw_bytes = 0
     try:
         with pa.ipc.open_stream(pa.py_buffer(arrow_stream)) as reader:
+            # Raises when a name is not UTF-8, which Arrow itself does not mind.
+            _ = reader.schema.names
             for batch in reader:
                 # What came over the wire may point anywhere: nothing looks at it before this.
                 batch.validate(full=True)
@@ -153,7 +155,8 @@ def _prepared(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
 
 def _check_narrowed(before: pa.ChunkedArray, after: pa.ChunkedArray, declared: Field) -> None:
     """Arrow's safe cast rounds floating-point numbers silently: they have to be the same when cast back."""
-    if not (pa.types.is_floating(before.type) and pa.types.is_floating(after.type)):
+    floating = pa.types.is_floating(before.type) and pa.types.is_floating(after.type)
+    if not floating or before.type.bit_width <= after.type.bit_width:
         return
     same = pc.or_(pc.equal(after.cast(before.type), before), pc.is_nan(before))
     if pc.all(same, skip_nulls=True).as_py() is False:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -10,12 +11,14 @@ from contextlib import suppress
 from selat.v1 import ingest_pb2 as pb
 from selat.v1.ingest_pb2_grpc import IngestServiceServicer
 from site_agent.convert import columns_to_proto
-from site_agent.errors import PushRequestError, SiteAgentError
+from site_agent.errors import IngestError, PushRequestError, SiteAgentError
 from site_agent.exchange.offload import Offload
 from site_agent.exchange.status import Context, abort
 from site_agent.ingest import Acknowledged, Push
 from site_agent.ingest.intake import Intake
 from site_agent.ingest.streams import PushStreams
+
+logger = logging.getLogger(__name__)
 
 _PRODUCER = re.compile(r"[!-~]{1,128}")
 _LARGEST_SEQUENCE = 2**63 - 1
@@ -112,6 +115,10 @@ class PushCall:
                 await self._answers.put(await self._submit(request))
         except SiteAgentError as error:
             await self._answers.put(error)
+        except Exception as error:
+            # The top of the call's reading: whatever it was, who pushed must not wait for ever.
+            logger.exception("unexpected error producer=%s", self._producer)
+            await self._answers.put(IngestError(f"internal error: {type(error).__name__}: {error}"))
         else:
             await self._answers.put(None)
 

@@ -36,6 +36,7 @@ def fitted(kind: str, values: pa.Array) -> list[Any]:
         ("BIGINT", pa.array([3.0], pa.float64()), [3]),
         ("DOUBLE", pa.array([7], pa.int64()), [7.0]),
         ("FLOAT", pa.array([0.5, float("inf"), None], pa.float64()), [0.5, float("inf"), None]),
+        ("FLOAT", pa.array([0.5, None], pa.float32()).cast(pa.float16()), [0.5, None]),
         ("DECIMAL(10,2)", pa.array([5], pa.int32()), [Decimal("5.00")]),
         ("DECIMAL(10,2)", pa.array([Decimal("1.5")]), [Decimal("1.50")]),
         ("STRING", pa.array(["a", "a"]).dictionary_encode(), ["a", "a"]),
@@ -98,6 +99,13 @@ def test_several_batches_are_one_push_and_none_are_none() -> None:
     assert taken is not None
     assert taken.rows == 2
     assert rows.take(encoded(pa.table({"a": pa.array([], pa.int64())}))) is None
+
+
+def test_a_name_that_is_not_utf_8_is_refused() -> None:
+    fitting = encoded(pa.table({"id": pa.array([1], pa.int64())}))
+    place = fitting.index(b"id\0")
+    with pytest.raises(PushRequestError, match="no Arrow IPC stream"):
+        RowFormat([Field("id", "BIGINT")]).take(fitting[:place] + b"\xff" + fitting[place + 1 :])
 
 
 def test_what_is_too_large_is_refused() -> None:
