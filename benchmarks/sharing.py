@@ -1,0 +1,304 @@
+"""Six queries over geo-tagged posts at three sites under each of the five modes of sharing, on links that are narrow.
+
+    python -m benchmarks.sharing [--small] [--mbit 0.5] [--rows-per-second 2000] [--record FILE]
+
+A real cluster whose routers keep to the links' bandwidth and 30 ms; no root is needed. Posts are made live at all
+sites. For every mode the same queries are submitted anew, at once. After a warm-up, for the same time in every mode:
+bytes on each link by the routers' own counts, rows that sources read, event time that results moved on by, delay from a
+window's end to its result. Then the stream pauses, what is under way arrives, and bytes are compared with the least
+possible. Last, one query alone. Ends within six minutes on two cores.
+
+The least possible bytes: what each distinct operator wrote, once for each other site with a reader. Placement is taken
+as it is. Sources of one partial aggregate at one site are one distinct operator, whichever query they ran for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import selat
+from benchmarks.processes import cpu_s
+from benchmarks.report import make_parser, median, publish, say
+from benchmarks.sharing_counts import (
+    BASE,
+    MODES,
+    QUERIES,
+    SITES,
+    STREAM,
+    WANTED,
+    WINDOW_S,
+    Arrival,
+    Count,
+    Link,
+    Outcome,
+    Query,
+    Transfer,
+    alone_part,
+    answered_per_s,
+    between,
+    bytes_once,
+    declarations,
+    first_delays_s,
+    link_bytes,
+    links_table,
+    mean,
+    modes_table,
+    queries_table,
+    verdicts,
+)
+from selat.dev.cluster import ClusterOptions, DevCluster
+
+TOPOLOGY = """
+gateway: us
+sites: {us: {slots: 2}, eu: {slots: 2}, asia: {slots: 2}}
+default_link: {bandwidth: %gMbit/s, latency: 30ms}
+"""
+EPOCH_MS = 2000
+"""Up to 24 tasks share two cores."""
+RETAINED_BYTES = 250_000
+"""Of a channel: some seconds of rows, so that sources feel a full link within the warm-up. More than a merge reads
+between two checkpoints, for only then it acknowledges."""
+START_LIMIT = timedelta(seconds=60)
+SETTLE_STEP_S = 1.0
+SETTLED_STEPS = 3
+"""So many steps in a row nothing but epochs without rows came."""
+EMPTY_STEP_BYTES = 10_000
+"""Of a step, over all links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How long each mode is run."""
+
+    modes: tuple[str, ...]
+    warm_up_s: float
+    measured_s: float
+    settle_s: float
+    """Most that is waited for what is under way."""
+    alone_s: float
+    """Measured of one query alone; 0: it is left out."""
+
+
+FULL = Size(MODES, warm_up_s=18.0, measured_s=20.0, settle_s=7.0, alone_s=12.0)
+SMALL = Size((BASE, WANTED), warm_up_s=8.0, measured_s=8.0, settle_s=5.0, alone_s=0.0)
+
+
+class Watched:
+    """A query that runs, and its results as they come."""
+
+    def __init__(self, query: Query, running: selat.Query) -> None:
+        self.query = query
+        self.running = running
+        self._arrivals: list[Arrival] = []
+        self._results = running.results()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def between(self, from_s: float, until_s: float) -> list[Arrival]:
+        """Results that came between two instants."""
+        return [arrival for arrival in self.arrivals if from_s <= arrival.at_s <= until_s]
+
+    @property
+    def arrivals(self) -> list[Arrival]:
+        return list(self._arrivals)
+
+    def close(self) -> None:
+        self._results.close()
+        self.running.cancel()
+
+    def _read(self) -> None:
+        for batch in self._results:
+            if batch.watermark is not None and batch.batch.num_rows:
+                ends = tuple(end.timestamp() for end in batch.batch.column("until").unique().to_pylist())
+                self._arrivals.append(Arrival(time.time(), batch.watermark.timestamp(), ends))
+
+
+class Scene:
+    """A cluster with the stream of posts."""
+
+    def __init__(self, cluster: DevCluster, client: selat.Client, rows_per_s: int) -> None:
+        self._cluster = cluster
+        self._client = client
+        self._rows_per_s = rows_per_s
+        list(client.script(declarations(rows_per_s)))
+
+    @property
+    def client(self) -> selat.Client:
+        return self._client
+
+    @property
+    def born_per_s(self) -> float:
+        """Rows of the stream, at all sites."""
+        return float(self._rows_per_s * len(SITES))
+
+    def set_rate(self, rows_per_s: int) -> None:
+        self._client.alter(STREAM, {"rows_per_second": str(rows_per_s)})
+
+    @contextmanager
+    def queries(self, mode: str, queries: Sequence[Query]) -> Iterator[list[Watched]]:
+        """Submitted in one script, so that all come before the first merge's checkpoint; over when this is."""
+        self.set_rate(self._rows_per_s)
+        script = ";\n".join([f"SET sharing = '{mode}'", *(query.sql for query in queries)])
+        running = [found for found in self._client.script(script) if isinstance(found, selat.Query)]
+        watched = [Watched(query, found) for query, found in zip(queries, running, strict=True)]
+        try:
+            yield watched
+        finally:
+            for each in watched:
+                each.close()
+            for each in watched:
+                each.running.wait(START_LIMIT)
+
+    def count(self, watched: Sequence[Watched]) -> Count:
+        links = link_bytes(self._client.sites())
+        rows = tuple(each.running.info().rows_in for each in watched)
+        return Count(time.time(), links, rows, cpu_s(self._cluster.pids.values()))
+
+
+def until(reached: Callable[[], bool], limit_s: float) -> bool:
+    """Whether it came about in time."""
+    deadline_s = time.monotonic() + limit_s
+    while not (found := reached()) and time.monotonic() < deadline_s:
+        time.sleep(0.2)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was counted while one mode ran."""
+
+    before: Count
+    after: Count
+    transfer: Transfer
+    shared: int
+    """Tasks that several queries needed."""
+
+
+def run(scene: Scene, mode: str, queries: Sequence[Query], size: Size, measured_s: float) -> Outcome:
+    """All queries under one mode, from submission to cancellation."""
+    base = link_bytes(scene.client.sites())
+    with scene.queries(mode, queries) as watched:
+        until(lambda: all(each.arrivals for each in watched), START_LIMIT.total_seconds())
+        time.sleep(size.warm_up_s)
+        before = scene.count(watched)
+        time.sleep(measured_s)
+        after = scene.count(watched)
+        shared = len(scene.client.sharing())
+        transfer = settled(scene, watched, base, size.settle_s)
+        outcome = outcome_of(scene, mode, watched, Measured(before, after, transfer, shared))
+    say(told(outcome))
+    return outcome
+
+
+def settled(scene: Scene, watched: Sequence[Watched], base: Mapping[Link, int], limit_s: float) -> Transfer:
+    """The stream pauses; bytes since the queries were submitted, when what was under way has arrived."""
+    scene.set_rate(0)
+    # A new rate holds a second later, and agents report once a second.
+    time.sleep(2 * SETTLE_STEP_S)
+    deadline_s = time.monotonic() + limit_s
+    received, quiet = 0, 0
+    while quiet < SETTLED_STEPS and time.monotonic() < deadline_s:
+        time.sleep(SETTLE_STEP_S)
+        now = sum(between(base, link_bytes(scene.client.sites())).values())
+        quiet = quiet + 1 if now - received < EMPTY_STEP_BYTES else 0
+        received = now
+    least, written = bytes_once([(each.query, each.running.info()) for each in watched])
+    return Transfer(received, least, written, quiet >= SETTLED_STEPS)
+
+
+def outcome_of(scene: Scene, mode: str, watched: Sequence[Watched], measured: Measured) -> Outcome:
+    before, after = measured.before, measured.after
+    seconds = after.at_s - before.at_s
+    rows = zip(before.rows_in, after.rows_in, strict=True)
+    came = [each.between(before.at_s, after.at_s) for each in watched]
+    return Outcome(
+        mode=mode,
+        seconds=seconds,
+        links=between(before.link_bytes, after.link_bytes),
+        taken_in=tuple((now - then) / seconds for then, now in rows),
+        answered=tuple(answered_per_s(arrivals, scene.born_per_s) for arrivals in came),
+        delays_s=tuple(first_delays_s(each.arrivals, before.at_s, after.at_s) for each in watched),
+        transfer=measured.transfer,
+        tasks=len({task.task_id for each in watched for task in each.running.last.tasks}),
+        shared=measured.shared,
+        cores=(after.cpu_s - before.cpu_s) / seconds,
+    )
+
+
+def told(outcome: Outcome) -> str:
+    delay = f"{median(outcome.all_delays_s):.1f} s" if outcome.all_delays_s else "none"
+    return (
+        f"{outcome.mode}, {len(outcome.taken_in)} queries: {outcome.bytes_per_s / 1e3:.0f} kB/s over links, "
+        f"{mean(outcome.taken_in):,.0f} rows/s taken in and {mean(outcome.answered):,.0f} answered a query, median "
+        f"delay {delay}, {outcome.tasks} tasks of which {outcome.shared} shared, {outcome.cores:.2f} cores; "
+        f"{outcome.transfer}"
+    )
+
+
+def measure(arguments: argparse.Namespace, size: Size) -> tuple[list[Outcome], list[Outcome]]:
+    """Of the six queries under each mode, and of one alone."""
+    with tempfile.TemporaryDirectory(prefix="selat-sharing-", ignore_cleanup_errors=True) as directory:
+        root = Path(directory)
+        topology = root / "topology.yaml"
+        topology.write_text(TOPOLOGY % arguments.mbit)
+        options = ClusterOptions(
+            emulate_links=True,
+            master_arguments=("--epoch-interval", str(EPOCH_MS)),
+            agent_arguments=("--retained-bytes", str(RETAINED_BYTES)),
+        )
+        with DevCluster(topology, root / "data", options) as cluster, selat.connect(cluster.address) as client:
+            say("the cluster serves")
+            scene = Scene(cluster, client, arguments.rows_per_second)
+            outcomes = [run(scene, mode, QUERIES, size, size.measured_s) for mode in size.modes]
+            alone = ("net", WANTED) if size.alone_s else ()
+            return outcomes, [run(scene, mode, QUERIES[:1], _short(size), size.alone_s) for mode in alone]
+
+
+def _short(size: Size) -> Size:
+    """One query has no backlog that has to build up."""
+    return Size(size.modes, size.warm_up_s / 3, size.alone_s, size.settle_s, size.alone_s)
+
+
+def _parts(arguments: argparse.Namespace, outcomes: Sequence[Outcome], alone: Sequence[Outcome]) -> list[str]:
+    parts = [
+        f"Six queries of the kinds of Sana's evaluation, over {arguments.rows_per_second:,} posts/s at each of "
+        f"{len(SITES)} sites, windows of {WINDOW_S} s, epochs of {EPOCH_MS / 1000:g} s. Links of "
+        f"{arguments.mbit:g} Mbit/s ({arguments.mbit * 125:g} kB/s) and 30 ms each way, kept to by the routers; all "
+        f"sites in one process and JVM. A channel keeps {RETAINED_BYTES / 1e3:g} kB, then its source waits. Measured "
+        f"for {outcomes[0].seconds:.0f} s of each mode. Rows answered: what was born in the event time that results "
+        "moved on by. Delay: from a window's end to its result. Least: what each distinct operator wrote, once for "
+        "each other site that reads it, placed as it was.",
+        modes_table(outcomes),
+        verdicts(outcomes),
+        queries_table(outcomes),
+        links_table(outcomes),
+    ]
+    return [*parts, alone_part(alone)] if alone else parts
+
+
+def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = make_parser(__doc__)
+    parser.add_argument("--small", action="store_true", help="a smoke test: two modes, some seconds each")
+    parser.add_argument("--mbit", type=float, default=0.5, help="Mbit/s of each link")
+    parser.add_argument("--rows-per-second", type=int, default=2000, help="posts at each site")
+    return parser.parse_args(words)
+
+
+def main() -> int:
+    """Exit code: 1 when a query gave no result."""
+    arguments = arguments_of()
+    outcomes, alone = measure(arguments, SMALL if arguments.small else FULL)
+    publish("sharing", "Queries that share, by mode", _parts(arguments, outcomes, alone), arguments.record)
+    return 0 if all(outcome.delivered for outcome in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

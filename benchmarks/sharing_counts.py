@@ -1,0 +1,323 @@
+"""What is counted of queries that share: the six queries, bytes that had to be sent, rates, the report. Pure.
+
+See `benchmarks.sharing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import selat
+from benchmarks.report import median, met, quantile, table
+
+SITES = ("us", "eu", "asia")
+GATEWAY = "us"
+STREAM = "posts"
+BASE, WANTED = "no-share", "sana"
+MODES = (BASE, "strict", "max-share", "net", WANTED)
+WINDOW_S = 2
+MOST_BYTES, LEAST_ROWS = 0.60, 1.3
+"""Wanted of sana's bytes and rows, over those of no-share."""
+MOST_OVER = 1.05
+"""Wanted of the bytes that routers received, over the least possible."""
+MOST_OVERHEAD = 1.05
+"""Wanted with nothing shared: bytes over those that sources and merges wrote, and delay over that of the other mode."""
+
+_WINDOW = f"window(ts, '{WINDOW_S} seconds')"
+_USERS = (
+    "SELECT window.end AS until, user_id, count(*) AS posts, avg(latitude) AS lat, avg(longitude) AS lon "
+    f"FROM {STREAM} GROUP BY {_WINDOW}, user_id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    kind: str
+    """As the source calls it."""
+    sources: str
+    """Queries with the same name here have source stages that send the same rows."""
+    sql: str
+
+
+QUERIES = (
+    Query("users analysis", "users", f"{_USERS} HAVING count(*) >= 5"),
+    Query(
+        "top-k analysis",
+        "users",
+        f"{_USERS} QUALIFY row_number() OVER (PARTITION BY window ORDER BY posts DESC) <= 10",
+    ),
+    Query("users analysis, in the north", "users", f"{_USERS} HAVING count(*) >= 3 AND avg(latitude) > 50"),
+    Query("users analysis, asked again", "users", f"{_USERS} HAVING count(*) >= 5"),
+    Query(
+        "statistics",
+        "topics",
+        f"SELECT window.end AS until, topic, count(*) AS posts FROM {STREAM} "
+        f"GROUP BY {_WINDOW}, topic HAVING count(*) >= 5",
+    ),
+    Query(
+        "sentiment analysis",
+        "moods",
+        f"SELECT window.end AS until, country, avg(score) AS mood FROM {STREAM} "
+        f"JOIN moods ON {STREAM}.topic = moods.topic GROUP BY {_WINDOW}, country",
+    ),
+)
+"""In the order of their submission: of eighteen source tasks twelve are needed, of six merges five."""
+
+Link = tuple[str, str]
+"""From, to."""
+
+
+def declarations(rows_per_s: int) -> str:
+    """The stream of posts at each site, and the dictionary of moods."""
+    places = ", ".join(f"AT {site}" for site in SITES)
+    return f"""
+    CREATE STREAM {STREAM} (ts TIMESTAMP, user_id BIGINT, country STRING, topic STRING, latitude DOUBLE,
+      longitude DOUBLE, WATERMARK FOR ts)
+    WITH ('connector' = 'generator', 'preset' = 'posts', 'rows_per_second' = '{rows_per_s}', 'startup' = 'latest')
+    {places};
+    CREATE TABLE moods (topic STRING, score INT)
+    AT {GATEWAY} WITH ('connector' = 'generator', 'rows' = '1000', 'seed' = '1', 'column.topic' = 'sequence',
+      'column.score' = 'uniform(-5, 5)');
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What agents had counted at an instant."""
+
+    at_s: float
+    link_bytes: Mapping[Link, int]
+    """Received by routers since the agents began."""
+    rows_in: tuple[int, ...]
+    """Of each query."""
+    cpu_s: float = 0.0
+    """Of all processes of the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Results of one query that came to the client."""
+
+    at_s: float
+    watermark_s: float
+    """Event time that they are complete to."""
+    ends_s: tuple[float, ...]
+    """Of the windows in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Bytes between sites since the queries were submitted, after the stream had paused."""
+
+    received_bytes: int
+    least_bytes: int
+    """Each distinct operator's epochs, once for each other site that reads them."""
+    written_bytes: int
+    """Each operator's epochs, once for each other site that reads them, whether another operator wrote the same."""
+    settled: bool
+    """All that was written had time to arrive."""
+
+    @property
+    def over_least(self) -> float:
+        return self.received_bytes / max(1, self.least_bytes)
+
+    @property
+    def over_written(self) -> float:
+        return self.received_bytes / max(1, self.written_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One mode."""
+
+    mode: str
+    seconds: float
+    links: Mapping[Link, int]
+    """Bytes in these seconds."""
+    taken_in: tuple[float, ...]
+    """Rows a second that each query's sources read."""
+    answered: tuple[float, ...]
+    """Rows a second born in the event time that each query's results moved on by."""
+    delays_s: tuple[tuple[float, ...], ...]
+    """From a window's end to its result, for each query."""
+    transfer: Transfer
+    tasks: int
+    """Distinct ones that ran."""
+    shared: int
+    """Of these, needed by several queries."""
+    cores: float
+    """CPU seconds a second."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.links.values())
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.bytes / self.seconds
+
+    @property
+    def all_delays_s(self) -> list[float]:
+        return [delay for delays in self.delays_s for delay in delays]
+
+    @property
+    def delivered(self) -> bool:
+        """Every query gave results."""
+        return all(self.delays_s)
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def link_bytes(sites: Iterable[selat.Site]) -> dict[Link, int]:
+    """What the routers of all sites have received from other sites."""
+    return {(link.from_site, link.to_site): link.bytes for site in sites for link in site.links}
+
+
+def between(before: Mapping[Link, int], after: Mapping[Link, int]) -> dict[Link, int]:
+    """Links that carried something, with their bytes."""
+    moved = {link: size - before.get(link, 0) for link, size in after.items()}
+    return {link: size for link, size in sorted(moved.items()) if size}
+
+
+def reading_sites(task: selat.TaskStatus, tasks: Sequence[selat.TaskStatus]) -> set[str]:
+    """Other sites that read a task of a query, given all its tasks: tables go to sources, these to merges."""
+    readers = {"t": "s", "s": "m"}.get(task.stage_id[0])
+    sites = {other.site for other in tasks if other.stage_id[0] == readers} if readers else {GATEWAY}
+    return sites - {task.site}
+
+
+def bytes_once(queries: Sequence[tuple[Query, selat.QueryInfo]]) -> tuple[int, int]:
+    """Bytes over links by what operators wrote: of each distinct operator, and of each operator.
+
+    Operators are distinct when their rows are: sources of one name at one site, merges of one text. Where several
+    wrote the same, the one that came farthest counts.
+    """
+    sizes: dict[tuple[str, ...], int] = {}
+    sites: dict[tuple[str, ...], set[str]] = {}
+    written: dict[str, int] = {}
+    reading: dict[str, set[str]] = {}
+    for query, info in queries:
+        for task in info.tasks:
+            rows = {"s": query.sources, "m": query.sql}.get(task.stage_id[0], "")
+            key = (task.stage_id, rows, "" if task.stage_id[0] == "m" else task.site)
+            readers = reading_sites(task, info.tasks)
+            sizes[key] = max(sizes.get(key, 0), task.bytes_out)
+            sites.setdefault(key, set()).update(readers)
+            written[task.task_id] = task.bytes_out
+            reading.setdefault(task.task_id, set()).update(readers)
+    least = sum(size * len(sites[key]) for key, size in sizes.items())
+    return least, sum(size * len(reading[task]) for task, size in written.items())
+
+
+def answered_per_s(arrivals: Sequence[Arrival], born_per_s: float) -> float:
+    """Rows a second, from the first to the last of these results; 0 when there are not two."""
+    if len(arrivals) < 2:
+        return 0.0
+    first, last = arrivals[0], arrivals[-1]
+    return born_per_s * (last.watermark_s - first.watermark_s) / (last.at_s - first.at_s)
+
+
+def first_delays_s(arrivals: Iterable[Arrival], from_s: float, until_s: float) -> tuple[float, ...]:
+    """Of the windows whose first result came between two instants."""
+    came: dict[float, float] = {}
+    for arrival in arrivals:
+        for end in arrival.ends_s:
+            came.setdefault(end, arrival.at_s)
+    return tuple(at_s - end for end, at_s in sorted(came.items()) if from_s <= at_s <= until_s)
+
+
+def modes_table(outcomes: Sequence[Outcome]) -> str:
+    head = [
+        *("mode", "MB over links", "kB/s", "rows/s taken in, a query", "rows/s answered, a query", "delay, median"),
+        *("95th percentile", "received over least", "tasks", "shared", "cores"),
+    ]
+    rows = [
+        [
+            o.mode,
+            f"{o.bytes / 1e6:.2f}",
+            f"{o.bytes_per_s / 1e3:.0f}",
+            f"{mean(o.taken_in):,.0f}",
+            f"{mean(o.answered):,.0f}",
+            _delay(o.all_delays_s, 0.5),
+            _delay(o.all_delays_s, 0.95),
+            f"{o.transfer.over_least:.3f}" + ("" if o.transfer.settled else ", not all arrived"),
+            f"{o.tasks}",
+            f"{o.shared}",
+            f"{o.cores:.2f}",
+        ]
+        for o in outcomes
+    ]
+    return table(head, rows)
+
+
+def queries_table(outcomes: Sequence[Outcome]) -> str:
+    """Rows taken in and delay of each query."""
+    rows = [
+        [f"{number + 1}, {query.kind}", *(_of_query(outcome, number) for outcome in outcomes)]
+        for number, query in enumerate(QUERIES)
+    ]
+    return table(["query: rows/s taken in, median delay", *(o.mode for o in outcomes)], rows)
+
+
+def links_table(outcomes: Sequence[Outcome]) -> str:
+    links = sorted({link for outcome in outcomes for link in outcome.links})
+    rows = [["->".join(link), *(f"{o.links.get(link, 0) / o.seconds / 1e3:.1f}" for o in outcomes)] for link in links]
+    return table(["kB/s over the link", *(o.mode for o in outcomes)], rows)
+
+
+def _of_query(outcome: Outcome, number: int) -> str:
+    return f"{outcome.taken_in[number]:,.0f}, {_delay(outcome.delays_s[number], 0.5)}"
+
+
+def _delay(delays_s: Sequence[float], fraction: float) -> str:
+    return f"{quantile(delays_s, fraction):.1f} s" if delays_s else "none came"
+
+
+def verdicts(outcomes: Sequence[Outcome]) -> str:
+    """Sana against no-share, and against the least."""
+    found = {outcome.mode: outcome for outcome in outcomes}
+    base, sana = found[BASE], found[WANTED]
+    sent = sana.bytes_per_s / max(1.0, base.bytes_per_s)
+    taken = mean(sana.taken_in) / max(1.0, mean(base.taken_in))
+    answered = mean(sana.answered) / max(1.0, mean(base.answered))
+    per_row = sent / taken if taken else 0.0
+    over = sana.transfer.over_least
+    settled = "" if sana.transfer.settled else " (not all had arrived)"
+    return "\n".join(
+        [
+            f"- {WANTED} over {BASE}, bytes in the same time: {sent:.2f}, wanted at most {MOST_BYTES:.2f}: "
+            f"{met(sent, at_most=MOST_BYTES)}. For a row taken in: {per_row:.2f}.",
+            f"- Rows taken in: {taken:.2f}, wanted at least {LEAST_ROWS:.1f}: {met(taken, at_least=LEAST_ROWS)}. "
+            f"Rows answered: {answered:.2f}.",
+            f"- {WANTED}, bytes over the least possible: {over:.3f}{settled}, wanted at most {MOST_OVER:.2f}: "
+            f"{met(over, at_most=MOST_OVER)}.",
+        ]
+    )
+
+
+def alone_part(alone: Sequence[Outcome]) -> str:
+    """One query, which has nobody to share with."""
+    rows = [
+        [
+            o.mode,
+            f"{o.transfer.over_written:.3f}",
+            met(o.transfer.over_written, at_most=MOST_OVERHEAD),
+            f"{mean(o.taken_in):,.0f}",
+            _delay(o.all_delays_s, 0.5),
+        ]
+        for o in alone
+    ]
+    head = ["query 1 alone", "bytes received over written", "at most 1.05", "rows/s taken in", "delay, median"]
+    net, sana = alone[0].all_delays_s, alone[-1].all_delays_s
+    parts = [table(head, rows)]
+    if net and sana:
+        ratio = median(sana) / median(net)
+        parts.append(
+            f"Median delay with {alone[-1].mode} over {alone[0].mode}: {ratio:.2f}, wanted at most "
+            f"{MOST_OVERHEAD:.2f}: {met(ratio, at_most=MOST_OVERHEAD)}. Every site has a router in all modes, there is "
+            "no way around it to compare with."
+        )
+    return "\n\n".join(parts)

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+import selat
+from benchmarks.sharing import FULL, SMALL, Size, _parts, arguments_of
+from benchmarks.sharing_counts import (
+    BASE,
+    MODES,
+    QUERIES,
+    SITES,
+    WANTED,
+    Arrival,
+    Outcome,
+    Transfer,
+    answered_per_s,
+    between,
+    bytes_once,
+    declarations,
+    first_delays_s,
+    verdicts,
+)
+from planner.catalog import Catalog
+from planner.planning import draft_query
+from planner.sharing.vertices import VertexKind, vertices_of
+from planner.sql import CreateRelation, SelectQuery, parse_script
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def task(query: str, stage: str, site: str, bytes_out: int) -> selat.TaskStatus:
+    return selat.TaskStatus(
+        task_id=f"{query}.{stage}.{site}",
+        query_id=query,
+        stage_id=stage,
+        site=site,
+        state=selat.TaskState.RUNNING,
+        reason="",
+        epochs=0,
+        rows_in=0,
+        rows_out=0,
+        rows_late=0,
+        rows_malformed=0,
+        bytes_out=bytes_out,
+        rows_in_per_s=0,
+        rows_out_per_s=0,
+        bytes_out_per_s=0,
+        busy_ratio=0,
+        lag_rows=0,
+        state_rows=0,
+        state_bytes=0,
+        retained_bytes=0,
+        in_flight_bytes=0,
+        watermark=None,
+    )
+
+
+def info(query: str, *tasks: selat.TaskStatus) -> selat.QueryInfo:
+    return selat.QueryInfo(
+        id=query,
+        name=query,
+        sql="",
+        state=selat.QueryState.RUNNING,
+        reason="",
+        submitted_at=NOW,
+        started_at=NOW,
+        ended_at=None,
+        columns=(),
+        gateway="us",
+        tasks=tasks,
+        links=(),
+        rows_in=0,
+        rows_out=0,
+        rows_late=0,
+        rows_malformed=0,
+        watermark=None,
+    )
+
+
+def sources(query: str, size: int) -> list[selat.TaskStatus]:
+    return [task(query, "s1", site, size) for site in SITES]
+
+
+def outcome(mode: str, *, sent: int = 1000, rows: float = 100.0, received: int = 102) -> Outcome:
+    every = len(QUERIES)
+    return Outcome(
+        mode=mode,
+        seconds=10.0,
+        links={("eu", "us"): sent},
+        taken_in=(rows,) * every,
+        answered=(rows,) * every,
+        delays_s=((1.0, 2.0),) * every,
+        transfer=Transfer(received, 100, 100, settled=True),
+        tasks=24,
+        shared=0,
+        cores=1.5,
+    )
+
+
+def test_sources_of_one_name_and_no_others_have_one_fingerprint() -> None:
+    relations = {}
+    for statement in parse_script(declarations(100)):
+        assert isinstance(statement, CreateRelation)
+        relations[statement.relation.name] = statement.relation
+    names: dict[str, set[str]] = {}
+    texts: dict[str, set[str]] = {}
+    for query in QUERIES:
+        (statement,) = parse_script(query.sql)
+        assert isinstance(statement, SelectQuery)
+        draft = draft_query(statement, Catalog(relations))
+        for vertex in vertices_of(draft, relations, {}, owner="q", gateway="us"):
+            if vertex.kind is VertexKind.SOURCE and vertex.site == "eu":
+                names.setdefault(vertex.fingerprint, set()).add(query.sources)
+            if vertex.kind is VertexKind.MERGE:
+                texts.setdefault(vertex.fingerprint, set()).add(query.sql)
+    assert sorted(map(sorted, names.values())) == [["moods"], ["topics"], ["users"]]
+    assert len(texts) == len({query.sql for query in QUERIES}) == 5
+    assert all(len(same) == 1 for same in texts.values())
+
+
+def test_what_each_operator_wrote_goes_once_to_each_other_site_that_reads_it() -> None:
+    alone = info("a", *sources("a", 10), task("a", "m1", "eu", 3))
+    # Of three sources two are not at eu, and the merge is not at the gateway.
+    assert bytes_once([(QUERIES[0], alone)]) == (2 * 10 + 3, 2 * 10 + 3)
+
+
+def test_operators_with_the_same_rows_count_once_however_many_wrote_them() -> None:
+    first = info("a", *sources("a", 10), task("a", "m1", "us", 3))
+    second = info("b", *sources("b", 12), task("b", "m1", "eu", 4))
+    # us reads those of eu and asia, eu those of us and asia; of either query's rows the longer ones.
+    assert bytes_once([(QUERIES[0], first), (QUERIES[1], second)]) == (4 * 12 + 4, 2 * 10 + 2 * 12 + 4)
+
+
+def test_a_shared_operator_is_one() -> None:
+    shared = sources("a", 10)
+    first = info("a", *shared, task("a", "m1", "us", 3))
+    second = info("b", *shared, task("b", "m1", "us", 4))
+    assert bytes_once([(QUERIES[0], first), (QUERIES[1], second)]) == (20, 20)
+
+
+def test_a_table_goes_to_the_sites_of_sources() -> None:
+    table = task("a", "t1", "us", 7)
+    assert bytes_once([(QUERIES[5], info("a", table, *sources("a", 0), task("a", "m1", "us", 0)))]) == (14, 14)
+
+
+def test_links_that_carried_nothing_are_left_out() -> None:
+    before, after = {("eu", "us"): 5, ("us", "eu"): 7}, {("eu", "us"): 9, ("us", "eu"): 7, ("asia", "us"): 2}
+    assert between(before, after) == {("asia", "us"): 2, ("eu", "us"): 4}
+
+
+def test_rows_are_answered_as_event_time_moves_on() -> None:
+    arrivals = [Arrival(10.0, 100.0, ()), Arrival(12.0, 100.5, ()), Arrival(14.0, 102.0, ())]
+    assert answered_per_s(arrivals, 1000) == 500
+    assert answered_per_s(arrivals[:1], 1000) == 0
+
+
+def test_a_window_is_answered_by_its_first_result_and_counts_if_that_came_in_time() -> None:
+    arrivals = [Arrival(3.0, 0, (2.0,)), Arrival(5.5, 0, (2.0, 4.0)), Arrival(9.0, 0, (6.0,))]
+    assert first_delays_s(arrivals, 4.0, 8.0) == (1.5,)
+
+
+def test_sana_is_held_against_no_share_and_the_least() -> None:
+    text = verdicts([outcome(BASE), outcome(WANTED, sent=500, rows=140)])
+    assert "in the same time: 0.50, wanted at most 0.60: yes. For a row taken in: 0.36." in text
+    assert "Rows taken in: 1.40, wanted at least 1.3: yes." in text
+    assert "over the least possible: 1.020, wanted at most 1.05: yes" in text
+    assert verdicts([outcome(BASE), outcome(WANTED, received=110)]).count("**no**") == 3
+
+
+def test_the_report_has_every_mode_query_and_link() -> None:
+    outcomes = [outcome(mode) for mode in MODES]
+    text = "\n".join(_parts(arguments_of([]), outcomes, [outcome("net"), outcome(WANTED)]))
+    for mode in MODES:
+        assert f"| {mode} | 0.00 |" in text
+    for query in QUERIES:
+        assert query.kind in text
+    assert "eu->us" in text
+    assert "Median delay with sana over net: 1.00" in text
+
+
+@pytest.mark.parametrize("size", [FULL, SMALL])
+def test_both_sizes_have_what_is_compared(size: Size) -> None:
+    assert {BASE, WANTED} <= set(size.modes)
+
+
+def test_a_query_without_results_is_no_success() -> None:
+    assert outcome(BASE).delivered
+    assert not replace(outcome(BASE), delays_s=((1.0,), ())).delivered
