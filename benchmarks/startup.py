@@ -104,7 +104,7 @@ def _first_epochs(found: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     rows = []
     for what in found["none"][0]:
         medians = [median([result[what] for result in results]) for results in found.values()]
-        ratio = f"{medians[-1] / medians[0]:.2f}" if medians[0] else ""
+        ratio = f"{medians[-1] / medians[0]:.2f}" if medians[0] >= 1 else ""
         rows.append([what, *(f"{value:,.0f}" for value in medians), ratio])
     text = (
         "New tasks in a new JVM, by its warm-up: each epoch 5,000 generated rows, or 300 partials for the merge; later "

@@ -221,7 +221,13 @@ class Emulations:
         return [entry["name"] for entry in listed if emulation_of(entry["name"]) is not None]
 
     def _pids(self, namespace: str) -> tuple[int, ...]:
-        return tuple(int(word) for word in self._system.output(("ip", "netns", "pids", namespace)).split())
+        """None where there is no such namespace, or not yet."""
+        try:
+            return tuple(int(word) for word in self._system.output(("ip", "netns", "pids", namespace)).split())
+        except WanError:
+            if namespace in self._namespaces():
+                raise
+            return ()
 
 
 def make_backend(name: str, system: System, state: Path) -> Backend:

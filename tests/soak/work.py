@@ -72,9 +72,10 @@ class Work:
         for writer in self.writers:
             writer.go_on.set()
         threads = [threading.Thread(target=writer.run, daemon=True) for writer in self.writers]
-        threading.Thread(target=self._finish, args=(address, threads), daemon=True).start()
         for thread in threads:
             thread.start()
+        # After them: a thread that was not started cannot be waited for.
+        threading.Thread(target=self._finish, args=(address, threads), daemon=True).start()
 
     def _finish(self, address: str, threads: Sequence[threading.Thread]) -> None:
         """When all rows are pushed, the stream ends, and with it its query."""

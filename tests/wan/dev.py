@@ -6,7 +6,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from selat.dev.cli import WAN_NAME
@@ -22,6 +22,7 @@ class NetnsDev:
 
     directory: Path
     port: int
+    _started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def data(self) -> DataDirectory:
@@ -45,13 +46,22 @@ class NetnsDev:
 
     def start(self) -> subprocess.Popen[str]:
         """In the foreground, as long as the process runs."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             selat_command(*self.command()),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             env=environment(self.directory / "state"),
         )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """What was started; a stop cannot know of one that has not got so far as to write down that it is there."""
+        for process in self._started:
+            if process.poll() is None:
+                process.terminate()
+                process.communicate(timeout=60)
 
     def sites_processes(self) -> list[int]:
         """Processes in the namespaces."""
@@ -68,6 +78,7 @@ def netns_dev(directory: Path) -> Iterator[NetnsDev]:
     try:
         yield dev
     finally:
+        dev.end()
         dev("dev", "stop", "--data", str(dev.data.root))
 
 
