@@ -70,10 +70,6 @@ class QueryPlanner:
     def __init__(self, parts: PlanningParts) -> None:
         self._parts = parts
 
-    async def plan(self, select: SelectQuery, into: SinkTarget | None = None) -> PhysicalPlan:
-        """As `planned`, the plan alone."""
-        return (await self.planned(select, into)).plan
-
     async def planned(self, select: SelectQuery, into: SinkTarget | None = None) -> Planned:
         """A plan whose relations are as the catalog has them at this moment; `into` is the sink of an INSERT.
 

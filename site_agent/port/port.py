@@ -14,6 +14,7 @@ from site_agent.errors import CorruptEpochError
 from site_agent.port.inputs import InputState, Origin, Pick, PortInput, pick_epochs
 from site_agent.port.watermark import InputWatermark, port_watermark
 from site_agent.router import Router
+from site_agent.waiting import first_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,24 +269,8 @@ class Port:
         return wanted
 
     async def _wait(self) -> None:
-        waiting = [
-            asyncio.create_task(state.log.wait(state.cursor))
-            for state in self._states.values()
-            if not state.ended and not state.missed
-        ]
-        waiting.append(asyncio.create_task(_until(self._changed)))
-        try:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-
-
-async def _until(event: asyncio.Event) -> None:
-    await event.wait()
+        states = [state for state in self._states.values() if not state.ended and not state.missed]
+        await first_of((state.log.wait(state.cursor) for state in states), self._changed)
 
 
 def _read(picks: Sequence[Pick]) -> list[tuple[EpochManifest, pa.Table | None]]:

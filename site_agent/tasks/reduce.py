@@ -23,6 +23,7 @@ from site_agent.tasks.copies import tables_of, until_ended
 from site_agent.tasks.once import end, publish_whole
 from site_agent.tasks.progress import TaskState, Totals
 from site_agent.tasks.spec import InputSpec
+from site_agent.waiting import first_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +106,7 @@ class ReduceTask:
 
     async def _news(self, logs: Sequence[ChannelLog]) -> None:
         """Until one of these channels has ended, or other inputs count."""
-        waiting = [asyncio.create_task(until_ended(log)) for log in logs]
-        waiting.append(asyncio.create_task(_until(self._changed)))
-        try:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+        await first_of(map(until_ended, logs), self._changed)
 
     async def _run_job(self, inputs: Sequence[PlacedInput]) -> EpochResult:
         context, spec = self._context, self._context.spec
@@ -142,7 +134,3 @@ def _scans(inputs: Sequence[PlacedInput]) -> dict[str, Scan]:
 def _rows_of(logs: Sequence[ChannelLog]) -> Iterator[pa.Table]:
     for log in logs:
         yield from tables_of(log)
-
-
-async def _until(event: asyncio.Event) -> None:
-    await event.wait()

@@ -93,7 +93,7 @@ class World:
     async def plan(self, text: str) -> PhysicalPlan:
         (statement,) = parse_script(text)
         assert isinstance(statement, SelectQuery)
-        return await self.planner.plan(statement)
+        return (await self.planner.planned(statement)).plan
 
 
 @pytest.fixture
