@@ -1,15 +1,26 @@
 """Six queries over geo-tagged posts at three sites under each of the five modes of sharing, on links that are narrow.
 
-    python -m benchmarks.sharing [--small] [--mbit 0.3] [--rows-per-second 2000] [--record FILE]
+    python -m benchmarks.sharing [--small] [--mbit 0.2] [--rows-per-second 2000] [--record FILE]
 
 A real cluster whose routers keep to the links' bandwidth and 30 ms; no root is needed. Posts are made live at all
-sites. For every mode the same queries are submitted anew, at once. After a warm-up, for the same time in every mode:
-bytes on each link by the routers' own counts, rows that sources read, event time that results moved on by, delay from a
-window's end to its result. Then the stream pauses, what is under way arrives, and bytes are compared with the least
-possible. Last, one query alone. The pauses alone add up to four and a half minutes.
+sites. For every mode the same queries are submitted anew, at once.
 
-The least possible bytes: what each distinct operator wrote, once for each other site with a reader. Placement is taken
-as it is. Sources of one partial aggregate at one site are one distinct operator, whichever query they ran for.
+Throughput is that of the steady state. At first, queries that want more than the links carry fill channels, and take in
+rows that nobody has processed. So channels keep little, then their sources wait; and it is measured from when
+what channels keep has stopped growing, for the same time in every mode. All is looked at once a second, and rates
+are slopes of the lines of least squares, for epochs and windows move the figures in steps:
+
+    rows processed   rows born in the event time that a query's results at the gateway moved on by: of these all is
+                     out, from every site
+    rows taken in    rows that its sources read. More than those processed where rows wait: in a channel, or in a merge
+                     for those of a site behind a slower link
+    bytes            on each link, by the routers' own counts
+    delay            from a window's end to its first result at the client
+
+Then the stream pauses, what is under way arrives, and bytes since the submission are compared with the least
+possible: what each distinct operator wrote, once for each other site with a reader. Placement is taken as it is.
+Sources of one partial aggregate at one site are one distinct operator, whichever query they ran for. Last, one query
+alone.
 """
 
 from __future__ import annotations
@@ -43,7 +54,6 @@ from benchmarks.sharing_counts import (
     Query,
     Transfer,
     alone_part,
-    answered_per_s,
     between,
     bytes_once,
     declarations,
@@ -52,7 +62,12 @@ from benchmarks.sharing_counts import (
     links_table,
     mean,
     modes_table,
+    processed_per_s,
     queries_table,
+    ratios_table,
+    slope,
+    steady,
+    taken_in_per_s,
     verdicts,
 )
 from selat.dev.cluster import ClusterOptions, DevCluster
@@ -62,11 +77,12 @@ gateway: us
 sites: {us: {slots: 2}, eu: {slots: 2}, asia: {slots: 2}}
 default_link: {bandwidth: %gMbit/s, latency: 30ms}
 """
-EPOCH_MS = 2000
-"""Up to 24 tasks share two cores."""
-RETAINED_BYTES = 130_000
-"""Of a channel: some seconds of rows, so that sources feel a full link within the warm-up. More than a merge reads
-between two checkpoints, for only then it acknowledges."""
+EPOCH_MS = 4000
+"""Up to 24 tasks share two cores: the links are to be what limits them."""
+RETAINED_BYTES = 160_000
+"""Of a channel: so little that sources feel a full link soon. More than a merge reads between two checkpoints, for only
+then it acknowledges."""
+LOOK_S = 1.0
 START_LIMIT = timedelta(seconds=60)
 SETTLE_STEP_S = 1.0
 SETTLED_STEPS = 3
@@ -81,15 +97,17 @@ class Size:
 
     modes: tuple[str, ...]
     warm_up_s: float
+    """Most that is waited until what channels keep stops growing."""
     measured_s: float
     settle_s: float
     """Most that is waited for what is under way."""
-    alone_s: float
-    """Measured of one query alone; 0: it is left out."""
+    alone: bool
+    """One query alone, too."""
 
 
-FULL = Size(MODES, warm_up_s=20.0, measured_s=15.0, settle_s=6.0, alone_s=8.0)
-SMALL = Size((BASE, WANTED), warm_up_s=15.0, measured_s=8.0, settle_s=6.0, alone_s=0.0)
+FULL = Size(MODES, warm_up_s=50.0, measured_s=30.0, settle_s=8.0, alone=True)
+SMALL = Size((BASE, WANTED), warm_up_s=20.0, measured_s=10.0, settle_s=6.0, alone=False)
+ALONE = Size(("net", WANTED), warm_up_s=20.0, measured_s=12.0, settle_s=6.0, alone=False)
 
 
 class Watched:
@@ -102,10 +120,6 @@ class Watched:
         self._results = running.results()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def between(self, from_s: float, until_s: float) -> list[Arrival]:
-        """Results that came between two instants."""
-        return [arrival for arrival in self.arrivals if from_s <= arrival.at_s <= until_s]
-
     @property
     def arrivals(self) -> list[Arrival]:
         return list(self._arrivals)
@@ -116,9 +130,9 @@ class Watched:
 
     def _read(self) -> None:
         for batch in self._results:
-            if batch.watermark is not None and batch.batch.num_rows:
+            if batch.batch.num_rows:
                 ends = tuple(end.timestamp() for end in batch.batch.column("until").unique().to_pylist())
-                self._arrivals.append(Arrival(time.time(), batch.watermark.timestamp(), ends))
+                self._arrivals.append(Arrival(time.time(), ends))
 
 
 class Scene:
@@ -159,8 +173,24 @@ class Scene:
 
     def count(self, watched: Sequence[Watched]) -> Count:
         links = link_bytes(self._client.sites())
-        rows = tuple(each.running.info().rows_in for each in watched)
-        return Count(time.time(), links, rows, cpu_s(self._cluster.pids.values()))
+        infos = [each.running.info() for each in watched]
+        kept = {task.task_id: task.retained_bytes for info in infos for task in info.tasks}
+        return Count(
+            at_s=time.time(),
+            link_bytes=links,
+            rows_in=tuple(info.rows_in for info in infos),
+            watermarks_s=tuple(info.watermark.timestamp() if info.watermark else None for info in infos),
+            kept_bytes=sum(kept.values()),
+            cpu_s=cpu_s(self._cluster.pids.values()),
+        )
+
+    def counts(self, watched: Sequence[Watched], limit_s: float) -> Iterator[Count]:
+        """One a second, until the time is over."""
+        deadline_s = time.monotonic() + limit_s
+        while (next_s := time.monotonic() + LOOK_S) <= deadline_s:
+            yield self.count(watched)
+            time.sleep(max(0.0, next_s - time.monotonic()))
+        yield self.count(watched)
 
 
 def until(reached: Callable[[], bool], limit_s: float) -> bool:
@@ -175,27 +205,37 @@ def until(reached: Callable[[], bool], limit_s: float) -> bool:
 class Measured:
     """What was counted while one mode ran."""
 
-    before: Count
-    after: Count
+    counts: Sequence[Count]
+    warm_up_s: float
+    """Waited before."""
     transfer: Transfer
     shared: int
     """Tasks that several queries needed."""
 
 
-def run(scene: Scene, mode: str, queries: Sequence[Query], size: Size, measured_s: float) -> Outcome:
+def run(scene: Scene, mode: str, queries: Sequence[Query], size: Size) -> Outcome:
     """All queries under one mode, from submission to cancellation."""
     base = link_bytes(scene.client.sites())
     with scene.queries(mode, queries) as watched:
         until(lambda: all(each.arrivals for each in watched), START_LIMIT.total_seconds())
-        time.sleep(size.warm_up_s)
-        before = scene.count(watched)
-        time.sleep(measured_s)
-        after = scene.count(watched)
+        warm_up_s = warmed_up(scene, watched, size.warm_up_s)
+        counts = list(scene.counts(watched, size.measured_s))
         shared = len(scene.client.sharing())
         transfer = settled(scene, watched, base, size.settle_s)
-        outcome = outcome_of(scene, mode, watched, Measured(before, after, transfer, shared))
+        outcome = outcome_of(scene, mode, watched, Measured(counts, warm_up_s, transfer, shared))
     say(told(outcome))
     return outcome
+
+
+def warmed_up(scene: Scene, watched: Sequence[Watched], limit_s: float) -> float:
+    """Seconds until what channels keep stopped growing, or the limit was reached."""
+    begun_s = time.monotonic()
+    kept: list[int] = []
+    for count in scene.counts(watched, limit_s):
+        kept.append(count.kept_bytes)
+        if steady(kept):
+            break
+    return time.monotonic() - begun_s
 
 
 def settled(scene: Scene, watched: Sequence[Watched], base: Mapping[Link, int], limit_s: float) -> Transfer:
@@ -215,21 +255,24 @@ def settled(scene: Scene, watched: Sequence[Watched], base: Mapping[Link, int], 
 
 
 def outcome_of(scene: Scene, mode: str, watched: Sequence[Watched], measured: Measured) -> Outcome:
-    before, after = measured.before, measured.after
+    counts = measured.counts
+    before, after = counts[0], counts[-1]
     seconds = after.at_s - before.at_s
-    rows = zip(before.rows_in, after.rows_in, strict=True)
-    came = [each.between(before.at_s, after.at_s) for each in watched]
+    numbers = range(len(watched))
     return Outcome(
         mode=mode,
         seconds=seconds,
         links=between(before.link_bytes, after.link_bytes),
-        taken_in=tuple((now - then) / seconds for then, now in rows),
-        answered=tuple(answered_per_s(arrivals, scene.born_per_s) for arrivals in came),
+        taken_in=tuple(taken_in_per_s(counts, number) for number in numbers),
+        processed=tuple(processed_per_s(counts, number, scene.born_per_s) for number in numbers),
         delays_s=tuple(first_delays_s(each.arrivals, before.at_s, after.at_s) for each in watched),
         transfer=measured.transfer,
         tasks=len({task.task_id for each in watched for task in each.running.last.tasks}),
         shared=measured.shared,
         cores=(after.cpu_s - before.cpu_s) / seconds,
+        warm_up_s=measured.warm_up_s,
+        kept_bytes=mean([count.kept_bytes for count in counts]),
+        kept_growth_bytes_per_s=slope([(count.at_s, count.kept_bytes) for count in counts]),
     )
 
 
@@ -237,9 +280,10 @@ def told(outcome: Outcome) -> str:
     delay = f"{median(outcome.all_delays_s):.1f} s" if outcome.all_delays_s else "none"
     return (
         f"{outcome.mode}, {len(outcome.taken_in)} queries: {outcome.bytes_per_s / 1e3:.0f} kB/s over links, "
-        f"{mean(outcome.taken_in):,.0f} rows/s taken in and {mean(outcome.answered):,.0f} answered a query, median "
-        f"delay {delay}, {outcome.tasks} tasks of which {outcome.shared} shared, {outcome.cores:.2f} cores; "
-        f"{outcome.transfer}"
+        f"{mean(outcome.processed):,.0f} rows/s processed and {mean(outcome.taken_in):,.0f} taken in a query, median "
+        f"delay {delay}, {outcome.tasks} tasks of which {outcome.shared} shared, {outcome.cores:.2f} cores; after "
+        f"{outcome.warm_up_s:.0f} s channels keep {outcome.kept_bytes / 1e3:.0f} kB, "
+        f"{outcome.kept_growth_bytes_per_s / 1e3:+.1f} kB/s; {outcome.transfer}"
     )
 
 
@@ -257,14 +301,9 @@ def measure(arguments: argparse.Namespace, size: Size) -> tuple[list[Outcome], l
         with DevCluster(topology, root / "data", options) as cluster, selat.connect(cluster.address) as client:
             say("the cluster serves")
             scene = Scene(cluster, client, arguments.rows_per_second)
-            outcomes = [run(scene, mode, QUERIES, size, size.measured_s) for mode in size.modes]
-            alone = ("net", WANTED) if size.alone_s else ()
-            return outcomes, [run(scene, mode, QUERIES[:1], _short(size), size.alone_s) for mode in alone]
-
-
-def _short(size: Size) -> Size:
-    """One query has no backlog that has to build up."""
-    return Size(size.modes, size.warm_up_s / 3, size.alone_s, size.settle_s, size.alone_s)
+            outcomes = [run(scene, mode, QUERIES, size) for mode in size.modes]
+            alone = ALONE.modes if size.alone else ()
+            return outcomes, [run(scene, mode, QUERIES[:1], ALONE) for mode in alone]
 
 
 def _parts(arguments: argparse.Namespace, outcomes: Sequence[Outcome], alone: Sequence[Outcome]) -> list[str]:
@@ -272,13 +311,15 @@ def _parts(arguments: argparse.Namespace, outcomes: Sequence[Outcome], alone: Se
         f"Six queries of the kinds of Sana's evaluation, over {arguments.rows_per_second:,} posts/s at each of "
         f"{len(SITES)} sites, windows of {WINDOW_S} s, epochs of {EPOCH_MS / 1000:g} s. Links of "
         f"{arguments.mbit:g} Mbit/s ({arguments.mbit * 125:g} kB/s) and 30 ms each way, kept to by the routers; all "
-        f"sites in one process and JVM. A channel keeps {RETAINED_BYTES / 1e3:g} kB, then its source waits. Measured "
-        f"for {outcomes[0].seconds:.0f} s of each mode. Rows answered: what was born in the event time that results "
-        "moved on by. Delay: from a window's end to its result. Least: what each distinct operator wrote, once for "
-        "each other site that reads it, placed as it was.",
+        f"sites in one process and JVM. A channel keeps {RETAINED_BYTES / 1e3:g} kB, then its source waits; measured "
+        f"for {outcomes[0].seconds:.0f} s of each mode from when channels had stopped filling. Rows processed: those "
+        "born in the event time that a query's results moved on by. Rows taken in: those that its sources read. Delay: "
+        "from a window's end to its first result. Least: what each distinct operator wrote, once for each other site "
+        "that reads it, placed as it was.",
         modes_table(outcomes),
         verdicts(outcomes),
         queries_table(outcomes),
+        ratios_table(outcomes),
         links_table(outcomes),
     ]
     return [*parts, alone_part(alone)] if alone else parts
@@ -287,7 +328,7 @@ def _parts(arguments: argparse.Namespace, outcomes: Sequence[Outcome], alone: Se
 def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = make_parser(__doc__)
     parser.add_argument("--small", action="store_true", help="a smoke test: two modes, some seconds each")
-    parser.add_argument("--mbit", type=float, default=0.3, help="Mbit/s of each link")
+    parser.add_argument("--mbit", type=float, default=0.2, help="Mbit/s of each link")
     parser.add_argument("--rows-per-second", type=int, default=2000, help="posts at each site")
     return parser.parse_args(words)
 

@@ -56,7 +56,7 @@ def build_assignments(
         if query.batch is not None and query.id in given:
             for site, task in batch_tasks(query, snapshot.catalog, snapshot.sites):
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
-        kept = _results_of(query)
+        kept = _results_of(query, snapshot.catalog)
         if kept.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
             results.setdefault(query.plan.gateway, []).append(kept)
     addresses = dict(sorted(snapshot.site_addresses.items()))
@@ -76,7 +76,9 @@ def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) ->
 
 
 def result_channels(query: QueryRecord) -> tuple[str, ...]:
-    return tuple(item.channel for item in _results_of(query).inputs)
+    if query.batch is not None:
+        return tuple(item.channel for item in batch_results(query))
+    return tuple(channel for channel, _, _ in result_reads(query))
 
 
 def task_sites(query: QueryRecord) -> frozenset[str]:
@@ -128,15 +130,20 @@ def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
 
 
 def _inputs(query: QueryRecord, operator: Operator, catalog: Catalog) -> tuple[ChannelInput, ...]:
-    start = query.deployment.start if query.deployment is not None else Start.HISTORY
-    own = f"{query.id}."
     inputs = []
     for read in reads_of(query, operator):
         stage = query.plan.stage(read.item.stage)
-        join = Join.OWN if read.channel.startswith(own) else _JOINS[start]
-        delay = _event_delay(stage, catalog) if join is Join.LATE else timedelta(0)
+        join, delay = _join(query, read.channel, stage, catalog)
         inputs.append(ChannelInput(read.channel, read.site, read.item.view, stage.columns, join, delay))
     return tuple(inputs)
+
+
+def _join(query: QueryRecord, channel: str, stage: Stage, catalog: Catalog) -> tuple[Join, timedelta]:
+    """Where the query may begin to read the channel, and how late its rows may be."""
+    if channel.startswith(f"{query.id}."):
+        return Join.OWN, timedelta(0)
+    join = _JOINS[query.deployment.start if query.deployment is not None else Start.HISTORY]
+    return join, _event_delay(stage, catalog) if join is Join.LATE else timedelta(0)
 
 
 def _event_delay(stage: Stage, catalog: Catalog) -> timedelta:
@@ -144,7 +151,11 @@ def _event_delay(stage: Stage, catalog: Catalog) -> timedelta:
     return relation.watermark_delay if relation is not None else timedelta(0)
 
 
-def _results_of(query: QueryRecord) -> ResultSpec:
+def _results_of(query: QueryRecord, catalog: Catalog) -> ResultSpec:
     if query.batch is not None:
         return ResultSpec(query.id, batch_results(query))
-    return ResultSpec(query.id, tuple(ChannelInput(channel, site) for channel, site in result_reads(query)))
+    inputs = []
+    for channel, site, stage in result_reads(query):
+        join, delay = _join(query, channel, query.plan.stage(stage), catalog)
+        inputs.append(ChannelInput(channel, site, join=join, event_delay=delay))
+    return ResultSpec(query.id, tuple(inputs))

@@ -12,6 +12,7 @@ from master.submission import Planned
 from planner.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Deployment, deployment_of, known, told_apart
 from planner.sharing.modes import Sharing
+from planner.sharing.running import as_measured
 from planner.sharing.schedule import Setting, SharingPlan, share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import wan_of
@@ -46,11 +47,11 @@ class Deployer:
         """
         if settings.sharing is Sharing.NET or not known(planned.plan):
             return planned.plan, None
-        parts, running = self._parts, self._parts.queries.running()
+        parts, running = self._parts, self._parts.queries.measured()
         vertices = vertices_of(
             planned.plan, planned.relations, planned.rates, owner=query, gateway=planned.plan.gateway
         )
-        vertices = told_apart(vertices, query)
+        vertices = as_measured(told_apart(vertices, query), running)
         setting = Setting(
             running=running,
             wan=wan_of(parts.topology, parts.wan()),

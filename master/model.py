@@ -144,6 +144,8 @@ class ResultStatus:
     bytes: int = 0
     complete: bool = False
     watermark_us: int | None = None
+    starts_at_us: int | None = None
+    """Where they begin, when that was in the middle of what the query shares."""
 
 
 @dataclass(frozen=True, slots=True)

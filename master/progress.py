@@ -173,6 +173,9 @@ def _newer_result(record: QueryRecord, report: SiteReport) -> ResultStatus | Non
     news = next((r for r in report.results if r.query_id == record.id), None)
     if news is None or (record.state.over and last is not None and news.rows <= last.rows):
         return last
+    if last is not None and news.starts_at_us is None:
+        # An agent that begins anew may not have the first epoch yet.
+        return replace(news, starts_at_us=last.starts_at_us)
     return news
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from master.clock import Clock
 from master.errors import QueryNameTakenError, QueryPurgedError, UnknownQueryError
 from master.faults import FaultPoint, reached
+from master.flows import measured_rates
 from master.ids import RandomHex, check_query_name, find_query, query_id, query_number
 from master.lifecycle import QueryEvent, next_query_state
 from master.logs import line
@@ -79,6 +80,12 @@ class QueryRegistry:
             live = frozenset(record.id for record in self._records.values() if record.state.live)
             self._running = running_of(self._records.values(), live)
         return self._running
+
+    def measured(self) -> Running:
+        """The same, with the output of operators as it was measured lately; not to be changed."""
+        running = self.running()
+        running.measure(measured_rates(running, self._records, self._clock.now()))
+        return running
 
     def check_name_free(self, name: str) -> None:
         """Raises InvalidRequestError or QueryNameTakenError; the empty name is always free."""

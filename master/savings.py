@@ -64,7 +64,9 @@ def shared_parts(record: QueryRecord, records: Sequence[QueryRecord], running: R
     mine = set(running.needed_by(record.id)) if record.id in running.queries else set()
     shared = [o for o in running.operators if o.id in mine and is_task(o) and len(running.users(o.id)) > 1]
     received = _received(records)
-    starts = [t.starts_at_us for t in record.progress.tasks.values() if t.starts_at_us is not None]
+    progress = record.progress
+    begun = [*progress.tasks.values(), *([progress.result] if progress.result is not None else [])]
+    starts = [status.starts_at_us for status in begun if status.starts_at_us is not None]
     return SharedParts(
         mode=deployment.sharing.value,
         start=deployment.start.value,

@@ -84,10 +84,14 @@ def reads_of(record: QueryRecord, operator: Operator) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def result_reads(record: QueryRecord) -> tuple[tuple[str, str], ...]:
-    """The channels of a query's results, each with the site that produces it."""
+def result_reads(record: QueryRecord) -> tuple[tuple[str, str, str], ...]:
+    """The channels of a query's results, each with the site that produces it and the stage of the query's plan."""
     results = (operator for operator in operators_of(record) if not is_task(operator))
-    return tuple(pair for operator in results for pair in _channels(record, operator))
+    return tuple(
+        (channel, site, vertex.partition("@")[0])
+        for operator in results
+        for vertex, (channel, site) in zip(operator.vertex.inputs, _channels(record, operator), strict=True)
+    )
 
 
 def _channels(record: QueryRecord, operator: Operator) -> Iterator[tuple[str, str]]:

@@ -223,6 +223,7 @@ class SiteAgent:
                     bytes=s.size_bytes,
                     complete=s.complete,
                     watermark_us=s.watermark_us,
+                    starts_at_us=s.starts_at_us,
                 )
                 for s in self._runtime.results.statuses()
             ],

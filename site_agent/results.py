@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from site_agent.channels.log import ChannelLog
 from site_agent.errors import CorruptEpochError
+from site_agent.port import Join
 from site_agent.router import Router
-from site_agent.tasks.spec import ResultSpec
+from site_agent.tasks.spec import InputSpec, ResultSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class ResultStatus:
     size_bytes: int
     complete: bool
     watermark_us: int | None
+    starts_at_us: int | None = None
+    """Results of events before may be missing, for channels were joined in the middle; None: none are."""
 
 
 def reader_of(query_id: str) -> str:
@@ -73,12 +76,14 @@ class ResultKeeper:
     def _status(self, spec: ResultSpec, logs: dict[str, ChannelLog]) -> ResultStatus:
         watermarks = [_watermark_us(log) for log in logs.values()]
         known = [w for w in watermarks if w is not None]
+        starts = [_starts_at_us(i, logs[i.channel]) for i in spec.inputs if i.channel in logs]
         return ResultStatus(
             query_id=spec.query_id,
             rows=sum(_rows(log) for log in logs.values()),
             size_bytes=sum(log.retained_bytes for log in logs.values()),
             complete=len(logs) == len(spec.inputs) and all(log.end is not None for log in logs.values()),
             watermark_us=min(known) if known and len(known) == len(watermarks) else None,
+            starts_at_us=max((at_us for at_us in starts if at_us is not None), default=None),
         )
 
 
@@ -96,3 +101,14 @@ def _watermark_us(log: ChannelLog) -> int | None:
     except CorruptEpochError:
         return None
     return manifest.watermark_us if manifest else None
+
+
+def _starts_at_us(item: InputSpec, log: ChannelLog) -> int | None:
+    """Right behind the last event that the epochs before the first one here may have had; None: there were none."""
+    if item.join is not Join.LATE or not 0 < log.first_epoch < log.next_epoch:
+        return None
+    try:
+        watermark_us = log.manifest(log.first_epoch).watermark_us
+    except CorruptEpochError:
+        return None
+    return None if watermark_us is None else watermark_us + item.event_delay_us + 1

@@ -35,7 +35,7 @@ _TASK_STATES_BACK = {wire: state for state, wire in _TASK_STATES.items()}
 
 LARGEST_COUNT = 2**53
 """Rows and bytes never come near it; sums of a thousand still fit 64 bits, and JSON keeps each whole."""
-_INSTANTS = ("watermark_us",)
+_INSTANTS = ("watermark_us", "starts_at_us")
 
 # Fields that message and value share by name and type.
 _TASK_FIELDS = (
@@ -70,17 +70,23 @@ def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
         state=_TASK_STATES_BACK.get(message.state, TaskState.STARTING),
         watermark_us=_optional_watermark(message),
         late_inputs=tuple(message.late_inputs),
-        starts_at_us=message.starts_at_us if message.HasField("starts_at_us") else None,
+        starts_at_us=_optional_start(message),
         operators=tuple(OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in message.operators),
     )
 
 
 def result_status_to_proto(status: ResultStatus) -> site_pb2.ResultStatus:
-    return site_pb2.ResultStatus(**_shared(status, _RESULT_FIELDS), watermark_us=status.watermark_us)
+    return site_pb2.ResultStatus(
+        **_shared(status, _RESULT_FIELDS), watermark_us=status.watermark_us, starts_at_us=status.starts_at_us
+    )
 
 
 def result_status_from_proto(message: site_pb2.ResultStatus) -> ResultStatus:
-    return ResultStatus(**_shared(message, _RESULT_FIELDS), watermark_us=_optional_watermark(message))
+    return ResultStatus(
+        **_shared(message, _RESULT_FIELDS),
+        watermark_us=_optional_watermark(message),
+        starts_at_us=_optional_start(message),
+    )
 
 
 def link_to_proto(link: LinkUse) -> common_pb2.LinkUse:
@@ -177,3 +183,7 @@ def _shared(value: object, names: Iterable[str]) -> dict[str, Any]:
 
 def _optional_watermark(message: site_pb2.TaskStatus | site_pb2.ResultStatus) -> int | None:
     return message.watermark_us if message.HasField("watermark_us") else None
+
+
+def _optional_start(message: site_pb2.TaskStatus | site_pb2.ResultStatus) -> int | None:
+    return message.starts_at_us if message.HasField("starts_at_us") else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from planner.sharing.vertices import Vertex
@@ -73,6 +73,8 @@ class Running:
     """How many channels a link carries."""
     _load: Counter[str] = field(default_factory=Counter)
     """Operators by site."""
+    _measured: set[str] = field(default_factory=set)
+    """Ids of the operators whose output was measured; of the others it is what was expected of them."""
 
     def __len__(self) -> int:
         return len(self._operators)
@@ -147,6 +149,25 @@ class Running:
     def traffic(self) -> Mapping[Pair, float]:
         """Bytes per second between sites: each channel once for each site that reads it."""
         return dict(self._traffic)
+
+    def measured_bytes_per_s(self, fingerprint: str) -> float | None:
+        """What operators of that fingerprint were measured to send, the most of several; None: none was measured."""
+        measured = (self._operators[name] for name in self.same(fingerprint) if name in self._measured)
+        return max((operator.vertex.output_bytes_per_s for operator in measured), default=None)
+
+    def measure(self, bytes_per_s: Mapping[str, float]) -> None:
+        """Take the measured output of operators, by id, in the place of what was expected of them.
+
+        What is not in it stays as it is, and operators that do not run are passed over.
+        """
+        for name, rate in bytes_per_s.items():
+            operator = self._operators.get(name)
+            if operator is None:
+                continue
+            for site in self._reading_sites(name) - {operator.site}:
+                self._traffic[operator.site, site] += rate - operator.vertex.output_bytes_per_s
+            self._operators[name] = replace(operator, vertex=replace(operator.vertex, output_bytes_per_s=rate))
+            self._measured.add(name)
 
     def add(self, query: str, operators: Iterable[Operator], used: Iterable[str]) -> None:
         """Take in what a query deploys.
@@ -238,7 +259,12 @@ class Running:
             if not forms:
                 del self._comparable[operator.vertex.reads]
         _take(self._load, operator.site)
+        self._measured.discard(name)
         del self._operators[name], self._users[name]
+
+    def _reading_sites(self, name: str) -> set[str]:
+        found = self._readers.get(name)
+        return set(found.sites) if found is not None else set()
 
     def _group(self, operator: Operator) -> tuple[str, frozenset[str]]:
         return operator.site, self.inputs_of(operator.id)
@@ -253,6 +279,12 @@ class Running:
         self._traffic[pair] = self._traffic.get(pair, 0.0) + sign * source.vertex.output_bytes_per_s
         if not self._channels[pair]:
             del self._channels[pair], self._traffic[pair]
+
+
+def as_measured(vertices: Iterable[Vertex], running: Running) -> tuple[Vertex, ...]:
+    """Vertices with the output that was measured of operators that do the same, where such run."""
+    rates = ((vertex, running.measured_bytes_per_s(vertex.fingerprint)) for vertex in vertices)
+    return tuple(v if rate is None else replace(v, output_bytes_per_s=rate) for v, rate in rates)
 
 
 def _take(counter: Counter[str], key: str) -> None:

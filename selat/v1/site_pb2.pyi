@@ -464,12 +464,15 @@ class ResultStatus(_message.Message):
     BYTES_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
     WATERMARK_US_FIELD_NUMBER: _builtins.int
+    STARTS_AT_US_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     rows: _builtins.int
     bytes: _builtins.int
     complete: _builtins.bool
     """Every result channel ended and is held here."""
     watermark_us: _builtins.int
+    starts_at_us: _builtins.int
+    """Results of events before may be missing, for channels were joined in the middle; not set: none are."""
     def __init__(
         self,
         *,
@@ -478,13 +481,19 @@ class ResultStatus(_message.Message):
         bytes: _builtins.int = ...,
         complete: _builtins.bool = ...,
         watermark_us: _builtins.int | None = ...,
+        starts_at_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "starts_at_us", b"starts_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "bytes", b"bytes", "complete", b"complete", "query_id", b"query_id", "rows", b"rows", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "bytes", b"bytes", "complete", b"complete", "query_id", b"query_id", "rows", b"rows", "starts_at_us", b"starts_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__starts_at_us: _TypeAlias = _typing.Literal["starts_at_us"]  # noqa: Y015
+    _WhichOneofArgType__starts_at_us: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us"]  # noqa: Y015
     _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
     _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__starts_at_us) -> _WhichOneofReturnType__starts_at_us | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
 
 Global___ResultStatus: _TypeAlias = ResultStatus  # noqa: Y015

@@ -75,7 +75,7 @@ class SinkTask:
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs."""
-        await self._port.set_inputs([PortInput(i.channel, i.site, join=i.join) for i in inputs])
+        await self._port.set_inputs([_port_input(i) for i in inputs])
 
     @property
     def late_inputs(self) -> tuple[str, ...]:
@@ -171,6 +171,10 @@ class SinkTask:
         if batch.rows and not self._collected.rows:
             # The first rows: their age counts from now, not from the last commit.
             self._waiting_since_s = self._context.clock.monotonic()
+        until_us = self._port.incomplete_until_us
+        if until_us is not None:
+            # Rows of events before may be missing: these epochs were the oldest that were still there.
+            self._context.progress.starts_at_us = until_us + 1
         self._sites.update({item.channel: item.site for item in self._port.inputs})
         for origin, table in zip(batch.origins, batch.tables, strict=True):
             self._collected.add((origin.channel, origin.epoch), table)
@@ -242,6 +246,10 @@ class SinkTask:
                 if failures:
                     progress.enter(TaskState.RUNNING)
                 return result
+
+
+def _port_input(item: InputSpec) -> PortInput:
+    return PortInput(item.channel, item.site, join=item.join, event_delay_us=item.event_delay_us)
 
 
 def _why(error: OSError | ChannelError) -> str:

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 FIRST_LOOK_S = 0.02
 """How soon a source is asked again when it had no rows at first; the pause doubles up to the epoch interval."""
 
+LEAST_EPOCH_ROWS = 10_000
+"""Of a source that has fallen behind: fewer would cost more than they spare."""
+
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -60,6 +63,19 @@ def advance_watermark(
     if max_event_time_us is not None:
         candidates.append(max_event_time_us - delay_us)
     return max(candidates, default=None)
+
+
+def read_limit(rows: int, size_bytes: int, budget_bytes: int) -> ReadLimit:
+    """What the next epoch may read, given that so many rows became so many bytes: half of what the channel may keep.
+
+    A source that had to wait finds all that came meanwhile. Were it one epoch, the next wait would be the longer, and
+    so on: epochs would grow for as long as more comes than readers take, and the budget bound nothing.
+    """
+    most = ReadLimit()
+    if not rows or not size_bytes:
+        return most
+    fitting = budget_bytes * rows // (2 * size_bytes)
+    return replace(most, rows=min(most.rows, max(LEAST_EPOCH_ROWS, fitting)))
 
 
 class SourceTask:
@@ -160,6 +176,7 @@ class SourceTask:
             )
         )
         after = replace(after, totals=totals.plus(bytes_out=manifest.size_bytes))
+        self._limit = read_limit(result.rows_read, manifest.size_bytes, context.limits.retained_bytes_per_channel)
         self._record(after, result, manifest, started_s)
         return after
 

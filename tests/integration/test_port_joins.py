@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from site_agent.port import Join, PortInput
+from site_agent.results import ResultKeeper
+from site_agent.tasks.spec import InputSpec, ResultSpec
 from tests.integration.exchange_sites import Site, eventually, numbers, sites
 from tests.integration.test_port import next_batch, port_at, values
 
@@ -103,3 +105,21 @@ async def test_a_channel_that_ended_and_holds_nothing_is_not_joined(tmp_path: Pa
         await eventually(lambda: port.late_inputs == (FIRST,))
         assert not taking.done()
         taking.cancel()
+
+
+async def test_results_that_begin_in_the_middle_say_from_when_on_they_are_whole(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        await trimmed(ewr, LATER, epochs=2)
+        whole = InputSpec("q.s2.ewr", "ewr", "", join=Join.LATE)
+        ewr.store.open(whole.channel).publish(0, numbers(0, 1), watermark_us=900)
+        for site in (ewr, jfk):
+            keeper = ResultKeeper(site.router)
+            item = InputSpec(LATER, "ewr", "", join=Join.LATE, event_delay_us=50)
+            await keeper.apply([ResultSpec("late", (item, whole)), ResultSpec("owner", (InputSpec(LATER, "ewr", ""),))])
+            if site is ewr:
+                assert [status.starts_at_us for status in keeper.statuses()] == [None, None]
+                ewr.store.open(LATER).publish(2, numbers(2, 1), watermark_us=260)
+            await eventually(lambda kept=keeper: all(status.rows for status in kept.statuses()))
+            # The rows that are gone had events up to 310 at most.
+            assert [status.starts_at_us for status in keeper.statuses()] == [311, None]
+            await keeper.apply([])

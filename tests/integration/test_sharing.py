@@ -232,6 +232,21 @@ async def test_a_query_that_begins_at_the_next_window_says_where(cluster: Cluste
     assert (await cluster.get(second)).sharing.starts_at_us == 60_000_000
 
 
+async def test_results_that_begin_in_the_middle_say_where(cluster: Cluster) -> None:
+    await cluster.submit(SANA + FILTER)
+    await report_all(cluster)
+    second = await cluster.submit(SANA + "SET sharing_start = 'next-window';" + FILTER)
+    await tasks(cluster)
+    hub = cluster.agents["hub"]
+    (spec,) = [spec for spec in hub.assignments[-1].results if spec.query_id == second]
+    assert {(item.join, item.event_delay_us) for item in spec.inputs} == {(site_pb2.CHANNEL_JOIN_LATE, 5_000_000)}
+    await hub.report(results=(ResultStatus(second, 3, starts_at_us=60_000_001),))
+    assert (await cluster.get(second)).sharing.starts_at_us == 60_000_001
+    # Its next agent has not received the first epoch again yet.
+    await hub.report(results=(ResultStatus(second, 3),))
+    assert (await cluster.get(second)).sharing.starts_at_us == 60_000_001
+
+
 async def test_explain_names_the_query_that_it_would_share_with(cluster: Cluster) -> None:
     first = await cluster.submit(SANA + COUNT)
     answers = await cluster.execute(f"{SANA} EXPLAIN {HAVING}")

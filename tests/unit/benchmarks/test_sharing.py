@@ -12,15 +12,20 @@ from benchmarks.sharing_counts import (
     MODES,
     QUERIES,
     SITES,
+    STEADY_LOOKS,
     WANTED,
     Arrival,
+    Count,
     Outcome,
     Transfer,
-    answered_per_s,
     between,
     bytes_once,
     declarations,
     first_delays_s,
+    processed_per_s,
+    slope,
+    steady,
+    taken_in_per_s,
     verdicts,
 )
 from planner.catalog import Catalog
@@ -91,12 +96,15 @@ def outcome(mode: str, *, sent: int = 1000, rows: float = 100.0, received: int =
         seconds=10.0,
         links={("eu", "us"): sent},
         taken_in=(rows,) * every,
-        answered=(rows,) * every,
+        processed=(rows,) * every,
         delays_s=((1.0, 2.0),) * every,
         transfer=Transfer(received, 100, 100, settled=True),
         tasks=24,
         shared=0,
         cores=1.5,
+        warm_up_s=20.0,
+        kept_bytes=1e6,
+        kept_growth_bytes_per_s=0.0,
     )
 
 
@@ -151,21 +159,41 @@ def test_links_that_carried_nothing_are_left_out() -> None:
     assert between(before, after) == {("asia", "us"): 2, ("eu", "us"): 4}
 
 
-def test_rows_are_answered_as_event_time_moves_on() -> None:
-    arrivals = [Arrival(10.0, 100.0, ()), Arrival(12.0, 100.5, ()), Arrival(14.0, 102.0, ())]
-    assert answered_per_s(arrivals, 1000) == 500
-    assert answered_per_s(arrivals[:1], 1000) == 0
+def count(at_s: float, rows_in: int, watermark_s: float | None) -> Count:
+    return Count(at_s, {}, (0, rows_in), (None, watermark_s), 0)
+
+
+def test_rates_are_those_of_steps_looked_at_every_second() -> None:
+    """Epochs of 4 s, in which 400 rows come; results are complete to the end of each, once it is over."""
+    counts = [count(at_s, at_s // 4 * 400, 50.0 + at_s // 4 * 4 if at_s >= 4 else None) for at_s in range(44)]
+    assert taken_in_per_s(counts, 1) == pytest.approx(100, rel=0.02)
+    assert processed_per_s(counts, 1, 300) == pytest.approx(300, rel=0.02)
+    assert processed_per_s(counts, 0, 300) == 0
+
+
+def test_a_line_of_least_squares() -> None:
+    assert slope([(1, 1), (2, 3), (3, 5)]) == 2
+    assert slope([(0, 0), (1, 1), (2, 0), (3, 1)]) == pytest.approx(0.2)
+    assert slope([(1, 1), (1, 5)]) == slope([]) == 0
+
+
+def test_channels_are_steady_when_what_they_keep_goes_up_and_down_only() -> None:
+    waves = [100_000 + 50_000 * (at % 5) for at in range(2 * STEADY_LOOKS)]
+    assert steady(waves)
+    assert not steady(waves[1:])
+    assert not steady([at * 10_000 for at in range(2 * STEADY_LOOKS)])
+    assert steady([0] * (2 * STEADY_LOOKS))
 
 
 def test_a_window_is_answered_by_its_first_result_and_counts_if_that_came_in_time() -> None:
-    arrivals = [Arrival(3.0, 0, (2.0,)), Arrival(5.5, 0, (2.0, 4.0)), Arrival(9.0, 0, (6.0,))]
+    arrivals = [Arrival(3.0, (2.0,)), Arrival(5.5, (2.0, 4.0)), Arrival(9.0, (6.0,))]
     assert first_delays_s(arrivals, 4.0, 8.0) == (1.5,)
 
 
 def test_sana_is_held_against_no_share_and_the_least() -> None:
     text = verdicts([outcome(BASE), outcome(WANTED, sent=500, rows=140)])
-    assert "in the same time: 0.50, wanted at most 0.60: yes. For a row taken in: 0.36." in text
-    assert "Rows taken in: 1.40, wanted at least 1.3: yes." in text
+    assert "in the same time: 0.50, wanted at most 0.60: yes. For a row processed: 0.36." in text
+    assert "Rows processed: 1.40, wanted at least 1.3: yes. Rows taken in: 1.40." in text
     assert "over the least possible: 1.020, wanted at most 1.05: yes" in text
     assert verdicts([outcome(BASE), outcome(WANTED, received=110)]).count("**no**") == 3
 
@@ -174,7 +202,8 @@ def test_the_report_has_every_mode_query_and_link() -> None:
     outcomes = [outcome(mode) for mode in MODES]
     text = "\n".join(_parts(arguments_of([]), outcomes, [outcome("net"), outcome(WANTED)]))
     for mode in MODES:
-        assert f"| {mode} | 0.00 |" in text
+        assert f"| {mode} | 0.1 |" in text
+    assert "| bytes for a row processed | 1.00 | 1.00 |" in text
     for query in QUERIES:
         assert query.kind in text
     assert "eu->us" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from planner.sharing.candidates import Asked, Room, find_candidates
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import Operator, Running, as_measured
 from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
@@ -129,11 +130,17 @@ def test_a_plan_is_whole_and_places_at_the_least_cost(
     for decision in plan.decisions:
         if decision.action is Action.PLACED and sharing.rules.aware:
             flows = [(sites[name], by_id[name].output_bytes_per_s) for name in by_id[decision.vertex].inputs]
-            costs = {to: sum(cost(topology, at, to, rate) for at, rate in flows) for to in SITES}
+            able = [to for to in SITES if has_room(wan, flows, to)] or SITES
+            costs = {to: sum(cost(topology, at, to, rate) for at, rate in flows) for to in able}
             assert costs[decision.site] == min(costs.values())
     before = sum(running.traffic().values())
     deploy(plan, running)
     assert sum(running.traffic().values()) == before + plan.wan_bytes_per_s
+
+
+def has_room(wan: Wan, flows: Sequence[tuple[str, float]], to: str) -> bool:
+    needed = {source: sum(rate for at, rate in flows if at == source) for source, _ in flows if source != to}
+    return all(wan.spare(source, to) > rate for source, rate in needed.items())
 
 
 def cost(topology: Topology, source: str, target: str, rate: float) -> float:
@@ -159,12 +166,14 @@ def check_whole(plan: SharingPlan, query: Sequence[Vertex], running: Running) ->
 @settings(max_examples=30, deadline=None)
 @given(past=past, order=st.randoms(use_true_random=False), topology=topologies)
 def test_what_is_left_is_what_the_other_queries_need(
-    past: list[tuple[tuple[Vertex, ...], Sharing]], order: object, topology: Topology
+    past: list[tuple[tuple[Vertex, ...], Sharing]], order: random.Random, topology: Topology
 ) -> None:
     running = running_with(past, topology)
     names = sorted(running.queries)
-    order.shuffle(names)  # type: ignore[attr-defined]
+    order.shuffle(names)
     while names:
+        running.measure({o.id: order.choice(RATES) for o in running.operators if order.random() < 0.5})
+        assert running.traffic() == recomputed(operators_of(running), running)
         running.remove(names.pop())
         left = operators_of(running)
         for operator in left:
@@ -211,3 +220,15 @@ def test_operators_that_read_the_same_at_one_site_are_compared_once() -> None:
     plan = world.plan("new", vertex("x", 1, site="a"), vertex("n", 1, "x"))
     assert plan.compared == 2
     assert plan.decision("n").operator == "q00/m0"
+
+
+def test_vertices_are_taken_at_what_operators_that_do_the_same_were_measured_to_send() -> None:
+    world = World(topology_of(*SITES), {})
+    query = (vertex("x", 1, site="a"), vertex("y", 1, site="b"), vertex("m", 1, "x", "y", site="b"))
+    world.submit("q", *query)
+    world.running.measure({"q/x": 3 * MB, "gone/z": MB})
+    found = as_measured(query, world.running)
+    assert [v.output_bytes_per_s / MB for v in found] == [3, 1, 1]
+    assert world.wan_mb_per_s == 3
+    world.running.remove("q")
+    assert as_measured(query, world.running) == query

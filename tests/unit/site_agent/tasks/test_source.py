@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 from site_agent.channels.store import ChannelStore
+from site_agent.connectors import Offset, Poll, ReadLimit
 from site_agent.engine import Field, MalformedRow
 from site_agent.errors import EngineError
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.progress import Progress, TaskState
-from site_agent.tasks.source import FIRST_LOOK_S, SourceTask, advance_watermark
+from site_agent.tasks.source import FIRST_LOOK_S, LEAST_EPOCH_ROWS, SourceTask, advance_watermark, read_limit
 from site_agent.tasks.spec import RelationSpec, StageKind, TaskSpec
 from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine, VirtualClock
 
@@ -184,6 +185,37 @@ async def test_a_full_channel_stops_the_intake_until_it_is_read(tmp_path: Path) 
 
     assert TaskState.BACK_PRESSURED in seen
     assert ctx.log.next_epoch == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "size_bytes", "budget_bytes", "wanted"),
+    [
+        (1000, 100_000, 10_000_000, 50_000),
+        (1000, 100_000, 10_000, LEAST_EPOCH_ROWS),
+        (1000, 10, 1 << 30, ReadLimit().rows),
+        (1000, 0, 10_000, ReadLimit().rows),
+        (0, 500, 10_000, ReadLimit().rows),
+    ],
+    ids=["half of the budget", "never few", "never more than any epoch", "no bytes", "no rows"],
+)
+def test_an_epoch_fits_in_half_of_what_the_channel_may_keep(
+    rows: int, size_bytes: int, budget_bytes: int, wanted: int
+) -> None:
+    assert read_limit(rows, size_bytes, budget_bytes) == ReadLimit(rows=wanted)
+
+
+async def test_what_came_while_a_source_waited_is_read_in_parts(tmp_path: Path) -> None:
+    limits: list[int] = []
+
+    class Asked(ListSource):
+        def poll(self, start: Offset, *, now: datetime, limit: ReadLimit) -> Poll:
+            limits.append(limit.rows)
+            return super().poll(start, now=now, limit=limit)
+
+    many = events(*range(1000))
+    ctx = context(tmp_path, TableEngine({"all": everything}), retained_bytes=1_000_000)
+    await SourceTask(ctx, RELATION, Asked([many, many])).run()
+    assert limits == [ReadLimit().rows, 500_000_000 // ctx.log.manifest(0).size_bytes]
 
 
 @pytest.mark.parametrize(
