@@ -79,9 +79,9 @@ default_link: {bandwidth: %gMbit/s, latency: 30ms}
 """
 EPOCH_MS = 4000
 """Up to 24 tasks share two cores: the links are to be what limits them."""
-RETAINED_BYTES = 160_000
-"""Of a channel: so little that sources feel a full link soon. More than a merge reads between two checkpoints, for only
-then it acknowledges."""
+RETAINED_BYTES = 256_000
+"""Of a channel: so little that sources feel a full link soon, and more than what comes until a merge acknowledges it, which
+it does with its checkpoints: up to 16 s of rows, at 12 kB/s."""
 LOOK_S = 1.0
 START_LIMIT = timedelta(seconds=60)
 SETTLE_STEP_S = 1.0
@@ -105,7 +105,7 @@ class Size:
     """One query alone, too."""
 
 
-FULL = Size(MODES, warm_up_s=50.0, measured_s=30.0, settle_s=8.0, alone=True)
+FULL = Size(MODES, warm_up_s=60.0, measured_s=30.0, settle_s=8.0, alone=True)
 SMALL = Size((BASE, WANTED), warm_up_s=20.0, measured_s=10.0, settle_s=6.0, alone=False)
 ALONE = Size(("net", WANTED), warm_up_s=20.0, measured_s=12.0, settle_s=6.0, alone=False)
 

@@ -105,8 +105,7 @@ def _in_op(asked: Asked, running: Running, room: Room, rules: Rules) -> Iterator
         readers = running.downstream(name)
         more = sum(reader not in readers for reader in asked.readers)
         needed = (len(readers) + more) / max(len(readers), 1) * rate
-        spare = room.egress(operator.site) if rules.checked else float("inf")
-        obstacle = "" if spare > needed else f"{operator.site} has no room to send {_rate(needed)}"
+        obstacle = _too_much_to_send(operator.site, needed, room) if rules.checked else ""
         yield Candidate(operator, Share.IN_OP, sum(asked.inputs.values()), obstacle)
 
 
@@ -132,11 +131,21 @@ def _with_input(
     missing = sum(asked.inputs[fingerprint] for fingerprint in lacking)
     rate = asked.vertex.output_bytes_per_s
     obstacle = ""
-    if room is not None and room.egress(reader.site) <= rate:
-        obstacle = f"{reader.site} has no room to send {_rate(rate)}"
-    elif room is not None and room.ingress(reader.site) <= missing:
-        obstacle = f"{reader.site} has no room to receive {_rate(missing)}"
+    if room is not None:
+        obstacle = _too_much_to_send(reader.site, rate, room) or _too_much_to_receive(reader.site, missing, room)
     return Candidate(reader, Share.IN, shared, obstacle)
+
+
+def _too_much_to_send(site: str, bytes_per_s: float, room: Room) -> str:
+    spare = room.egress(site)
+    return "" if spare > bytes_per_s else f"{site} has no room to send {_rate(bytes_per_s)}, {_rate(spare)} are spare"
+
+
+def _too_much_to_receive(site: str, bytes_per_s: float, room: Room) -> str:
+    spare = room.ingress(site)
+    if spare > bytes_per_s:
+        return ""
+    return f"{site} has no room to receive {_rate(bytes_per_s)}, {_rate(spare)} are spare"
 
 
 def _rate(bytes_per_s: float) -> str:

@@ -38,6 +38,15 @@ def sharing_json(plan: SharingPlan) -> dict[str, Any]:
                 "rejected": [
                     {"operator": c.operator.id, "share": c.share.value, "reason": c.obstacle} for c in decision.rejected
                 ],
+                "others": [
+                    {
+                        "operator": c.operator.id,
+                        "share": c.share.value,
+                        "site": c.operator.site,
+                        "shared_bytes_per_s": c.shared_bytes_per_s,
+                    }
+                    for c in decision.others
+                ],
             }
             for decision in plan.decisions
         ],
@@ -47,9 +56,7 @@ def sharing_json(plan: SharingPlan) -> dict[str, Any]:
 def sharing_notes(plan: SharingPlan) -> Mapping[str, str]:
     """The lines of each vertex that is a task, by vertex."""
     return {
-        decision.vertex: "\n  ".join(
-            (_line(decision, plan), *(f"not with {_turned_down(candidate)}" for candidate in decision.rejected))
-        )
+        decision.vertex: "\n  ".join((_line(decision, plan), *_candidates(decision)))
         for decision in plan.decisions
         if not decision.vertex.startswith(f"{RESULTS}:")
     }
@@ -71,7 +78,7 @@ def _lines(plan: SharingPlan) -> Iterator[str]:
     yield f"Sharing ({plan.sharing.value}): {_rate(plan.wan_bytes_per_s)} more over the WAN"
     for decision in plan.decisions:
         yield f"  {_line(decision, plan)}"
-        yield from (f"    not with {_turned_down(candidate)}" for candidate in decision.rejected)
+        yield from (f"    {line}" for line in _candidates(decision))
 
 
 def _line(decision: Decision, plan: SharingPlan) -> str:
@@ -84,9 +91,17 @@ def _line(decision: Decision, plan: SharingPlan) -> str:
     return f"{head}: not shared, {not_shared(decision, plan)}; {decision.reason}"
 
 
-def _turned_down(candidate: Candidate) -> str:
+def _candidates(decision: Decision) -> Iterator[str]:
+    """What else was looked at."""
+    yield from (f"not with {_named(candidate)}: {candidate.obstacle}" for candidate in decision.rejected)
+    for candidate in decision.others:
+        rate = _rate(candidate.shared_bytes_per_s)
+        yield f"as well with {_named(candidate)}: {rate} of its inputs at {candidate.operator.site}"
+
+
+def _named(candidate: Candidate) -> str:
     what = "its output" if candidate.share is Share.IN_OP else "its inputs"
-    return f"{candidate.operator.id}, {what}: {candidate.obstacle}"
+    return f"{candidate.operator.id}, {what}"
 
 
 def _rate(bytes_per_s: float) -> str:

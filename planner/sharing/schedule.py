@@ -72,6 +72,8 @@ class Decision:
     """Of a shared vertex: its readers that the operator lacks (D_v without D_w)."""
     rejected: tuple[Candidate, ...] = ()
     """What would have contended for links."""
+    others: tuple[Candidate, ...] = ()
+    """What could have been taken as well, and shares no more."""
 
     @property
     def query(self) -> str:
@@ -219,6 +221,7 @@ class _Scheduler:
             reason=f"the same inputs and function as {operator.id}",
             edges=tuple(lacking),
             rejected=found.rejected,
+            others=tuple(c for c in found.in_op if c is not best),
         )
         self.taken.add(operator.id)
         self.choices[asked.vertex.id] = _Choice(decision, operator.id)
@@ -293,7 +296,8 @@ class _Scheduler:
                 hint="Start its agent.",
                 ids={"site": site, "query": self.query},
             )
-        decision = Decision(vertex.id, action, site, beside, reason, rejected=found.rejected)
+        others = tuple(c for c in found.in_ if c.operator.id != beside) if action is Action.CO_LOCATED else ()
+        decision = Decision(vertex.id, action, site, beside, reason, rejected=found.rejected, others=others)
         reads: list[str] = []
         for name in vertex.inputs:
             reads.append(self._supplier(name, site, reads))

@@ -25,6 +25,7 @@ FIRST_LOOK_S = 0.02
 
 LEAST_EPOCH_ROWS = 10_000
 """Of a source that has fallen behind: fewer would cost more than they spare."""
+EPOCHS_IN_BUDGET = 4
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -66,7 +67,7 @@ def advance_watermark(
 
 
 def read_limit(rows: int, size_bytes: int, budget_bytes: int) -> ReadLimit:
-    """What the next epoch may read, given that so many rows became so many bytes: half of what the channel may keep.
+    """What the next epoch may read, given that so many rows became so many bytes: a part of what the channel may keep.
 
     A source that had to wait finds all that came meanwhile. Were it one epoch, the next wait would be the longer, and
     so on: epochs would grow for as long as more comes than readers take, and the budget bound nothing.
@@ -74,7 +75,7 @@ def read_limit(rows: int, size_bytes: int, budget_bytes: int) -> ReadLimit:
     most = ReadLimit()
     if not rows or not size_bytes:
         return most
-    fitting = budget_bytes * rows // (2 * size_bytes)
+    fitting = budget_bytes * rows // (EPOCHS_IN_BUDGET * size_bytes)
     return replace(most, rows=min(most.rows, max(LEAST_EPOCH_ROWS, fitting)))
 
 

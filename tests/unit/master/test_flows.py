@@ -39,7 +39,7 @@ LATER = START + timedelta(minutes=2)
 def planned(plan: PhysicalPlan, identifier: str, running: Running) -> SharingPlan:
     """As the master does it, by what was measured."""
     vertices = told_apart(vertices_of(plan, RELATIONS, ESTIMATES, owner=identifier, gateway="hub"), identifier)
-    setting = Setting(running, Wan(TOWARDS), frozenset(NAMES), Sharing.SANA, containment=False)
+    setting = Setting(running, Wan(TOWARDS), frozenset(NAMES), Sharing.SANA)
     return share(identifier, as_measured(vertices, running), setting)
 
 
@@ -136,7 +136,7 @@ def test_a_source_that_sends_more_than_was_expected_is_not_shared_where_links_ha
     assert (decision.action is Action.SHARED) == shared
     if not shared:
         (turned_down,) = decision.rejected
-        assert turned_down.obstacle == "us has no room to send 3800 bytes/s"
+        assert turned_down.obstacle == "us has no room to send 3800 bytes/s, 2000 bytes/s are spare"
 
 
 def test_what_is_decided_stays_and_what_is_added_counts_as_measured() -> None:

@@ -6,13 +6,14 @@ import pytest
 
 from planner.estimate import task_rates
 from planner.plan import Statistics
-from planner.sharing.explain import sharing_json, sharing_lines
+from planner.sharing.explain import sharing_json, sharing_lines, sharing_notes
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Running
 from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
 from planner.sharing.wan import Wan
 from tests.unit.planner.build import draft_of, topology_of
 from tests.unit.planner.sharing.build import CATALOG, vertices
+from tests.unit.planner.sharing.graphs import World, vertex
 
 COUNTS = "SELECT k, w, count(*) AS n FROM s GROUP BY window(ts, '10 seconds'), k, w"
 
@@ -84,6 +85,21 @@ def test_why_not() -> None:
     )
     off = sharing_lines(plan_of(COUNTS, COUNTS, sharing=Sharing.NET))
     assert any("not shared, nothing is shared in the mode net" in line for line in off)
+
+
+def test_what_else_a_merge_could_have_gone_beside_is_said_with_the_numbers() -> None:
+    world = World(topology_of("a", "b", "c", "d"), {})
+    for site in "bcd":
+        world.submit(f"q-{site}", vertex("x", 1, site="a"), vertex(f"m-{site}", 1, "x", site=site))
+    world.spare = {("d", other): 0.0 for other in "abc"}
+    plan = world.plan("new", vertex("x", 1, site="a"), vertex("n", 0.5, "x"))
+    lines = sharing_lines(plan)
+    assert "  n at b: shares inputs with q-b (q-b/m-b): q-b/m-b receives 1000000 bytes/s of its inputs there" in lines
+    assert "    as well with q-c/m-c, its inputs: 1000000 bytes/s of its inputs at c" in lines
+    assert "    not with q-d/m-d, its inputs: d has no room to send 500000 bytes/s, 0 bytes/s are spare" in lines
+    (merge,) = [operator for operator in sharing_json(plan)["operators"] if operator["operator"] == "n"]
+    assert merge["others"] == [{"operator": "q-c/m-c", "share": "IN", "site": "c", "shared_bytes_per_s": 1e6}]
+    assert sharing_notes(plan)["n"].splitlines()[1:] == [line[2:] for line in lines if line.startswith("    ")]
 
 
 @pytest.mark.parametrize("sharing", Sharing)
