@@ -80,8 +80,8 @@ default_link: {bandwidth: %gMbit/s, latency: 30ms}
 EPOCH_MS = 4000
 """Up to 24 tasks share two cores: the links are to be what limits them."""
 RETAINED_BYTES = 256_000
-"""Of a channel: so little that sources feel a full link soon, and more than what comes until a merge acknowledges it, which
-it does with its checkpoints: up to 16 s of rows, at 12 kB/s."""
+"""Of a channel: so little that sources feel a full link soon, and more than what comes until a merge acknowledges it,
+which it does with its checkpoints: up to 16 s of rows, at 12 kB/s."""
 LOOK_S = 1.0
 START_LIMIT = timedelta(seconds=60)
 SETTLE_STEP_S = 1.0
