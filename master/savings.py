@@ -65,12 +65,12 @@ def shared_parts(record: QueryRecord, records: Sequence[QueryRecord], running: R
     shared = [o for o in running.operators if o.id in mine and is_task(o) and len(running.users(o.id)) > 1]
     received = _received(records)
     progress = record.progress
-    begun = [*progress.tasks.values(), *([progress.result] if progress.result is not None else [])]
-    starts = [status.starts_at_us for status in begun if status.starts_at_us is not None]
+    starts = [task.starts_at_us for task in progress.tasks.values()]
+    starts += [progress.result.starts_at_us] if progress.result is not None else []
     return SharedParts(
         mode=deployment.sharing.value,
         start=deployment.start.value,
-        starts_at_us=max(starts, default=None),
+        starts_at_us=max((at_us for at_us in starts if at_us is not None), default=None),
         operators=tuple(_shared(o, records, running, received) for o in sorted(shared, key=lambda o: o.id)),
         bytes_saved=sum(_saved_by(record.id, by_query) for by_query in received.values()),
     )

@@ -32,12 +32,6 @@ class Consumers:
             return self
         return replace(self, first_epoch=max(self.first_epoch, min(self.cursors.values())))
 
-    @property
-    def slowest(self) -> tuple[str, ...]:
-        """Those that have acknowledged least."""
-        least = min(self.cursors.values(), default=0)
-        return tuple(name for name, cursor in self.cursors.items() if cursor == least)
-
     def to_json(self) -> dict[str, Any]:
         return {"first_epoch": self.first_epoch, "cursors": dict(self.cursors)}
 

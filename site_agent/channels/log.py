@@ -45,6 +45,7 @@ class ChannelLog:
         self._next = max(state.sizes, default=self._first - 1) + 1
         self._first = min(self._first, self._next)
         self._retained = sum(size for epoch, size in self._sizes.items() if epoch >= self._first)
+        self._awaited: dict[str, int | None] = {}
         self._newest: EpochHeader | None = None
         self._damage: CorruptEpochError | None = None
         self._remove_given_up()
@@ -65,8 +66,17 @@ class ChannelLog:
 
     @property
     def retained_bytes(self) -> int:
-        """Disk bytes of the epochs that some consumer still needs."""
+        """Disk bytes of the epochs that some consumer still needs, be it to keep them."""
         return self._retained
+
+    @property
+    def awaited_bytes(self) -> int:
+        """Disk bytes of the epochs that some consumer has still to take, so that the producer may have to wait.
+
+        Fewer than those retained where a consumer keeps what it has, see `set_awaited`.
+        """
+        first = min(self._awaited_cursors().values(), default=self._first)
+        return sum(self._sizes.get(epoch, 0) for epoch in range(max(first, self._first), self._next))
 
     @property
     def damage(self) -> CorruptEpochError | None:
@@ -89,8 +99,10 @@ class ChannelLog:
 
     @property
     def slowest_consumers(self) -> tuple[str, ...]:
-        """Those that have acknowledged least."""
-        return self._consumers.slowest
+        """Those that have taken least."""
+        cursors = self._awaited_cursors()
+        least = min(cursors.values(), default=0)
+        return tuple(name for name, cursor in cursors.items() if cursor == least)
 
     def publish(
         self,
@@ -245,6 +257,15 @@ class ChannelLog:
         with self._writing:
             self._change_consumers(self._consumers.named(names), durable=True)
 
+    def set_awaited(self, consumer: str, epoch: int | None) -> None:
+        """Say what a consumer has still to take, although it acknowledges less because it keeps what it has.
+
+        Nothing before `epoch`; None: it has taken whatever is published. Not stored: it is to be said again after a
+        restart, until when all that is not acknowledged counts.
+        """
+        with self._writing:
+            self._awaited = {**self._awaited, consumer: epoch}
+
     def acknowledge(self, consumer: str, epoch: int) -> None:
         """This consumer needs nothing up to and with `epoch`; epochs that nobody needs are removed.
 
@@ -278,6 +299,15 @@ class ChannelLog:
         with self._writing:
             self._removed = True
         self._waiters.wake()
+
+    def _awaited_cursors(self) -> Mapping[str, int]:
+        """By consumer, the next epoch that it has not taken."""
+        awaited = self._awaited
+        found = {}
+        for name, cursor in self._consumers.cursors.items():
+            said = awaited.get(name, 0)
+            found[name] = self._next if said is None else max(said, cursor)
+        return found
 
     def _commit(self, files: Mapping[int, list[bytes]]) -> dict[int, int]:
         """Put epochs' files in place, in order; their sizes in bytes."""

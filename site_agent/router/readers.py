@@ -48,6 +48,11 @@ class Readers:
         """The first epoch that this site's copy must keep; with no readers, 0."""
         return min((0 if reader.keeps else reader.cursor for reader in self.by_name.values()), default=0)
 
+    @property
+    def awaited(self) -> int | None:
+        """The first epoch that a producer at this site has to wait for; None: all readers keep what is there."""
+        return min((reader.cursor for reader in self.by_name.values() if not reader.keeps), default=None)
+
     def needed_there(self, stored: int) -> int:
         """The first epoch that the producer must keep for this site, which has stored those before `stored`."""
         return min((reader.cursor for reader in self.by_name.values() if not reader.keeps), default=stored)

@@ -108,7 +108,9 @@ class Router:
                 # Another reader may have acknowledged meanwhile.
                 joined = self._readers.get(channel, known).joined(reader, keeps=keeps)
                 self._readers[channel] = joined
-            if from_site != self.site and channel not in self._pulls:
+            if from_site == self.site:
+                log.set_awaited(self.site, joined.awaited)
+            elif channel not in self._pulls:
                 await self._start_pull(log, joined)
             return log
 
@@ -215,6 +217,8 @@ class Router:
             log.acknowledge(self.site, needed - 1)
         if log.id in self._pulls:
             self._pulls[log.id].acknowledge()
+        elif readers.from_site == self.site:
+            log.set_awaited(self.site, readers.awaited)
 
     def _existing(self, channel: str) -> ChannelLog | None:
         """None: the channel was removed from the store by its producer."""
@@ -230,6 +234,9 @@ class Router:
         if readers.from_site != self.site:
             await self.offload.run(self.store.remove, channel)
         else:
+            log = self._existing(channel)
+            if log is not None:
+                log.set_awaited(self.site, 0)
             await self.offload.run(self.store.files.remove, self.store.root / channel / READERS_FILE)
 
     def _usage_of(self, channel: str, pull: Pull) -> ChannelUsage:

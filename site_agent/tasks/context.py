@@ -62,20 +62,21 @@ class TaskContext:
         return await _finish(asyncio.get_running_loop().run_in_executor(None, work))
 
     async def wait_for_room(self) -> bool:
-        """Back-pressure: wait until the channel keeps less than its budget.
+        """Back-pressure: wait until less than the channel's budget waits for its readers.
 
         Returns:
             Whether there was anything to wait for.
         """
         budget = self.limits.retained_bytes_per_channel
-        if self.log.retained_bytes <= budget:
+        # Results that only lie at the gateway hold nobody back, however many there are.
+        if self.log.retained_bytes <= budget or self.log.awaited_bytes <= budget:
             return False
         where = ", ".join(self.log.slowest_consumers)
         self.progress.enter(
             TaskState.BACK_PRESSURED,
-            f"{self.log.retained_bytes} bytes wait for readers of {self.log.id}" + (f" at {where}" if where else ""),
+            f"{self.log.awaited_bytes} bytes wait for readers of {self.log.id}" + (f" at {where}" if where else ""),
         )
-        while self.log.retained_bytes > budget:
+        while self.log.awaited_bytes > budget:
             await self.clock.sleep(BACK_PRESSURE_POLL_S)
         self.progress.enter(TaskState.RUNNING)
         return True

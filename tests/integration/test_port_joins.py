@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,10 @@ async def test_a_channel_that_ended_and_holds_nothing_is_not_joined(tmp_path: Pa
         taking.cancel()
 
 
+def _have_rows(keeper: ResultKeeper) -> bool:
+    return all(status.rows for status in keeper.statuses())
+
+
 async def test_results_that_begin_in_the_middle_say_from_when_on_they_are_whole(tmp_path: Path) -> None:
     async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
         await trimmed(ewr, LATER, epochs=2)
@@ -119,7 +124,7 @@ async def test_results_that_begin_in_the_middle_say_from_when_on_they_are_whole(
             if site is ewr:
                 assert [status.starts_at_us for status in keeper.statuses()] == [None, None]
                 ewr.store.open(LATER).publish(2, numbers(2, 1), watermark_us=260)
-            await eventually(lambda kept=keeper: all(status.rows for status in kept.statuses()))
+            await eventually(partial(_have_rows, keeper))
             # The rows that are gone had events up to 310 at most.
             assert [status.starts_at_us for status in keeper.statuses()] == [311, None]
             await keeper.apply([])

@@ -187,6 +187,23 @@ async def test_a_full_channel_stops_the_intake_until_it_is_read(tmp_path: Path) 
     assert ctx.log.next_epoch == 2
 
 
+async def test_results_that_are_kept_for_clients_hold_nobody_back(tmp_path: Path) -> None:
+    ctx = context(tmp_path, TableEngine({"all": everything}), retained_bytes=1)
+    ctx.log.set_consumers(["us"])
+    await ctx.router.subscribe(SPEC.task_id, "us", "results:q", keeps=True)
+    await SourceTask(ctx, RELATION, ListSource([events(10), events(11)])).run()
+    assert (ctx.log.next_epoch, ctx.log.first_epoch, ctx.log.awaited_bytes) == (2, 0, 0)
+    assert ctx.log.retained_bytes > 1
+    # A reader beside it that has to take them does.
+    await ctx.router.subscribe(SPEC.task_id, "us", "q.m1.us")
+    assert (ctx.log.awaited_bytes, ctx.log.slowest_consumers) == (ctx.log.retained_bytes, ("us",))
+    ctx.router.acknowledge(SPEC.task_id, "q.m1.us", 1)
+    assert (ctx.log.awaited_bytes, ctx.log.first_epoch) == (0, 0)
+    await ctx.router.unsubscribe(SPEC.task_id, "q.m1.us")
+    await ctx.router.unsubscribe(SPEC.task_id, "results:q")
+    assert ctx.log.awaited_bytes == ctx.log.retained_bytes
+
+
 @pytest.mark.parametrize(
     ("rows", "size_bytes", "budget_bytes", "wanted"),
     [
