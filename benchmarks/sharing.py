@@ -30,7 +30,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -83,11 +83,11 @@ RETAINED_BYTES = 256_000
 """Of a channel: so little that sources feel a full link soon, and more than what comes until a merge acknowledges it,
 which it does with its checkpoints: up to 16 s of rows, at 12 kB/s."""
 LOOK_S = 1.0
-START_LIMIT = timedelta(seconds=60)
+END_LIMIT = timedelta(seconds=60)
 SETTLE_STEP_S = 1.0
 SETTLED_STEPS = 3
 """So many steps in a row nothing but epochs without rows came."""
-EMPTY_STEP_BYTES = 10_000
+EMPTY_STEP_BYTES = 20_000
 """Of a step, over all links."""
 
 
@@ -97,7 +97,7 @@ class Size:
 
     modes: tuple[str, ...]
     warm_up_s: float
-    """Most that is waited until what channels keep stops growing."""
+    """Most that is waited for first results, and until what channels keep stops growing."""
     measured_s: float
     settle_s: float
     """Most that is waited for what is under way."""
@@ -105,9 +105,9 @@ class Size:
     """One query alone, too."""
 
 
-FULL = Size(MODES, warm_up_s=60.0, measured_s=30.0, settle_s=8.0, alone=True)
-SMALL = Size((BASE, WANTED), warm_up_s=20.0, measured_s=10.0, settle_s=6.0, alone=False)
-ALONE = Size(("net", WANTED), warm_up_s=20.0, measured_s=12.0, settle_s=6.0, alone=False)
+FULL = Size(MODES, warm_up_s=70.0, measured_s=30.0, settle_s=10.0, alone=True)
+SMALL = Size((BASE, WANTED), warm_up_s=30.0, measured_s=10.0, settle_s=6.0, alone=False)
+ALONE = Size(("net", WANTED), warm_up_s=30.0, measured_s=12.0, settle_s=6.0, alone=False)
 
 
 class Watched:
@@ -169,7 +169,7 @@ class Scene:
             for each in watched:
                 each.close()
             for each in watched:
-                each.running.wait(START_LIMIT)
+                each.running.wait(END_LIMIT)
 
     def count(self, watched: Sequence[Watched]) -> Count:
         links = link_bytes(self._client.sites())
@@ -193,14 +193,6 @@ class Scene:
         yield self.count(watched)
 
 
-def until(reached: Callable[[], bool], limit_s: float) -> bool:
-    """Whether it came about in time."""
-    deadline_s = time.monotonic() + limit_s
-    while not (found := reached()) and time.monotonic() < deadline_s:
-        time.sleep(0.2)
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What was counted while one mode ran."""
@@ -217,7 +209,6 @@ def run(scene: Scene, mode: str, queries: Sequence[Query], size: Size) -> Outcom
     """All queries under one mode, from submission to cancellation."""
     base = link_bytes(scene.client.sites())
     with scene.queries(mode, queries) as watched:
-        until(lambda: all(each.arrivals for each in watched), START_LIMIT.total_seconds())
         warm_up_s = warmed_up(scene, watched, size.warm_up_s)
         counts = list(scene.counts(watched, size.measured_s))
         shared = len(scene.client.sharing())
@@ -228,12 +219,12 @@ def run(scene: Scene, mode: str, queries: Sequence[Query], size: Size) -> Outcom
 
 
 def warmed_up(scene: Scene, watched: Sequence[Watched], limit_s: float) -> float:
-    """Seconds until what channels keep stopped growing, or the limit was reached."""
+    """Seconds until all queries gave results and what channels keep stopped growing, or the limit was reached."""
     begun_s = time.monotonic()
     kept: list[int] = []
     for count in scene.counts(watched, limit_s):
         kept.append(count.kept_bytes)
-        if steady(kept):
+        if steady(kept) and all(each.arrivals for each in watched):
             break
     return time.monotonic() - begun_s
 
