@@ -7,7 +7,7 @@ sites. For every mode the same queries are submitted anew, at once.
 
 Throughput is that of the steady state. At first, queries that want more than the links carry fill channels, and take in
 rows that nobody has processed. So channels keep little, then their sources wait; and it is measured from when
-what channels keep has stopped growing, for the same time in every mode. All is looked at once a second, and rates
+what channels keep has stopped growing, and nothing is made up for, for the same time in every mode. All is looked at once a second, and rates
 are slopes of the lines of least squares, for epochs and windows move the figures in steps:
 
     rows processed   rows born in the event time that a query's results at the gateway moved on by: of these all is
@@ -219,12 +219,12 @@ def run(scene: Scene, mode: str, queries: Sequence[Query], size: Size) -> Outcom
 
 
 def warmed_up(scene: Scene, watched: Sequence[Watched], limit_s: float) -> float:
-    """Seconds until all queries gave results and what channels keep stopped growing, or the limit was reached."""
+    """Seconds until all queries gave results and the state was steady, or the limit was reached."""
     begun_s = time.monotonic()
-    kept: list[int] = []
+    counts: list[Count] = []
     for count in scene.counts(watched, limit_s):
-        kept.append(count.kept_bytes)
-        if steady(kept) and all(each.arrivals for each in watched):
+        counts.append(count)
+        if steady(counts, scene.born_per_s) and all(each.arrivals for each in watched):
             break
     return time.monotonic() - begun_s
 

@@ -24,7 +24,7 @@ MOST_OVER = 1.05
 STEADY_LOOKS = 10
 """Over so many looks, two rounds of checkpoints, what channels keep goes up and down."""
 STEADY_GROWTH, STEADY_BYTES = 0.1, 20_000
-"""What channels keep is steady when it grew by no more than this part, and so much, from so many looks to the next."""
+"""What channels keep is steady when it grew by no more than this part, or so much, from so many looks to the next."""
 MOST_OVERHEAD = 1.05
 """Wanted with nothing shared: bytes over those that sources and merges wrote, and delay over that of the other mode."""
 
@@ -243,12 +243,17 @@ def processed_per_s(counts: Sequence[Count], number: int, born_per_s: float) -> 
     return born_per_s * slope(marks)
 
 
-def steady(kept_bytes: Sequence[float]) -> bool:
-    """Whether what channels keep, looked at so far, has stopped growing."""
-    before, after = kept_bytes[-2 * STEADY_LOOKS : -STEADY_LOOKS], kept_bytes[-STEADY_LOOKS:]
+def steady(counts: Sequence[Count], born_per_s: float) -> bool:
+    """Whether channels have stopped filling, and queries process no more than what is born: nothing is made up for."""
+    last = counts[-2 * STEADY_LOOKS :]
+    before, after = last[:-STEADY_LOOKS], last[-STEADY_LOOKS:]
     if len(before) < STEADY_LOOKS:
         return False
-    return mean(after) - mean(before) <= max(STEADY_BYTES, STEADY_GROWTH * mean(before))
+    kept_before, kept_after = (mean([count.kept_bytes for count in part]) for part in (before, after))
+    if kept_after - kept_before > max(STEADY_BYTES, STEADY_GROWTH * kept_before):
+        return False
+    rates = [processed_per_s(last, number, born_per_s) for number in range(len(last[-1].rows_in))]
+    return mean(rates) <= (1 + STEADY_GROWTH) * born_per_s
 
 
 def first_delays_s(arrivals: Iterable[Arrival], from_s: float, until_s: float) -> tuple[float, ...]:

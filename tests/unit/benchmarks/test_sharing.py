@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -177,12 +178,23 @@ def test_a_line_of_least_squares() -> None:
     assert slope([(1, 1), (1, 5)]) == slope([]) == 0
 
 
-def test_channels_are_steady_when_what_they_keep_goes_up_and_down_only() -> None:
+def looks(kept_bytes: Sequence[int], event_s: float = 1.0) -> list[Count]:
+    """Once a second, results moving on by `event_s` a second."""
+    return [Count(at, {}, (0,), (at * event_s,), kept) for at, kept in enumerate(kept_bytes)]
+
+
+def test_the_state_is_steady_when_what_channels_keep_goes_up_and_down_only() -> None:
     waves = [100_000 + 50_000 * (at % 5) for at in range(2 * STEADY_LOOKS)]
-    assert steady(waves)
-    assert not steady(waves[1:])
-    assert not steady([at * 10_000 for at in range(2 * STEADY_LOOKS)])
-    assert steady([0] * (2 * STEADY_LOOKS))
+    assert steady(looks(waves), 6000)
+    assert not steady(looks(waves[1:]), 6000)
+    assert not steady(looks([at * 10_000 for at in range(2 * STEADY_LOOKS)]), 6000)
+    assert steady(looks([0] * (2 * STEADY_LOOKS)), 6000)
+
+
+def test_the_state_is_not_steady_while_queries_catch_up() -> None:
+    flat = [0] * (2 * STEADY_LOOKS)
+    assert steady(looks(flat, 0.5), 6000)
+    assert not steady(looks(flat, 1.5), 6000)
 
 
 def test_a_window_is_answered_by_its_first_result_and_counts_if_that_came_in_time() -> None:
