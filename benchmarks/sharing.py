@@ -7,8 +7,8 @@ sites. For every mode the same queries are submitted anew, at once.
 
 Throughput is that of the steady state. At first, queries that want more than the links carry fill channels, and take in
 rows that nobody has processed. So channels keep little, then their sources wait; and it is measured from when
-what channels keep has stopped growing, and nothing is made up for, for the same time in every mode. All is looked at once a second, and rates
-are slopes of the lines of least squares, for epochs and windows move the figures in steps:
+what channels keep has stopped growing and nothing is made up for, for the same time in every mode. All is looked at
+once a second, and rates are slopes of the lines of least squares, for epochs and windows move the figures in steps:
 
     rows processed   rows born in the event time that a query's results at the gateway moved on by: of these all is
                      out, from every site

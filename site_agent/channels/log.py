@@ -261,10 +261,9 @@ class ChannelLog:
         """Say what a consumer has still to take, although it acknowledges less because it keeps what it has.
 
         Nothing before `epoch`; None: it has taken whatever is published. Not stored: it is to be said again after a
-        restart, until when all that is not acknowledged counts.
+        restart, until when all that is not acknowledged counts. One caller at a time; never waits for the disk.
         """
-        with self._writing:
-            self._awaited = {**self._awaited, consumer: epoch}
+        self._awaited = {**self._awaited, consumer: epoch}
 
     def acknowledge(self, consumer: str, epoch: int) -> None:
         """This consumer needs nothing up to and with `epoch`; epochs that nobody needs are removed.

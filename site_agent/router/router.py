@@ -64,6 +64,8 @@ class Router:
         self._pulls: dict[str, Pull] = {}
         self._readers: dict[str, Readers] = {}
         self._subscribing = asyncio.Lock()
+        self._joining: str | None = None
+        """The channel whose reader is being stored: it must not be taken for one that nobody reads."""
         self._changing = threading.Lock()
         for channel in store.ids():
             readers = load_readers(store.root / channel)
@@ -99,17 +101,21 @@ class Router:
             if known.from_site != from_site:
                 message = f"channel {channel} comes from {known.from_site}, not from {from_site}"
                 raise ChannelError(message, ids={"channel": channel})
-            log = await self.offload.run(self.store.open, channel)
-            joined = known.joined(reader, keeps=keeps)
-            if joined is not known:
-                await self.offload.run(save_readers, self.store.files, log.directory, joined)
-                reached(FaultPoint.READERS_STORED)
-            with self._changing:
-                # Another reader may have acknowledged meanwhile.
-                joined = self._readers.get(channel, known).joined(reader, keeps=keeps)
-                self._readers[channel] = joined
+            self._joining = channel
+            try:
+                log = await self.offload.run(self.store.open, channel)
+                joined = known.joined(reader, keeps=keeps)
+                if joined is not known:
+                    await self.offload.run(save_readers, self.store.files, log.directory, joined)
+                    reached(FaultPoint.READERS_STORED)
+                with self._changing:
+                    # Another reader may have acknowledged meanwhile.
+                    joined = self._readers.get(channel, known).joined(reader, keeps=keeps)
+                    self._readers[channel] = joined
+            finally:
+                self._joining = None
             if from_site == self.site:
-                log.set_awaited(self.site, joined.awaited)
+                self._say_awaited(log)
             elif channel not in self._pulls:
                 await self._start_pull(log, joined)
             return log
@@ -176,8 +182,8 @@ class Router:
 
     @property
     def subscribed(self) -> frozenset[str]:
-        """All channels that somebody here reads, successors that ports found by themselves included."""
-        return frozenset(self._readers)
+        """All channels that somebody here reads or is about to, successors that ports found by themselves included."""
+        return frozenset(self._readers) | ({self._joining} if self._joining is not None else frozenset())
 
     def usage(self) -> tuple[ChannelUsage, ...]:
         """Of every remote channel that is subscribed now and was used since the agent started."""
@@ -218,7 +224,13 @@ class Router:
         if log.id in self._pulls:
             self._pulls[log.id].acknowledge()
         elif readers.from_site == self.site:
-            log.set_awaited(self.site, readers.awaited)
+            self._say_awaited(log)
+
+    def _say_awaited(self, log: ChannelLog) -> None:
+        """Let the producer's log at this site know what readers here have still to take; the newest word stays."""
+        with self._changing:
+            readers = self._readers.get(log.id)
+            log.set_awaited(self.site, readers.awaited if readers is not None else 0)
 
     def _existing(self, channel: str) -> ChannelLog | None:
         """None: the channel was removed from the store by its producer."""
@@ -236,7 +248,7 @@ class Router:
         else:
             log = self._existing(channel)
             if log is not None:
-                log.set_awaited(self.site, 0)
+                self._say_awaited(log)
             await self.offload.run(self.store.files.remove, self.store.root / channel / READERS_FILE)
 
     def _usage_of(self, channel: str, pull: Pull) -> ChannelUsage:
