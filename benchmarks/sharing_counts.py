@@ -23,8 +23,8 @@ MOST_OVER = 1.05
 """Wanted of the bytes that routers received, over the least possible."""
 STEADY_LOOKS = 10
 """Over so many looks, two rounds of checkpoints, what channels keep goes up and down."""
-STEADY_GROWTH, STEADY_BYTES = 0.1, 20_000
-"""What channels keep is steady when it grew by no more than this part, or so much, from so many looks to the next."""
+STEADY_PART, STEADY_BYTES = 0.1, 50_000
+"""What channels keep is steady when it changed by no more than this part, or so much, from so many looks to the next."""
 MOST_OVERHEAD = 1.05
 """Wanted with nothing shared: bytes over those that sources and merges wrote, and delay over that of the other mode."""
 
@@ -244,16 +244,16 @@ def processed_per_s(counts: Sequence[Count], number: int, born_per_s: float) -> 
 
 
 def steady(counts: Sequence[Count], born_per_s: float) -> bool:
-    """Whether channels have stopped filling, and queries process no more than what is born: nothing is made up for."""
+    """Whether channels neither fill nor empty, and queries process no more than what is born: nothing is made up for."""
     last = counts[-2 * STEADY_LOOKS :]
     before, after = last[:-STEADY_LOOKS], last[-STEADY_LOOKS:]
     if len(before) < STEADY_LOOKS:
         return False
     kept_before, kept_after = (mean([count.kept_bytes for count in part]) for part in (before, after))
-    if kept_after - kept_before > max(STEADY_BYTES, STEADY_GROWTH * kept_before):
+    if abs(kept_after - kept_before) > max(STEADY_BYTES, STEADY_PART * kept_before):
         return False
     rates = [processed_per_s(last, number, born_per_s) for number in range(len(last[-1].rows_in))]
-    return mean(rates) <= (1 + STEADY_GROWTH) * born_per_s
+    return mean(rates) <= (1 + STEADY_PART) * born_per_s
 
 
 def first_delays_s(arrivals: Iterable[Arrival], from_s: float, until_s: float) -> tuple[float, ...]:
