@@ -24,7 +24,8 @@ MOST_OVER = 1.05
 STEADY_LOOKS = 10
 """Over so many looks, two rounds of checkpoints, what channels keep goes up and down."""
 STEADY_PART, STEADY_BYTES = 0.1, 50_000
-"""What channels keep is steady when it changed by no more than this part, or so much, from so many looks to the next."""
+"""What channels keep is steady when it changed by no more than this part, or so much, from so many looks to the
+next."""
 MOST_OVERHEAD = 1.05
 """Wanted with nothing shared: bytes over those that sources and merges wrote, and delay over that of the other mode."""
 
@@ -244,7 +245,7 @@ def processed_per_s(counts: Sequence[Count], number: int, born_per_s: float) -> 
 
 
 def steady(counts: Sequence[Count], born_per_s: float) -> bool:
-    """Whether channels neither fill nor empty, and queries process no more than what is born: nothing is made up for."""
+    """Whether channels neither fill nor empty, and queries process no more than is born: nothing is made up for."""
     last = counts[-2 * STEADY_LOOKS :]
     before, after = last[:-STEADY_LOOKS], last[-STEADY_LOOKS:]
     if len(before) < STEADY_LOOKS:

@@ -38,6 +38,10 @@ class LinkPace:
         self._free_s = max(self.now_s(), self._free_s) + size_bytes / self.bandwidth_bytes_per_s
         return self._free_s + self.latency_s
 
+    def give_back(self, size_bytes: int) -> None:
+        """So many bytes that were taken are not carried: nobody waits for them any more."""
+        self._free_s = max(self.now_s(), self._free_s - size_bytes / self.bandwidth_bytes_per_s)
+
     async def wait_until(self, due_s: float) -> None:
         await asyncio.sleep(max(0.0, due_s - self.now_s()))
 
@@ -64,6 +68,10 @@ class Paced:
         assert self._receiving is not None
         self._receiving.cancel()
         await asyncio.gather(self._receiving, return_exceptions=True)
+        # A transfer that ends would otherwise fill the link for as long as what it had under way needs.
+        arrived_s = self._pace.now_s() + self._pace.latency_s
+        self._pace.give_back(sum(len(message) for due_s, message in self._under_way if due_s > arrived_s))
+        self._under_way.clear()
 
     def __aiter__(self) -> Self:
         return self

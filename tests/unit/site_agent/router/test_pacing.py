@@ -40,6 +40,15 @@ async def test_transfers_share_the_link() -> None:
     assert max(first + second)[0] == 4.0
 
 
+async def test_what_a_transfer_that_ends_had_under_way_does_not_fill_the_link() -> None:
+    clock = HandClock()
+    pace = HandPace(1000.0, 0.5, clock)
+    async with Paced(messages(1000, 1000, 1000), pace) as paced:
+        await anext(paced)
+    # The first message came after 1.5 s; the second one was half on its way, and counts for nothing.
+    assert await arrivals(Paced(messages(1000), pace), clock) == [(3.0, 0)]
+
+
 async def test_no_more_is_under_way_than_the_link_holds() -> None:
     clock, taken = HandClock(), 0
 
