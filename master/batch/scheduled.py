@@ -32,9 +32,9 @@ def scheduled(record: QueryRecord, number: int | None) -> Task:
     sql = next(stage.sql for stage in record.plan.stages if stage.kind is kind)
     model = f"{kind.value} {hashlib.sha256(sql.encode()).hexdigest()[:16]}"
     if number is None:
-        return Task(f"{record.id}/reduce", record.id, model, tuple(_outputs(record)))
+        return Task(f"{record.id}/reduce", record.id, model, tuple(_outputs(record)), kind.value)
     split = batch.splits[number]
-    return Task(f"{record.id}/{number}", record.id, model, (Shard(split.site, split.size_bytes),))
+    return Task(f"{record.id}/{number}", record.id, model, (Shard(split.site, split.size_bytes),), kind.value)
 
 
 def _outputs(record: QueryRecord) -> Iterator[Shard]:

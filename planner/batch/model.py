@@ -31,6 +31,8 @@ class Task:
     model: str
     """Its computing model: tasks of one model over inputs of like size take about as long."""
     shards: tuple[Shard, ...]
+    family: str = ""
+    """Models whose tasks do the same kind of work: a first guess for a model that has not run yet. Empty: none."""
 
     @cached_property
     def size_bytes(self) -> int:
