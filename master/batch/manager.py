@@ -204,8 +204,9 @@ class BatchManager:
             wanted = scheduled(record, number, self._sent)
             moved_s = transfer_s(wanted, task.site, bandwidth)
             took_s = (now - task.placed_at).total_seconds() - moved_s
-            # How long a link really took is not known: of tasks with transfers, the first of a kind has to do.
-            if moved_s == 0 or (took_s > 0 and self._history.processing_s(wanted, task.site) is None):
+            # How long a link really took is not known: of MAPs with transfers, the first of a kind has to do.
+            first = number is None or self._history.processing_s(wanted, task.site) is None
+            if moved_s == 0 or (took_s > 0 and first):
                 self._history.add(wanted, task.site, max(took_s, 0.0))
         return True
 

@@ -35,10 +35,10 @@ def scheduled(record: QueryRecord, number: int | None, sent: SentShares | None =
     sql = next(stage.sql for stage in record.plan.stages if stage.kind is kind)
     model = f"{kind.value} {hashlib.sha256(sql.encode()).hexdigest()[:16]}"
     if number is None:
-        return Task(f"{record.id}/reduce", record.id, model, tuple(_outputs(record)))
+        return Task(f"{record.id}/reduce", record.id, model, tuple(_outputs(record)), kind.value)
     split = batch.splits[number]
     share = sent.share(model) if sent is not None else 1.0
-    return Task(f"{record.id}/{number}", record.id, model, (Shard(split.site, split.size_bytes),), share)
+    return Task(f"{record.id}/{number}", record.id, model, (Shard(split.site, split.size_bytes),), kind.value, share)
 
 
 def _outputs(record: QueryRecord) -> Iterator[Shard]:

@@ -10,23 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
+from master.leases.holder import LeaseHolder
 from master.leases.manager import LeaseManager
-from planner.leases import (
-    Change,
-    Lease,
-    LeaseRef,
-    Refused,
-    Renewal,
-    Slot,
-    SlotRecord,
-    Waiter,
-    Wish,
-    acquire,
-    leave,
-    release,
-    renew,
-    wait_for,
-)
+from planner.leases import Lease, Refused, Renewal, Slot, SlotRecord, Wish
 
 STREAMING = "streaming"
 
@@ -40,16 +26,14 @@ class StreamingSlots:
     def __init__(self, leases: LeaseManager) -> None:
         self._leases = leases
         self._duration = min(LEASE, leases.table.policy.longest)
-        self._held: dict[str, dict[Slot, Lease]] = {}
+        self._holder = LeaseHolder(leases, STREAMING, "tasks of streaming queries")
         self._refused: dict[str, str] = {}
         self._in_line: set[str] = set()
-        leases.introduce(STREAMING, "tasks of streaming queries")
-        self._note(Change(None, record) for record in leases.table.unordered() if record.holder == STREAMING)
-        leases.listen(self._note)
 
     def held(self, site: str) -> tuple[Lease, ...]:
         """Its leases at the site, the oldest first."""
-        return tuple(sorted(self._held.get(site, {}).values(), key=lambda lease: lease.fencing))
+        held = self._holder.held
+        return tuple(sorted((held[x] for x in self._slots(site) if x in held), key=lambda lease: lease.fencing))
 
     def follow(self, tasks: Mapping[str, int]) -> None:
         """Take, keep and give back slots, so that they fit so many tasks at each site. To be called again and again.
@@ -59,7 +43,8 @@ class StreamingSlots:
         """
         # A site may have been heard since the last tick: its tasks must not start ahead of their slots.
         self._leases.follow_sites()
-        for site in sorted({site for site, count in tasks.items() if count} | self._held.keys() | self._in_line):
+        needed = {site for site, count in tasks.items() if count}
+        for site in sorted(needed | {slot.site for slot in self._holder.held} | self._in_line):
             self._follow_site(site, tasks.get(site, 0))
 
     def blocked(self, sites: Iterable[str]) -> Mapping[str, str]:
@@ -73,7 +58,7 @@ class StreamingSlots:
         held = sorted(self.held(site), key=self._is_waited_for)
         waited_for = sum(map(self._is_waited_for, held))
         keep = min(tasks, max(1, len(held) - waited_for))
-        self._release(held[keep:])
+        self._holder.release(held[keep:])
         self._renew(held[:keep])
         self._take(site, tasks - len(held[:keep]))
         # Where a quota or the fair cap is in the way, an offer would only be kept from others.
@@ -82,28 +67,20 @@ class StreamingSlots:
     def _stand_in_line(self, site: str, *, wanted: bool) -> None:
         ticket = f"{STREAMING}@{site}"
         if wanted:
-            waiter, slots = Waiter(ticket, STREAMING), self._slots(site)
-            self._leases.ask_now(lambda table, now: wait_for(table, waiter, slots, now=now))
+            self._holder.wait_for(ticket, self._slots(site))
             self._in_line.add(site)
         elif site in self._in_line:
-            self._leases.ask_now(lambda table, now: leave(table, ticket, now=now))
+            self._holder.leave(ticket)
             self._in_line.discard(site)
 
     def _is_waited_for(self, lease: Lease) -> bool:
         record = self._leases.table.get(lease.slot)
         return record is not None and any(waiter.framework != STREAMING for waiter in record.waiters)
 
-    def _release(self, leases: Sequence[Lease]) -> None:
-        refs = [LeaseRef(lease.slot, lease.fencing) for lease in leases]
-        if refs:
-            self._leases.ask_now(lambda table, now: release(table, STREAMING, refs, now=now))
-
     def _renew(self, leases: Sequence[Lease]) -> None:
         now = self._leases.now()
         due = [x for x in leases if x.expires_at - now <= self._duration / 2]
-        renewals = [Renewal(lease.slot, lease.fencing, self._duration) for lease in due]
-        if renewals:
-            self._leases.ask_now(lambda table, now: renew(table, STREAMING, renewals, now=now))
+        self._holder.renew([Renewal(lease.slot, lease.fencing, self._duration) for lease in due])
 
     def _take(self, site: str, count: int) -> None:
         """As many slots as are free, or offered to it."""
@@ -111,10 +88,7 @@ class StreamingSlots:
         if count <= 0:
             return
         free = [r.slot for r in self._records(site) if r.reachable and _is_free(r)][:count]
-        if not free:
-            return
-        wishes = [Wish(slot, self._duration) for slot in free]
-        outcomes = self._leases.ask_now(lambda table, now: acquire(table, STREAMING, wishes, now=now))
+        outcomes = self._holder.acquire([Wish(slot, self._duration) for slot in free])
         refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
         if refused:
             self._refused[site] = refused[0].text
@@ -128,14 +102,6 @@ class StreamingSlots:
         if any(map(_is_free, records)):
             return ""
         return f"no slot at {site}: " + ", ".join(map(_busy, records))
-
-    def _note(self, changes: Iterable[Change]) -> None:
-        for before, after in changes:
-            if before is not None and before.holder == STREAMING:
-                self._held.get(before.slot.site, {}).pop(before.slot, None)
-            if after is not None and after.lease is not None and after.holder == STREAMING:
-                self._held.setdefault(after.slot.site, {})[after.slot] = after.lease
-        self._held = {site: held for site, held in self._held.items() if held}
 
     def _records(self, site: str) -> tuple[SlotRecord, ...]:
         found = map(self._leases.table.get, self._slots(site))

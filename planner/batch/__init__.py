@@ -1,6 +1,7 @@
 """Batch jobs over shards at many sites: how long a task takes where, which slot it takes, which job goes first. Pure.
 
 model      shards, tasks, jobs, slots as a scheduler sees them
+seen       how a slot looks to one framework: when it can have it, and who is before it
 estimate   how long a task needs a slot: the lease to ask for, and the history behind it
 sent       how much of a split a link has to carry
 placing    tasks to slots: aware of leases, first come first served, random
@@ -15,6 +16,7 @@ from planner.batch.life import TASK_MOVES, TaskEvent, TaskPhase, next_phase, red
 from planner.batch.locality import SkipRule, Skips, is_local, locality, may_start
 from planner.batch.model import Assigned, Placement, Shard, SlotView, Task, Waits
 from planner.batch.placing import RunTime, first_come, lease_aware, random_slots
+from planner.batch.seen import slot_view
 from planner.batch.sent import SentShares
 
 __all__ = [
@@ -50,5 +52,6 @@ __all__ = [
     "random_slots",
     "reduce_site",
     "run_time_s",
+    "slot_view",
     "transfer_s",
 ]

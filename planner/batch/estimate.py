@@ -2,7 +2,10 @@
 
     lease = max over shards (size / bandwidth from the shard's site) + mean of the last k processing times + slack
 
-(Awan, section 2.3.4.) Times are seconds as plain numbers: a scheduler estimates every task on every site at every turn.
+(Awan, section 2.3.4.) There, a task whose like has run nowhere gets a default. Here it gets that only when nothing is
+known of tasks that are somewhat like it either: see `TaskHistory.guess_s`.
+
+Times are seconds as plain numbers: a scheduler estimates every task on every site at every turn.
 """
 
 from __future__ import annotations
@@ -20,9 +23,23 @@ class EstimateSettings:
     records: int = DEFAULT_RECORDS
     """Of so many last tasks the processing time is averaged."""
     unknown_s: float = 100.0
-    """The lease for a task whose like has run nowhere yet."""
+    """The lease for a task of which nothing is known but its transfers."""
     slack_s: float = 2.0
     """A lease that is too short costs more than one that is a little too long."""
+
+
+class _Times:
+    """The last processing times of tasks that count as one kind, with the sizes of their inputs."""
+
+    def __init__(self, records: int) -> None:
+        self._last: deque[tuple[float, int]] = deque(maxlen=records)
+        self.mean_s = 0.0
+        self.mean_bytes = 0.0
+
+    def add(self, processing_s: float, size_bytes: int) -> None:
+        self._last.append((processing_s, size_bytes))
+        self.mean_s = sum(seconds for seconds, _ in self._last) / len(self._last)
+        self.mean_bytes = sum(size for _, size in self._last) / len(self._last)
 
 
 class TaskHistory:
@@ -33,22 +50,52 @@ class TaskHistory:
 
     def __init__(self, records: int = DEFAULT_RECORDS) -> None:
         self._records = records
-        self._times_s: dict[tuple[str, int, str | None], deque[float]] = {}
-        self._means_s: dict[tuple[str, int, str | None], float] = {}
+        self._like: dict[tuple[str, int, str | None], _Times] = {}
+        self._sizes: dict[_Group, dict[int, _Times]] = {}
 
     def add(self, task: Task, site: str, processing_s: float) -> None:
         """A task has ended at a site."""
         for where in (site, None):
             key = (task.model, task.magnitude, where)
-            times_s = self._times_s.setdefault(key, deque(maxlen=self._records))
-            times_s.append(processing_s)
-            self._means_s[key] = sum(times_s) / len(times_s)
+            self._like.setdefault(key, _Times(self._records)).add(processing_s, task.size_bytes)
+        for group in _groups(task):
+            sizes = self._sizes.setdefault(group, {})
+            sizes.setdefault(task.magnitude, _Times(self._records)).add(processing_s, task.size_bytes)
 
     def processing_s(self, task: Task, site: str) -> float | None:
         """The mean of the last like tasks at the site; if there was none, of those anywhere; None: nowhere."""
         model, magnitude = task.model, task.magnitude
-        here = self._means_s.get((model, magnitude, site))
-        return here if here is not None else self._means_s.get((model, magnitude, None))
+        times = self._like.get((model, magnitude, site)) or self._like.get((model, magnitude, None))
+        return times.mean_s if times is not None else None
+
+    def guess_s(self, task: Task, most_s: float) -> float | None:
+        """For a task whose like has run nowhere: by the bytes of those of its model, or else of its family.
+
+        The nearest size counts. A larger input is taken to need more in proportion, but not beyond `most_s`, unless
+        the smaller one did: a part of the time is the same for every size, and would be multiplied with the rest.
+        None: nothing of the family has ended.
+        """
+        for group in _groups(task):
+            sizes = self._sizes.get(group)
+            if sizes:
+                nearest = min(sizes, key=lambda magnitude: (abs(magnitude - task.magnitude), magnitude))
+                return _scaled_s(sizes[nearest], task.size_bytes, most_s)
+        return None
+
+
+_Group = tuple[str, str]
+"""`model` or `family`, and its name."""
+
+
+def _groups(task: Task) -> tuple[_Group, ...]:
+    """Whose times say something about the task, the closest first."""
+    return (("model", task.model), ("family", task.family)) if task.family else (("model", task.model),)
+
+
+def _scaled_s(times: _Times, size_bytes: int, most_s: float) -> float:
+    # Inputs may be empty.
+    ratio = (size_bytes + 1) / (times.mean_bytes + 1)
+    return times.mean_s * ratio if ratio <= 1 else max(times.mean_s, min(times.mean_s * ratio, most_s))
 
 
 def transfer_s(task: Task, site: str, bandwidth: Bandwidth) -> float:
@@ -63,23 +110,28 @@ def transfer_s(task: Task, site: str, bandwidth: Bandwidth) -> float:
 def lease_estimate_s(
     task: Task, site: str, bandwidth: Bandwidth, history: TaskHistory, settings: EstimateSettings
 ) -> float:
-    """The lease to ask for; `settings.unknown_s` for a task whose like has run nowhere yet."""
-    processing_s = history.processing_s(task, site)
+    """The lease to ask for; for a task of which nothing is known, `settings.unknown_s` or what its transfers take."""
+    processing_s = _processing_s(task, site, history, settings)
     if processing_s is None:
-        return settings.unknown_s
+        return max(settings.unknown_s, transfer_s(task, site, bandwidth) + settings.slack_s)
     return transfer_s(task, site, bandwidth) + processing_s + settings.slack_s
 
 
 def run_time_s(task: Task, site: str, bandwidth: Bandwidth, history: TaskHistory, settings: EstimateSettings) -> float:
     """How long the task will hold a slot of the site, for comparing sites.
 
-    The same as the lease, but a task whose like has run nowhere yet takes `settings.unknown_s` beside its transfers:
-    the sites differ by their links even then.
+    The same as the lease, but a task of which nothing is known takes `settings.unknown_s` beside its transfers: the
+    sites differ by their links even then.
     """
-    processing_s = history.processing_s(task, site)
+    processing_s = _processing_s(task, site, history, settings)
     if processing_s is None:
         processing_s = settings.unknown_s
     return transfer_s(task, site, bandwidth) + processing_s + settings.slack_s
+
+
+def _processing_s(task: Task, site: str, history: TaskHistory, settings: EstimateSettings) -> float | None:
+    known_s = history.processing_s(task, site)
+    return known_s if known_s is not None else history.guess_s(task, settings.unknown_s)
 
 
 def accuracy(*, actual_s: float, predicted_s: float) -> float:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from planner.batch import SlotView
+from planner.batch import SlotView, slot_view
 from planner.leases import (
     Busy,
     Change,
@@ -28,7 +28,6 @@ from planner.leases import (
     Renewal,
     Renewed,
     Slot,
-    SlotRecord,
     Waiter,
     Wish,
     acquire,
@@ -78,7 +77,7 @@ class Manager:
         """The slots as this framework sees them now."""
         records = self._table.records()
         if self._model is Model.LEASE:
-            return [self._leased_view(record, framework) for record in records]
+            return [slot_view(record, framework, self._clock.now) for record in records]
         if self._model is Model.OFFER and self._offered_to != framework:
             return []
         return [SlotView(r.slot, self._clock.now if r.holder is None else None) for r in records]
@@ -128,17 +127,6 @@ class Manager:
     def leave(self, ticket: str) -> None:
         if self._table.ticket_slots(ticket):
             self._apply(leave(self._table, ticket, now=self._clock.now))
-
-    def _leased_view(self, record: SlotRecord, framework: str) -> SlotView:
-        now = self._clock.now
-        if record.offer is not None:
-            mine = record.offer.waiter.framework == framework
-            # It goes to another unless that one lets it pass; who comes then waits behind it.
-            return SlotView(record.slot, now, 0 if mine else len(record.waiters))
-        if record.lease is None:
-            return SlotView(record.slot, now)
-        others = sum(waiter.framework != framework for waiter in record.waiters)
-        return SlotView(record.slot, max(now, record.lease.expires_at), others)
 
     def _apply(self, decision: Decision[Any]) -> tuple[Any, ...]:
         self._table.apply(decision)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from planner.batch import EstimateSettings, Shard, Task, TaskHistory, accuracy, lease_estimate_s, run_time_s, transfer_s
 
@@ -13,8 +15,8 @@ def bandwidth(source: str, target: str) -> float:
     return {"x": 8 * MBIT, "y": 32 * MBIT}[source]
 
 
-def task(size_bytes: int, model: str = "wordcount") -> Task:
-    return Task("other", "j", model, (Shard("x", size_bytes),))
+def task(size_bytes: int, model: str = "wordcount", family: str = "") -> Task:
+    return Task("other", "j", model, (Shard("x", size_bytes),), family)
 
 
 def test_the_example_of_the_source() -> None:
@@ -29,15 +31,58 @@ def test_shards_at_the_site_itself_take_no_time() -> None:
     assert transfer_s(task(MB), "x", bandwidth) == 0.0
 
 
-def test_a_task_whose_like_has_never_run_gets_the_default() -> None:
+def test_a_task_of_which_nothing_is_known_gets_the_default() -> None:
     history = TaskHistory()
     history.add(task(48 * MB, model="grep"), "a", 12.0)
-    history.add(task(5 * MB), "a", 12.0)
     settings = EstimateSettings(unknown_s=77.0, slack_s=2.0)
     assert lease_estimate_s(TASK, "a", bandwidth, history, settings) == 77.0
     # Its transfers are known all the same, and tell sites apart.
     assert run_time_s(TASK, "a", bandwidth, history, settings) == 16 + 77 + 2
     assert run_time_s(TASK, "x", bandwidth, history, settings) == 8 + 77 + 2
+
+
+def test_a_lease_by_default_is_not_shorter_than_the_transfers() -> None:
+    settings = EstimateSettings(unknown_s=10.0, slack_s=2.0)
+    assert lease_estimate_s(TASK, "a", bandwidth, TaskHistory(), settings) == 16 + 2
+
+
+def test_other_sizes_of_the_model_give_a_guess_by_bytes() -> None:
+    history = TaskHistory()
+    history.add(task(64 * MB), "a", 16.0)
+    history.add(task(2 * MB), "a", 8.0)
+    settings = EstimateSettings(unknown_s=20.0, slack_s=0.0)
+    # Of the nearest size, and in proportion.
+    assert lease_estimate_s(task(20 * MB), "x", bandwidth, history, settings) == pytest.approx(5.0)
+    assert run_time_s(task(20 * MB), "x", bandwidth, history, settings) == pytest.approx(5.0)
+    # Not beyond what would be taken without any knowledge,
+    assert lease_estimate_s(task(200 * MB), "x", bandwidth, history, settings) == pytest.approx(20.0)
+    # unless a smaller one took that long.
+    history.add(task(64 * MB), "a", 64.0)
+    assert lease_estimate_s(task(200 * MB), "x", bandwidth, history, settings) == pytest.approx(40.0)
+    # Whose like has ended needs no guess.
+    assert lease_estimate_s(task(MB * 3 // 2), "x", bandwidth, history, settings) == 8.0
+
+
+def test_a_new_model_is_guessed_by_its_family() -> None:
+    history = TaskHistory()
+    history.add(task(64 * MB, "map 1", "map"), "a", 16.0)
+    history.add(task(1 * MB, "reduce 1", "reduce"), "a", 50.0)
+    assert history.guess_s(task(64 * MB, "map 2", "map"), 100.0) == 16.0
+    assert history.guess_s(task(64 * MB, "map 2"), 100.0) is None
+    history.add(task(8 * MB, "map 2", "map"), "a", 4.0)
+    assert history.guess_s(task(64 * MB, "map 2", "map"), 100.0) == pytest.approx(32.0)
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.floats(0, 1000))
+def test_a_guess_is_between_nothing_and_the_larger_of_the_default_and_what_was_seen(
+    known_log: int, size_log: int, took_s: float
+) -> None:
+    history = TaskHistory()
+    history.add(task(2**known_log - 1), "a", took_s)
+    guess_s = history.guess_s(task(2**size_log - 1), 100.0)
+    assert guess_s is not None
+    assert 0 <= guess_s <= max(100.0, took_s)
+    assert guess_s >= took_s or size_log < known_log
 
 
 def test_with_a_history_both_estimates_are_the_same() -> None:
