@@ -55,6 +55,17 @@ class Visit:
     at_s: float
     stays_s: float | None
     """Until it is cancelled; None: it is not."""
+    pause: tuple[float, float] | None = None
+    """How long after it came it is paused, and for how many seconds."""
+
+    @property
+    def steps(self) -> list[tuple[float, str]]:
+        """What is done with it, and when."""
+        steps = [(self.at_s, "submit")]
+        if self.pause is not None:
+            begin_s = self.at_s + self.pause[0]
+            steps += [(begin_s, "pause"), (begin_s + self.pause[1], "resume")]
+        return steps if self.stays_s is None else [*steps, (self.at_s + self.stays_s, "cancel")]
 
 
 @st.composite
@@ -68,6 +79,7 @@ def visits(draw: st.DrawFn) -> list[Visit]:
             mode=draw(st.sampled_from(("sana", "sana", "max-share", "strict"))),
             at_s=draw(st.floats(0, 4)),
             stays_s=draw(st.one_of(st.none(), st.none(), st.floats(0, 4))),
+            pause=draw(st.none() | st.tuples(st.floats(0, 2), st.floats(0, 3))),
         )
         for _ in range(draw(st.integers(2, 8)))
     ]
@@ -117,25 +129,33 @@ def test_shared_queries_equal_the_oracle(calm: Scene, client: selat.Client, chos
 
 
 def run(client: selat.Client, chosen: list[Visit]) -> dict[int, selat.Query]:
-    """Submit and cancel each when its time has come; those that are not cancelled run on.
+    """Do with each what is to be done, when its time has come; those that are not cancelled run on.
 
     What is refused as SQL is none of them: that has tests of its own.
     """
-    steps = [(visit.at_s, number, False) for number, visit in enumerate(chosen)]
-    steps += [(v.at_s + v.stays_s, number, True) for number, v in enumerate(chosen) if v.stays_s is not None]
+    steps = [(at_s, number, what) for number, visit in enumerate(chosen) for at_s, what in visit.steps]
     running: dict[int, selat.Query] = {}
     begun_s = time.monotonic()
-    for at_s, number, ends in sorted(steps):
+    for at_s, number, what in sorted(steps, key=lambda step: step[0]):
         time.sleep(max(0.0, begun_s + at_s - time.monotonic()))
-        if not ends:
+        if what == "submit":
             client.sql(f"SET sharing = '{chosen[number].mode}'")
             with suppress(selat.StatementError):
                 outcome = client.sql(of_stream(chosen[number].query))
                 assert isinstance(outcome, selat.Query)
                 running[number] = outcome
         elif number in running:
-            cancel(running[number])
+            act(running[number], what)
     return running
+
+
+def act(query: selat.Query, what: str) -> None:
+    """It may have come to its end before, or been cancelled while it was paused."""
+    if what == "cancel":
+        cancel(query)
+        return
+    with suppress(selat.StatementError):
+        query.pause() if what == "pause" else query.resume()
 
 
 def await_end(query: selat.Query) -> None:

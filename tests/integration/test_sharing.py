@@ -345,8 +345,12 @@ async def test_whatever_comes_and_goes_every_channel_has_its_producer(cluster: C
         if step < 0.5 or not running:
             mode = rng.choice(("sana", "sana", "max-share", "strict", "net"))
             running.append(await cluster.submit(f"SET sharing = '{mode}';" + rng.choice(TEXTS)))
-        elif step < 0.75:
+        elif step < 0.65:
             await cluster.execute(f"CANCEL QUERY `{running.pop(rng.randrange(len(running)))}`")
+        elif step < 0.85:
+            query = rng.choice(running)
+            word = "RESUME" if await cluster.state(query) == "PAUSED" else "PAUSE"
+            await cluster.execute(f"{word} QUERY `{query}`")
         else:
             await say_late(cluster, rng)
         if rng.random() < 0.5:
@@ -380,8 +384,12 @@ async def say_late(cluster: Cluster, rng: random.Random) -> None:
 
 
 def check_closed(found: dict[str, site_pb2.TaskSpec]) -> None:
-    """What a task reads is made where it says, and kept for its site."""
+    """What a task reads is made where it says, and kept for its site; what one at work reads does not stand still."""
     for task in found.values():
         for item in task.inputs:
             assert item.channel.rpartition(".")[2] == item.site
-            assert task.task_id.rpartition(".")[2] in found[item.channel].consumers
+            producer = found[item.channel]
+            assert task.task_id.rpartition(".")[2] in producer.consumers
+            assert task.paused or not producer.paused
+            told = {reader.reader for query in producer.readers for reader in query.readers}
+            assert not told or task.task_id in told
