@@ -20,6 +20,7 @@ from planner.batch import (
     SlotView,
     Task,
     Turn,
+    Waits,
     decide,
     placing,
 )
@@ -115,3 +116,19 @@ def test_a_job_that_cannot_start_anyway_may_wait_in_line() -> None:
     assert turn(waiting, busy, HALF, Policy.LEASE).skipped == ("waiting",)
     found = turn(waiting, busy, Rule(HALF.skips, near, only_starts=True), Policy.LEASE)
     assert [(p.task.name, p.slot) for p in found.placements] == [("waiting/0", Slot("us", 0))]
+
+
+def test_tasks_in_line_for_slots_near_their_input_may_count_as_local() -> None:
+    slots = [
+        SlotView(Slot("eu", 0), NOW),
+        SlotView(Slot("us", 0), NOW + timedelta(seconds=5)),
+        SlotView(Slot("us", 1), NOW + timedelta(seconds=5)),
+    ]
+    mostly_waiting = [job("j", "eu", "us", "us")]
+    assert turn(mostly_waiting, slots, HALF, Policy.LEASE).skipped == ("j",)
+    found = turn(mostly_waiting, slots, Rule(HALF.skips, near, lines_count=True), Policy.LEASE)
+    assert [(p.task.name, p.slot.site, type(p)) for p in found.placements] == [
+        ("j/0", "eu", Assigned),
+        ("j/1", "us", Waits),
+        ("j/2", "us", Waits),
+    ]
