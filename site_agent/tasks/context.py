@@ -82,9 +82,10 @@ class TaskContext:
         found = self.limits.pressure_of(self.log)
         if not found.waits:
             return False
-        self.progress.enter(TaskState.BACK_PRESSURED, _why(found, self.log.id))
-        while self.limits.pressure_of(self.log).waits:
+        while found.waits:
+            self.progress.enter(TaskState.BACK_PRESSURED, _why(found, self.log.id))
             await self.clock.sleep(BACK_PRESSURE_POLL_S)
+            found = self.limits.pressure_of(self.log)
         self.progress.enter(TaskState.RUNNING)
         return True
 
