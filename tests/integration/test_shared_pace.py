@@ -152,6 +152,8 @@ async def test_a_query_that_stands_still_leaves_the_other_untouched_and_catches_
         assert rows(ewr, "a") == expected()
         log = ewr.store.get(SOURCE)
         assert log.first_epoch == 0
+        # The first has said of all that it needs it no more.
+        await eventually(lambda: min(waiting.size_bytes for waiting in log.waiting()) == 0)
         (behind,) = ewr.runtime.runners[SOURCE].status().behind
         assert (behind.query_id, behind.sites, behind.left) == ("b", ("jfk",), False)
         assert behind.size_bytes == log.retained_bytes > 2 * SOME_EPOCHS_BYTES
