@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from master.batch.tasks import batch_results, batch_sites, batch_tasks
-from master.model import QueryRecord, task_id
-from master.sharing import is_task, reads_of, result_reads, running_of
+from master.model import QueryRecord, QueryState, task_id
+from master.sharing import is_task, readers_by_query, reads_of, result_reads, running_of
 from master.specs import Assignment, ChannelInput, Join, ResultSpec, TaskSpec, bound_at, relation_at
 from planner.catalog import Catalog, Relation, RelationKind
 from planner.plan import PhysicalPlan, Stage
@@ -44,21 +44,26 @@ def build_assignments(
     """
     known = {query.id: query for query in snapshot.queries}
     given = frozenset(q.id for q in snapshot.queries if q.state.live and q.id not in snapshot.held_back)
-    running = running_of(snapshot.queries, given)
-    readers = _readers(running)
+    # A query that waits for slots to go on is as if paused still: what it has read must not be read again.
+    kept = frozenset(q.id for q in snapshot.queries if q.state in (QueryState.PAUSED, QueryState.RESUMING))
+    running = running_of(snapshot.queries, given | kept)
+    at_work = {operator.id for operator in (running_of(snapshot.queries, given) if kept else running).operators}
+    readers, by_query = _readers(running), readers_by_query(running)
     tasks: dict[str, list[TaskSpec]] = {}
     for operator in sorted(running.operators, key=lambda o: query_of(o.id)):
         if is_task(operator):
             task = _task(known[query_of(operator.id)], operator, snapshot.catalog, readers.get(operator.id, set()))
-            tasks.setdefault(operator.site, []).append(replace(task, epoch_interval=epoch_interval))
+            task = replace(task, paused=operator.id not in at_work, readers=by_query.get(operator.id, ()))
+            task = replace(task, epoch_interval=epoch_interval)
+            tasks.setdefault(operator.site, []).append(task)
     results: dict[str, list[ResultSpec]] = {}
     for query in sorted(snapshot.queries, key=lambda q: q.id):
         if query.batch is not None and query.id in given:
             for site, task in batch_tasks(query, snapshot.catalog, snapshot.sites):
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
-        kept = _results_of(query, snapshot.catalog)
-        if kept.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
-            results.setdefault(query.plan.gateway, []).append(kept)
+        spec = _results_of(query, snapshot.catalog)
+        if spec.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
+            results.setdefault(query.plan.gateway, []).append(spec)
     addresses = dict(sorted(snapshot.site_addresses.items()))
     return {
         site: Assignment(

@@ -96,9 +96,21 @@ class ProbeFailedError(MasterError):
 
 
 class QueryOverError(MasterError):
-    """The query finished or failed; there is nothing to cancel."""
+    """The query is over, or being cancelled; there is nothing to cancel, to pause or to resume."""
 
     code = "QUERY_OVER"
+
+
+class QueryNotPausableError(MasterError):
+    """A batch query: its tasks run once and end."""
+
+    code = "QUERY_NOT_PAUSABLE"
+
+
+class QueryNotPausedError(MasterError):
+    """The query is not paused; there is nothing to resume."""
+
+    code = "QUERY_NOT_PAUSED"
 
 
 class IllegalTransitionError(MasterError):

@@ -14,13 +14,13 @@ from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.clock import Clock
 from master.config import MasterConfig
-from master.errors import QueryOverError, StoreError
+from master.errors import QueryNotPausableError, QueryNotPausedError, QueryOverError, StoreError
 from master.faults import FaultPoint, reached
 from master.leases.streaming import StreamingSlots
 from master.lifecycle import QueryEvent
 from master.logs import line
 from master.model import QueryRecord, QueryState, SiteRecord, SiteReport
-from master.progress import next_event, tasks_gone, with_report
+from master.progress import next_event, resumed_progress, tasks_gone, with_report
 from master.queries import Deploy, QueryRegistry
 from master.retention import EndedRetention, purgeable
 from master.sharing import edges_of, is_task, without_late
@@ -85,17 +85,57 @@ class JobManager:
         record = self._parts.queries.find(reference)
         if record.state in (QueryState.CANCELLING, QueryState.CANCELLED):
             return record
-        if record.state.over:
-            raise QueryOverError(
-                f"query {record.id} is {record.state.value} already",
-                hint=f"look at it: selat query show {record.id}",
-                ids={"query": record.id},
-            )
+        _check_not_over(record)
         record = self._parts.queries.move(record.id, QueryEvent.CANCEL_REQUESTED, "cancelled by request")
         reached(FaultPoint.CANCEL_STORED)
         self.refresh()
         reached(FaultPoint.TASKS_REMOVED)
         self._follow_up(record)
+        return self._parts.queries.get(record.id)
+
+    def pause(self, reference: str) -> QueryRecord:
+        """Have the query's tasks stand still, but for those that others need. Pausing it again changes nothing.
+
+        Raises:
+            UnknownQueryError, AmbiguousQueryError
+            QueryOverError: it is over, or being cancelled.
+            QueryNotPausableError: it is a batch query.
+        """
+        record = self._parts.queries.find(reference)
+        if record.state is QueryState.PAUSED:
+            return record
+        _check_not_over(record)
+        if record.batch is not None:
+            raise QueryNotPausableError(
+                f"query {record.id} is a batch query, whose tasks run once and end",
+                hint=f"only queries of streams are paused; selat query cancel {record.id} ends it",
+                ids={"query": record.id},
+            )
+        self._parts.queries.move(record.id, QueryEvent.PAUSE_REQUESTED, "paused by request")
+        self.refresh()
+        return self._parts.queries.get(record.id)
+
+    def resume(self, reference: str) -> QueryRecord:
+        """Have a paused query's tasks go on from where they stopped. Resuming it again changes nothing.
+
+        Raises:
+            UnknownQueryError, AmbiguousQueryError
+            QueryOverError: it is over, or being cancelled.
+            QueryNotPausedError
+        """
+        record = self._parts.queries.find(reference)
+        if record.state is QueryState.RESUMING:
+            return record
+        _check_not_over(record)
+        if record.state is not QueryState.PAUSED:
+            raise QueryNotPausedError(
+                f"query {record.id} is {record.state.value}, not paused",
+                hint=f"look at it: selat query show {record.id}",
+                ids={"query": record.id},
+            )
+        self._parts.queries.set_progress(record.id, resumed_progress(record.progress))
+        self._parts.queries.move(record.id, QueryEvent.RESUME_REQUESTED)
+        self.refresh()
         return self._parts.queries.get(record.id)
 
     def create_relation(self, relation: Relation, *, if_not_exists: bool = False) -> tuple[Relation, bool]:
@@ -150,7 +190,7 @@ class JobManager:
         now = self._clock.now()
         concerned = self._concerned(report)
         for record in concerned:
-            edges = edges_of(self._parts.queries.running(), record.id)
+            edges = edges_of(self._parts.queries.held(), record.id)
             self._parts.queries.set_progress(record.id, with_report(record, report, now=now, edges=edges))
             self._parts.rates.observe(record, report)
         # A task that has ended leaves its slot at once, for the next.
@@ -192,7 +232,7 @@ class JobManager:
     def _purge(self) -> None:
         """Forget queries that have been over for long; their results follow when the gateway's assignment changes."""
         retention = EndedRetention(self._config.ended_retention, self._config.ended_count)
-        needed = {query_of(operator.id) for operator in self._parts.queries.running().operators}
+        needed = {query_of(operator.id) for operator in self._parts.queries.held().operators}
         doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention, needed=needed)
         if doomed:
             self._parts.queries.purge(doomed)
@@ -266,8 +306,8 @@ class JobManager:
     def _without_slots(self) -> frozenset[str]:
         """Queries that wait for a slot at one of their sites. Those that run stay where they are."""
         records = (record for record in self._parts.queries.all() if record.batch is None)
-        deploying = [record for record in records if record.state is QueryState.DEPLOYING]
-        return frozenset(record.id for record in deploying if self._parts.slots.blocked(stage_sites(record.plan)))
+        starting = [record for record in records if record.state.starting]
+        return frozenset(record.id for record in starting if self._parts.slots.blocked(stage_sites(record.plan)))
 
     def flush(self) -> None:
         """Store totals and last-seen times."""
@@ -311,6 +351,15 @@ class JobManager:
     def _results_kept(self) -> frozenset[str]:
         now, retention = self._clock.now(), self._config.results_retention
         return frozenset(q.id for q in self._parts.queries.all() if keeps_results(q, now=now, retention=retention))
+
+
+def _check_not_over(record: QueryRecord) -> None:
+    if record.state.over or record.state is QueryState.CANCELLING:
+        raise QueryOverError(
+            f"query {record.id} is {record.state.value} already",
+            hint=f"look at it: selat query show {record.id}",
+            ids={"query": record.id},
+        )
 
 
 def _version_in_force(status: SiteStatus) -> int:

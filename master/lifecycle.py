@@ -17,6 +17,10 @@ class QueryEvent(Enum):
     """The gateway holds every result."""
     TASK_FAILED = "task_failed"
     CANCEL_REQUESTED = "cancel_requested"
+    PAUSE_REQUESTED = "pause_requested"
+    RESUME_REQUESTED = "resume_requested"
+    LEFT_BEHIND = "left_behind"
+    """More of a shared channel waits for it than is kept for queries that do not keep up."""
     TASKS_GONE = "tasks_gone"
     """No reachable site runs a task of it any more."""
 
@@ -36,6 +40,19 @@ QUERY_MOVES: Mapping[tuple[QueryState, QueryEvent], QueryState] = MappingProxyTy
         (QueryState.RUNNING, QueryEvent.RESULTS_COMPLETE): QueryState.FINISHED,
         (QueryState.RUNNING, QueryEvent.TASK_FAILED): QueryState.FAILED,
         (QueryState.RUNNING, QueryEvent.CANCEL_REQUESTED): QueryState.CANCELLING,
+        (QueryState.DEPLOYING, QueryEvent.PAUSE_REQUESTED): QueryState.PAUSED,
+        (QueryState.RUNNING, QueryEvent.PAUSE_REQUESTED): QueryState.PAUSED,
+        (QueryState.DEPLOYING, QueryEvent.LEFT_BEHIND): QueryState.FAILED,
+        (QueryState.RUNNING, QueryEvent.LEFT_BEHIND): QueryState.FAILED,
+        (QueryState.RESUMING, QueryEvent.LEFT_BEHIND): QueryState.FAILED,
+        (QueryState.PAUSED, QueryEvent.LEFT_BEHIND): QueryState.FAILED,
+        (QueryState.PAUSED, QueryEvent.RESUME_REQUESTED): QueryState.RESUMING,
+        (QueryState.PAUSED, QueryEvent.CANCEL_REQUESTED): QueryState.CANCELLING,
+        (QueryState.RESUMING, QueryEvent.TASKS_RUNNING): QueryState.RUNNING,
+        (QueryState.RESUMING, QueryEvent.RESULTS_COMPLETE): QueryState.FINISHED,
+        (QueryState.RESUMING, QueryEvent.TASK_FAILED): QueryState.FAILED,
+        (QueryState.RESUMING, QueryEvent.PAUSE_REQUESTED): QueryState.PAUSED,
+        (QueryState.RESUMING, QueryEvent.CANCEL_REQUESTED): QueryState.CANCELLING,
         (QueryState.CANCELLING, QueryEvent.TASKS_GONE): QueryState.CANCELLED,
     }
 )

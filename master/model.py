@@ -21,6 +21,10 @@ class QueryState(Enum):
     CANCELLED = "cancelled"
     FINISHED = "finished"
     FAILED = "failed"
+    PAUSED = "paused"
+    """Its tasks are kept and stand still, but for those that other queries need."""
+    RESUMING = "resuming"
+    """It was paused; not all of its tasks have been seen at work again."""
 
     @property
     def over(self) -> bool:
@@ -29,7 +33,17 @@ class QueryState(Enum):
     @property
     def live(self) -> bool:
         """Its tasks are (to be) running."""
-        return self in (QueryState.DEPLOYING, QueryState.RUNNING)
+        return self in (QueryState.DEPLOYING, QueryState.RUNNING, QueryState.RESUMING)
+
+    @property
+    def held(self) -> bool:
+        """Its tasks are (to be) at the sites, at work or standing still."""
+        return self.live or self is QueryState.PAUSED
+
+    @property
+    def starting(self) -> bool:
+        """Live, and not all of its tasks have been seen at work."""
+        return self in (QueryState.DEPLOYING, QueryState.RESUMING)
 
 
 class SiteState(Enum):
@@ -47,10 +61,11 @@ class TaskState(Enum):
     RETRYING = "retrying"
     ENDED = "ended"
     FAILED = "failed"
+    PAUSED = "paused"
 
     @property
     def started(self) -> bool:
-        return self not in (TaskState.STARTING, TaskState.FAILED)
+        return self not in (TaskState.STARTING, TaskState.FAILED, TaskState.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,19 @@ class OperatorStatus:
     name: str
     rows_out: int = 0
     rows_out_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryBehind:
+    """A query that is behind others in reading a channel."""
+
+    query_id: str
+    bytes: int
+    """All that waits for it."""
+    sites: tuple[str, ...] = ()
+    """Where its slowest readers are."""
+    left: bool = False
+    """It is more than is kept for those behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +123,8 @@ class TaskStatus:
     """Channels that it was to read from their first epoch on, which is gone."""
     starts_at_us: int | None = None
     """Where it began, when that was in the middle of its inputs."""
+    behind: tuple[QueryBehind, ...] = ()
+    """Queries that do not keep up with others in reading its channel."""
 
 
 @dataclass(frozen=True, slots=True)

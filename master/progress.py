@@ -13,7 +13,6 @@ from master.model import (
     ChannelUse,
     Progress,
     QueryRecord,
-    QueryState,
     ResultStatus,
     SiteReport,
     TaskState,
@@ -22,6 +21,8 @@ from master.model import (
 from master.sharing import initial_tasks
 from planner.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Deployment, Start
+
+_COUNTS = ("rows_in", "rows_out", "rows_late", "rows_malformed", "bytes_out", "epochs")
 
 
 def initial_progress(query_id: str, plan: PhysicalPlan, deployment: Deployment | None = None) -> Progress:
@@ -68,17 +69,37 @@ def next_event(
 
     A cancelled query's end is not decided here: it follows from assignments, see `tasks_gone`.
     """
+    tasks = record.progress.tasks.values()
+    left = next((text for text, last in behind_texts(record) if last), None)
+    if record.state.held and left is not None:
+        hint = "submit it again, or give the agent of that task more --kept-behind-bytes"
+        return QueryEvent.LEFT_BEHIND, f"left {left}, more than is kept for queries that do not keep up; {hint}"
     if not record.state.live:
         return None
-    tasks = record.progress.tasks.values()
     failed = next((t for t in tasks if t.state is TaskState.FAILED), None)
     if failed is not None:
         return QueryEvent.TASK_FAILED, f"task {failed.task_id} failed: {failed.reason or 'no reason given'}"
-    if record.state is QueryState.DEPLOYING and _running(record):
+    if record.state.starting and _running(record):
         return QueryEvent.TASKS_RUNNING, ""
     if _complete(record.progress, alive=alive, now=now, final_report_wait=final_report_wait):
         return QueryEvent.RESULTS_COMPLETE, ""
     return None
+
+
+def behind_texts(record: QueryRecord) -> tuple[tuple[str, bool], ...]:
+    """Where the query does not keep up with others that read the same, and whether that is too far."""
+    return tuple(
+        (f"behind by {b.bytes} bytes of {task.task_id}, which wait for it at {', '.join(b.sites)}", b.left)
+        for _, task in sorted(record.progress.tasks.items())
+        for b in task.behind
+        if b.query_id == record.id
+    )
+
+
+def resumed_progress(progress: Progress) -> Progress:
+    """Of a query that goes on: what its tasks did counts, but none has been seen at work."""
+    tasks = {name: replace(status, state=TaskState.STARTING, reason="") for name, status in progress.tasks.items()}
+    return replace(progress, tasks=tasks)
 
 
 def _running(record: QueryRecord) -> bool:
@@ -162,8 +183,17 @@ def _newer_tasks(progress: Progress, report: SiteReport) -> dict[str, TaskStatus
 
 def _taken(last: TaskStatus, status: TaskStatus) -> TaskStatus:
     """The newer status; where the task began is said by the agent that began it, not by its next one."""
+    if status.state is TaskState.PAUSED:
+        status = _still(last, status)
     starts_at_us = last.starts_at_us if status.starts_at_us is None else status.starts_at_us
     return replace(status, stage_id=last.stage_id, starts_at_us=starts_at_us)
+
+
+def _still(last: TaskStatus, status: TaskStatus) -> TaskStatus:
+    """Of a task that stands still: an agent that began anew has not read its totals."""
+    counts = {name: max(getattr(last, name), getattr(status, name)) for name in _COUNTS}
+    watermark_us = last.watermark_us if status.watermark_us is None else status.watermark_us
+    return replace(status, **counts, watermark_us=watermark_us, operators=last.operators)
 
 
 def _newer_result(record: QueryRecord, report: SiteReport) -> ResultStatus | None:

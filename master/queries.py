@@ -41,6 +41,7 @@ class QueryRegistry:
         self._rates = RateMeter()
         self._unsaved: set[str] = set()
         self._running: Running | None = None
+        self._held: Running | None = None
         self._last_number = store.last_query_number()
 
     def all(self) -> tuple[QueryRecord, ...]:
@@ -86,6 +87,13 @@ class QueryRegistry:
         running = self.running()
         running.measure(measured_rates(running, self._records, self._clock.now()))
         return running
+
+    def held(self) -> Running:
+        """As `running`, with what paused queries need; not to be changed."""
+        if self._held is None:
+            held = frozenset(record.id for record in self._records.values() if record.state.held)
+            self._held = running_of(self._records.values(), held)
+        return self._held
 
     def check_name_free(self, name: str) -> None:
         """Raises InvalidRequestError or QueryNameTakenError; the empty name is always free."""
@@ -162,7 +170,7 @@ class QueryRegistry:
             last,
             state=state,
             reason=reason,
-            started_at=now if state is QueryState.RUNNING else last.started_at,
+            started_at=last.started_at or (now if state is QueryState.RUNNING else None),
             ended_at=now if state.over else None,
         )
         self._commit(record, source=last.state)
@@ -210,7 +218,7 @@ class QueryRegistry:
     def purge(self, queries: Collection[str]) -> None:
         """Forget queries that are over, for good."""
         self._store.delete_queries(queries)
-        self._running = None
+        self._running = self._held = None
         for query in queries:
             record = self._records.pop(query)
             self._unsaved.discard(query)
@@ -239,7 +247,7 @@ class QueryRegistry:
         if source is not None:
             reached(FaultPoint.MOVE_STORED)
         self._records[record.id] = record
-        self._running = None
+        self._running = self._held = None
         self._unsaved.discard(record.id)
         was = source.value if source else ""
         logger.info(line("query state", query=record.id, was=was, now=record.state.value, reason=change.reason))

@@ -5,10 +5,11 @@ An operator goes by the query that brought it, and so does its task, also when t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from master.model import QueryRecord, TaskStatus, task_id
+from master.specs import ChannelReader, QueryReaders
 from planner.plan import PhysicalPlan, StageInput
 from planner.sharing.deployment import Deployment, alone, taken_back
 from planner.sharing.running import Operator, Running, operator_id, query_of
@@ -112,6 +113,27 @@ def edges_of(running: Running, query: str) -> frozenset[tuple[str, str]]:
         for operator in operators
         for name in operator.inputs
     )
+
+
+def readers_by_query(running: Running) -> Mapping[str, tuple[QueryReaders, ...]]:
+    """By operator, the readers of its channel without which each query does not go on, where that differs.
+
+    A gateway that keeps results of its own site reads nothing: it is not waited for.
+    """
+    found: dict[str, dict[str, set[ChannelReader]]] = {}
+    for query in sorted(running.queries):
+        for operator in map(running.operator, running.needed_by(query)):
+            for name in operator.inputs:
+                readers = found.setdefault(name, {}).setdefault(query, set())
+                if is_task(operator):
+                    readers.add(ChannelReader(operator.site, channel_of(operator.id, operator.site)))
+                elif operator.site != running.operator(name).site:
+                    readers.add(ChannelReader(operator.site, f"results:{query}"))
+    return {
+        name: tuple(QueryReaders(query, tuple(sorted(readers))) for query, readers in by_query.items())
+        for name, by_query in found.items()
+        if len(set(map(frozenset, by_query.values()))) > 1
+    }
 
 
 def initial_tasks(query: str, plan: PhysicalPlan, deployment: Deployment | None) -> tuple[TaskStatus, ...]:

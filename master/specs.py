@@ -36,6 +36,21 @@ class ChannelInput:
     """How much later than an epoch's watermark the events of its rows may be."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class ChannelReader:
+    site: str
+    reader: str
+    """As the site's router knows it: a task's id, or `results:` and a query's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryReaders:
+    """Those readers of a channel without which a query does not go on; none: it need not be waited for."""
+
+    query_id: str
+    readers: tuple[ChannelReader, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
     """One stage at one site."""
@@ -57,6 +72,10 @@ class TaskSpec:
     """Python functions that the SQL calls, by their versions."""
     split: Split | None = None
     """TABLE: the part of the table that it reads; None: all that is at the site."""
+    paused: bool = False
+    """It stands still, and keeps its place."""
+    readers: tuple[QueryReaders, ...] = ()
+    """Of its output, where several queries read it: it keeps pace with the query that keeps up best."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ from planner.sql.statements import (
     Explain,
     ExplainAnalyze,
     InsertInto,
+    PauseQuery,
+    ResumeQuery,
     SelectQuery,
     SetOption,
     Show,
@@ -138,6 +140,8 @@ class StatementRunner:
             return self.analyzed(statement.query)
         if isinstance(statement, CancelQuery):
             return self._parts.views.of(self._parts.jobs.cancel(statement.query))
+        if isinstance(statement, PauseQuery | ResumeQuery):
+            return self._paused_or_resumed(statement)
         if isinstance(statement, Show):
             return self._show(statement.target, script.settings)
         if isinstance(statement, Describe):
@@ -146,6 +150,13 @@ class StatementRunner:
             view, created = await self._parts.definitions.create(statement)
             return Done(f"view {view.name} {'created' if created else 'exists already'}")
         return self._declare(statement)
+
+    def _paused_or_resumed(self, statement: PauseQuery | ResumeQuery) -> Done:
+        """Not the query: who sends the statement does not follow a query that somebody else submitted."""
+        jobs = self._parts.jobs
+        pauses = isinstance(statement, PauseQuery)
+        record = jobs.pause(statement.query) if pauses else jobs.resume(statement.query)
+        return Done(f"query {record.id} is {record.state.value}")
 
     def analyzed(self, reference: str) -> Explained:
         """The plan of a submitted query beside what is measured now.

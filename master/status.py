@@ -42,6 +42,8 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     errors.AmbiguousQueryError: StatusCode.INVALID_ARGUMENT,
     errors.QueryNameTakenError: StatusCode.ALREADY_EXISTS,
     errors.QueryOverError: StatusCode.FAILED_PRECONDITION,
+    errors.QueryNotPausableError: StatusCode.FAILED_PRECONDITION,
+    errors.QueryNotPausedError: StatusCode.FAILED_PRECONDITION,
     errors.IllegalTransitionError: StatusCode.INTERNAL,
     errors.NoSiteAvailableError: StatusCode.UNAVAILABLE,
     errors.ProbeFailedError: StatusCode.UNAVAILABLE,

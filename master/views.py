@@ -9,8 +9,8 @@ from master.assignments import stage_sites, task_sites
 from master.batch.manager import BatchManager
 from master.batch.view import BatchView
 from master.leases.streaming import StreamingSlots
-from master.model import LinkUse, QueryRecord, QueryState, SiteState
-from master.progress import Totals, totals
+from master.model import LinkUse, QueryRecord, SiteState
+from master.progress import Totals, behind_texts, totals
 from master.queries import QueryRegistry
 from master.savings import SharedOperator, SharedParts, shared_operators, shared_parts
 from master.sites import SiteRegistry, SiteStatus
@@ -42,7 +42,7 @@ class QueryViews:
             record=record,
             totals=totals(record),
             links=self._queries.links(record.id),
-            reason=record.reason or "; ".join(self._obstacles(record)),
+            reason="; ".join((*((record.reason,) if record.reason else self._obstacles(record)), *_behind(record))),
             batch=self._batch.view(record),
             shared=shared_parts(record, self._queries.all(), self._queries.running()),
         )
@@ -56,8 +56,12 @@ class QueryViews:
             yield silent
         if record.batch is not None:
             return
-        if record.state is QueryState.DEPLOYING:
+        if record.state.starting:
             yield from self._slots.blocked(stage_sites(record.plan)).values()
+
+
+def _behind(record: QueryRecord) -> tuple[str, ...]:
+    return tuple(text for text, _ in behind_texts(record)) if record.state.held else ()
 
 
 def waits_for(record: QueryRecord, sites: Iterable[SiteStatus]) -> str:

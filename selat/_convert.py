@@ -45,6 +45,8 @@ QUERY_STATES = {
     query_pb2.QUERY_STATE_CANCELLED: QueryState.CANCELLED,
     query_pb2.QUERY_STATE_FINISHED: QueryState.FINISHED,
     query_pb2.QUERY_STATE_FAILED: QueryState.FAILED,
+    query_pb2.QUERY_STATE_PAUSED: QueryState.PAUSED,
+    query_pb2.QUERY_STATE_RESUMING: QueryState.RESUMING,
 }
 TASK_STATES = {
     site_pb2.TASK_STATE_STARTING: TaskState.STARTING,
@@ -53,6 +55,7 @@ TASK_STATES = {
     site_pb2.TASK_STATE_RETRYING: TaskState.RETRYING,
     site_pb2.TASK_STATE_ENDED: TaskState.ENDED,
     site_pb2.TASK_STATE_FAILED: TaskState.FAILED,
+    site_pb2.TASK_STATE_PAUSED: TaskState.PAUSED,
 }
 SITE_STATES = {
     site_pb2.SITE_STATE_EXPECTED: SiteState.EXPECTED,

@@ -109,6 +109,22 @@ class Query:
         answer = self._session.ask(self._session.queries.CancelQuery, query_pb2.CancelQueryRequest(query=self.id))
         return self._saw(answer.query)
 
+    def pause(self) -> QueryInfo:
+        """Has the query's tasks stand still, but for those that other queries need. Results so far stay readable.
+
+        Raises StatementError for a batch query (QUERY_NOT_PAUSABLE), and for one that is over (QUERY_OVER).
+        """
+        answer = self._session.ask(self._session.queries.PauseQuery, query_pb2.PauseQueryRequest(query=self.id))
+        return self._saw(answer.query)
+
+    def resume(self) -> QueryInfo:
+        """Has a paused query go on from where it stopped; no row is lost or doubled.
+
+        Raises StatementError when it is not paused (QUERY_NOT_PAUSED), or over (QUERY_OVER).
+        """
+        answer = self._session.ask(self._session.queries.ResumeQuery, query_pb2.ResumeQueryRequest(query=self.id))
+        return self._saw(answer.query)
+
     def explain(self, *, analyze: bool = False) -> Explanation:
         """Its plan: stages, sites, and what is expected on each link; with `analyze`, beside what is measured now."""
         request = query_pb2.ExplainQueryRequest(query=self.id, analyze=analyze)

@@ -27,6 +27,10 @@ class QueryState(Enum):
     FINISHED = "finished"
     """All its inputs ended and all results are at the gateway."""
     FAILED = "failed"
+    PAUSED = "paused"
+    """Its tasks stand still and hold no slots; what they have not read is kept."""
+    RESUMING = "resuming"
+    """Its tasks are to go on; not all have been seen at work again."""
     UNKNOWN = "unknown"
     """A state that this version of the client does not know."""
 
@@ -47,6 +51,8 @@ class TaskState(Enum):
     """An epoch failed and is tried again."""
     ENDED = "ended"
     FAILED = "failed"
+    PAUSED = "paused"
+    """It stands still, as all queries that need it do."""
     UNKNOWN = "unknown"
 
 

@@ -149,7 +149,9 @@ async def _start_site(
         clock=clock,
         connectors=connectors,
         streams=streams,
-        limits=TaskLimits(retained_bytes_per_channel=config.retained_bytes),
+        limits=TaskLimits(
+            retained_bytes_per_channel=config.retained_bytes, kept_behind_bytes_per_channel=config.kept_behind_bytes
+        ),
     )
     runtime = SiteRuntime(services)
     stack.push_async_callback(runtime.close)

@@ -41,6 +41,8 @@ class AgentConfig:
     """Links from other sites are slowed down to what it says; None: they are not."""
     retained_bytes: int = 1024 * 1024 * 1024
     """Most that one channel keeps for its readers before its task admits no more input."""
+    kept_behind_bytes: int = 8 * 1024 * 1024 * 1024
+    """Most that a shared channel keeps beyond that for queries that do not keep up with others."""
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
@@ -72,12 +74,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     )
     parser.add_argument("--ready-file", type=Path, help="written when serving: JSON with sites, addresses and pid")
     _add_spark_arguments(parser)
-    parser.add_argument(
-        "--retained-bytes",
-        type=int,
-        default=1024 * 1024 * 1024,
-        help="bytes a channel may keep for its readers (default %(default)s)",
-    )
+    _add_budget_arguments(parser)
     parser.add_argument(
         "--emulate-links",
         type=Path,
@@ -90,8 +87,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         raise SiteAgentError("a site is named twice", hint="give each --site once")
     _check_listen(values.listen)
     _check_advertised(values.advertise, sites)
-    if values.retained_bytes < 0:
-        raise SiteAgentError(f"--retained-bytes {values.retained_bytes} is below 0", hint="for example 1073741824")
+    _check_budgets(values)
     return AgentConfig(
         sites=sites,
         master=values.master,
@@ -102,8 +98,31 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         spark=SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf)),
         files_port=values.files_port,
         retained_bytes=values.retained_bytes,
+        kept_behind_bytes=values.kept_behind_bytes,
         emulated_links=_topology(values.emulate_links) if values.emulate_links is not None else None,
     )
+
+
+def _add_budget_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--retained-bytes",
+        type=int,
+        default=1024 * 1024 * 1024,
+        help="bytes a channel may keep for its readers (default %(default)s)",
+    )
+    parser.add_argument(
+        "--kept-behind-bytes",
+        type=int,
+        default=8 * 1024 * 1024 * 1024,
+        help="bytes a shared channel may keep beyond that for queries that are behind others (default %(default)s)",
+    )
+
+
+def _check_budgets(values: argparse.Namespace) -> None:
+    if values.retained_bytes < 0:
+        raise SiteAgentError(f"--retained-bytes {values.retained_bytes} is below 0", hint="for example 1073741824")
+    if values.kept_behind_bytes < 0:
+        raise SiteAgentError(f"--kept-behind-bytes {values.kept_behind_bytes} is below 0", hint="0 keeps nothing more")
 
 
 def _check_listen(address: str) -> None:

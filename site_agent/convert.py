@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from planner.catalog import DIGEST_CHARS
 from planner.plan import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
+from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.connectors import Split
 from site_agent.engine import Field, FilePart, PythonFunction
 from site_agent.ingest import StreamLog
@@ -43,6 +44,7 @@ _STATES = {
     TaskState.RETRYING: site_pb2.TASK_STATE_RETRYING,
     TaskState.ENDED: site_pb2.TASK_STATE_ENDED,
     TaskState.FAILED: site_pb2.TASK_STATE_FAILED,
+    TaskState.PAUSED: site_pb2.TASK_STATE_PAUSED,
 }
 
 
@@ -89,6 +91,10 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
         in_flight_bytes=status.in_flight_bytes,
         late_inputs=status.late_inputs,
         starts_at_us=status.starts_at_us,
+        behind=[
+            site_pb2.QueryBehind(query_id=b.query_id, bytes=b.size_bytes, sites=b.sites, left=b.left)
+            for b in status.behind
+        ],
     )
 
 
@@ -151,6 +157,10 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
         consumers=tuple(message.consumers),
         functions=functions_from_proto(message.functions),
         split=_split(message.split) if message.HasField("split") else None,
+        paused=message.paused,
+        readers=tuple(
+            QueryReaders(m.query_id, tuple(ChannelReader(r.site, r.reader) for r in m.readers)) for m in message.readers
+        ),
     )
 
 

@@ -74,7 +74,10 @@ class SiteRuntime:
         """Make it so: end what is not in it, start what is new, change what differs, then forget what nobody names."""
         self._services.router.set_addresses(assignment.site_addresses)
         wanted = {spec.task_id: spec for spec in assignment.tasks}
-        ending = asyncio.gather(*map(self._end, sorted(self._runners.keys() - wanted.keys())))
+        pausing = [wanted[name] for name, runner in self._runners.items() if _pauses(runner, wanted.get(name))]
+        ending = asyncio.gather(
+            *map(self._end, sorted(self._runners.keys() - wanted.keys())), *map(self._pause, pausing)
+        )
         try:
             # A task that ends may be in the middle of a long epoch: new ones need not wait for it.
             for _, spec in sorted(wanted.items()):
@@ -101,13 +104,17 @@ class SiteRuntime:
     async def _ensure(self, spec: TaskSpec) -> None:
         log = self._services.store.open(spec.task_id)
         log.set_consumers(spec.consumers)
+        log.set_queries(spec.readers)
+        if spec.paused:
+            await self._hold_inputs(spec)
         runner = self._runners.get(spec.task_id)
         if runner is None:
-            runner = TaskRunner(spec, self._build, log=log, clock=self._services.clock)
+            services = self._services
+            runner = TaskRunner(spec, self._build, log=log, clock=services.clock, limits=services.limits)
             self._runners[spec.task_id] = runner
             runner.start()
             logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
-        elif runner.spec != spec:
+        elif runner.spec != spec and not _pauses(runner, spec):
             await runner.update(spec)
 
     async def _end(self, task_id: str) -> None:
@@ -115,6 +122,16 @@ class SiteRuntime:
         await runner.stop()
         await asyncio.to_thread(self._services.engine.drop_task, task_id)
         logger.info("task ended task=%s", task_id)
+
+    async def _hold_inputs(self, spec: TaskSpec) -> None:
+        """Keep what a paused task has to read, though it may never have run: others here may read the same."""
+        for item in spec.inputs:
+            await self._services.router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
+
+    async def _pause(self, spec: TaskSpec) -> None:
+        await self._runners[spec.task_id].pause(spec)
+        await asyncio.to_thread(self._services.engine.drop_task, spec.task_id)
+        logger.info("task paused task=%s", spec.task_id)
 
     def _forget(self, wanted: Mapping[str, TaskSpec]) -> None:
         """Remove the channels and directories of tasks that are neither wanted nor kept for clients."""
@@ -187,6 +204,10 @@ class SiteRuntime:
             created_at=relation.created_at,
             reader=spec.task_id,
         )
+
+
+def _pauses(runner: TaskRunner, spec: TaskSpec | None) -> bool:
+    return spec is not None and spec.paused and not runner.spec.paused
 
 
 def _is_pushed(spec: TaskSpec) -> bool:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from master.board import VersionedAssignment
 from master.convert.functions import function_to_proto, version_from_proto
 from master.convert.relations import column_to_proto, relation_from_proto, relation_to_proto
-from master.specs import Assignment, ChannelInput, Join, ResultSpec, TaskSpec
+from master.specs import Assignment, ChannelInput, ChannelReader, Join, QueryReaders, ResultSpec, TaskSpec
 from master.times import duration_us
 from planner.catalog import Column
 from planner.plan import FilePart, Merge, MergeView, Split, StageKind
@@ -74,6 +74,14 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         epoch_interval_ms=task.epoch_interval // _MILLISECOND,
         functions=[function_to_proto(f) for f in task.functions],
         split=split_to_proto(task.split) if task.split else None,
+        paused=task.paused,
+        readers=[
+            site_pb2.QueryReaders(
+                query_id=q.query_id,
+                readers=[site_pb2.ChannelReader(site=r.site, reader=r.reader) for r in q.readers],
+            )
+            for q in task.readers
+        ],
     )
 
 
@@ -92,6 +100,10 @@ def _task_from_proto(message: site_pb2.TaskSpec) -> TaskSpec:
         epoch_interval=message.epoch_interval_ms * _MILLISECOND,
         functions=tuple(version_from_proto(f) for f in message.functions),
         split=split_from_proto(message.split, _site_of(message)) if message.HasField("split") else None,
+        paused=message.paused,
+        readers=tuple(
+            QueryReaders(q.query_id, tuple(ChannelReader(r.site, r.reader) for r in q.readers)) for q in message.readers
+        ),
     )
 
 

@@ -22,6 +22,8 @@ _STATES = {
     QueryState.CANCELLED: query_pb2.QUERY_STATE_CANCELLED,
     QueryState.FINISHED: query_pb2.QUERY_STATE_FINISHED,
     QueryState.FAILED: query_pb2.QUERY_STATE_FAILED,
+    QueryState.PAUSED: query_pb2.QUERY_STATE_PAUSED,
+    QueryState.RESUMING: query_pb2.QUERY_STATE_RESUMING,
 }
 
 

@@ -13,6 +13,7 @@ from master.model import (
     LinkUse,
     MemoryUse,
     OperatorStatus,
+    QueryBehind,
     ResultStatus,
     SiteRecord,
     SiteReport,
@@ -30,6 +31,7 @@ _TASK_STATES = {
     TaskState.RETRYING: site_pb2.TASK_STATE_RETRYING,
     TaskState.ENDED: site_pb2.TASK_STATE_ENDED,
     TaskState.FAILED: site_pb2.TASK_STATE_FAILED,
+    TaskState.PAUSED: site_pb2.TASK_STATE_PAUSED,
 }
 _TASK_STATES_BACK = {wire: state for state, wire in _TASK_STATES.items()}
 
@@ -45,6 +47,7 @@ _TASK_FIELDS = (
     "in_flight_bytes",
 )
 _OPERATOR_FIELDS = ("name", "rows_out", "rows_out_per_s")
+_BEHIND_FIELDS = ("query_id", "bytes", "sites", "left")
 _MEMORY_FIELDS = ("agent_bytes", "jvm_bytes", "heap_used_bytes", "heap_committed_bytes", "heap_max_bytes", "sites")
 _LOG_FIELDS = ("stream", "size_bytes", "rows", "batches", "rows_stored", "limit_bytes", "ended", "reason")
 _USE_FIELDS = ("channel", "query_id", "from_site", "bytes", "epochs", "readers")
@@ -60,6 +63,7 @@ def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
         late_inputs=status.late_inputs,
         starts_at_us=status.starts_at_us,
         operators=[site_pb2.OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in status.operators],
+        behind=[site_pb2.QueryBehind(**_shared(b, _BEHIND_FIELDS)) for b in status.behind],
     )
 
 
@@ -72,6 +76,7 @@ def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
         late_inputs=tuple(message.late_inputs),
         starts_at_us=_optional_start(message),
         operators=tuple(OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in message.operators),
+        behind=tuple(QueryBehind(b.query_id, b.bytes, tuple(b.sites), b.left) for b in message.behind),
     )
 
 
@@ -119,11 +124,13 @@ def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
 def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
     """Raises InvalidRequestError when a number cannot be one that was counted."""
     operators = (operator for task in message.tasks for operator in task.operators)
+    behind = (item for task in message.tasks for item in task.behind)
     for part in (
         message,
         message.memory,
         *message.tasks,
         *operators,
+        *behind,
         *message.channels,
         *message.results,
         *message.links,

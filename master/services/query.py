@@ -98,6 +98,18 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
         record = self._parts.jobs.cancel(request.query)
         return query_pb2.CancelQueryResponse(query=query_to_proto(self._parts.views.of(record)))
 
+    async def PauseQuery(  # noqa: N802
+        self, request: query_pb2.PauseQueryRequest, context: Context
+    ) -> query_pb2.PauseQueryResponse:
+        record = self._parts.jobs.pause(request.query)
+        return query_pb2.PauseQueryResponse(query=query_to_proto(self._parts.views.of(record)))
+
+    async def ResumeQuery(  # noqa: N802
+        self, request: query_pb2.ResumeQueryRequest, context: Context
+    ) -> query_pb2.ResumeQueryResponse:
+        record = self._parts.jobs.resume(request.query)
+        return query_pb2.ResumeQueryResponse(query=query_to_proto(self._parts.views.of(record)))
+
     async def FetchResults(  # noqa: N802
         self, request: query_pb2.FetchResultsRequest, context: Context
     ) -> AsyncIterator[query_pb2.FetchResultsResponse]:

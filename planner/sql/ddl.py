@@ -1,4 +1,4 @@
-"""Declarations: CREATE, ALTER, DROP, SHOW, DESCRIBE, CANCEL. Grammar: docs/sql.md."""
+"""Declarations: CREATE, ALTER, DROP, SHOW, DESCRIBE, CANCEL, PAUSE, RESUME. Grammar: docs/sql.md."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from planner.sql.statements import (
     CreateRelation,
     Describe,
     DropRelation,
+    PauseQuery,
+    ResumeQuery,
     SetOption,
     Show,
     ShowTarget,
@@ -132,6 +134,20 @@ def parse_cancel(cursor: Cursor) -> Statement:
     cursor.expect("CANCEL")
     cursor.expect("QUERY", hint="CANCEL QUERY id is possible.")
     return CancelQuery(query_reference(cursor), position)
+
+
+def parse_pause(cursor: Cursor) -> Statement:
+    position = cursor.position
+    cursor.expect("PAUSE")
+    cursor.expect("QUERY", hint="PAUSE QUERY id is possible.")
+    return PauseQuery(query_reference(cursor), position)
+
+
+def parse_resume(cursor: Cursor) -> Statement:
+    position = cursor.position
+    cursor.expect("RESUME")
+    cursor.expect("QUERY", hint="RESUME QUERY id is possible.")
+    return ResumeQuery(query_reference(cursor), position)
 
 
 def query_reference(cursor: Cursor) -> str:
@@ -394,5 +410,7 @@ PARSERS: Mapping[str, Callable[[Cursor], Statement]] = {
     "DESCRIBE": parse_describe,
     "DESC": parse_describe,
     "CANCEL": parse_cancel,
+    "PAUSE": parse_pause,
+    "RESUME": parse_resume,
     "SET": parse_set,
 }

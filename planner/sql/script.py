@@ -13,7 +13,10 @@ from planner.sql.source import Source
 from planner.sql.statements import Explain, ExplainAnalyze, InsertInto, SinkTarget, Statement
 from planner.sql.views import begins_view, parse_create_view
 
-POSSIBLE = "CREATE, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN, CANCEL QUERY, SET, SELECT and INSERT INTO are possible."
+POSSIBLE = (
+    "CREATE, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN, CANCEL QUERY, PAUSE QUERY, RESUME QUERY, SET, SELECT and INSERT INTO"
+    " are possible."
+)
 INSERT_HINT = "INSERT INTO sink SELECT ... is possible; columns go by their position."
 _KNOWN_ELSEWHERE = (
     *("UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY", "LOAD", "USE", "RESET", "GRANT", "REVOKE"),

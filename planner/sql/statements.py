@@ -147,6 +147,20 @@ class CancelQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseQuery:
+    query: str
+    """Id, unique prefix of an id, or name."""
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeQuery:
+    query: str
+    """Id, unique prefix of an id, or name."""
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class CreateView:
     name: str
     columns: tuple[str, ...]
@@ -182,5 +196,7 @@ Statement = (
     | Explain
     | ExplainAnalyze
     | CancelQuery
+    | PauseQuery
+    | ResumeQuery
     | SetOption
 )

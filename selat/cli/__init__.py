@@ -21,7 +21,7 @@ _BOTH = "selat[master,agent]"
 
 _COMMANDS = {
     "sql": Lazy("selat.cli.sql:sql", "Run SQL: one statement, a file, standard input, or a prompt."),
-    "query": Lazy("selat.cli.query:query", "List, show, explain, read and cancel queries."),
+    "query": Lazy("selat.cli.query:query", "List, show, explain, read, pause and cancel queries."),
     "sharing": Lazy("selat.cli.sharing:sharing", "List what running queries share, and what that saves."),
     "push": Lazy("selat.cli.push:push", "Send the rows of a file, or of standard input, to a stream."),
     "stream": Lazy("selat.cli.relation:stream", "List and show streams."),

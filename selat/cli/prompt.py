@@ -21,8 +21,8 @@ from selat.cli.sql import Submission, run_text
 
 _KEYWORDS = """ALTER ANALYZE AND AS AT AVG BETWEEN BY CANCEL CASE CAST COMMENT COUNT CREATE DESC DESCRIBE DISTINCT DROP
     ELSE END EXISTS EXPLAIN FOR FROM FUNCTION FUNCTIONS GROUP HAVING IF IN INNER INSERT INTERVAL INTO IS JOIN
-    LANGUAGE LEFT LIKE MAX MIN NOT NULL ON OR ORDER OVER PARTITION PYTHON QUALIFY QUERIES QUERY REPLACE
-    RETURNS ROW_NUMBER SELECT SET SHOW SINK SINKS SITE SITES STREAM STREAMS SUM TABLE TABLES THEN USING
+    LANGUAGE LEFT LIKE MAX MIN NOT NULL ON OR ORDER OVER PARTITION PAUSE PYTHON QUALIFY QUERIES QUERY REPLACE
+    RESUME RETURNS ROW_NUMBER SELECT SET SHOW SINK SINKS SITE SITES STREAM STREAMS SUM TABLE TABLES THEN USING
     WATERMARK WHEN WHERE WINDOW WITH"""
 KEYWORDS = tuple(_KEYWORDS.split())
 
@@ -34,6 +34,7 @@ HELP = r"""Statements end with a semicolon and may go over several lines.
   INSERT INTO sink SELECT ...;                           the same, with the rows going into a sink (SHOW SINKS)
   EXPLAIN ANALYZE QUERY id;                              what a running query measures
   CANCEL QUERY id;                                       end a query that runs elsewhere
+  PAUSE QUERY id; RESUME QUERY id;                       have it stand still, and go on
 Keys: Tab completes, Up and Ctrl-R search the history, Ctrl-C drops the line, Ctrl-D ends.
   \?  this help     \q  end"""
 

@@ -61,7 +61,7 @@ LINK_FIELDS: tuple[Field[selat.LinkUse], ...] = (
 
 @click.group()
 def query() -> None:
-    """List, show, explain, read and cancel queries.
+    """List, show, explain, read, pause and cancel queries.
 
     QUERY is an id, the beginning of an id that no other query shares, or a name.
     """
@@ -179,6 +179,38 @@ def cancel(app: App, query: str) -> None:
     """
     with app.connect() as client:
         info = client.query(query).cancel()
+        show_one(app, QUERY_FIELDS, info, lambda q: f"query {q.id} {q.state.value}")
+
+
+@query.command()
+@settings_options
+@click.argument("query")
+@pass_app
+def pause(app: App, query: str) -> None:
+    """Have a query's tasks stand still and give up their slots; results so far stay readable.
+
+    \b
+    Example:
+      selat query pause q-0001
+    """
+    with app.connect() as client:
+        info = client.query(query).pause()
+        show_one(app, QUERY_FIELDS, info, lambda q: f"query {q.id} {q.state.value}")
+
+
+@query.command()
+@settings_options
+@click.argument("query")
+@pass_app
+def resume(app: App, query: str) -> None:
+    """Have a paused query go on from where it stopped.
+
+    \b
+    Example:
+      selat query resume q-0001
+    """
+    with app.connect() as client:
+        info = client.query(query).resume()
         show_one(app, QUERY_FIELDS, info, lambda q: f"query {q.id} {q.state.value}")
 
 

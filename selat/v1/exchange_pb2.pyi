@@ -27,24 +27,28 @@ class PullRequest(_message.Message):
     OPEN_FIELD_NUMBER: _builtins.int
     CREDIT_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGE_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def open(self) -> Global___OpenChannel: ...
     @_builtins.property
     def credit(self) -> Global___Credit: ...
     @_builtins.property
     def acknowledge(self) -> Global___Acknowledge: ...
+    @_builtins.property
+    def ahead(self) -> Global___ReadersAhead: ...
     def __init__(
         self,
         *,
         open: Global___OpenChannel | None = ...,
         credit: Global___Credit | None = ...,
         acknowledge: Global___Acknowledge | None = ...,
+        ahead: Global___ReadersAhead | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "credit", b"credit", "message", b"message", "open", b"open"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "ahead", b"ahead", "credit", b"credit", "message", b"message", "open", b"open"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "credit", b"credit", "message", b"message", "open", b"open"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "ahead", b"ahead", "credit", b"credit", "message", b"message", "open", b"open"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["open", "credit", "acknowledge"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["open", "credit", "acknowledge", "ahead"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -136,6 +140,53 @@ class Acknowledge(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Acknowledge: _TypeAlias = Acknowledge  # noqa: Y015
+
+@_typing.final
+class ReadersAhead(_message.Message):
+    """Readers at the consumer's site that need less than the site has acknowledged, because others there are slower. It frees
+    nothing; the producer of a channel that several queries read keeps pace with the fastest of them.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    READERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def readers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReaderCursor]: ...
+    def __init__(
+        self,
+        *,
+        readers: _abc.Iterable[Global___ReaderCursor] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["readers", b"readers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadersAhead: _TypeAlias = ReadersAhead  # noqa: Y015
+
+@_typing.final
+class ReaderCursor(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    READER_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    reader: _builtins.str
+    epoch: _builtins.int
+    """The first epoch that it needs."""
+    def __init__(
+        self,
+        *,
+        reader: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "reader", b"reader"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReaderCursor: _TypeAlias = ReaderCursor  # noqa: Y015
 
 @_typing.final
 class PullResponse(_message.Message):

@@ -36,6 +36,10 @@ class _QueryStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QueryState
     QUERY_STATE_FINISHED: _QueryState.ValueType  # 5
     """All its inputs ended and all results are at the gateway."""
     QUERY_STATE_FAILED: _QueryState.ValueType  # 6
+    QUERY_STATE_PAUSED: _QueryState.ValueType  # 7
+    """Its tasks stand still and hold no slots; what they have not read is kept."""
+    QUERY_STATE_RESUMING: _QueryState.ValueType  # 8
+    """Its tasks are to go on; not all have been seen at work again."""
 
 class QueryState(_QueryState, metaclass=_QueryStateEnumTypeWrapper): ...
 
@@ -48,6 +52,10 @@ QUERY_STATE_CANCELLED: QueryState.ValueType  # 4
 QUERY_STATE_FINISHED: QueryState.ValueType  # 5
 """All its inputs ended and all results are at the gateway."""
 QUERY_STATE_FAILED: QueryState.ValueType  # 6
+QUERY_STATE_PAUSED: QueryState.ValueType  # 7
+"""Its tasks stand still and hold no slots; what they have not read is kept."""
+QUERY_STATE_RESUMING: QueryState.ValueType  # 8
+"""Its tasks are to go on; not all have been seen at work again."""
 Global___QueryState: _TypeAlias = QueryState  # noqa: Y015
 
 @_typing.final
@@ -802,6 +810,84 @@ class CancelQueryResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CancelQueryResponse: _TypeAlias = CancelQueryResponse  # noqa: Y015
+
+@_typing.final
+class PauseQueryRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseQueryRequest: _TypeAlias = PauseQueryRequest  # noqa: Y015
+
+@_typing.final
+class PauseQueryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def query(self) -> Global___Query: ...
+    def __init__(
+        self,
+        *,
+        query: Global___Query | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseQueryResponse: _TypeAlias = PauseQueryResponse  # noqa: Y015
+
+@_typing.final
+class ResumeQueryRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeQueryRequest: _TypeAlias = ResumeQueryRequest  # noqa: Y015
+
+@_typing.final
+class ResumeQueryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def query(self) -> Global___Query: ...
+    def __init__(
+        self,
+        *,
+        query: Global___Query | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeQueryResponse: _TypeAlias = ResumeQueryResponse  # noqa: Y015
 
 @_typing.final
 class ChannelCursor(_message.Message):

@@ -69,6 +69,16 @@ class QueryServiceStub:
                 request_serializer=selat_dot_v1_dot_query__pb2.CancelQueryRequest.SerializeToString,
                 response_deserializer=selat_dot_v1_dot_query__pb2.CancelQueryResponse.FromString,
                 _registered_method=True)
+        self.PauseQuery = channel.unary_unary(
+                '/selat.v1.QueryService/PauseQuery',
+                request_serializer=selat_dot_v1_dot_query__pb2.PauseQueryRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_query__pb2.PauseQueryResponse.FromString,
+                _registered_method=True)
+        self.ResumeQuery = channel.unary_unary(
+                '/selat.v1.QueryService/ResumeQuery',
+                request_serializer=selat_dot_v1_dot_query__pb2.ResumeQueryRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_query__pb2.ResumeQueryResponse.FromString,
+                _registered_method=True)
         self.FetchResults = channel.unary_stream(
                 '/selat.v1.QueryService/FetchResults',
                 request_serializer=selat_dot_v1_dot_query__pb2.FetchResultsRequest.SerializeToString,
@@ -125,6 +135,20 @@ class QueryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PauseQuery(self, request, context):
+        """Its tasks stop, but for those that other queries need, and keep their places.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeQuery(self, request, context):
+        """The tasks of a paused query go on from where they stopped.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def FetchResults(self, request, context):
         """Result epochs after the cursor; with `follow`, until the query is over.
         """
@@ -169,6 +193,16 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.CancelQuery,
                     request_deserializer=selat_dot_v1_dot_query__pb2.CancelQueryRequest.FromString,
                     response_serializer=selat_dot_v1_dot_query__pb2.CancelQueryResponse.SerializeToString,
+            ),
+            'PauseQuery': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseQuery,
+                    request_deserializer=selat_dot_v1_dot_query__pb2.PauseQueryRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_query__pb2.PauseQueryResponse.SerializeToString,
+            ),
+            'ResumeQuery': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeQuery,
+                    request_deserializer=selat_dot_v1_dot_query__pb2.ResumeQueryRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_query__pb2.ResumeQueryResponse.SerializeToString,
             ),
             'FetchResults': grpc.unary_stream_rpc_method_handler(
                     servicer.FetchResults,
@@ -365,6 +399,60 @@ class QueryService:
             '/selat.v1.QueryService/CancelQuery',
             selat_dot_v1_dot_query__pb2.CancelQueryRequest.SerializeToString,
             selat_dot_v1_dot_query__pb2.CancelQueryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseQuery(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.QueryService/PauseQuery',
+            selat_dot_v1_dot_query__pb2.PauseQueryRequest.SerializeToString,
+            selat_dot_v1_dot_query__pb2.PauseQueryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeQuery(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.QueryService/ResumeQuery',
+            selat_dot_v1_dot_query__pb2.ResumeQueryRequest.SerializeToString,
+            selat_dot_v1_dot_query__pb2.ResumeQueryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,6 +42,10 @@ class QueryServiceStub:
     WatchQuery: _grpc.UnaryStreamMultiCallable[_query_pb2.WatchQueryRequest, _query_pb2.WatchQueryResponse]
     """The query now, then after each change of state and at least once per interval, until it is over."""
     CancelQuery: _grpc.UnaryUnaryMultiCallable[_query_pb2.CancelQueryRequest, _query_pb2.CancelQueryResponse]
+    PauseQuery: _grpc.UnaryUnaryMultiCallable[_query_pb2.PauseQueryRequest, _query_pb2.PauseQueryResponse]
+    """Its tasks stop, but for those that other queries need, and keep their places."""
+    ResumeQuery: _grpc.UnaryUnaryMultiCallable[_query_pb2.ResumeQueryRequest, _query_pb2.ResumeQueryResponse]
+    """The tasks of a paused query go on from where they stopped."""
     FetchResults: _grpc.UnaryStreamMultiCallable[_query_pb2.FetchResultsRequest, _query_pb2.FetchResultsResponse]
     """Result epochs after the cursor; with `follow`, until the query is over."""
 
@@ -59,6 +63,10 @@ class QueryServiceAsyncStub(QueryServiceStub):
     WatchQuery: _aio.UnaryStreamMultiCallable[_query_pb2.WatchQueryRequest, _query_pb2.WatchQueryResponse]  # type: ignore[assignment]
     """The query now, then after each change of state and at least once per interval, until it is over."""
     CancelQuery: _aio.UnaryUnaryMultiCallable[_query_pb2.CancelQueryRequest, _query_pb2.CancelQueryResponse]  # type: ignore[assignment]
+    PauseQuery: _aio.UnaryUnaryMultiCallable[_query_pb2.PauseQueryRequest, _query_pb2.PauseQueryResponse]  # type: ignore[assignment]
+    """Its tasks stop, but for those that other queries need, and keep their places."""
+    ResumeQuery: _aio.UnaryUnaryMultiCallable[_query_pb2.ResumeQueryRequest, _query_pb2.ResumeQueryResponse]  # type: ignore[assignment]
+    """The tasks of a paused query go on from where they stopped."""
     FetchResults: _aio.UnaryStreamMultiCallable[_query_pb2.FetchResultsRequest, _query_pb2.FetchResultsResponse]  # type: ignore[assignment]
     """Result epochs after the cursor; with `follow`, until the query is over."""
 
@@ -115,6 +123,22 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_pb2.CancelQueryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_pb2.CancelQueryResponse, _abc.Awaitable[_query_pb2.CancelQueryResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def PauseQuery(
+        self,
+        request: _query_pb2.PauseQueryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_query_pb2.PauseQueryResponse, _abc.Awaitable[_query_pb2.PauseQueryResponse]]:
+        """Its tasks stop, but for those that other queries need, and keep their places."""
+
+    @_abc_1.abstractmethod
+    def ResumeQuery(
+        self,
+        request: _query_pb2.ResumeQueryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_query_pb2.ResumeQueryResponse, _abc.Awaitable[_query_pb2.ResumeQueryResponse]]:
+        """The tasks of a paused query go on from where they stopped."""
 
     @_abc_1.abstractmethod
     def FetchResults(

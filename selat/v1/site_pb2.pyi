@@ -36,6 +36,8 @@ class _TaskStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskState.V
     TASK_STATE_ENDED: _TaskState.ValueType  # 5
     """Its input ended and its channel is complete."""
     TASK_STATE_FAILED: _TaskState.ValueType  # 6
+    TASK_STATE_PAUSED: _TaskState.ValueType  # 7
+    """It stands still, as all queries that need it do."""
 
 class TaskState(_TaskState, metaclass=_TaskStateEnumTypeWrapper): ...
 
@@ -49,6 +51,8 @@ TASK_STATE_RETRYING: TaskState.ValueType  # 4
 TASK_STATE_ENDED: TaskState.ValueType  # 5
 """Its input ended and its channel is complete."""
 TASK_STATE_FAILED: TaskState.ValueType  # 6
+TASK_STATE_PAUSED: TaskState.ValueType  # 7
+"""It stands still, as all queries that need it do."""
 Global___TaskState: _TypeAlias = TaskState  # noqa: Y015
 
 class _StageKind:
@@ -216,6 +220,7 @@ class TaskStatus(_message.Message):
     IN_FLIGHT_BYTES_FIELD_NUMBER: _builtins.int
     LATE_INPUTS_FIELD_NUMBER: _builtins.int
     STARTS_AT_US_FIELD_NUMBER: _builtins.int
+    BEHIND_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -255,6 +260,10 @@ class TaskStatus(_message.Message):
     def late_inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Channels that it was to read from their first epoch on, which is gone."""
 
+    @_builtins.property
+    def behind(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryBehind]:
+        """Queries that are behind others in reading its channel."""
+
     def __init__(
         self,
         *,
@@ -284,10 +293,11 @@ class TaskStatus(_message.Message):
         in_flight_bytes: _builtins.int = ...,
         late_inputs: _abc.Iterable[_builtins.str] | None = ...,
         starts_at_us: _builtins.int | None = ...,
+        behind: _abc.Iterable[Global___QueryBehind] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "starts_at_us", b"starts_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "in_flight_bytes", b"in_flight_bytes", "lag_rows", b"lag_rows", "late_inputs", b"late_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "behind", b"behind", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "in_flight_bytes", b"in_flight_bytes", "lag_rows", b"lag_rows", "late_inputs", b"late_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__starts_at_us: _TypeAlias = _typing.Literal["starts_at_us"]  # noqa: Y015
     _WhichOneofArgType__starts_at_us: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us"]  # noqa: Y015
@@ -299,6 +309,41 @@ class TaskStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
 
 Global___TaskStatus: _TypeAlias = TaskStatus  # noqa: Y015
+
+@_typing.final
+class QueryBehind(_message.Message):
+    """A query for which a shared channel keeps more than its budget, while another keeps up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    SITES_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    query_id: _builtins.str
+    bytes: _builtins.int
+    """All that waits for it."""
+    left: _builtins.bool
+    """It is more than is kept for those behind: the task waits until the query is taken away."""
+    @_builtins.property
+    def sites(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Where its readers are that have acknowledged least."""
+
+    def __init__(
+        self,
+        *,
+        query_id: _builtins.str = ...,
+        bytes: _builtins.int = ...,
+        sites: _abc.Iterable[_builtins.str] | None = ...,
+        left: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "left", b"left", "query_id", b"query_id", "sites", b"sites"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryBehind: _TypeAlias = QueryBehind  # noqa: Y015
 
 @_typing.final
 class OperatorStatus(_message.Message):
@@ -774,6 +819,8 @@ class TaskSpec(_message.Message):
     EPOCH_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     FUNCTIONS_FIELD_NUMBER: _builtins.int
     SPLIT_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
+    READERS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -781,6 +828,8 @@ class TaskSpec(_message.Message):
     sql: _builtins.str
     """Spark SQL over the view `input` and the views named in `inputs`."""
     epoch_interval_ms: _builtins.int
+    paused: _builtins.bool
+    """Nothing of it runs; its channel, its checkpoints and what it has not read are kept."""
     @_builtins.property
     def relation(self) -> _common_pb2.Relation:
         """SOURCE and TABLE: what to read. SINK: what to write into. Its only binding is this site's."""
@@ -809,6 +858,10 @@ class TaskSpec(_message.Message):
     def split(self) -> Global___Split:
         """TABLE: the part of the table that it reads; absent: all that is at the site."""
 
+    @_builtins.property
+    def readers(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryReaders]:
+        """Of an output that several queries read: the readers of each. The task keeps pace with the query that keeps up best. None: with all."""
+
     def __init__(
         self,
         *,
@@ -825,16 +878,66 @@ class TaskSpec(_message.Message):
         epoch_interval_ms: _builtins.int = ...,
         functions: _abc.Iterable[_common_pb2.Function] | None = ...,
         split: Global___Split | None = ...,
+        paused: _builtins.bool = ...,
+        readers: _abc.Iterable[Global___QueryReaders] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "merge", b"merge", "relation", b"relation", "split", b"split"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "query_id", b"query_id", "read_columns", b"read_columns", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__split: _TypeAlias = _typing.Literal["split"]  # noqa: Y015
     _WhichOneofArgType__split: _TypeAlias = _typing.Literal["_split", b"_split"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__split) -> _WhichOneofReturnType__split | None: ...
 
 Global___TaskSpec: _TypeAlias = TaskSpec  # noqa: Y015
+
+@_typing.final
+class QueryReaders(_message.Message):
+    """Those readers of a channel without which a query does not go on; none: it need not be waited for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    READERS_FIELD_NUMBER: _builtins.int
+    query_id: _builtins.str
+    @_builtins.property
+    def readers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelReader]: ...
+    def __init__(
+        self,
+        *,
+        query_id: _builtins.str = ...,
+        readers: _abc.Iterable[Global___ChannelReader] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query_id", b"query_id", "readers", b"readers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryReaders: _TypeAlias = QueryReaders  # noqa: Y015
+
+@_typing.final
+class ChannelReader(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SITE_FIELD_NUMBER: _builtins.int
+    READER_FIELD_NUMBER: _builtins.int
+    site: _builtins.str
+    reader: _builtins.str
+    """A task's id, or `results:` and a query's id."""
+    def __init__(
+        self,
+        *,
+        site: _builtins.str = ...,
+        reader: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reader", b"reader", "site", b"site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChannelReader: _TypeAlias = ChannelReader  # noqa: Y015
 
 @_typing.final
 class Split(_message.Message):

@@ -16,6 +16,7 @@ from site_agent.channels.consumers import Consumers
 from site_agent.channels.epoch_file import EpochHeader, pack, read_epoch, read_header
 from site_agent.channels.files import Files, write_json
 from site_agent.channels.manifest import BinRange, EndMark, EpochManifest
+from site_agent.channels.pace import ChannelReader, QueryReaders, ReaderCursors, Waiting
 from site_agent.channels.recovery import CONSUMERS_FILE, END_FILE, epoch_path, recover
 from site_agent.channels.waiters import Waiters
 from site_agent.connectors import Json
@@ -46,6 +47,8 @@ class ChannelLog:
         self._first = min(self._first, self._next)
         self._retained = sum(size for epoch, size in self._sizes.items() if epoch >= self._first)
         self._awaited: dict[str, int | None] = {}
+        self._count_offsets()
+        self._readers = ReaderCursors()
         self._newest: EpochHeader | None = None
         self._damage: CorruptEpochError | None = None
         self._remove_given_up()
@@ -76,7 +79,7 @@ class ChannelLog:
         Fewer than those retained where a consumer keeps what it has, see `set_awaited`.
         """
         first = min(self._awaited_cursors().values(), default=self._first)
-        return sum(self._sizes.get(epoch, 0) for epoch in range(max(first, self._first), self._next))
+        return self._bytes_from(first)
 
     @property
     def damage(self) -> CorruptEpochError | None:
@@ -103,6 +106,16 @@ class ChannelLog:
         cursors = self._awaited_cursors()
         least = min(cursors.values(), default=0)
         return tuple(name for name, cursor in cursors.items() if cursor == least)
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """What is kept for each query that reads, as far as they were named; else for all readers together."""
+        if not self._readers.queries:
+            return (Waiting("", self.awaited_bytes, self.slowest_consumers),)
+        positions = self._readers.positions(self._awaited_cursors())
+        return tuple(
+            Waiting(query, 0 if cursor is None else self._bytes_from(cursor), sites)
+            for query, (cursor, sites) in positions.items()
+        )
 
     def publish(
         self,
@@ -155,6 +168,9 @@ class ChannelLog:
             if not files:
                 return
             sizes = self._commit(files)
+            for epoch, size in sizes.items():
+                self._offsets[epoch] = self._end_offset
+                self._end_offset += size
             self._sizes |= sizes
             self._retained += sum(sizes.values())
             self._newest = headers[-1]
@@ -179,6 +195,7 @@ class ChannelLog:
             if manifest.epoch >= self._first:
                 self._retained += size_bytes - self._sizes[manifest.epoch]
             self._sizes[manifest.epoch] = size_bytes
+            self._count_offsets()
             if manifest.epoch == self._next - 1:
                 self._newest = header
             self._damage = None
@@ -264,6 +281,22 @@ class ChannelLog:
         restart, until when all that is not acknowledged counts. One caller at a time; never waits for the disk.
         """
         self._awaited = {**self._awaited, consumer: epoch}
+
+    def set_queries(self, queries: Iterable[QueryReaders]) -> None:
+        """Say which readers belong to which query, where several queries read; none: they count together."""
+        with self._writing:
+            self._readers = self._readers.named(queries)
+
+    def passed(self, site: str, reader: str, cursor: int) -> None:
+        """This reader needs nothing before `cursor`, though its site may. Nothing is removed for that, or stored.
+
+        Raises:
+            ChannelError: the cursor is beyond the channel.
+        """
+        with self._writing:
+            if cursor > self._next:
+                raise ChannelError(f"epoch {cursor - 1} of channel {self.id} is not published yet", ids=self._ids())
+            self._readers = self._readers.passed(ChannelReader(site, reader), cursor)
 
     def acknowledge(self, consumer: str, epoch: int) -> None:
         """This consumer needs nothing up to and with `epoch`; epochs that nobody needs are removed.
@@ -352,7 +385,22 @@ class ChannelLog:
         for epoch in list(takewhile(lambda epoch: epoch < limit, self._sizes)):
             self._files.remove(epoch_path(self.directory, epoch))
             del self._sizes[epoch]
+            self._offsets.pop(epoch, None)
             reached(FaultPoint.EPOCH_TRIMMED)
+
+    def _count_offsets(self) -> None:
+        """Bytes of the kept epochs before each of them."""
+        offsets: dict[int, int] = {}
+        total = 0
+        for epoch, size in self._sizes.items():
+            offsets[epoch] = total
+            total += size
+        self._offsets, self._end_offset = offsets, total
+
+    def _bytes_from(self, epoch: int) -> int:
+        """Disk bytes of the epochs from this one on that are kept for somebody."""
+        end_bytes = self._end_offset
+        return end_bytes - self._offsets.get(max(epoch, self._first), end_bytes)
 
     def _rows_so_far(self) -> int:
         """Of all epochs; only lags are counted by it, so a damaged one must not keep the next from being stored."""

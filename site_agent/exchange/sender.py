@@ -145,6 +145,8 @@ class Sender:
             kind = request.WhichOneof("message")
             if kind == "credit":
                 self._credit.grant(request.credit.bytes)
+            elif kind == "ahead":
+                await self._offload.run(self._note_ahead, request.ahead)
             elif kind == "acknowledge":
                 if self._request.consumer != CLIENT_CONSUMER:
                     reached(FaultPoint.ACK_RECEIVED)
@@ -153,6 +155,10 @@ class Sender:
             else:
                 raise ChannelRequestError("only the first message of a call opens a channel")
         self._credit.close()
+
+    def _note_ahead(self, ahead: pb.ReadersAhead) -> None:
+        for cursor in ahead.readers:
+            self._log.passed(self._request.consumer, cursor.reader, cursor.epoch)
 
     def _check_reader(self) -> None:
         """Raises what the reader did wrong, if it did."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
 
@@ -31,8 +31,19 @@ _log = logging.getLogger(__name__)
 _LONGEST_WAIT_FOR_UNKNOWN_S = 0.1
 """Short, because the sender itself waits for a channel that it does not know yet."""
 
-Needed = Callable[[int], int]
-"""From the number of epochs stored here to the first one that the producer must keep for this site."""
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What the producer of a channel has to know of this site's readers."""
+
+    first: int = 0
+    """The first epoch that it must keep for them."""
+    ahead: Mapping[str, int] = field(default_factory=dict)
+    """Readers that need less, each with the first epoch that it needs."""
+
+
+ReadersNeed = Callable[[int], Needs]
+"""From the number of epochs stored here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ class Pull:
     """Keeps a copy up to date until the channel has ended and all of it is acknowledged, whatever breaks meanwhile."""
 
     def __init__(
-        self, log: ChannelLog, from_site: str, environment: PullEnvironment, *, link: LinkUsage, needed: Needed
+        self, log: ChannelLog, from_site: str, environment: PullEnvironment, *, link: LinkUsage, needs: ReadersNeed
     ) -> None:
         self.from_site = from_site
         self.usage = LinkUsage()
@@ -67,7 +78,7 @@ class Pull:
         self._env = environment
         self._link = link
         self._backoff = Backoff(environment.random)
-        self._needed = needed
+        self._needs = needs
         self._granted_bytes = 0
         self._something_to_say = asyncio.Event()
         self._retry = asyncio.Event()
@@ -94,7 +105,7 @@ class Pull:
 
     @property
     def _complete(self) -> bool:
-        return self._log.end is not None and self._needed(self._log.next_epoch) >= self._log.next_epoch
+        return self._log.end is not None and self._needs(self._log.next_epoch).first >= self._log.next_epoch
 
     async def _run(self) -> None:
         while not self._complete:
@@ -210,9 +221,15 @@ class Pull:
         )
         await call.write(pb.PullRequest(open=opening))
         said = 0
+        said_ahead: Mapping[str, int] = {}
         while True:
             self._something_to_say.clear()
-            needed = min(self._needed(self._log.next_epoch), self._log.next_epoch)
+            needs = self._needs(self._log.next_epoch)
+            if needs.ahead != said_ahead:
+                said_ahead = needs.ahead
+                readers = [pb.ReaderCursor(reader=name, epoch=epoch) for name, epoch in sorted(said_ahead.items())]
+                await call.write(pb.PullRequest(ahead=pb.ReadersAhead(readers=readers)))
+            needed = min(needs.first, self._log.next_epoch)
             if needed > said:
                 said = needed
                 reached(FaultPoint.ACK_SENDING)

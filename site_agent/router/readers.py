@@ -57,6 +57,12 @@ class Readers:
         """The first epoch that the producer must keep for this site, which has stored those before `stored`."""
         return min((reader.cursor for reader in self.by_name.values() if not reader.keeps), default=stored)
 
+    def ahead_there(self, stored: int) -> Mapping[str, int]:
+        """Readers that need less of the producer than this site does, each with the first epoch that it needs."""
+        needed = self.needed_there(stored)
+        cursors = {name: stored if reader.keeps else reader.cursor for name, reader in self.by_name.items()}
+        return {name: cursor for name, cursor in cursors.items() if cursor > needed}
+
 
 def save_readers(files: Files, directory: Path, readers: Readers) -> None:
     value = {

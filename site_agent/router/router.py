@@ -17,7 +17,7 @@ from site_agent.router.backlog import Backlog
 from site_agent.router.links import Connect, Links, LinkUsage
 from site_agent.router.meter import LinkTransfer, TransferMeter
 from site_agent.router.pacing import LinkPace
-from site_agent.router.pull import Pull, PullEnvironment
+from site_agent.router.pull import Needs, Pull, PullEnvironment
 from site_agent.router.readers import READERS_FILE, Readers, load_readers, save_readers
 from site_agent.router.refetch import refetch
 
@@ -208,13 +208,13 @@ class Router:
         await self.offload.run(log.set_consumers, [self.site])
         usage = self._usage.setdefault(readers.from_site, LinkUsage())
         self._pulls[log.id] = Pull(
-            log,
-            readers.from_site,
-            self._env,
-            link=usage,
-            needed=lambda stored: self._readers[log.id].needed_there(stored) if log.id in self._readers else 0,
+            log, readers.from_site, self._env, link=usage, needs=lambda stored: self._needs(log.id, stored)
         )
         self._pass_on(log, readers)
+
+    def _needs(self, channel: str, stored: int) -> Needs:
+        readers = self._readers.get(channel)
+        return Needs() if readers is None else Needs(readers.needed_there(stored), readers.ahead_there(stored))
 
     def _pass_on(self, log: ChannelLog, readers: Readers) -> None:
         """Tell the log, and the producer of a copy, what no reader here needs."""
@@ -224,6 +224,8 @@ class Router:
         if log.id in self._pulls:
             self._pulls[log.id].acknowledge()
         elif readers.from_site == self.site:
+            for name, cursor in readers.ahead_there(log.next_epoch).items():
+                log.passed(self.site, name, cursor)
             self._say_awaited(log)
 
     def _say_awaited(self, log: ChannelLog) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.pace import Pressure, pressure
 from site_agent.clock import Clock
 from site_agent.engine import Engine
 from site_agent.router import Router
@@ -27,13 +28,24 @@ class TaskLimits:
     """Settings of an agent that bound its tasks."""
 
     retained_bytes_per_channel: int = 1024 * 1024 * 1024
-    """A task admits no input while its channel keeps more than this for its readers."""
+    """A task admits no input while its channel keeps more than this for its readers, those that keep up."""
+    kept_behind_bytes_per_channel: int = 8 * 1024 * 1024 * 1024
+    """So much more a channel keeps for queries that do not keep up with another that shares it."""
     port_batch_bytes: int = 64 * 1024 * 1024
     """Most that a merge takes from its port at once."""
     table_copy_bytes: int = 64 * 1024 * 1024
     """Largest table that is copied to other sites for a join."""
     checkpoint_bytes: int = 1024 * 1024
     checkpoint_interval: timedelta = timedelta(seconds=5)
+
+    def pressure_of(self, log: ChannelLog) -> Pressure:
+        """What the readers of a task's channel mean to it."""
+        return pressure(
+            log.waiting(),
+            retained_bytes=self.retained_bytes_per_channel,
+            kept_behind_bytes=self.kept_behind_bytes_per_channel,
+            growing=log.end is None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +74,18 @@ class TaskContext:
         return await _finish(asyncio.get_running_loop().run_in_executor(None, work))
 
     async def wait_for_room(self) -> bool:
-        """Back-pressure: wait until less than the channel's budget waits for its readers.
+        """Back-pressure: wait until less than the channel's budget waits for its readers that keep up.
 
         Returns:
             Whether there was anything to wait for.
         """
-        budget = self.limits.retained_bytes_per_channel
-        # Results that only lie at the gateway hold nobody back, however many there are.
-        if self.log.retained_bytes <= budget or self.log.awaited_bytes <= budget:
+        found = self.limits.pressure_of(self.log)
+        if not found.waits:
             return False
-        where = ", ".join(self.log.slowest_consumers)
-        self.progress.enter(
-            TaskState.BACK_PRESSURED,
-            f"{self.log.awaited_bytes} bytes wait for readers of {self.log.id}" + (f" at {where}" if where else ""),
-        )
-        while self.log.awaited_bytes > budget:
+        while found.waits:
+            self.progress.enter(TaskState.BACK_PRESSURED, _why(found, self.log.id))
             await self.clock.sleep(BACK_PRESSURE_POLL_S)
+            found = self.limits.pressure_of(self.log)
         self.progress.enter(TaskState.RUNNING)
         return True
 
@@ -86,6 +94,16 @@ class TaskContext:
         left_s = started_s + self.spec.epoch_interval.total_seconds() - self.clock.monotonic()
         if left_s > 0:
             await self.clock.sleep(left_s)
+
+
+def _why(found: Pressure, channel: str) -> str:
+    left = next((behind for behind in found.behind if behind.left), None)
+    if left is not None:
+        at = ", ".join(left.sites)
+        return f"{left.size_bytes} bytes of {channel} wait for query {left.query_id} at {at}, which is left behind"
+    assert found.pace is not None
+    where = ", ".join(found.pace.sites)
+    return f"{found.pace.size_bytes} bytes wait for readers of {channel}" + (f" at {where}" if where else "")
 
 
 async def _finish(future: asyncio.Future[T]) -> T:

@@ -96,9 +96,10 @@ class MergeTask:
         """Until every channel of the port has ended."""
         context = self._context
         await self._restore()
-        await put_table_copies(context, self._copies)
         if context.log.end is None:
+            # Before the tables are waited for: others that read the same here must not have it trimmed meanwhile.
             await self.set_inputs(context.spec.inputs)
+        await put_table_copies(context, self._copies)
         context.progress.enter(TaskState.RUNNING)
         while context.log.end is None:
             await context.wait_for_room()

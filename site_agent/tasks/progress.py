@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 
+from site_agent.channels.pace import Behind
 from site_agent.connectors import Json
 from site_agent.engine import OperatorRows
 
@@ -20,6 +21,7 @@ class TaskState(Enum):
     RETRYING = "retrying"
     ENDED = "ended"
     FAILED = "failed"
+    PAUSED = "paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +195,5 @@ class TaskStatus:
     """Channels that it was to read from their first epoch on, which is gone."""
     starts_at_us: int | None = None
     """Windows that begin earlier are left out, because it began in the middle of its inputs."""
+    behind: tuple[Behind, ...] = ()
+    """Queries that do not keep up with others in reading its channel."""

@@ -1,4 +1,4 @@
-"""One task's life: built, run, built again after a failure, until it ends, fails for good, or is stopped."""
+"""One task's life: built, run, built again after a failure or a pause, until it ends, fails for good, or is stopped."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.clock import Clock
 from site_agent.disk import NO_SPACE_HINT, lacks_space
 from site_agent.errors import NoSpaceError, SiteAgentError
+from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress, TaskState, TaskStatus
 from site_agent.tasks.reduce import ReduceTask
@@ -56,16 +57,22 @@ class TaskRunner:
         *,
         log: ChannelLog,
         clock: Clock,
+        limits: TaskLimits | None = None,
     ) -> None:
         self.spec = spec
         self._build = build
         self._log = log
         self._clock = clock
+        self._limits = limits or TaskLimits()
         self._progress = Progress(clock.monotonic())
         self._task: RunnableTask | None = None
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        """Run the task, unless its spec says that it is paused."""
+        if self.spec.paused:
+            self._progress.enter(TaskState.PAUSED)
+            return
         self._running = asyncio.create_task(self._run(), name=self.spec.task_id)
 
     async def stop(self) -> None:
@@ -74,10 +81,22 @@ class TaskRunner:
             self._running.cancel()
             with suppress(asyncio.CancelledError):
                 await self._running
+        self._running = self._task = None
+
+    async def pause(self, spec: TaskSpec) -> None:
+        """Stop; an epoch under way is done again when the task goes on, from the last one that is stored."""
+        self.spec = spec
+        await self.stop()
+        if self.spec.paused:
+            self._progress.enter(TaskState.PAUSED)
 
     async def update(self, spec: TaskSpec) -> None:
         """Take over a changed spec; inputs and connector options are all that can change while it runs."""
         before, self.spec = self.spec, spec
+        if before.paused and not spec.paused:
+            self._progress.enter(TaskState.STARTING)
+            self.start()
+            return
         if isinstance(self._task, MergeTask | SinkTask | ReduceTask) and before.inputs != spec.inputs:
             await self._task.set_inputs(spec.inputs)
         if isinstance(self._task, SourceTask | SinkTask) and _options(before) != _options(spec):
@@ -108,6 +127,7 @@ class TaskRunner:
             in_flight_bytes=progress.in_flight_bytes(self._clock.monotonic()),
             late_inputs=self._task.late_inputs if isinstance(self._task, MergeTask | SinkTask) else (),
             starts_at_us=progress.starts_at_us,
+            behind=self._limits.pressure_of(self._log).behind,
         )
 
     async def _run(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
+from site_agent.channels.pace import QueryReaders
 from site_agent.connectors import Split
 from site_agent.engine import Field, PythonFunction
 from site_agent.port import Join
@@ -84,6 +85,10 @@ class TaskSpec:
     functions: tuple[PythonFunction, ...] = ()
     split: Split | None = None
     """What a TABLE task reads of its table; None: all."""
+    paused: bool = False
+    """Nothing of it runs; its channel, its checkpoints and what it has not read are kept."""
+    readers: tuple[QueryReaders, ...] = ()
+    """Of its channel, where several queries read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 
 import selat
 from tests.e2e.cluster import wait_until
-from tests.e2e.faults import Scene, kill
+from tests.e2e.faults import Scene, kill, stopped
 from tests.e2e.oracle import Row, assert_same, connect, expected, rows_of
 from tests.grammar.queries import queries
 from tests.grammar.text import Both
@@ -54,6 +55,17 @@ class Visit:
     at_s: float
     stays_s: float | None
     """Until it is cancelled; None: it is not."""
+    pause: tuple[float, float] | None = None
+    """How long after it came it is paused, and for how many seconds."""
+
+    @property
+    def steps(self) -> list[tuple[float, str]]:
+        """What is done with it, and when."""
+        steps = [(self.at_s, "submit")]
+        if self.pause is not None:
+            begin_s = self.at_s + self.pause[0]
+            steps += [(begin_s, "pause"), (begin_s + self.pause[1], "resume")]
+        return steps if self.stays_s is None else [*steps, (self.at_s + self.stays_s, "cancel")]
 
 
 @st.composite
@@ -67,6 +79,7 @@ def visits(draw: st.DrawFn) -> list[Visit]:
             mode=draw(st.sampled_from(("sana", "sana", "max-share", "strict"))),
             at_s=draw(st.floats(0, 4)),
             stays_s=draw(st.one_of(st.none(), st.none(), st.floats(0, 4))),
+            pause=draw(st.none() | st.tuples(st.floats(0, 2), st.floats(0, 3))),
         )
         for _ in range(draw(st.integers(2, 8)))
     ]
@@ -116,25 +129,33 @@ def test_shared_queries_equal_the_oracle(calm: Scene, client: selat.Client, chos
 
 
 def run(client: selat.Client, chosen: list[Visit]) -> dict[int, selat.Query]:
-    """Submit and cancel each when its time has come; those that are not cancelled run on.
+    """Do with each what is to be done, when its time has come; those that are not cancelled run on.
 
     What is refused as SQL is none of them: that has tests of its own.
     """
-    steps = [(visit.at_s, number, False) for number, visit in enumerate(chosen)]
-    steps += [(v.at_s + v.stays_s, number, True) for number, v in enumerate(chosen) if v.stays_s is not None]
+    steps = [(at_s, number, what) for number, visit in enumerate(chosen) for at_s, what in visit.steps]
     running: dict[int, selat.Query] = {}
     begun_s = time.monotonic()
-    for at_s, number, ends in sorted(steps):
+    for at_s, number, what in sorted(steps, key=lambda step: step[0]):
         time.sleep(max(0.0, begun_s + at_s - time.monotonic()))
-        if not ends:
+        if what == "submit":
             client.sql(f"SET sharing = '{chosen[number].mode}'")
             with suppress(selat.StatementError):
                 outcome = client.sql(of_stream(chosen[number].query))
                 assert isinstance(outcome, selat.Query)
                 running[number] = outcome
         elif number in running:
-            cancel(running[number])
+            act(running[number], what)
     return running
+
+
+def act(query: selat.Query, what: str) -> None:
+    """It may have come to its end before, or been cancelled while it was paused."""
+    if what == "cancel":
+        cancel(query)
+        return
+    with suppress(selat.StatementError):
+        query.pause() if what == "pause" else query.resume()
 
 
 def await_end(query: selat.Query) -> None:
@@ -182,6 +203,23 @@ def test_the_owner_goes_and_who_shares_with_it_stays_whole(calm: Scene, client: 
     assert {task.query_id for task in info.tasks if task.stage_id != "m1"} == {owner.id}
 
 
+def test_the_owner_is_paused_and_who_shares_with_it_never_stops(calm: Scene, client: selat.Client) -> None:
+    client.sql("SET sharing = 'sana'")
+    owner, sharer = client.sql(of_stream(COUNTS_CASE)), client.sql(of_stream(HAVING_CASE))
+    assert isinstance(owner, selat.Query)
+    assert isinstance(sharer, selat.Query)
+    assert owner.pause().state is selat.QueryState.PAUSED
+    db = connect(calm.dataset)
+    assert_same(rows_of(sharer.results().arrow()), expected(db, HAVING_CASE.oracle), "sharer")
+    assert sharer.info().state is selat.QueryState.FINISHED
+    wait_until(lambda: {task.state for task in owner.info().tasks} == {selat.TaskState.PAUSED})
+    assert owner.state() is selat.QueryState.PAUSED
+    assert_among(rows_of(owner.results(follow=False).arrow()), expected(db, COUNTS_CASE.oracle), "paused")
+    owner.resume()
+    assert_same(rows_of(owner.results().arrow()), expected(db, COUNTS_CASE.oracle), "owner")
+    assert owner.info().state is selat.QueryState.FINISHED
+
+
 def test_a_query_that_begins_at_the_next_window_is_whole_from_there(calm: Scene, client: selat.Client) -> None:
     slow = "slow_orders"
     client.sql(calm.dataset.stream(slow, "'mode' = 'replay', 'replay_speed' = '20'"))
@@ -222,6 +260,31 @@ def test_shared_queries_equal_the_oracle_after_kills(isolated: Scene, isolated_c
     for query, case in list(zip(running, cases, strict=True))[1:]:
         assert_same(rows_of(query.results().arrow()), expected(db, case.oracle), case.selat)
         assert query.info().state is selat.QueryState.FINISHED
+
+
+@pytest.mark.long
+def test_who_shares_with_a_query_whose_site_is_dead_comes_to_its_end(
+    isolated: Scene, isolated_client: selat.Client, tmp_path: Path
+) -> None:
+    """The second query writes at asia, whose agent stands still and is killed; the first does not read there."""
+    client, cluster = isolated_client, isolated.cluster
+    text = COUNTS.replace(STREAM, "orders").replace(" GROUP BY", " WHERE site IN ('us', 'eu') GROUP BY")
+    oracle = ORACLE_COUNTS.replace(" GROUP BY", " WHERE site IN ('us', 'eu') GROUP BY")
+    client.sql(f"CREATE SINK counted AT asia WITH ('connector' = 'parquet', 'path' = '{tmp_path}')")
+    client.sql("SET sharing = 'sana'")
+    first, second = client.sql(text), client.sql(f"INSERT INTO counted {text}")
+    assert isinstance(first, selat.Query)
+    assert isinstance(second, selat.Query)
+    assert {task.query_id for task in sources(second)} == {first.id}, second.explain().text
+    wait_until(lambda: second.info().state is selat.QueryState.RUNNING)
+    wanted = expected(connect(isolated.dataset), oracle)
+    with stopped(cluster, "agent-asia"):
+        assert_same(rows_of(first.results().arrow()), wanted, "first")
+        assert first.info().state is selat.QueryState.FINISHED
+        assert not second.info().over
+        kill(cluster, "agent-asia")
+    assert second.wait(timeout=PATIENCE).state is selat.QueryState.FINISHED
+    assert second.last.rows_out == len(wanted)
 
 
 def sources(query: selat.Query) -> list[selat.TaskStatus]:

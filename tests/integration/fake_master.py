@@ -251,6 +251,17 @@ class FakeMaster(
         self.end(found.message.id, query_pb2.QUERY_STATE_CANCELLED)
         return query_pb2.CancelQueryResponse(query=found.message)
 
+    def PauseQuery(self, request: query_pb2.PauseQueryRequest, context: Any) -> query_pb2.PauseQueryResponse:
+        return query_pb2.PauseQueryResponse(query=self._moved(request.query, query_pb2.QUERY_STATE_PAUSED, context))
+
+    def ResumeQuery(self, request: query_pb2.ResumeQueryRequest, context: Any) -> query_pb2.ResumeQueryResponse:
+        return query_pb2.ResumeQueryResponse(query=self._moved(request.query, query_pb2.QUERY_STATE_RESUMING, context))
+
+    def _moved(self, query: str, state: query_pb2.QueryState.ValueType, context: Any) -> query_pb2.Query:
+        message = self._find(query, context).message
+        message.state = state
+        return message
+
     def WatchQuery(self, request: query_pb2.WatchQueryRequest, context: Any) -> Iterator[query_pb2.WatchQueryResponse]:
         found = self._find(request.query, context)
         while not self._stopping.is_set():

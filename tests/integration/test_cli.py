@@ -232,7 +232,8 @@ class TestUsage:
 
     @pytest.mark.parametrize(
         "command",
-        ["sql", "query list", "query show", "query explain", "query results", "query cancel", "stream list",
+        ["sql", "query list", "query show", "query explain", "query results", "query cancel",
+         "query pause", "query resume", "stream list",
          "stream show", "table list", "table show", "view list", "view show",
          "site list", "site show", "function create", "function list", "function show", "function drop"],
     )  # fmt: skip
@@ -370,7 +371,13 @@ class TestQuery:
         assert run("query", "cancel", query_id, "-o", "table").stdout == f"query {query_id} cancelled\n"
         assert lines(run("query", "cancel", query_id))[0]["state"] == "cancelled"
 
-    @pytest.mark.parametrize("command", ["show", "explain", "results", "cancel"])
+    def test_pause_and_resume(self, run: Run, master: FakeMaster) -> None:
+        query_id = master.add_query()
+        assert run("query", "pause", query_id, "-o", "table").stdout == f"query {query_id} paused\n"
+        assert lines(run("query", "list"))[0]["state"] == "paused"
+        assert lines(run("query", "resume", query_id))[0]["state"] == "resuming"
+
+    @pytest.mark.parametrize("command", ["show", "explain", "results", "cancel", "pause", "resume"])
     def test_not_found(self, run: Run, command: str) -> None:
         result = run("query", command, "other")
         assert result.exit_code == 4

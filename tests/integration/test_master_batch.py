@@ -148,3 +148,15 @@ async def test_a_restarted_master_goes_on_with_the_tasks_it_gave_out(cluster: Cl
     await end(cluster, "us", "map-1", "map-2", bytes_out=5)
     await end(cluster, "eu", "map-0", bytes_out=5)
     await given(cluster, "us", "reduce")
+
+
+async def test_a_batch_query_is_not_paused(cluster: Cluster) -> None:
+    query = await cluster.submit(COUNT)
+    code, said = await refusal(cluster.execute(f"PAUSE QUERY `{query}`"))
+    assert (code, said.code, dict(said.ids)) == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "QUERY_NOT_PAUSABLE",
+        {"query": query},
+    )
+    code, said = await refusal(cluster.execute(f"RESUME QUERY `{query}`"))
+    assert said.code == "QUERY_NOT_PAUSED"

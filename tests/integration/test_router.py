@@ -14,6 +14,7 @@ import pytest
 from selat.v1 import exchange_pb2 as pb
 from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, CorruptEpochError
 from site_agent.exchange.options import CLIENT_OPTIONS, KEEPALIVE_MS, SERVER_OPTIONS, keepalive
@@ -57,6 +58,40 @@ async def test_two_readers_one_transfer(tmp_path: Path) -> None:
         assert jfk.store.ids() == ()
         assert jfk.router.usage() == ()
         assert jfk.router.link_bytes()["ewr"].epochs == 5
+
+
+async def test_readers_of_one_copy_are_told_apart_for_the_producer(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["ewr", "jfk"])
+        fast, slow, here = (ChannelReader(*pair) for pair in (("jfk", "a.m"), ("jfk", "b.m"), ("ewr", "c.m")))
+        log.set_queries([QueryReaders("a", (fast,)), QueryReaders("b", (slow,)), QueryReaders("c", (here,))])
+        for epoch in range(5):
+            log.publish(epoch, numbers(epoch, 1), watermark_us=None)
+        for reader in ("a.m", "b.m"):
+            copy = await jfk.router.subscribe(CHANNEL, "ewr", reader)
+        for reader in ("c.m", "other"):
+            await ewr.router.subscribe(CHANNEL, "ewr", reader)
+        await copy.wait(4)
+        size_bytes = log.retained_bytes
+
+        def waits() -> list[int]:
+            return [waiting.size_bytes for waiting in log.waiting()]
+
+        assert waits() == [size_bytes] * 3
+        jfk.router.acknowledge(CHANNEL, "a.m", 4)
+        ewr.router.acknowledge(CHANNEL, "c.m", 4)
+        await eventually(lambda: waits() == [0, size_bytes, 0])
+        # After a break the producer is told again; nothing was let go of meanwhile.
+        await ewr.restart()
+        log = ewr.store.open(CHANNEL)
+        log.set_queries([QueryReaders("a", (fast,)), QueryReaders("b", (slow,))])
+        jfk.router.set_addresses({"ewr": ewr.address})
+        await eventually(lambda: waits() == [0, size_bytes])
+        jfk.router.acknowledge(CHANNEL, "b.m", 3)
+        await eventually(lambda: log.acknowledged("jfk") == 3)
+        assert waits() == [0, log.stored_bytes(4)]
+        assert rows_of(copy, range(4, 5)) == [4]
 
 
 async def test_a_reader_that_comes_late_begins_at_the_first_epoch_still_kept(tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ def test_the_gateway_keeps_the_result_channels() -> None:
     assert result_channels(query()) == (MERGE_EU,)
 
 
-@pytest.mark.parametrize("state", [s for s in QueryState if not s.live])
-def test_a_query_that_is_not_live_has_no_tasks_but_keeps_its_results(state: QueryState) -> None:
+@pytest.mark.parametrize("state", [s for s in QueryState if not s.held])
+def test_a_query_that_is_not_held_has_no_tasks_but_keeps_its_results(state: QueryState) -> None:
     assignments = built(query(state=state))
     assert all(a.tasks == () for a in assignments.values())
     assert [r.query_id for r in assignments["hub"].results] == [QUERY_ID]

@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from master.lifecycle import QueryEvent
-from master.model import ChannelUse, QueryRecord, QueryState, ResultStatus, SiteReport, TaskState
-from master.progress import initial_progress, next_event, tasks_gone, totals, with_report
+from master.model import ChannelUse, QueryBehind, QueryRecord, QueryState, ResultStatus, SiteReport, TaskState
+from master.progress import (
+    behind_texts,
+    initial_progress,
+    next_event,
+    resumed_progress,
+    tasks_gone,
+    totals,
+    with_report,
+)
 from planner.plan import Stage, StageInput, StageKind
 from tests.unit.master.build import (
     CLICKS_EU,
@@ -184,3 +192,38 @@ def test_tasks_are_gone_when_every_reached_site_is_past_their_removal() -> None:
     assert tasks_gone((("us", 7), ("eu", 8)), removed_at)
     assert tasks_gone((("us", 7),), removed_at)
     assert tasks_gone((), removed_at)
+
+
+def behind(*, left: bool, query_id: str = QUERY_ID) -> SiteReport:
+    return report("us", status(CLICKS_US, behind=(QueryBehind(query_id, 700, ("eu", "us"), left),)))
+
+
+@pytest.mark.parametrize("state", QueryState)
+def test_a_query_that_is_left_behind_fails_also_while_it_is_paused(state: QueryState) -> None:
+    record = replace(after(query(), behind(left=True)), state=state)
+    assert (event(record) is QueryEvent.LEFT_BEHIND) == state.held
+
+
+def test_a_query_that_is_only_behind_or_reads_with_one_that_is_left_runs_on() -> None:
+    running = replace(query(), state=QueryState.RUNNING)
+    assert event(after(running, behind(left=False))) is None
+    assert event(after(running, behind(left=True, query_id="q-0002-b"))) is None
+    ((text, last),) = behind_texts(after(running, behind(left=False)))
+    assert (text, last) == (f"behind by 700 bytes of {CLICKS_US}, which wait for it at eu, us", False)
+    assert not behind_texts(after(running, behind(left=False), report("us", status(CLICKS_US))))
+
+
+def test_totals_of_a_task_that_stands_still_are_not_lost_with_its_agent() -> None:
+    worked = report("us", status(CLICKS_US, rows_in=25, rows_late=2, watermark_us=7, rows_in_per_s=3.0))
+    still = report("us", status(CLICKS_US, TaskState.PAUSED, retained_bytes=5))
+    task = after(query(), worked, still).progress.tasks[CLICKS_US]
+    assert (task.state, task.rows_in, task.rows_late, task.watermark_us) == (TaskState.PAUSED, 25, 2, 7)
+    assert (task.rows_in_per_s, task.retained_bytes) == (0.0, 5)
+
+
+def test_a_query_that_goes_on_waits_until_all_its_tasks_have_been_seen_again() -> None:
+    record = after(query(), *RUNNING)
+    record = replace(record, state=QueryState.RESUMING, progress=resumed_progress(record.progress))
+    assert event(record) is None
+    assert event(after(record, *RUNNING)) is QueryEvent.TASKS_RUNNING
+    assert event(after(record, *RUNNING, report("us", status(CLICKS_US, TaskState.PAUSED)))) is None

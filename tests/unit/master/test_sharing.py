@@ -16,7 +16,7 @@ from master.retention import EndedRetention, purgeable
 from master.savings import shared_operators, shared_parts
 from master.settings import Settings, checked_setting, setting_rows, with_settings
 from master.sharing import edges_of, running_of, without_late
-from master.specs import Join, TaskSpec
+from master.specs import ChannelReader, Join, QueryReaders, TaskSpec
 from planner.sharing.deployment import Deployment, Start, deployment_of, told_apart
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Running
@@ -86,7 +86,8 @@ def test_the_shared_task_is_the_same_for_whoever_needs_it() -> None:
     first, second = two()
     over = replace(first, state=QueryState.CANCELLED, ended_at=START)
     for name in SOURCES:
-        assert tasks(first)[name] == tasks(first, second)[name] == tasks(over, second)[name]
+        both = replace(tasks(first, second)[name], readers=())
+        assert tasks(first)[name] == both == tasks(over, second)[name]
     inputs = tasks(over, second)[f"{SECOND}.merge.eu"].inputs
     assert {(i.channel, i.site, i.view, i.join) for i in inputs} == {
         (f"{FIRST}.clicks.us", "us", "input", Join.WHOLE),
@@ -100,11 +101,45 @@ def test_who_may_begin_in_the_middle_is_told_the_delay() -> None:
     assert {(i.join, i.event_delay) for i in inputs} == {(Join.LATE, timedelta(seconds=5))}
 
 
+def test_a_paused_query_leaves_the_tasks_that_others_need_at_work() -> None:
+    first, second = two()
+    still = replace(first, state=QueryState.PAUSED)
+    assert {name for name, task in tasks(still, second).items() if task.paused} == {f"{FIRST}.merge.eu"}
+    assert tasks(still, second).keys() == tasks(first, second).keys()
+    both = tasks(still, replace(second, state=QueryState.PAUSED))
+    assert all(task.paused for task in both.values())
+    # One that waits for slots to go on stands still, unlike one that never began.
+    waits = replace(first, state=QueryState.RESUMING)
+    assert tasks(waits, second, held_back=frozenset({FIRST})) == tasks(still, second)
+    # What is over is known as long as a paused query needs it.
+    over = replace(first, state=QueryState.CANCELLED, ended_at=START)
+    kept = tasks(over, replace(second, state=QueryState.PAUSED))
+    assert kept.keys() == SOURCES | {f"{SECOND}.merge.eu"}
+    assert all(task.paused for task in kept.values())
+    assert {task.consumers for name, task in tasks(still, second).items() if name == f"{FIRST}.clicks.us"} == {("eu",)}
+
+
+def test_a_task_that_queries_share_is_told_the_readers_of_each() -> None:
+    first, second = two()
+    told = tasks(first, second)
+    own, other = (ChannelReader("eu", f"{query}.merge.eu") for query in (FIRST, SECOND))
+    assert told[f"{FIRST}.clicks.us"].readers == (QueryReaders(FIRST, (own,)), QueryReaders(SECOND, (other,)))
+    # The merges are read by one query each; the table by sources that both need alike.
+    assert not any(told[name].readers for name in (f"{FIRST}.merge.eu", f"{SECOND}.merge.eu", f"{FIRST}.pages.us"))
+    assert not any(task.readers for task in tasks(first).values())
+    same = deployed(THIRD, running_of([first], {FIRST}))
+    results = [ChannelReader("hub", f"results:{query}") for query in (FIRST, THIRD)]
+    assert tasks(first, same)[f"{FIRST}.merge.eu"].readers == (
+        QueryReaders(FIRST, (results[0],)),
+        QueryReaders(THIRD, (results[1],)),
+    )
+
+
 def test_results_of_the_same_query_are_the_same_channels() -> None:
     first = deployed(FIRST, Running())
     second = deployed(SECOND, running_of([first], {FIRST}))
     assert result_channels(second) == result_channels(first) == (f"{FIRST}.merge.eu",)
-    assert tasks(first, second) == tasks(first)
+    assert tasks(first, second).keys() == tasks(first).keys()
 
 
 def test_what_is_shared_survives_the_store() -> None:

@@ -33,7 +33,7 @@ def test_the_public_methods() -> None:
         "table", "tables", "view", "views", "watch_slots",
     }  # fmt: skip
     assert {n for n in vars(selat.Query) if not n.startswith("_")} == {
-        "cancel", "explain", "id", "info", "last", "results", "state", "wait", "watch",
+        "cancel", "explain", "id", "info", "last", "pause", "results", "resume", "state", "wait", "watch",
     }  # fmt: skip
     assert {n for n in vars(selat.Results) if not n.startswith("_")} == {
         "arrow", "close", "cursor", "info", "pandas", "rows",

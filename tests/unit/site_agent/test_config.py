@@ -72,3 +72,12 @@ def test_a_setting_of_spark_that_cannot_be(setting: str, hint: str) -> None:
     with pytest.raises(SiteAgentError, match="--spark-conf") as caught:
         parse_arguments(["--site", "eu", "--data", "x", "--spark-conf", setting])
     assert re.search(hint, caught.value.hint)
+
+
+@pytest.mark.parametrize("option", ["--retained-bytes", "--kept-behind-bytes"])
+def test_a_budget_is_not_below_nothing(option: str) -> None:
+    arguments = ["--site", "eu", "--data", "x", option]
+    config = parse_arguments([*arguments, "0"])
+    assert 0 in (config.retained_bytes, config.kept_behind_bytes)
+    with pytest.raises(SiteAgentError, match=f"{option} -1 is below 0"):
+        parse_arguments([*arguments, "-1"])

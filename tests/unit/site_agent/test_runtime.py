@@ -240,3 +240,54 @@ async def test_a_new_task_does_not_wait_for_the_last_epoch_of_another_query(tmp_
     assert site.runtime.version == 2
     assert set(site.runtime.runners) == {TABLE.task_id}
     await site.close()
+
+
+def paused(*tasks: TaskSpec) -> tuple[TaskSpec, ...]:
+    return tuple(replace(task, paused=True) for task in tasks)
+
+
+async def test_paused_tasks_keep_what_they_have_and_go_on_from_there(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    await site.runtime.apply(replace(WHOLE, tasks=(TABLE, SOURCE, *paused(MERGE))))
+    while site.state(SOURCE.task_id) is not TaskState.ENDED:
+        await asyncio.sleep(0.01)
+    assert site.state(MERGE.task_id) is TaskState.PAUSED
+    assert site.store.get(SOURCE.task_id).first_epoch == 0
+    # Now all of it, and over a restart of the agent.
+    await site.runtime.apply(replace(WHOLE, version=2, tasks=paused(TABLE, SOURCE, MERGE)))
+    await site.close()
+    site = Site(tmp_path)
+    await site.runtime.apply(replace(WHOLE, version=2, tasks=paused(TABLE, SOURCE, MERGE)))
+    assert {site.state(task.task_id) for task in WHOLE.tasks} == {TaskState.PAUSED}
+    assert site.runtime.results.statuses()[0].rows == 0
+    await site.runtime.apply(replace(WHOLE, version=3))
+    await asyncio.wait_for(site.until_complete(), 20)
+    assert site.runtime.results.statuses()[0].rows == 2
+    await site.close()
+
+
+async def test_a_source_that_is_paused_in_the_middle_goes_on_from_its_last_epoch(tmp_path: Path) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow(table: pa.Table) -> pa.Table:
+        began.set()
+        may_end.wait(10)
+        return table
+
+    site = Site(tmp_path, {"slow": slow})
+    source = replace(SOURCE, sql="slow", inputs=())
+    await site.runtime.apply(Assignment("c", 1, (source,)))
+    await asyncio.to_thread(began.wait, 10)
+    pausing = asyncio.create_task(site.runtime.apply(Assignment("c", 2, paused(source))))
+    await asyncio.sleep(0)
+    may_end.set()
+    await pausing
+    assert site.state(source.task_id) is TaskState.PAUSED
+    assert site.store.get(source.task_id).next_epoch == 0
+    await site.runtime.apply(Assignment("c", 3, (source,)))
+    while site.state(source.task_id) is not TaskState.ENDED:
+        await asyncio.sleep(0.01)
+    log = site.store.get(source.task_id)
+    tables = [log.read(epoch) for epoch in range(log.next_epoch)]
+    assert sum(table.num_rows for table in tables if table is not None) == EVENTS.num_rows
+    await site.close()

@@ -18,6 +18,7 @@ from master.model import (
     LinkUse,
     MemoryUse,
     OperatorStatus,
+    QueryBehind,
     ResultStatus,
     SiteRecord,
     SiteReport,
@@ -25,7 +26,7 @@ from master.model import (
     TaskState,
     TaskStatus,
 )
-from master.specs import Assignment, ChannelInput, ResultSpec, TaskSpec
+from master.specs import Assignment, ChannelInput, ChannelReader, QueryReaders, ResultSpec, TaskSpec
 from master.times import from_us
 from planner.catalog import Binding, Column, Function, Relation, RelationKind
 from planner.plan import Merge, MergeView, StageKind
@@ -64,6 +65,7 @@ STATUSES = st.builds(
     **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio"), RATE),
     state=st.sampled_from(TaskState),
     operators=tuples(st.builds(OperatorStatus, TEXT, COUNT, RATE)),
+    behind=tuples(st.builds(QueryBehind, TEXT, COUNT, tuples(TEXT), st.booleans())),
     watermark_us=WATERMARK,
 )
 REPORTS = st.builds(
@@ -99,6 +101,8 @@ TASKS = st.builds(
         )
     ),
     epoch_interval=st.integers(0, 2**31).map(lambda ms: timedelta(milliseconds=ms)),
+    paused=st.booleans(),
+    readers=tuples(st.builds(QueryReaders, TEXT, tuples(st.builds(ChannelReader, TEXT, TEXT)))),
 )
 ASSIGNMENTS = st.builds(
     VersionedAssignment,

@@ -10,6 +10,7 @@ import pytest
 from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import BinRange, EndMark
+from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, ChannelRequestError, CorruptEpochError, UnknownChannelError
 
@@ -179,3 +180,52 @@ async def test_a_removed_channel_is_not_waited_for(store: ChannelStore, log: Cha
     for use in (lambda: log.publish(0, None, watermark_us=None), lambda: log.set_consumers(["x"]), log.finish):
         with pytest.raises(UnknownChannelError):
             use()
+
+
+READERS = (
+    QueryReaders("a", (ChannelReader("jfk", "a.m"),)),
+    QueryReaders("b", (ChannelReader("jfk", "b.m"), ChannelReader("lga", "b.k"))),
+)
+
+
+def waits(log: ChannelLog) -> dict[str, int]:
+    return {waiting.query_id: waiting.size_bytes for waiting in log.waiting()}
+
+
+def test_what_waits_is_counted_for_each_query(store: ChannelStore, log: ChannelLog) -> None:
+    log.set_consumers(["jfk", "lga"])
+    for epoch in range(4):
+        log.publish(epoch, TABLE if epoch % 2 else None, watermark_us=None)
+    sizes = [log.stored_bytes(epoch) for epoch in range(4)]
+    assert waits(log) == {"": sum(sizes)}
+    log.set_queries(READERS)
+    assert waits(log) == {"a": sum(sizes), "b": sum(sizes)}
+    log.passed("jfk", "a.m", 4)
+    log.passed("jfk", "b.m", 3)
+    log.acknowledge("lga", 0)
+    assert waits(log) == {"a": 0, "b": sum(sizes[1:])}
+    # All the same nothing may go: a site keeps what one of its readers needs.
+    assert (log.first_epoch, log.retained_bytes) == (0, sum(sizes))
+    log.acknowledge("jfk", 1)
+    log.acknowledge("lga", 2)
+    assert (waits(log), log.first_epoch) == ({"a": 0, "b": sizes[3]}, 2)
+    with pytest.raises(ChannelError, match="not published yet"):
+        log.passed("jfk", "a.m", 5)
+    store.open("other")
+    again = ChannelStore(store.root).open(log.id)
+    again.set_queries(READERS)
+    # Sites say again what their readers passed.
+    assert waits(again) == {"a": sizes[2] + sizes[3], "b": sizes[2] + sizes[3]}
+    again.set_queries(())
+    assert waits(again) == {"": sizes[2] + sizes[3]}
+
+
+def test_an_epoch_that_was_put_right_counts_with_its_new_size(log: ChannelLog) -> None:
+    log.set_consumers(["jfk"])
+    log.set_queries(READERS)
+    for epoch in range(3):
+        log.publish(epoch, TABLE, watermark_us=None)
+    manifest, encoded = log.read_encoded(1)
+    log.put_right(manifest, encoded)
+    log.passed("jfk", "a.m", 1)
+    assert waits(log)["a"] == log.stored_bytes(1) + log.stored_bytes(2)

@@ -24,6 +24,17 @@ def test_a_reader_that_keeps_needs_all_here_and_nothing_there() -> None:
     assert (both.needed_here(), both.needed_there(9)) == (0, 4)
 
 
+def test_readers_ahead_of_the_slowest_are_told() -> None:
+    two = NOBODY.joined("a", keeps=False).joined("b", keeps=False)
+    assert two.ahead_there(9) == {}
+    assert two.acknowledged("a", 6).ahead_there(9) == {"a": 7}
+    assert two.acknowledged("a", 6).acknowledged("b", 3).ahead_there(9) == {"a": 7}
+    assert two.acknowledged("a", 6).acknowledged("b", 6).ahead_there(9) == {}
+    kept = two.joined("results", keeps=True).acknowledged("a", 6)
+    assert kept.ahead_there(9) == {"a": 7, "results": 9}
+    assert NOBODY.joined("results", keeps=True).ahead_there(9) == {}
+
+
 def test_what_is_no_news_changes_nothing() -> None:
     one = NOBODY.joined("a", keeps=False).acknowledged("a", 3)
     assert one.acknowledged("a", 2) is one

@@ -155,3 +155,36 @@ async def test_a_task_whose_output_is_damaged_has_failed_even_after_its_end(log:
 
     assert made.status().state is TaskState.FAILED
     assert "epoch file 000000000000.epoch of channel q.s1.us is damaged" in made.status().reason
+
+
+async def test_a_paused_task_stands_still_until_it_is_told_to_go_on(log: ChannelLog) -> None:
+    runs = 0
+
+    class Endless(ScriptedTask):
+        async def run(self) -> None:
+            nonlocal runs
+            runs += 1
+            await asyncio.Event().wait()
+
+    tasks: list[Endless] = []
+
+    def build(spec: TaskSpec, progress: Progress) -> Endless:
+        tasks.append(Endless(lambda: None, progress))
+        return tasks[-1]
+
+    paused = replace(SPEC, paused=True)
+    made = TaskRunner(paused, build, log=log, clock=VirtualClock())
+    made.start()
+    await asyncio.sleep(0)
+    assert (made.status().state, tasks) == (TaskState.PAUSED, [])
+    await made.update(SPEC)
+    await asyncio.sleep(0)
+    assert (made.status().state, runs) == (TaskState.STARTING, 1)
+    await made.pause(paused)
+    assert (made.status().state, tasks[0].closed) == (TaskState.PAUSED, 1)
+    await made.update(replace(paused, consumers=("eu",)))
+    assert (made.status().state, runs) == (TaskState.PAUSED, 1)
+    await made.update(SPEC)
+    await asyncio.sleep(0)
+    assert runs == 2
+    await made.stop()

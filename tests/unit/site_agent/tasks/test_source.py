@@ -8,6 +8,7 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
+from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors import Offset, Poll, ReadLimit
 from site_agent.engine import Field, MalformedRow
@@ -233,6 +234,37 @@ async def test_what_came_while_a_source_waited_is_read_in_parts(tmp_path: Path) 
     ctx = context(tmp_path, TableEngine({"all": everything}), retained_bytes=1_000_000)
     await SourceTask(ctx, RELATION, Asked([many, many])).run()
     assert limits == [ReadLimit().rows, 250_000_000 // ctx.log.manifest(0).size_bytes]
+
+
+async def test_a_query_that_does_not_read_stops_the_intake_only_when_it_is_far_behind(tmp_path: Path) -> None:
+    ctx = context(tmp_path, TableEngine({"all": everything}), retained_bytes=1)
+    size_bytes = 2500
+    object.__setattr__(
+        ctx, "limits", TaskLimits(retained_bytes_per_channel=1, kept_behind_bytes_per_channel=size_bytes)
+    )
+    fast, slow = QueryReaders("a", (ChannelReader("hub", "a.m"),)), QueryReaders("b", (ChannelReader("hub", "b.m"),))
+    ctx.log.set_queries([fast, slow])
+    seen: list[tuple[int, str]] = []
+
+    class Reader(VirtualClock):
+        async def sleep(self, seconds: float) -> None:
+            await super().sleep(seconds)
+            ctx.log.passed("hub", "a.m", ctx.log.next_epoch)
+            behind = ctx.limits.pressure_of(ctx.log).behind
+            if any(b.left for b in behind) and ctx.progress.state is TaskState.BACK_PRESSURED:
+                seen.append((behind[0].size_bytes, ctx.progress.reason))
+                # As when the query has failed: nobody waits for it any more.
+                ctx.log.set_queries([fast])
+                ctx.log.acknowledge("hub", ctx.log.next_epoch - 1)
+
+    object.__setattr__(ctx, "clock", Reader())
+
+    await SourceTask(ctx, RELATION, ListSource([events(time) for time in range(10, 22)])).run()
+
+    ((behind_bytes, reason),) = seen
+    assert size_bytes < behind_bytes < 2 * size_bytes
+    assert reason == f"{behind_bytes} bytes of {SPEC.task_id} wait for query b at hub, which is left behind"
+    assert ctx.log.next_epoch == 12
 
 
 @pytest.mark.parametrize(
