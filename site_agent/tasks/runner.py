@@ -56,7 +56,9 @@ class TaskRunner:
         *,
         log: ChannelLog,
         clock: Clock,
+        failed: str = "",
     ) -> None:
+        """`failed`: why the task has failed for good before; then it is not run."""
         self.spec = spec
         self._build = build
         self._log = log
@@ -64,8 +66,12 @@ class TaskRunner:
         self._progress = Progress(clock.monotonic())
         self._task: RunnableTask | None = None
         self._running: asyncio.Task[None] | None = None
+        if failed:
+            self._fail(failed)
 
     def start(self) -> None:
+        if self._progress.state is TaskState.FAILED:
+            return
         self._running = asyncio.create_task(self._run(), name=self.spec.task_id)
 
     async def stop(self) -> None:
@@ -122,12 +128,15 @@ class TaskRunner:
             retries += 1
             failures += not failure.passing
             if failures > len(RETRY_DELAYS_S):
-                self._progress.enter(TaskState.FAILED, failure.reason)
-                logger.error("task failed task=%s reason=%s", self.spec.task_id, failure.reason)
+                self._fail(failure.reason)
                 return
             self._progress.enter(TaskState.RETRYING, failure.reason)
             logger.warning("epoch failed task=%s attempt=%d reason=%s", self.spec.task_id, retries, failure.reason)
             await self._clock.sleep(RETRY_DELAYS_S[min(retries, len(RETRY_DELAYS_S)) - 1])
+
+    def _fail(self, reason: str) -> None:
+        self._progress.enter(TaskState.FAILED, reason)
+        logger.error("task failed task=%s reason=%s", self.spec.task_id, reason)
 
     def _made(self) -> int:
         """Grows with each epoch that counts: published, or of a sink, which has no output channel, committed."""
