@@ -110,7 +110,8 @@ class SiteRuntime:
             runner = TaskRunner(spec, self._build, log=log, clock=self._services.clock, failed=failed)
             self._runners[spec.task_id] = runner
             runner.start()
-            logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
+            if not failed:
+                logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
         elif runner.spec != spec:
             await runner.update(spec)
 
