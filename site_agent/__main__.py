@@ -23,6 +23,7 @@ from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.config import AgentConfig, HostedSite, parse_arguments
 from site_agent.connectors.registry import make_connectors
+from site_agent.crashes import Crashes
 from site_agent.durable import make_usable, sole_owner, write_atomically
 from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.file_server import FileServer
@@ -81,7 +82,9 @@ async def _serve(config: AgentConfig) -> None:
         )
         stack.callback(session.stop)
         exit_on_fatal_errors(session)
-        lifeline = Lifeline(session)
+        crashes = Crashes(config.data / config.sites[0].name / "crashes", heap=config.spark.driver_memory)
+        stack.callback(crashes.stop)
+        lifeline = Lifeline(session, crashes.told)
         stack.callback(lifeline.cut)
         # Executors elsewhere end by themselves, and others take their place.
         out_of_memory = None if config.spark.executors_elsewhere else lifeline.give_up
@@ -93,7 +96,7 @@ async def _serve(config: AgentConfig) -> None:
             engine = SparkEngine(session, scratch=_scratch(config, site), files=files, out_of_memory=out_of_memory)
             memory = partial(memory_use, partial(heap_use, session), len(config.sites))
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
-            agent, address = await _start_site(config, site, Parts(engine, memory, guard), stack)
+            agent, address = await _start_site(config, site, Parts(engine, memory, guard, crashes), stack)
             addresses[site.name] = address
             if len(addresses) == 1:
                 await asyncio.to_thread(warm_up, engine)
@@ -101,16 +104,20 @@ async def _serve(config: AgentConfig) -> None:
             loops.append(await stack.enter_async_context(following_slots(master, site.name, guard)))
         _announce(config, addresses)
         await stack.enter_async_context(_warming_up(engine))
+        # First of all: whoever asked for the end may not wait for the epochs that run.
+        stack.callback(crashes.stop)
         await _until_stopped(stop, loops)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a site has of its own."""
+    """What a site is given."""
 
     engine: SparkEngine
     memory: Callable[[], MemoryUse]
     guard: SlotGuard
+    crashes: Crashes
+    """Of the process."""
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
@@ -149,6 +156,7 @@ async def _start_site(
         clock=clock,
         connectors=connectors,
         streams=streams,
+        crashes=parts.crashes,
         limits=TaskLimits(
             retained_bytes_per_channel=config.retained_bytes, kept_behind_bytes_per_channel=config.kept_behind_bytes
         ),

@@ -15,6 +15,7 @@ from site_agent.clock import Clock
 from site_agent.connectors import Connector, SourceContext
 from site_agent.connectors.files_prepared import SHARED_NAME
 from site_agent.connectors.registry import find_connector
+from site_agent.crashes import Crashes
 from site_agent.dead_letters import DIRECTORY_NAME
 from site_agent.engine import Engine
 from site_agent.errors import SiteAgentError
@@ -51,6 +52,8 @@ class SiteServices:
     limits: TaskLimits = field(default_factory=TaskLimits)
     streams: PushStreams | None = None
     """None: nobody can push to the site."""
+    crashes: Crashes = field(default_factory=Crashes)
+    """Of the process, and so of all its sites."""
 
 
 class SiteRuntime:
@@ -110,10 +113,12 @@ class SiteRuntime:
         runner = self._runners.get(spec.task_id)
         if runner is None:
             services = self._services
-            runner = TaskRunner(spec, self._build, log=log, clock=services.clock, limits=services.limits)
+            failed = services.crashes.why_failed(spec.task_id, services.site)
+            runner = TaskRunner(spec, self._build, log=log, clock=services.clock, limits=services.limits, failed=failed)
             self._runners[spec.task_id] = runner
             runner.start()
-            logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
+            if not failed:
+                logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
         elif runner.spec != spec and not _pauses(runner, spec):
             await runner.update(spec)
 
@@ -121,6 +126,7 @@ class SiteRuntime:
         runner = self._runners.pop(task_id)
         await runner.stop()
         await asyncio.to_thread(self._services.engine.drop_task, task_id)
+        self._services.crashes.forget(task_id)
         logger.info("task ended task=%s", task_id)
 
     async def _hold_inputs(self, spec: TaskSpec) -> None:
@@ -167,6 +173,7 @@ class SiteRuntime:
             clock=services.clock,
             limits=services.limits,
             progress=progress,
+            crashes=services.crashes,
         )
         if spec.kind is StageKind.MERGE:
             if spec.window is None:

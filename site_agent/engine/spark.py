@@ -120,7 +120,7 @@ class SparkEngine:
             try:
                 self._put(task, view, table)
             except SPARK_ERRORS as error:
-                raise engine_error(error, task_id) from error
+                raise self._failure(error, task_id) from error
 
     def drop_task(self, task_id: str) -> None:
         """See `Engine.drop_task`. Waits for the task's epoch when one is running."""

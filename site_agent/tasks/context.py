@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +14,7 @@ from typing import TypeVar
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.pace import Pressure, pressure
 from site_agent.clock import Clock
+from site_agent.crashes import Crashes
 from site_agent.engine import Engine
 from site_agent.router import Router
 from site_agent.tasks.progress import Progress, TaskState
@@ -64,6 +66,24 @@ class TaskContext:
     clock: Clock
     limits: TaskLimits
     progress: Progress
+    crashes: Crashes = field(default_factory=Crashes)
+
+    @asynccontextmanager
+    async def attempt(self) -> AsyncIterator[None]:
+        """Around all work that may take the agent with it: should it, the task is known to have been at it.
+
+        An epoch published in the block clears the task. It may begin late, and others may wait for it; so nothing in it
+        may wait for another task or site. Not to be nested.
+        """
+        published, task = self.log.next_epoch, self.spec.task_id
+        before = self.progress.state, self.progress.reason
+        if waiting := self.crashes.why_waiting(task):
+            self.progress.enter(TaskState.RETRYING, waiting)
+        async with self.crashes.running(task):
+            self.progress.enter(*before)
+            yield
+        if self.log.next_epoch > published:
+            self.crashes.completed(task)
 
     async def in_slot(self, work: Callable[[], T]) -> T:
         """Run an epoch's work on a slot. A cancelled task waits for the work and drops its result."""

@@ -24,7 +24,8 @@ async def put_table_copies(context: TaskContext, copies: Sequence[InputSpec]) ->
     for view, shards in sorted(by_view.items()):
         tables = [table for shard in shards for table in await _read_copy(context, shard)]
         rows = pa.concat_tables(tables, promote_options="permissive") if tables else shards[0].columns
-        await context.in_slot(partial(context.engine.put_table, context.spec.task_id, view, rows))
+        async with context.attempt():
+            await context.in_slot(partial(context.engine.put_table, context.spec.task_id, view, rows))
 
 
 async def _read_copy(context: TaskContext, shard: InputSpec) -> Sequence[pa.Table]:

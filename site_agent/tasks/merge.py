@@ -95,7 +95,8 @@ class MergeTask:
     async def run(self) -> None:
         """Until every channel of the port has ended."""
         context = self._context
-        await self._restore()
+        async with context.attempt():
+            await self._restore()
         if context.log.end is None:
             # Before the tables are waited for: others that read the same here must not have it trimmed meanwhile.
             await self.set_inputs(context.spec.inputs)
@@ -105,11 +106,13 @@ class MergeTask:
             await context.wait_for_room()
             batch = await self._next()
             if batch is None:
-                await self._compact()
-                await self._save_checkpoint(self._port.cursors)
+                async with context.attempt():
+                    await self._compact()
+                    await self._save_checkpoint(self._port.cursors)
                 continue
             started_s = context.clock.monotonic()
-            published = await self._epoch(batch, started_s)
+            async with context.attempt():
+                published = await self._epoch(batch, started_s)
             if published and not batch.ended:
                 # Only what runs Spark is paced: a window must not wait because rows of another site came just before.
                 await context.pace(started_s)

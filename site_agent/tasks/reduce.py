@@ -70,14 +70,24 @@ class ReduceTask:
         while True:
             inputs = await self._whole_inputs()
             context.progress.enter(TaskState.RUNNING)
-            started_s = context.clock.monotonic()
-            result = await self._run_job(inputs)
-            if tuple(item.spec for item in inputs) != self._inputs:
-                continue
-            rows_in = sum(item.log.rows_from(0) for item in inputs)
-            totals = Totals(rows_in=rows_in, rows_out=result.table.num_rows)
-            await publish_whole(context, result, totals, started_s=started_s)
-            return
+            try:
+                async with context.attempt():
+                    if await self._make_of(inputs):
+                        return
+            except CorruptEpochError as damage:
+                await context.router.put_right(damage)
+
+    async def _make_of(self, inputs: Sequence[PlacedInput]) -> bool:
+        """Whether the result was published: other inputs may have come to count meanwhile."""
+        context = self._context
+        started_s = context.clock.monotonic()
+        result = await self._run_job(inputs)
+        if tuple(item.spec for item in inputs) != self._inputs:
+            return False
+        rows_in = sum(item.log.rows_from(0) for item in inputs)
+        totals = Totals(rows_in=rows_in, rows_out=result.table.num_rows)
+        await publish_whole(context, result, totals, started_s=started_s)
+        return True
 
     async def _whole_inputs(self) -> Sequence[PlacedInput]:
         """Wait until every input has a site and has ended. Those that have a site are fetched meanwhile."""
@@ -113,11 +123,7 @@ class ReduceTask:
         views = _scans(inputs)
         scan = views.pop(INPUT_VIEW, EmptyScan(()))
         request = EpochRequest(spec.task_id, spec.sql, scan, context.site, views=views, functions=spec.functions)
-        while True:
-            try:
-                return await context.in_slot(lambda: context.engine.run(request))
-            except CorruptEpochError as damage:
-                await context.router.put_right(damage)
+        return await context.in_slot(lambda: context.engine.run(request))
 
 
 def _scans(inputs: Sequence[PlacedInput]) -> dict[str, Scan]:

@@ -58,7 +58,9 @@ class TaskRunner:
         log: ChannelLog,
         clock: Clock,
         limits: TaskLimits | None = None,
+        failed: str = "",
     ) -> None:
+        """`failed`: why the task has failed for good before; then it is not run."""
         self.spec = spec
         self._build = build
         self._log = log
@@ -67,9 +69,13 @@ class TaskRunner:
         self._progress = Progress(clock.monotonic())
         self._task: RunnableTask | None = None
         self._running: asyncio.Task[None] | None = None
+        if failed:
+            self._fail(failed)
 
     def start(self) -> None:
-        """Run the task, unless its spec says that it is paused."""
+        """Run the task, unless it has failed for good before, or its spec says that it is paused."""
+        if self._progress.state is TaskState.FAILED:
+            return
         if self.spec.paused:
             self._progress.enter(TaskState.PAUSED)
             return
@@ -94,7 +100,8 @@ class TaskRunner:
         """Take over a changed spec; inputs and connector options are all that can change while it runs."""
         before, self.spec = self.spec, spec
         if before.paused and not spec.paused:
-            self._progress.enter(TaskState.STARTING)
+            if self._progress.state is TaskState.PAUSED:
+                self._progress.enter(TaskState.STARTING)
             self.start()
             return
         if isinstance(self._task, MergeTask | SinkTask | ReduceTask) and before.inputs != spec.inputs:
@@ -142,12 +149,15 @@ class TaskRunner:
             retries += 1
             failures += not failure.passing
             if failures > len(RETRY_DELAYS_S):
-                self._progress.enter(TaskState.FAILED, failure.reason)
-                logger.error("task failed task=%s reason=%s", self.spec.task_id, failure.reason)
+                self._fail(failure.reason)
                 return
             self._progress.enter(TaskState.RETRYING, failure.reason)
             logger.warning("epoch failed task=%s attempt=%d reason=%s", self.spec.task_id, retries, failure.reason)
             await self._clock.sleep(RETRY_DELAYS_S[min(retries, len(RETRY_DELAYS_S)) - 1])
+
+    def _fail(self, reason: str) -> None:
+        self._progress.enter(TaskState.FAILED, reason)
+        logger.error("task failed task=%s reason=%s", self.spec.task_id, reason)
 
     def _made(self) -> int:
         """Grows with each epoch that counts: published, or of a sink, which has no output channel, committed."""

@@ -206,12 +206,17 @@ class SinkTask:
     async def _perform(self, writer: SinkWriter) -> None:
         started_s = self._context.clock.monotonic()
         rows = self._collected.in_order()
-        size_bytes = await self._in_thread(lambda: self._ledger.perform(writer, rows))
+        size_bytes = await self._keep_trying(lambda: self._attempt(writer, rows))
+        self._context.crashes.completed(self._context.spec.task_id)
         finished_s = self._context.clock.monotonic()
         self._collected = Collected()
         sample = Sample(finished_s, finished_s - started_s, rows.num_rows, rows.num_rows, size_bytes)
         self._context.progress.epoch_done(sample)
         self._show()
+
+    async def _attempt(self, writer: SinkWriter, rows: pa.Table) -> int:
+        async with self._context.attempt():
+            return await self._context.in_thread(lambda: self._ledger.perform(writer, rows))
 
     def _reached(self) -> Reached:
         rows = self._collected.rows

@@ -102,7 +102,8 @@ class SourceTask:
     async def run(self) -> None:
         """Until the source ends. A failed epoch raises; run again, the task goes on after the last published one."""
         context = self._context
-        initial = await context.in_thread(self._source.initial)
+        async with context.attempt():
+            initial = await context.in_thread(self._source.initial)
         position = position_after(context.log.last_manifest, initial)
         context.progress.restore(position.totals, position.watermark_us)
         await put_table_copies(context, context.spec.inputs)
@@ -139,8 +140,9 @@ class SourceTask:
         if not self._had_input:
             self._had_input = True
             logger.info("first input task=%s", context.spec.task_id)
-        result = await context.in_slot(lambda: context.engine.run(self._request(position, poll)))
-        return await self._publish(position, poll, result, started_s)
+        async with context.attempt():
+            result = await context.in_slot(lambda: context.engine.run(self._request(position, poll)))
+            return await self._publish(position, poll, result, started_s)
 
     def _request(self, position: Position, poll: Poll) -> EpochRequest:
         spec = self._context.spec

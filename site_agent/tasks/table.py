@@ -33,17 +33,20 @@ class TableTask:
         if context.log.next_epoch == 0:
             await put_table_copies(context, context.spec.inputs)
             context.progress.enter(TaskState.RUNNING)
-            started_s = context.clock.monotonic()
-            result = await context.in_slot(lambda: context.engine.run(self._request()))
-            self._refuse_large(result)
-            totals = Totals(
-                rows_in=result.rows_read, rows_out=result.table.num_rows, rows_malformed=result.rows_malformed
-            )
-            await publish_whole(context, result, totals, started_s=started_s)
+            async with context.attempt():
+                await self._make()
         end(context)
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+    async def _make(self) -> None:
+        context = self._context
+        started_s = context.clock.monotonic()
+        result = await context.in_slot(lambda: context.engine.run(self._request()))
+        self._refuse_large(result)
+        totals = Totals(rows_in=result.rows_read, rows_out=result.table.num_rows, rows_malformed=result.rows_malformed)
+        await publish_whole(context, result, totals, started_s=started_s)
 
     def _request(self) -> EpochRequest:
         spec = self._context.spec

@@ -23,7 +23,8 @@ from tests.jvm import AGENT_ARGUMENTS
 SMALL_BUDGET = ("--retained-bytes", "4000")
 """An agent's arguments: it keeps an epoch or two for readers that stay away."""
 
-REPLAY = "'mode' = 'replay', 'replay_speed' = '15'"
+SPEED = "'replay_speed' = '15'"
+REPLAY = f"'mode' = 'replay', {SPEED}"
 """Five minutes of events in twenty seconds: long enough to be broken in the middle."""
 
 Queries = Mapping[str, selat.Query]

@@ -97,6 +97,25 @@ def test_links_severed_for_20_s(scene: Scene, client: selat.Client) -> None:
     check_against_oracle(scene.dataset, CHOSEN, queries)
 
 
+GREEDY = "SELECT id, length(repeat(substr(product, 1, 1), 1900000000)) AS n FROM parcels"
+"""A row of it is larger than the heap."""
+
+
+@pytest.mark.long
+def test_a_query_that_never_fits_into_the_heap_fails_and_others_go_on(scene: Scene, client: selat.Client) -> None:
+    queries = submit(client, CHOSEN)
+    in_the_middle(queries, rows_in=500)
+    greedy = client.sql(GREEDY)
+    assert isinstance(greedy, selat.Query)
+    wait_until(lambda: greedy.state().over, timeout_s=180)
+
+    info = greedy.info()
+    assert info.state is selat.QueryState.FAILED
+    assert f"task {greedy.id}.s1.asia failed: the heap of site asia (1g) was too small 3 times in a row" in info.reason
+    await_all_ready(scene.cluster, client)
+    check_against_oracle(scene.dataset, CHOSEN, queries)
+
+
 @dataclass(frozen=True, slots=True)
 class Away:
     """The gateway's agent was frozen, three things happened meanwhile, and it was killed and is back."""

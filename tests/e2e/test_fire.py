@@ -16,7 +16,7 @@ from selat.dev.cluster import DevCluster
 from site_agent import faults as agent_faults
 from tests.e2e.cluster import check_against_oracle, running_cluster, submit, wait_until
 from tests.e2e.dataset import Dataset, write_dataset
-from tests.e2e.faults import REPLAY, in_the_middle
+from tests.e2e.faults import REPLAY, SPEED, in_the_middle
 from tests.e2e.queries import CASES
 from tests.integration.small_disk import SmallDisk, half_files, small_disk
 
@@ -93,6 +93,9 @@ def test_a_full_disk_is_told_and_results_equal_the_oracle_when_there_is_room(fir
     wait_until(told)
     wait_until(lambda: not half_files(fire.disk.root / "channels"))
     fire.disk.free()
+    # The rest is read at once.
+    client.sql("ALTER STREAM orders SET ('replay_speed' = 'max')")
 
     check_against_oracle(fire.dataset, CHOSEN, queries)
+    client.sql(f"ALTER STREAM orders SET ({SPEED})")
     assert fire.cluster.pids["agents"] == pid

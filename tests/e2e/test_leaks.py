@@ -27,9 +27,9 @@ CREATE TABLE pages (page STRING, topic STRING)
 """
 QUERIES = (
     "SELECT user_id, page FROM clicks WHERE site = 'eu'",
-    "SELECT page, window.start AS s, count(*) AS n FROM clicks GROUP BY page, window(ts, '1 second')",
+    "SELECT page, window.start AS s, count(*) AS n FROM clicks GROUP BY page, window(ts, '200 milliseconds')",
     "SELECT c.user_id, p.topic FROM clicks c JOIN pages p ON c.page = p.page WHERE c.site = 'asia'",
-    "SELECT window.start AS s, avg(user_id) AS a FROM clicks WHERE site = 'us' GROUP BY window(ts, '1 second')",
+    "SELECT window.start AS s, avg(user_id) AS a FROM clicks WHERE site = 'us' GROUP BY window(ts, '200 milliseconds')",
     "SELECT page, user_id FROM clicks WHERE user_id > 5 AND site = 'us'",
 )
 """Each kind of task: source, table, merge; results of one channel and of several."""

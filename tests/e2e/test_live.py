@@ -21,7 +21,7 @@ CREATE STREAM clicks (user_id BIGINT, page STRING, ts TIMESTAMP, WATERMARK FOR t
   WITH ('connector' = 'generator', 'rows_per_second' = '50', 'column.page' = 'choice(home, cart)')
   AT us, AT eu, AT asia;
 """
-PER_PAGE = "SELECT page, window.start AS s, count(*) AS n FROM clicks GROUP BY page, window(ts, '1 second')"
+PER_PAGE = "SELECT page, window.start AS s, count(*) AS n FROM clicks GROUP BY page, window(ts, '200 milliseconds')"
 
 
 @pytest.fixture(scope="module")

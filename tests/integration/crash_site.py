@@ -10,14 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Never
 
 import pyarrow as pa
 
+from planner.crashes import Ending
 from site_agent import faults
 from site_agent.agent import AgentIdentity, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
+from site_agent.crashes import Crashes
 from site_agent.engine import ArrowScan
 from site_agent.exchange.options import connect
 from site_agent.host import start_exchange
@@ -26,6 +29,8 @@ from site_agent.runtime import SiteRuntime, SiteServices
 from site_agent.tasks.context import TaskLimits
 from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine
 
+NO_HEAP = 70
+"""Exit code of an agent whose JVM has no more heap."""
 GROUPS = 12
 """Groups of input at a site, an epoch each."""
 HOLD, HELD_AFTER = "hold", 3
@@ -99,7 +104,13 @@ class GroupsTable:
 async def serve(site: str, directory: Path, listen: str, master: str) -> None:
     """Until it is killed."""
     async with AsyncExitStack() as stack:
-        engine = TableEngine({"partials": partials, "merged": merged})
+        crashes = Crashes(directory / "crashes", heap="1g")
+
+        def without_heap(table: pa.Table) -> Never:
+            crashes.told(Ending.HEAP)
+            os._exit(NO_HEAP)
+
+        engine = TableEngine({"partials": partials, "merged": merged, "without heap": without_heap})
         store = ChannelStore(directory / "channels")
         router = Router(site, store, connect)
         address = await start_exchange(listen, store, engine, stack)
@@ -114,6 +125,7 @@ async def serve(site: str, directory: Path, listen: str, master: str) -> None:
                 clock=SystemClock(),
                 connectors={"groups": GroupsConnector(directory.parent / HOLD)},
                 limits=LIMITS,
+                crashes=crashes,
             )
         )
         identity = AgentIdentity.new(site, address, 1)

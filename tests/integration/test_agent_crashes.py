@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
+from selat.v1 import site_pb2
 from site_agent.faults import FaultPoint
 from tests.integration.small_disk import half_files
-from tests.integration.two_sites import MERGE, SITES, batch, expected, stored_results, two_sites
+from tests.integration.two_sites import MERGE, SITES, assignment, batch, expected, stored_results, two_sites
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -90,3 +92,33 @@ async def test_a_batch_query_survives_the_death_of_its_sites(tmp_path: Path, poi
 
     assert stored_results(tmp_path) == expected()
     assert half_files(tmp_path) == []
+
+
+GREEDY = "greedy.s1.jfk"
+
+
+def beside_a_greedy_task(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
+    """At jfk, the source of another query ends the process in each of its epochs."""
+    given = assignment(addresses, site, interval_ms=interval_ms)
+    if site == "jfk":
+        source = given.tasks.add()
+        source.CopyFrom(given.tasks[0])
+        source.task_id, source.query_id, source.sql = GREEDY, "greedy", "without heap"
+    return given
+
+
+async def test_a_task_that_ends_its_agent_again_and_again_fails_and_all_others_go_on(tmp_path: Path) -> None:
+    async with two_sites(tmp_path, work=beside_a_greedy_task) as (orders, mortals):
+        async with asyncio.timeout(60):
+            reason = await orders.told("jfk", GREEDY, site_pb2.TASK_STATE_FAILED)
+            await orders.complete()
+            states = {task.task_id: task.state for task in orders.reports["jfk"].tasks}
+            await orders.over()
+            await orders.obeyed(2)
+        assert mortals.deaths == ["jfk"] * 3
+
+    assert reason.startswith("the heap of site jfk (1g) was too small 3 times in a row while it ran")
+    assert set(states) - {GREEDY} == {MERGE, "q.s1.jfk"}
+    assert site_pb2.TASK_STATE_FAILED not in {state for task, state in states.items() if task != GREEDY}
+    assert stored_results(tmp_path) == expected()
+    assert json.loads((tmp_path / "jfk" / "crashes" / "state.json").read_bytes())["suspicions"] == {}

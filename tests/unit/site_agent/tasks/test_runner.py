@@ -136,6 +136,16 @@ async def test_commits_of_a_sink_count_as_progress(log: ChannelLog) -> None:
     assert await finished(TaskRunner(spec, build, log=log, clock=VirtualClock())) is TaskState.ENDED
 
 
+async def test_a_task_that_has_failed_before_is_not_run(log: ChannelLog) -> None:
+    def build(spec: TaskSpec, progress: Progress) -> ScriptedTask:
+        raise AssertionError("it is built")
+
+    made = TaskRunner(SPEC, build, log=log, clock=VirtualClock(), failed="it ended the agent")
+
+    assert await finished(made) is TaskState.FAILED
+    assert made.status().reason == "it ended the agent"
+
+
 async def test_a_surprise_does_not_escape(log: ChannelLog) -> None:
     made = runner(log, VirtualClock(), *[ZeroDivisionError("1/0")] * (len(RETRY_DELAYS_S) + 1))
 
