@@ -24,6 +24,7 @@ from site_agent.results import ResultKeeper
 from site_agent.router import Router
 from site_agent.sinks.registry import find_sink
 from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.reduce import ReduceTask
@@ -157,6 +158,8 @@ class SiteRuntime:
             return MergeTask(context, spec.window)
         if spec.kind is StageKind.REDUCE:
             return ReduceTask(context)
+        if spec.kind is StageKind.DERIVE:
+            return DeriveTask(context)
         return self._build_bound(context)
 
     def _build_bound(self, context: TaskContext) -> RunnableTask:

@@ -13,6 +13,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.clock import Clock
 from site_agent.disk import NO_SPACE_HINT, lacks_space
 from site_agent.errors import NoSpaceError, SiteAgentError
+from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress, TaskState, TaskStatus
 from site_agent.tasks.reduce import ReduceTask
@@ -106,7 +107,7 @@ class TaskRunner:
             watermark_us=progress.watermark_us,
             operators=progress.operators(self._clock.monotonic()),
             in_flight_bytes=progress.in_flight_bytes(self._clock.monotonic()),
-            late_inputs=self._task.late_inputs if isinstance(self._task, MergeTask | SinkTask) else (),
+            late_inputs=self._task.late_inputs if isinstance(self._task, MergeTask | SinkTask | DeriveTask) else (),
             starts_at_us=progress.starts_at_us,
         )
 

@@ -18,6 +18,7 @@ class StageKind(Enum):
     MERGE = "merge"
     SINK = "sink"
     REDUCE = "reduce"
+    DERIVE = "derive"
 
 
 @dataclass(frozen=True, slots=True)
