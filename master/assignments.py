@@ -7,13 +7,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from master.batch.tasks import batch_results, batch_sites, batch_tasks
-from master.model import QueryRecord, QueryState, task_id
-from master.sharing import is_task, readers_by_query, reads_of, result_reads, running_of
+from master.model import QueryRecord, QueryState
+from master.sharing import (
+    channel_of,
+    is_task,
+    operators_of,
+    readers_by_query,
+    reads_of,
+    result_reads,
+    running_of,
+)
 from master.specs import Assignment, ChannelInput, Join, ResultSpec, TaskSpec, bound_at, relation_at
 from planner.catalog import Catalog, Relation, RelationKind
-from planner.plan import PhysicalPlan, Stage
+from planner.plan import Stage, StageKind
 from planner.sharing.deployment import Start
-from planner.sharing.running import Operator, Running, query_of
+from planner.sharing.running import Operator, Running, is_derived, query_of
 
 PUSH_CONNECTOR = "push"
 
@@ -88,13 +96,14 @@ def result_channels(query: QueryRecord) -> tuple[str, ...]:
 
 def task_sites(query: QueryRecord) -> frozenset[str]:
     """Sites that run a task of the query or keep its results."""
-    sites = stage_sites(query.plan) if query.batch is None else batch_sites(query)
+    sites = stage_sites(query) if query.batch is None else batch_sites(query)
     return sites | {query.plan.gateway}
 
 
-def stage_sites(plan: PhysicalPlan) -> frozenset[str]:
-    """Sites that run a task of the plan."""
-    return frozenset(site for stage in plan.stages for site in stage.sites)
+def stage_sites(query: QueryRecord) -> frozenset[str]:
+    """Sites that run a task of the query's plan, whoever's it is, or of what it makes of others' output."""
+    planned = {site for stage in query.plan.stages for site in stage.sites}
+    return frozenset(planned | {operator.site for operator in operators_of(query) if is_task(operator)})
 
 
 def _readers(running: Running) -> dict[str, set[str]]:
@@ -109,18 +118,21 @@ def _readers(running: Running) -> dict[str, set[str]]:
 def _task(query: QueryRecord, operator: Operator, catalog: Catalog, readers: Collection[str]) -> TaskSpec:
     """An operator as the query that brought it planned it, whoever needs it now."""
     stage, site = query.plan.stage(operator.vertex.stage), operator.site
+    derived = bool(operator.residual)
+    relation = None if derived else bound_at(stage.relation, catalog, site=site, query_id=query.id)
+    sql = operator.residual or stage.sql
     return TaskSpec(
-        task_id=task_id(query.id, stage.id, site),
+        task_id=channel_of(operator.id, site),
         query_id=query.id,
         stage_id=stage.id,
-        kind=stage.kind,
-        sql=stage.sql,
-        relation=bound_at(stage.relation, catalog, site=site, query_id=query.id),
-        read_columns=stage.read_columns,
+        kind=StageKind.DERIVE if derived else stage.kind,
+        sql=sql,
+        relation=relation,
+        read_columns=() if derived else stage.read_columns,
         inputs=_inputs(query, operator, catalog),
         merge=stage.merge,
         consumers=tuple(sorted(readers)),
-        functions=tuple(f for f in query.plan.functions if f.versioned_name in stage.sql),
+        functions=tuple(f for f in query.plan.functions if f.versioned_name in sql),
     )
 
 
@@ -139,15 +151,19 @@ def _inputs(query: QueryRecord, operator: Operator, catalog: Catalog) -> tuple[C
     for read in reads_of(query, operator):
         stage = query.plan.stage(read.item.stage)
         join, delay = _join(query, read.channel, stage, catalog)
-        inputs.append(ChannelInput(read.channel, read.site, read.item.view, stage.columns, join, delay))
+        # What something is derived of has the columns of another stage; its epochs bring them along.
+        columns = () if operator.residual else stage.columns
+        inputs.append(ChannelInput(read.channel, read.site, read.item.view, columns, join, delay))
     return tuple(inputs)
 
 
 def _join(query: QueryRecord, channel: str, stage: Stage, catalog: Catalog) -> tuple[Join, timedelta]:
     """Where the query may begin to read the channel, and how late its rows may be."""
-    if channel.startswith(f"{query.id}."):
+    start = query.deployment.start if query.deployment is not None else Start.HISTORY
+    # What is derived begins where that begins which it is made of.
+    if channel.startswith(f"{query.id}.") and (start is Start.HISTORY or not is_derived(channel)):
         return Join.OWN, timedelta(0)
-    join = _JOINS[query.deployment.start if query.deployment is not None else Start.HISTORY]
+    join = _JOINS[start]
     return join, _event_delay(stage, catalog) if join is Join.LATE else timedelta(0)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from master.catalog import CatalogManager
+from master.forms import KnownForms
 from master.queries import QueryRegistry
 from master.settings import Settings
 from master.sites import SiteRegistry
@@ -28,6 +30,7 @@ class DeployingParts:
     """What is known of all that runs."""
 
     queries: QueryRegistry
+    catalog: CatalogManager
     sites: SiteRegistry
     topology: Topology
     wan: Callable[[], WanSnapshot]
@@ -38,6 +41,7 @@ class Deployer:
 
     def __init__(self, parts: DeployingParts) -> None:
         self._parts = parts
+        self._forms = KnownForms()
 
     def deploy(self, query: str, planned: Planned, settings: Settings) -> tuple[PhysicalPlan, Deployment | None]:
         """The plan with its merges where they are to run, and what is shared; None: nothing is, nor can be.
@@ -51,14 +55,16 @@ class Deployer:
         vertices = vertices_of(
             planned.plan, planned.relations, planned.rates, owner=query, gateway=planned.plan.gateway
         )
-        vertices = as_measured(told_apart(vertices, query), running)
+        vertices = told_apart(vertices, query)
+        reads = {vertex.reads for vertex in vertices if vertex.form is not None}
+        self._forms.describe(running, parts.queries.all(), parts.catalog.snapshot, reads)
+        vertices = as_measured(vertices, running)
         setting = Setting(
             running=running,
             wan=wan_of(parts.topology, parts.wan()),
             alive=parts.sites.alive(),
             sharing=settings.sharing,
             placed={s.id: s.sites[0] for s in planned.plan.stages if s.kind is StageKind.MERGE},
-            containment=False,
         )
         shared = share(query, vertices, setting)
         return _with_sites(planned.plan, shared), deployment_of(shared, vertices, running, start=settings.start)

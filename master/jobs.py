@@ -23,7 +23,7 @@ from master.model import QueryRecord, QueryState, SiteRecord, SiteReport
 from master.progress import next_event, resumed_progress, tasks_gone, with_report
 from master.queries import Deploy, QueryRegistry
 from master.retention import EndedRetention, purgeable
-from master.sharing import edges_of, is_task, without_late
+from master.sharing import edges_of, is_task, tasks_beneath, without_late
 from master.sites import SiteRegistry, SiteStatus
 from master.statistics import MeasuredRates
 from planner.catalog import Relation, RelationKind
@@ -190,8 +190,10 @@ class JobManager:
         now = self._clock.now()
         concerned = self._concerned(report)
         for record in concerned:
-            edges = edges_of(self._parts.queries.held(), record.id)
-            self._parts.queries.set_progress(record.id, with_report(record, report, now=now, edges=edges))
+            held = self._parts.queries.held()
+            edges, beneath = edges_of(held, record.id), tasks_beneath(record, held)
+            progress = with_report(record, report, now=now, edges=edges, beneath=beneath)
+            self._parts.queries.set_progress(record.id, progress)
             self._parts.rates.observe(record, report)
         # A task that has ended leaves its slot at once, for the next.
         moved = self._follow_batch()
@@ -209,7 +211,7 @@ class JobManager:
         late = {channel for task in report.tasks if task.query_id == record.id for channel in task.late_inputs}
         if not late or not any(query_of(o.id) == record.id for o in self._parts.queries.running().operators):
             return
-        changed = without_late(record, late)
+        changed = without_late(record, late, self._parts.queries.running())
         if changed is not record:
             self._parts.queries.redeploy(changed, reason="runs its own of " + ", ".join(sorted(late)))
             self.refresh()
@@ -307,7 +309,7 @@ class JobManager:
         """Queries that wait for a slot at one of their sites. Those that run stay where they are."""
         records = (record for record in self._parts.queries.all() if record.batch is None)
         starting = [record for record in records if record.state.starting]
-        return frozenset(record.id for record in starting if self._parts.slots.blocked(stage_sites(record.plan)))
+        return frozenset(record.id for record in starting if self._parts.slots.blocked(stage_sites(record)))
 
     def flush(self) -> None:
         """Store totals and last-seen times."""

@@ -21,6 +21,7 @@ from master.model import (
 from master.sharing import initial_tasks
 from planner.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Deployment, Start
+from planner.sharing.running import is_derived
 
 _COUNTS = ("rows_in", "rows_out", "rows_late", "rows_malformed", "bytes_out", "epochs")
 
@@ -40,9 +41,17 @@ def batch_progress(record: QueryRecord) -> Progress:
 
 
 def with_report(
-    record: QueryRecord, report: SiteReport, *, now: datetime, edges: Collection[tuple[str, str]] = ()
+    record: QueryRecord,
+    report: SiteReport,
+    *,
+    now: datetime,
+    edges: Collection[tuple[str, str]] = (),
+    beneath: Mapping[str, str] | None = None,
 ) -> Progress:
-    """The query's progress after one site's report; `edges` are the channels that it uses, with the reading sites.
+    """The query's progress after one site's report.
+
+    `edges` are the channels that it uses, with the reading sites; `beneath` are tasks of others that do a part of its
+    stages' work, with the stage of each.
 
     Statuses are totals since the query began: the newest replaces the last. A query that is over only learns of more
     result rows, because its tasks are gone and an agent that starts anew may count from nothing for a while.
@@ -50,7 +59,7 @@ def with_report(
     result = _newer_result(record, report)
     if record.state.over:
         return replace(record.progress, result=result)
-    tasks = _newer_tasks(record.progress, report)
+    tasks = _newer_tasks(_needed(record, beneath or {}), report, beneath or {})
     complete_since = record.progress.complete_since
     if (result is not None and result.complete) or _written(record.plan, tasks):
         complete_since = complete_since or now
@@ -128,7 +137,9 @@ def totals(record: QueryRecord) -> Totals:
     tasks = record.progress.tasks.values()
     result = _result(record)
     return Totals(
-        rows_in=sum(t.rows_in for t in tasks if t.stage_id in sources or t.task_id in readers),
+        rows_in=sum(
+            t.rows_in for t in tasks if (t.stage_id in sources and not is_derived(t.task_id)) or t.task_id in readers
+        ),
         rows_out=result.rows if result else 0,
         rows_late=sum(t.rows_late for t in tasks),
         rows_malformed=sum(t.rows_malformed for t in tasks),
@@ -171,14 +182,30 @@ def _complete(progress: Progress, *, alive: frozenset[str], now: datetime, final
     return not waiting or now >= progress.complete_since + final_report_wait
 
 
-def _newer_tasks(progress: Progress, report: SiteReport) -> dict[str, TaskStatus]:
+def _needed(record: QueryRecord, beneath: Mapping[str, str]) -> Mapping[str, TaskStatus]:
+    """Without the tasks of others that did a part of its work and do not any more."""
+    known = record.progress.tasks
+    if record.deployment is None:
+        return known
+    own = {status.task_id for status in initial_tasks(record.id, record.plan, record.deployment)}
+    return {name: status for name, status in known.items() if name in own or name in beneath}
+
+
+def _newer_tasks(
+    known: Mapping[str, TaskStatus], report: SiteReport, beneath: Mapping[str, str]
+) -> dict[str, TaskStatus]:
     # A task of another query that stands for one of this query's counts as that.
     news = {
-        status.task_id: _taken(progress.tasks[status.task_id], status)
+        status.task_id: _taken(known[status.task_id], status)
         for status in report.tasks
-        if status.task_id in progress.tasks and progress.tasks[status.task_id].site == report.site
+        if status.task_id in known and known[status.task_id].site == report.site
     }
-    return {**progress.tasks, **news}
+    new = {
+        status.task_id: replace(status, stage_id=beneath[status.task_id])
+        for status in report.tasks
+        if status.task_id in beneath and status.task_id not in known
+    }
+    return {**known, **news, **new}
 
 
 def _taken(last: TaskStatus, status: TaskStatus) -> TaskStatus:

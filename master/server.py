@@ -142,7 +142,8 @@ class Master:
         )
         self._planner = QueryPlanner(planning)
         self._definitions = ViewDefinitions(self.catalog, self._planner)
-        self._deployer = Deployer(DeployingParts(self.queries, self.sites, topology, wan=self.monitor.snapshot))
+        deploying = DeployingParts(self.queries, self.catalog, self.sites, topology, wan=self.monitor.snapshot)
+        self._deployer = Deployer(deploying)
 
     def _batch(self, topology: Topology) -> BatchManager:
         parts = BatchParts(

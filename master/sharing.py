@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from master.model import QueryRecord, TaskStatus, task_id
 from master.specs import ChannelReader, QueryReaders
-from planner.plan import PhysicalPlan, StageInput
+from planner.plan import INPUT_VIEW, PhysicalPlan, StageInput
 from planner.sharing.deployment import Deployment, alone, taken_back
-from planner.sharing.running import Operator, Running, operator_id, query_of
+from planner.sharing.running import Operator, Running, is_derived, query_of
 from planner.sharing.vertices import VertexKind
 
 
@@ -37,7 +37,9 @@ def operators_of(record: QueryRecord) -> tuple[Operator, ...]:
 def channel_of(operator: str, site: str) -> str:
     """The channel, and the task, of the operator of that id at that site."""
     query, _, vertex = operator.partition("/")
-    return task_id(query, vertex.partition("@")[0], site)
+    stage, _, home = vertex.partition("@")
+    # What is derived for several sites may be at one.
+    return task_id(query, f"{stage}-{home}" if home and is_derived(operator) else stage, site)
 
 
 def is_task(operator: Operator) -> bool:
@@ -75,7 +77,9 @@ def _used(record: QueryRecord) -> tuple[str, ...]:
 
 def reads_of(record: QueryRecord, operator: Operator) -> tuple[Read, ...]:
     """What one of a query's own operators reads, in the order of its stage's inputs."""
-    channels = iter(_channels(record, operator))
+    channels = _channels(record, operator)
+    if operator.residual:
+        return tuple(Read(channel, at, StageInput(operator.vertex.stage, INPUT_VIEW)) for channel, at in channels)
     found = []
     for item in record.plan.stage(operator.vertex.stage).inputs:
         for site in record.plan.stage(item.stage).sites:
@@ -136,6 +140,24 @@ def readers_by_query(running: Running) -> Mapping[str, tuple[QueryReaders, ...]]
     }
 
 
+def tasks_beneath(record: QueryRecord, running: Running) -> Mapping[str, str]:
+    """Tasks of others that stand for none of a query's vertices, but do a part of their work: the stage of it, by task.
+
+    The stage is the query's own; empty where it has none that reads the same.
+    """
+    deployment = record.deployment
+    if deployment is None or record.id not in running.queries:
+        return {}
+    stages = {vertex.reads: vertex.stage for vertex in deployment.vertices if vertex.reads}
+    standing = set(deployment.stands.values())
+    needed = (running.operator(name) for name in running.needed_by(record.id) if name not in standing)
+    return {
+        channel_of(operator.id, operator.site): stages.get(operator.vertex.reads, "")
+        for operator in needed
+        if is_task(operator) and query_of(operator.id) != record.id
+    }
+
+
 def initial_tasks(query: str, plan: PhysicalPlan, deployment: Deployment | None) -> tuple[TaskStatus, ...]:
     """The tasks that do a query's work, not heard of yet; the stages are the query's own."""
     if deployment is None:
@@ -145,7 +167,7 @@ def initial_tasks(query: str, plan: PhysicalPlan, deployment: Deployment | None)
     tasks = []
     for vertex in deployment.vertices:
         if vertex.id in own and is_task(own[vertex.id]):
-            tasks.append(_status(operator_id(query, vertex.id), vertex.stage, own[vertex.id].site))
+            tasks.append(_status(own[vertex.id].id, vertex.stage, own[vertex.id].site))
         elif vertex.id in deployment.stands:
             name = deployment.stands[vertex.id]
             tasks.append(_status(name, vertex.stage, deployment.sites[name]))
@@ -156,15 +178,25 @@ def _status(operator: str, stage: str, site: str) -> TaskStatus:
     return TaskStatus(task_id=channel_of(operator, site), query_id=query_of(operator), stage_id=stage, site=site)
 
 
-def without_late(record: QueryRecord, channels: Collection[str]) -> QueryRecord:
-    """The query with tasks of its own in the place of channels of others that no longer hold their first epochs."""
+def without_late(record: QueryRecord, channels: Collection[str], running: Running | None = None) -> QueryRecord:
+    """The query with tasks of its own in the place of channels of others that no longer hold their first epochs.
+
+    With `running`, also in the place of operators that have ended: what was shared beneath such a channel may have.
+    """
     deployment = record.deployment
     if deployment is None:
         return record
     late = {name for name in deployment.used if channel_of(name, deployment.sites[name]) in channels}
+    # What is derived of a channel begins where that begins.
+    derived = (operator for operator in deployment.operators if operator.residual)
+    late |= {name for o in derived if channel_of(o.id, o.site) in channels for name in o.inputs}
     if not late:
         return record
     changed = taken_back(deployment, record.id, late, why="its first rows are gone, which this query has to read")
+    if running is not None:
+        there = {operator.id for operator in running.operators}
+        while ended := set(changed.used) - there:
+            changed = taken_back(changed, record.id, ended, why="it has ended")
     tasks = {status.task_id: status for status in initial_tasks(record.id, record.plan, changed)}
     known = {name: status for name, status in record.progress.tasks.items() if name in tasks}
     progress = replace(record.progress, tasks={**tasks, **known})

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from master.model import QueryRecord, SiteReport, TaskState
 from planner.plan import RelationStats, StageKind, Statistics
+from planner.sharing.running import is_derived
 
 _READING = (TaskState.RUNNING, TaskState.BACK_PRESSURED)
 
@@ -23,7 +24,8 @@ class MeasuredRates:
             # By the query's own stage, also where another query's task does its work.
             known = record.progress.tasks.get(task.task_id)
             relation = relations.get(known.stage_id) if known is not None else None
-            if relation and task.state in _READING and task.rows_in_per_s > 0:
+            reads = task.state in _READING and not is_derived(task.task_id)
+            if relation and reads and task.rows_in_per_s > 0:
                 self._rates[relation, report.site] = RelationStats(rows_per_s=task.rows_in_per_s, measured=True)
 
     def keep_only(self, relations: Collection[str]) -> None:

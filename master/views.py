@@ -57,7 +57,7 @@ class QueryViews:
         if record.batch is not None:
             return
         if record.state.starting:
-            yield from self._slots.blocked(stage_sites(record.plan)).values()
+            yield from self._slots.blocked(stage_sites(record)).values()
 
 
 def _behind(record: QueryRecord) -> tuple[str, ...]:

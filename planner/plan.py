@@ -43,6 +43,8 @@ class StageKind(Enum):
     """Batch: the part of the query over one split of its first table."""
     REDUCE = "reduce"
     """Batch: the rest of it, over all that the MAP tasks gave."""
+    DERIVE = "derive"
+    """Of a task, not of a plan: what is left of a stage whose rows are part of what another query's task sends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ _KINDS = {
     site_pb2.STAGE_KIND_MERGE: StageKind.MERGE,
     site_pb2.STAGE_KIND_SINK: StageKind.SINK,
     site_pb2.STAGE_KIND_REDUCE: StageKind.REDUCE,
+    site_pb2.STAGE_KIND_DERIVE: StageKind.DERIVE,
 }
 _JOINS = {site_pb2.CHANNEL_JOIN_WHOLE: Join.WHOLE, site_pb2.CHANNEL_JOIN_LATE: Join.LATE}
 _STATES = {

@@ -31,7 +31,7 @@ class FaultPoint(Enum):
     EPOCH_COMMITTED = "epoch-committed"
     """An epoch is durable, and nobody knows."""
     EPOCH_COMPUTED = "epoch-computed"
-    """The rows of a source, table or reduce task are computed, and not published."""
+    """The rows of a source, table, reduce or derived task are computed, and not published."""
     WINDOW_CLOSED = "window-closed"
     """Rows of a closed window are merged, and not published."""
     WINDOW_PUBLISHED = "window-published"

@@ -25,6 +25,7 @@ from site_agent.results import ResultKeeper
 from site_agent.router import Router
 from site_agent.sinks.registry import find_sink
 from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.reduce import ReduceTask
@@ -114,10 +115,12 @@ class SiteRuntime:
         if runner is None:
             services = self._services
             failed = services.crashes.why_failed(spec.task_id, services.site)
-            runner = TaskRunner(spec, self._build, log=log, clock=services.clock, limits=services.limits, failed=failed)
+            runner = TaskRunner(spec, self._build, log=log, clock=services.clock, limits=services.limits)
             self._runners[spec.task_id] = runner
-            runner.start()
-            if not failed:
+            if failed:
+                runner.fail(failed)
+            else:
+                runner.start()
                 logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
         elif runner.spec != spec and not _pauses(runner, spec):
             await runner.update(spec)
@@ -181,6 +184,8 @@ class SiteRuntime:
             return MergeTask(context, spec.window)
         if spec.kind is StageKind.REDUCE:
             return ReduceTask(context)
+        if spec.kind is StageKind.DERIVE:
+            return DeriveTask(context)
         return self._build_bound(context)
 
     def _build_bound(self, context: TaskContext) -> RunnableTask:

@@ -19,6 +19,7 @@ _STAGE_KINDS = {
     StageKind.MERGE: site_pb2.STAGE_KIND_MERGE,
     StageKind.SINK: site_pb2.STAGE_KIND_SINK,
     StageKind.REDUCE: site_pb2.STAGE_KIND_REDUCE,
+    StageKind.DERIVE: site_pb2.STAGE_KIND_DERIVE,
 }
 _STAGE_KINDS_BACK = {wire: kind for kind, wire in _STAGE_KINDS.items()}
 _JOINS = {

@@ -7,6 +7,7 @@
     HAVING                the conditions that are missing, over the groups
     top-k                 of the groups, or of more of the same rank
     groups of rows        of rows that are sent as they are
+    other names           or another order of columns: a projection
 
 Not shared: what gives several rows of one (`explode`) unless both do; sums of floats and what is made of them when
 groups are combined, since the order of additions would differ; percentiles, whose sketches are not exact; and
@@ -26,7 +27,7 @@ from planner.merge import WINDOW_START
 from planner.plan import BIN_COLUMN, BINS, INPUT_VIEW
 from planner.query.outputs import RANK_COLUMN
 from planner.sharing.canonical import integer_of, label, with_parts, written
-from planner.sharing.forms import Form, Term, generators, named_column, ranks, referred
+from planner.sharing.forms import Form, Term, generators, named_column, ranks, referred, renamed_columns
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sql.dialect import exp, quoted
 from planner.sql.intervals import format_interval, parse_interval
@@ -34,6 +35,7 @@ from planner.sql.refusals import function_name
 
 _EXACT = re.compile(r"BIGINT|DECIMAL\(\d+,\d+\)")
 _BELOW = "below"
+_FEWER = "fewer columns"
 _KEPT = "kept"
 
 
@@ -45,13 +47,53 @@ def residual_sql(wanted: Vertex, offered: Vertex) -> str | None:
     if wanted.form is None or offered.form is None or wanted.reads != offered.reads or wanted.kind != offered.kind:
         return None
     types = {name.lower(): type_ for name, type_ in zip(offered.columns, offered.types, strict=False)}
-    sql = _residual(wanted.form, offered.form, types)
+    if wanted.form.digest == offered.form.digest:
+        sql: str | None = _renamed(wanted.form, offered.form)
+    else:
+        sql = _residual(wanted.form, offered.form, types)
     if sql is None or wanted.kind is not VertexKind.SOURCE or wanted.form.keys is None:
         return sql
     keys = [name for name, term in wanted.form.columns if term in wanted.form.keys and name != WINDOW_START]
     if not keys:
         return sql
     return f"SELECT *, pmod(xxhash64({', '.join(map(quoted, keys))}), {BINS}) AS {BIN_COLUMN} FROM ({sql}) AS partials"
+
+
+def left_to_do(wanted: Vertex, offered: Vertex) -> str:
+    """What a residual does, in words."""
+    own, other = wanted.form, offered.form
+    if own is None or other is None:
+        return ""
+    if own.digest == other.digest:
+        return "other names or another order of columns"
+    return ", ".join(_differences(own, other)) or "columns made of its own"
+
+
+def _differences(wanted: Form, offered: Form) -> list[str]:
+    if isinstance(wanted.base, Form):
+        if isinstance(offered.base, Form):
+            return ["a smaller top k"]
+        of_groups = "an aggregate over its groups" if wanted.keys is not None else "what is made of its groups"
+        what = "a top k" if _rank_bound(wanted, wanted.base) is not None else of_groups
+        return [*(word for word in _differences(wanted.base, offered) if word != _FEWER), what]
+    words = ["a stricter filter"] if wanted.filters - offered.filters else []
+    if wanted.keys is not None and offered.keys is None:
+        words.append("groups of its rows")
+    elif wanted.keys is not None and offered.keys is not None and wanted.keys != offered.keys:
+        if any(_coarser(key, offered) is not None for key in wanted.keys):
+            words.append("longer windows")
+        if len(wanted.keys) < len(offered.keys):
+            words.append("fewer group keys")
+    if wanted.having - offered.having:
+        words.append("HAVING")
+    return [*words, _FEWER] if wanted.terms < offered.terms else words
+
+
+def _renamed(wanted: Form, offered: Form) -> str:
+    """A projection: both compute the same."""
+    names = renamed_columns(wanted, offered)
+    items = (f"{written(named_column(INPUT_VIEW, name))} AS {quoted(own)}" for own, name in names.items())
+    return f"SELECT {', '.join(items)} FROM {INPUT_VIEW}"
 
 
 def _residual(wanted: Form, offered: Form, types: Mapping[str, str]) -> str | None:

@@ -85,7 +85,7 @@ def deployment_of(
         start: where the query may begin.
     """
     foreign = {name for operator in plan.operators for name in operator.inputs if query_of(name) != plan.query}
-    stands = {d.vertex: d.operator for d in plan.decisions if d.action is Action.SHARED}
+    stands = _standing(plan, running.with_inputs(foreign), running)
     sites = {decision.vertex: decision.site for decision in plan.decisions}
     sites |= {name: running.operator(name).site for name in sorted(foreign | set(stands.values()))}
     deployment = Deployment(
@@ -105,6 +105,21 @@ def deployment_of(
     return deployment if whole else _kept_apart(deployment, plan.query)
 
 
+def _standing(plan: SharingPlan, needed: Collection[str], running: Running) -> dict[str, str]:
+    """Operators of others by the vertex that each stands for, of those that the query really needs.
+
+    Where nobody of the query reads a shared vertex, one of those that do may read another operator in its place.
+    """
+    found = {}
+    for decision in plan.decisions:
+        if decision.action is Action.SHARED:
+            same = (decision.operator, *running.same(running.operator(decision.operator).fingerprint))
+            name = next((name for name in same if name in needed), None)
+            if name is not None:
+                found[decision.vertex] = name
+    return found
+
+
 def _stored(vertex: Vertex) -> Vertex:
     return replace(vertex, form=None)
 
@@ -118,7 +133,7 @@ def _without_results(deployment: Deployment, running: Running) -> frozenset[str]
     kept = {
         name
         for other in running.operators
-        if other.vertex.kind is VertexKind.RESULTS and other.fingerprint != _apart(other.id)
+        if other.vertex.kind is VertexKind.RESULTS and not is_apart(other)
         for name in other.inputs
     }
     return frozenset(names - kept)
@@ -136,8 +151,13 @@ def _apart(operator: str) -> str:
     return digest([operator])
 
 
+def is_apart(operator: Operator) -> bool:
+    """Whether nobody may share an operator, nor make anything of its output."""
+    return operator.fingerprint == _apart(operator_id(query_of(operator.id), operator.vertex.id))
+
+
 def taken_back(deployment: Deployment, query: str, late: Collection[str], *, why: str) -> Deployment:
-    """The query runs its own in the place of these operators of others, and of nothing else.
+    """The query runs its own in the place of these operators of others, and of what it makes of their output.
 
     What these read is shared on: where that is out of reach as well, it is taken back in its turn. `why` is for people.
     """
@@ -145,41 +165,61 @@ def taken_back(deployment: Deployment, query: str, late: Collection[str], *, why
         return deployment
     vertices = {vertex.id: vertex for vertex in deployment.vertices}
     stands = {vertex: name for vertex, name in deployment.stands.items() if name not in late}
+    derived = [operator for operator in deployment.operators if operator.residual and set(late) & set(operator.inputs)]
+    gone = {*late, *(operator.id for operator in derived)}
     own = {
-        operator.vertex.id: replace(
-            operator, inputs=_replaced(vertices[operator.vertex.id], operator.inputs, late, query)
-        )
+        operator.vertex.id: _with_own(operator, vertices[operator.vertex.id], gone, query)
         for operator in deployment.operators
+        if operator.id not in gone
     }
+    sites = {**deployment.sites, **{v.id: v.site for v in vertices.values() if v.site is not None and v.id not in own}}
+    sites |= {operator.vertex.id: operator.site for operator in own.values()}
+    suppliers = {**stands, **{operator.vertex.id: operator.id for operator in own.values()}}
+    own |= {operator.vertex.id: _whole(operator.vertex, suppliers, sites, query) for operator in derived}
     todo = list(own.values())
     while todo:
         for name in todo.pop().inputs:
             vertex_id = name.removeprefix(operator_id(query, ""))
-            if vertex_id != name and vertex_id not in own:
-                vertex = vertices[vertex_id]
-                inputs = tuple(stands.get(i, operator_id(query, i)) for i in vertex.inputs)
-                own[vertex_id] = Operator(name, vertex, deployment.sites[vertex_id], inputs)
+            if vertex_id in vertices and vertex_id not in own:
+                own[vertex_id] = _whole(vertices[vertex_id], suppliers, sites, query)
                 todo.append(own[vertex_id])
     notes = {
-        vertex: f"{vertex} at {deployment.sites[vertex]}: not shared with {name}, {why}"
-        for vertex, name in deployment.stands.items()
+        vertex: f"{vertex} at {sites[vertex]}: not shared with {name}, {why}"
+        for vertex, name in (*deployment.stands.items(), *((o.vertex.id, o.inputs[0]) for o in derived))
         if name in late
     }
     operators = tuple(own[name] for name in vertices if name in own)
-    return replace(deployment, operators=operators, stands=stands, notes={**deployment.notes, **notes})
+    return replace(deployment, operators=operators, stands=stands, sites=sites, notes={**deployment.notes, **notes})
+
+
+def _with_own(operator: Operator, vertex: Vertex, gone: Collection[str], query: str) -> Operator:
+    """An operator that reads the query's own in the place of these."""
+    if operator.residual:
+        return operator
+    return replace(operator, inputs=_replaced(vertex, operator.inputs, gone, query))
+
+
+def _whole(vertex: Vertex, suppliers: Mapping[str, str], sites: Mapping[str, str], query: str) -> Operator:
+    """The query's own operator for all of a vertex; suppliers give what other vertices would, where that is known."""
+    inputs = tuple(suppliers.get(name, operator_id(query, name)) for name in vertex.inputs)
+    return Operator(operator_id(query, vertex.id), vertex, sites[vertex.id], inputs)
 
 
 def deployment_lines(deployment: Deployment) -> tuple[str, ...]:
-    """For people: what became of each vertex."""
+    """For people: what became of each vertex, and the SQL of what is made of others' output."""
     head = f"Sharing ({deployment.sharing.value}): {deployment.wan_bytes_per_s:.0f} bytes/s more over the WAN"
     if deployment.start is Start.NEXT_WINDOW and deployment.used:
         head += "; begins in the middle, with the first window that is whole"
-    return (head, *(f"  {line}" for note in deployment.notes.values() for line in note.splitlines()))
+    residuals = {o.vertex.id: f"\n  by {o.residual}" for o in deployment.operators if o.residual}
+    notes = (note + residuals.get(vertex, "") for vertex, note in deployment.notes.items())
+    return (head, *(f"  {line}" for note in notes for line in note.splitlines()))
 
 
 def deployment_json(deployment: Deployment) -> dict[str, Any]:
     """The same as plain values for JSON; rates are bytes per second."""
-    own = {operator.vertex.id for operator in deployment.operators}
+    own = {operator.vertex.id: operator for operator in deployment.operators}
+    derived = {name: operator for name, operator in own.items() if operator.residual}
+    others = {**deployment.stands, **{name: operator.inputs[0] for name, operator in derived.items()}}
     return {
         "mode": deployment.sharing.value,
         "start": deployment.start.value,
@@ -189,8 +229,9 @@ def deployment_json(deployment: Deployment) -> dict[str, Any]:
                 "operator": vertex,
                 "site": deployment.sites[vertex],
                 "runs": vertex in own,
-                "with": deployment.stands.get(vertex),
-                "query": query_of(deployment.stands[vertex]) if vertex in deployment.stands else None,
+                "with": others.get(vertex),
+                "query": query_of(others[vertex]) if vertex in others else None,
+                "residual": derived[vertex].residual if vertex in derived else None,
                 "reason": note,
             }
             for vertex, note in deployment.notes.items()

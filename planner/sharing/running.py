@@ -6,16 +6,19 @@ Operators that one question cannot tell apart (they run at the same site and rea
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from planner.sharing.forms import Form
 from planner.sharing.vertices import Vertex
 from planner.wan.probing import Pair
 
 _Key = TypeVar("_Key")
+_DERIVED = "-derived"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,21 @@ class Operator:
 
 def operator_id(query: str, vertex: str) -> str:
     return f"{query}/{vertex}"
+
+
+def derived_id(query: str, vertex: str) -> str:
+    """Of what a query makes of another operator's output in a vertex's place: `q-0001-a1b2c3/s1-derived@us`.
+
+    Never the id of the vertex's own operator, which may come to run in its place, at the same site.
+    """
+    stage, at, site = vertex.partition("@")
+    return f"{query}/{stage}{_DERIVED}{at}{site}"
+
+
+def is_derived(name: str) -> bool:
+    """Whether the operator, or the task, of that id makes its output of another operator's."""
+    stage = re.split(r"[./@]", name, maxsplit=2)[1:2]
+    return bool(stage) and _DERIVED in stage[0]
 
 
 def query_of(operator: str) -> str:
@@ -107,6 +125,17 @@ class Running:
     def load(self, site: str) -> int:
         """How many operators run at a site."""
         return self._load[site]
+
+    def describe(self, operator: str, form: Form) -> None:
+        """Say what an operator computes, where it was added without: from now on it is found as `comparable`.
+
+        Raises:
+            KeyError: there is no such operator.
+        """
+        known = self._operators[operator]
+        if known.vertex.form is None:
+            self._operators[operator] = replace(known, vertex=replace(known.vertex, form=form))
+            self._compare(self._operators[operator])
 
     def same(self, fingerprint: str) -> Sequence[str]:
         """Ids of the operators of that fingerprint, sorted."""
@@ -185,7 +214,7 @@ class Running:
         new = tuple(operators)
         for operator in new:
             self._enter(operator)
-        needed = self._with_inputs((*(operator.id for operator in new), *used))
+        needed = self.with_inputs((*(operator.id for operator in new), *used))
         self._used[query] = needed
         for name in needed:
             self._users.setdefault(name, set()).add(query)
@@ -205,8 +234,12 @@ class Running:
             self._leave(name)
         return tuple(reversed(ended))
 
-    def _with_inputs(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The operators and all they read, inputs first."""
+    def with_inputs(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Operators and all they read, themselves or through others, inputs first.
+
+        Raises:
+            KeyError: there is none of that id.
+        """
         found: dict[str, None] = {}
         stack = [(name, False) for name in sorted(set(names), reverse=True)]
         while stack:
@@ -227,9 +260,7 @@ class Running:
         self._operators[operator.id] = operator
         self._load[operator.site] += 1
         insort(self._same.setdefault(operator.fingerprint, []), operator.id)
-        form = operator.vertex.form
-        if form is not None:
-            insort(self._comparable.setdefault(operator.vertex.reads, {}).setdefault(form.digest, []), operator.id)
+        self._compare(operator)
         group = self._group(operator)
         for name in operator.inputs:
             readers = self._readers.setdefault(name, _Readers())
@@ -238,6 +269,11 @@ class Running:
             insort(readers.alike.setdefault(group, []), operator.id)
             if readers.sites[operator.site] == 1:
                 self._carry(name, operator.site, 1)
+
+    def _compare(self, operator: Operator) -> None:
+        form = operator.vertex.form
+        if form is not None:
+            insort(self._comparable.setdefault(operator.vertex.reads, {}).setdefault(form.digest, []), operator.id)
 
     def _leave(self, name: str) -> None:
         operator = self._operators[name]

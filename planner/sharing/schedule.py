@@ -27,10 +27,10 @@ from itertools import islice
 
 from planner.errors import PlacementError
 from planner.sharing.candidates import Asked, Candidate, Candidates, Room, find_candidates
-from planner.sharing.containment import residual_sql
+from planner.sharing.containment import left_to_do, residual_sql
 from planner.sharing.forms import Form
 from planner.sharing.modes import Goal, Sharing
-from planner.sharing.running import Operator, Running, operator_id, query_of
+from planner.sharing.running import Operator, Running, derived_id, operator_id, query_of
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from planner.wan.probing import Pair
@@ -124,8 +124,6 @@ class Setting:
     placed: Mapping[str, str] = field(default_factory=dict)
     """By vertex, where the caller wants it when it is not shared, in place of steps 3 and 4; not for modes that are
     blind to the WAN."""
-    containment: bool = True
-    """Vertices may be made of the output of operators that contain them."""
 
 
 def share(query: str, vertices: Sequence[Vertex], setting: Setting) -> SharingPlan:
@@ -228,11 +226,8 @@ class _Scheduler:
 
     def _contain(self, asked: Asked, found: Candidates) -> bool:
         """Make the vertex of the output of an operator that contains it; False when there is none."""
-        vertex, rules = asked.vertex, self.setting.sharing.rules
-        if not (rules.operators and rules.inputs and self.setting.containment) or vertex.kind not in (
-            VertexKind.SOURCE,
-            VertexKind.MERGE,
-        ):
+        vertex = asked.vertex
+        if not self.setting.sharing.rules.operators or vertex.kind not in (VertexKind.SOURCE, VertexKind.MERGE):
             return False
         for operator, residual in self._containing(vertex):
             site = self._site_beside(operator, asked)
@@ -244,10 +239,10 @@ class _Scheduler:
                 action=Action.CONTAINED,
                 site=site,
                 operator=operator.id,
-                reason=f"part of what {operator.id} sends{receives}",
+                reason=f"part of what {operator.id} sends{receives}: {left_to_do(vertex, operator.vertex)}",
                 rejected=found.rejected,
             )
-            own = operator_id(self.query, vertex.id)
+            own = derived_id(self.query, vertex.id)
             self.choices[vertex.id] = _Choice(decision, own, (operator.id,), residual)
             return True
         return False
@@ -269,13 +264,18 @@ class _Scheduler:
         return None
 
     def _containing(self, vertex: Vertex) -> list[tuple[Operator, str]]:
-        """Operators that contain a vertex, with what is left to do; the one that sends least first."""
-        running = self.setting.running
+        """Operators that contain a vertex, with what is left to do; the one that sends least first.
+
+        In modes without IN only those that do the same: other names or another order of columns are all that is left.
+        """
+        running, rules = self.setting.running, self.setting.sharing.rules
         offers: list[tuple[Operator, str]] = []
         for names in islice(running.comparable(vertex.reads), MAX_FORMS):
             self.compared += 1
             operator = next((o for o in map(running.operator, names) if self._alive(o.site)), None)
             if operator is None or operator.fingerprint == vertex.fingerprint:
+                continue
+            if not rules.inputs and not _does_the_same(operator.vertex, vertex):
                 continue
             # Both stages do the same at every site; the form has the names of columns as well.
             pair = (vertex.stage, operator.vertex.form, operator.vertex.types)
@@ -313,13 +313,18 @@ class _Scheduler:
             reason = f"{best.operator.id} receives {_rate(best.shared_bytes_per_s)} of its inputs there"
             return Action.CO_LOCATED, best.operator.site, best.operator.id, reason
         wanted = self.setting.placed.get(vertex.id)
-        if wanted is not None and self.setting.sharing.rules.aware:
+        if wanted is not None and self.setting.sharing.rules.aware and not self._has_moved(vertex):
             return Action.PLACED, wanted, "", "fewest bytes over the WAN"
         flows = self._inputs(vertex)
         sites = sorted({site for site, _ in flows})
         if len(sites) == 1 and self._takes(sites[0]):
             return Action.LOCAL, sites[0], "", "all its inputs are there"
         return Action.PLACED, *self._placed(vertex, flows)
+
+    def _has_moved(self, vertex: Vertex) -> bool:
+        """Whether an input is made elsewhere than the caller thought when it placed the vertex."""
+        made = [(self.vertices[name].site, self.choices[name].decision.site) for name in vertex.inputs]
+        return any(home is not None and home != site for home, site in made)
 
     def _inputs(self, vertex: Vertex) -> list[tuple[str, float]]:
         """Sites and bytes per second of what it reads."""
@@ -441,6 +446,10 @@ class _Scheduler:
             pair = (source.site, site)
             traffic[pair] = traffic.get(pair, 0.0) + source.vertex.output_bytes_per_s
         return traffic
+
+
+def _does_the_same(one: Vertex, other: Vertex) -> bool:
+    return one.form is not None and other.form is not None and one.form.digest == other.form.digest
 
 
 def _rate(bytes_per_s: float) -> str:

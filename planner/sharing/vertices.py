@@ -63,6 +63,8 @@ class _Read:
     form: Form | None
     digest: str
     """Of the stage, without what is different from site to site."""
+    waits: tuple[str, ...] = ()
+    """Of a MERGE: which windows its rows wait for. What it emits at once is the same in all of equal windows."""
 
     def names(self) -> dict[str, str]:
         """What its columns are, by lower-case name."""
@@ -98,6 +100,19 @@ def vertices_of(
     return tuple(vertices)
 
 
+def forms_of(plan: PhysicalPlan, relations: Mapping[str, Relation]) -> dict[str, Form | None]:
+    """What each stage of a plan computes, by stage; None where its SQL is of no form that is known.
+
+    Args:
+        plan: typed, as it runs.
+        relations: its streams and tables, by name.
+    """
+    reads: dict[str, _Read] = {}
+    for stage in plan.stages:
+        reads[stage.id] = _read(stage, relations, reads)
+    return {name: read.form for name, read in reads.items()}
+
+
 def _read(stage: Stage, relations: Mapping[str, Relation], before: Mapping[str, _Read]) -> _Read:
     places = list(dict.fromkeys(i.view for i in stage.inputs))
     views: dict[str, View] = {}
@@ -109,8 +124,9 @@ def _read(stage: Stage, relations: Mapping[str, Relation], before: Mapping[str, 
     form = read_form(stage.sql, views) if stage.sql else None
     same_site = [str(i.same_site) for i in stage.inputs]
     does = [form.digest] if form is not None else [stage.sql, *_names_of(views)]
-    parts = [stage.kind.value, *sorted(stage.read_columns), *same_site, *_merge_parts(stage, places, form), *does]
-    return _Read(stage, form, digest(parts))
+    waits = _merge_parts(stage, places, form)
+    parts = [stage.kind.value, *sorted(stage.read_columns), *same_site, *waits, *does]
+    return _Read(stage, form, digest(parts), tuple(waits))
 
 
 def _view(name: str, stages: Sequence[_Read]) -> View:
@@ -168,7 +184,7 @@ def _tasks(
                 site=site if pinned else None,
                 stage=stage.id,
                 form=read.form,
-                reads=digest([stage.kind.value, *over, *_converted(stage, relations, site)]),
+                reads=digest([stage.kind.value, *over, *read.waits, *_converted(stage, relations, site)]),
                 columns=tuple(column.name for column in stage.columns),
                 types=tuple(column.type for column in stage.columns),
             )

@@ -72,6 +72,8 @@ class _StageKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageKind.V
     """Writes the rows of its port into a sink, each epoch once."""
     STAGE_KIND_REDUCE: _StageKind.ValueType  # 5
     """Batch: waits until all of its inputs are complete, runs its SQL once over them, publishes one epoch (in pieces) and ends."""
+    STAGE_KIND_DERIVE: _StageKind.ValueType  # 6
+    """Reads the one channel of `inputs`, which another query's task made, and gives its epochs as the SQL makes them, under their numbers."""
 
 class StageKind(_StageKind, metaclass=_StageKindEnumTypeWrapper): ...
 
@@ -86,6 +88,8 @@ STAGE_KIND_SINK: StageKind.ValueType  # 4
 """Writes the rows of its port into a sink, each epoch once."""
 STAGE_KIND_REDUCE: StageKind.ValueType  # 5
 """Batch: waits until all of its inputs are complete, runs its SQL once over them, publishes one epoch (in pieces) and ends."""
+STAGE_KIND_DERIVE: StageKind.ValueType  # 6
+"""Reads the one channel of `inputs`, which another query's task made, and gives its epochs as the SQL makes them, under their numbers."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
 class _ChannelJoin:
@@ -841,7 +845,7 @@ class TaskSpec(_message.Message):
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelInput]:
         """SOURCE: tables' copies to join with. MERGE and SINK: the channels of the port, which may change while the task runs; those whose
-        view is none of `merge.views` are tables' copies.
+        view is none of `merge.views` are tables' copies. DERIVE: the channel that it is made of.
         """
 
     @_builtins.property

@@ -14,6 +14,7 @@ from site_agent.clock import Clock
 from site_agent.disk import NO_SPACE_HINT, lacks_space
 from site_agent.errors import NoSpaceError, SiteAgentError
 from site_agent.tasks.context import TaskLimits
+from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress, TaskState, TaskStatus
 from site_agent.tasks.reduce import ReduceTask
@@ -58,9 +59,7 @@ class TaskRunner:
         log: ChannelLog,
         clock: Clock,
         limits: TaskLimits | None = None,
-        failed: str = "",
     ) -> None:
-        """`failed`: why the task has failed for good before; then it is not run."""
         self.spec = spec
         self._build = build
         self._log = log
@@ -69,8 +68,11 @@ class TaskRunner:
         self._progress = Progress(clock.monotonic())
         self._task: RunnableTask | None = None
         self._running: asyncio.Task[None] | None = None
-        if failed:
-            self._fail(failed)
+
+    def fail(self, reason: str) -> None:
+        """The task has failed for good: it is not run, now or later."""
+        self._progress.enter(TaskState.FAILED, reason)
+        logger.error("task failed task=%s reason=%s", self.spec.task_id, reason)
 
     def start(self) -> None:
         """Run the task, unless it has failed for good before, or its spec says that it is paused."""
@@ -132,7 +134,7 @@ class TaskRunner:
             watermark_us=progress.watermark_us,
             operators=progress.operators(self._clock.monotonic()),
             in_flight_bytes=progress.in_flight_bytes(self._clock.monotonic()),
-            late_inputs=self._task.late_inputs if isinstance(self._task, MergeTask | SinkTask) else (),
+            late_inputs=self._task.late_inputs if isinstance(self._task, MergeTask | SinkTask | DeriveTask) else (),
             starts_at_us=progress.starts_at_us,
             behind=self._limits.pressure_of(self._log).behind,
         )
@@ -149,15 +151,11 @@ class TaskRunner:
             retries += 1
             failures += not failure.passing
             if failures > len(RETRY_DELAYS_S):
-                self._fail(failure.reason)
+                self.fail(failure.reason)
                 return
             self._progress.enter(TaskState.RETRYING, failure.reason)
             logger.warning("epoch failed task=%s attempt=%d reason=%s", self.spec.task_id, retries, failure.reason)
             await self._clock.sleep(RETRY_DELAYS_S[min(retries, len(RETRY_DELAYS_S)) - 1])
-
-    def _fail(self, reason: str) -> None:
-        self._progress.enter(TaskState.FAILED, reason)
-        logger.error("task failed task=%s reason=%s", self.spec.task_id, reason)
 
     def _made(self) -> int:
         """Grows with each epoch that counts: published, or of a sink, which has no output channel, committed."""

@@ -19,6 +19,7 @@ class StageKind(Enum):
     MERGE = "merge"
     SINK = "sink"
     REDUCE = "reduce"
+    DERIVE = "derive"
 
 
 @dataclass(frozen=True, slots=True)

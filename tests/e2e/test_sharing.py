@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -44,6 +45,53 @@ ORACLE_COUNTS = "SELECT w(ts, 10) AS s, product, count(*) AS n, sum(quantity) AS
 HAVING = " HAVING count(*) > 3"
 COUNTS_CASE = Both(COUNTS, ORACLE_COUNTS)
 HAVING_CASE = Both(COUNTS + HAVING, ORACLE_COUNTS + HAVING)
+FEW_CASE = Both(f"{COUNTS} HAVING count(*) > 9", f"{ORACLE_COUNTS} HAVING count(*) > 9")
+"""Has the sources of the others, and lacks groups that they need."""
+
+
+def groups(items: str, keys: str, oracle: str, *, window_s: int = 10, where: str = "", tail: str = "") -> Both:
+    """Groups of a window; `oracle` are the items but for the window's start, which comes first."""
+    window = f"window(ts, '{window_s} seconds')"
+    listed = ", ".join(filter(None, (window, keys)))
+    return Both(
+        f"SELECT {window}.start AS s, {items} FROM {STREAM}{where} GROUP BY {listed}{tail}",
+        f"SELECT w(ts, {window_s}) AS s, {oracle} FROM orders{where} GROUP BY ALL",
+    )
+
+
+WIDE_ITEMS = "product, express, count(*) AS n, sum(quantity) AS q"
+WIDE_CASE = groups(WIDE_ITEMS, "product, express", WIDE_ITEMS)
+ROWS_CASE = Both(
+    *(f"SELECT id, product, quantity, ts FROM {name} WHERE quantity > 2" for name in (STREAM, "orders")),
+)
+_TOP = "rank() OVER (PARTITION BY {} ORDER BY {} DESC) <= 2"
+_RENAMED = "sum(quantity) AS items, express AS quick, {} AS begins, count(*) AS hits, product AS what"
+PARTS = {
+    "a longer window": groups(WIDE_ITEMS, "product, express", WIDE_ITEMS, window_s=60),
+    "fewer keys": groups("product, sum(quantity) AS q", "product", "product, sum(quantity) AS q"),
+    "a stricter filter on groups": groups(
+        *("product, sum(quantity) AS q", "product", "product, sum(quantity) AS q"),
+        where=" WHERE express AND product <> 'p3'",
+    ),
+    "HAVING": Both(WIDE_CASE.selat + HAVING, WIDE_CASE.oracle + HAVING),
+    "a top k": Both(
+        f"{WIDE_CASE.selat} QUALIFY {_TOP.format('window', 'n')}",
+        f"SELECT * FROM ({WIDE_CASE.oracle}) QUALIFY {_TOP.format('s', 'n')}",
+    ),
+    "renamed groups": Both(
+        f"SELECT {_RENAMED.format('window.start')} FROM {STREAM} GROUP BY express, window(ts, '10 seconds'), product",
+        f"SELECT {_RENAMED.format('w(ts, 10)')} FROM orders GROUP BY ALL",
+    ),
+    "a stricter filter": Both(*(f"SELECT id, ts FROM {name} WHERE quantity > 5" for name in (STREAM, "orders"))),
+    "fewer columns": Both(*(f"SELECT product FROM {name} WHERE quantity > 2" for name in (STREAM, "orders"))),
+    "renamed rows": Both(
+        *(
+            f"SELECT product AS p, ts AS at, quantity AS id, id AS q FROM {n} WHERE quantity > 2"
+            for n in (STREAM, "orders")
+        )
+    ),
+}
+"""What can be made of the output of `WIDE_CASE` or of `ROWS_CASE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +118,10 @@ class Visit:
 
 @st.composite
 def visits(draw: st.DrawFn) -> list[Visit]:
-    """Queries of which several are the same, or the same but for their conditions on groups."""
+    """Queries of which several are the same, or parts of others."""
     pool = draw(st.lists(queries(), min_size=1, max_size=3))
-    pool += [COUNTS_CASE, HAVING_CASE]
+    pool += [COUNTS_CASE, HAVING_CASE, *draw(st.sampled_from(([], [WIDE_CASE, WIDE_CASE], [ROWS_CASE, ROWS_CASE])))]
+    pool += draw(st.lists(st.sampled_from(list(PARTS.values())), max_size=4))
     return [
         Visit(
             query=draw(st.sampled_from(pool)),
@@ -110,8 +159,12 @@ def of_stream(query: Both) -> str:
 def test_shared_queries_equal_the_oracle(calm: Scene, client: selat.Client, chosen: list[Visit]) -> None:
     running = run(client, chosen)
     db = connect(calm.dataset)
-    kept = sum(len({task.query_id for task in query.info().tasks} - {query.id}) > 0 for query in running.values())
-    logger.info("%d queries, %d run, %d with tasks of others", len(chosen), len(running), kept)
+    notes = "\n".join(query.explain().text for query in running.values())
+    logger.info(
+        "%d queries, %d run, vertices: %d shared, %d contained, %d taken back",
+        *(len(chosen), len(running)),
+        *(notes.count(words) for words in (": shared with q-", ": made of the output of q-", ": not shared with q-")),
+    )
     for number, query in running.items():
         visit = chosen[number]
         wanted = expected(db, visit.query.oracle)
@@ -224,23 +277,74 @@ def test_a_query_that_begins_at_the_next_window_is_whole_from_there(calm: Scene,
     slow = "slow_orders"
     client.sql(calm.dataset.stream(slow, "'mode' = 'replay', 'replay_speed' = '20'"))
     client.sql("SET sharing = 'sana'")
-    first = client.sql(COUNTS.replace(STREAM, slow))
+    first = client.sql(FEW_CASE.selat.replace(STREAM, slow))
     assert isinstance(first, selat.Query)
     # Epochs come every second; by then the merge has had a checkpoint, and the sources have let go of some.
     wait_until(lambda: first.info().rows_out > 0 and min(t.epochs for t in sources(first)) >= 8)
     client.sql("SET sharing_start = 'next-window'")
-    second = client.sql((COUNTS + HAVING).replace(STREAM, slow))
+    items = "product, sum(quantity) AS q"
+    longer = groups(items, "product", items, window_s=30)
+    cases = (HAVING_CASE, longer)
+    second, third = (client.sql(case.selat.replace(STREAM, slow)) for case in cases)
     assert isinstance(second, selat.Query)
+    assert isinstance(third, selat.Query)
     assert {task.query_id for task in sources(second)} == {first.id}, second.explain().text
+    assert derived(third), third.explain().text
     first.cancel()
-    rows = rows_of(second.results().arrow())
-    info = second.info()
-    assert info.sharing is not None
-    starts_at = info.sharing.starts_at
-    assert starts_at is not None
-    wanted = expected(connect(calm.dataset), ORACLE_COUNTS + HAVING)
-    assert_same(rows, [row for row in wanted if isinstance(row[0], datetime) and row[0] >= starts_at], "second")
-    assert 0 < len(rows) < len(wanted)
+    for query, case in ((second, HAVING_CASE), (third, longer)):
+        rows = rows_of(query.results().arrow())
+        info = query.info()
+        assert info.sharing is not None
+        starts_at = info.sharing.starts_at
+        assert starts_at is not None
+        wanted = expected(connect(calm.dataset), case.oracle)
+        assert_same(rows, [row for row in wanted if isinstance(row[0], datetime) and row[0] >= starts_at], case.selat)
+        assert 0 < len(rows) < len(wanted)
+
+
+def test_parts_of_a_query_are_made_of_its_output(calm: Scene, client: selat.Client) -> None:
+    """All of them run before the first row comes, so that nothing of it is gone."""
+    pushed, sites, db = "pushed_orders", ("us", "eu"), connect(calm.dataset)
+    columns = "id BIGINT, ts TIMESTAMP, product STRING, quantity INT, express BOOLEAN"
+    client.sql(
+        f"CREATE STREAM {pushed} ({columns}, WATERMARK FOR ts AS ts - INTERVAL '5 seconds')"
+        " WITH ('connector' = 'push') AT us, AT eu"
+    )
+    client.sql("SET sharing = 'sana'")
+    owners = [submitted(client, case, pushed) for case in (WIDE_CASE, ROWS_CASE)]
+    parts = {name: submitted(client, case, pushed) for name, case in PARTS.items()}
+    for name, query in parts.items():
+        own = {task.task_id for task in query.info().tasks if task.query_id == query.id}
+        assert not [task for task in own if ".s1." in task], f"{name} reads the stream: {query.explain().text}"
+        assert derived(query) <= own, name
+        assert re.search(f": made of the output of ({'|'.join(o.id for o in owners)}) ", query.explain().text), name
+    for site in sites:
+        rows = db.execute(f"SELECT id, ts, product, quantity, express FROM orders WHERE site = '{site}' ORDER BY ts")
+        producer = client.push(pushed, site)
+        table: pa.Table = rows.to_arrow_table()
+        for first in range(0, table.num_rows, 1000):
+            producer.send(table.slice(first, 1000))
+        producer.finish()
+    db.execute("CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM memory.orders WHERE site IN ('us', 'eu')")
+    for name, query in parts.items():
+        assert_same(rows_of(query.results().arrow()), expected(db, PARTS[name].oracle), name)
+        info = query.info()
+        assert (info.state, info.rows_in) == (selat.QueryState.FINISHED, 6000), f"{name}: {info.reason}"
+        assert derived(query), f"{name} ran by itself: {query.explain().text}"
+    for query in owners:
+        query.wait()
+    client.drop(pushed)
+
+
+def submitted(client: selat.Client, case: Both, stream: str) -> selat.Query:
+    query = client.sql(case.selat.replace(STREAM, stream))
+    assert isinstance(query, selat.Query)
+    return query
+
+
+def derived(query: selat.Query) -> set[str]:
+    """Its tasks that make their output of what other queries' tasks send."""
+    return {task.task_id for task in query.info().tasks if "-derived" in task.task_id}
 
 
 @pytest.mark.long
@@ -248,10 +352,13 @@ def test_shared_queries_equal_the_oracle_after_kills(isolated: Scene, isolated_c
     """Of the master, of the site of merges and results, and of a source that keeps little for its readers."""
     client, stream = isolated_client, "orders"
     client.sql("SET sharing = 'sana'")
-    cases = (COUNTS_CASE, HAVING_CASE, COUNTS_CASE, HAVING_CASE)
+    strict = PARTS["a stricter filter on groups"]
+    cases = (WIDE_CASE, PARTS["a longer window"], PARTS["HAVING"], strict, WIDE_CASE, PARTS["HAVING"])
     queries = [client.sql(case.selat.replace(STREAM, stream)) for case in cases]
     running = [query for query in queries if isinstance(query, selat.Query)]
-    assert {task.query_id for query in running[1:] for task in sources(query)} == {running[0].id}
+    reading = {t.query_id for query in running[1:] for t in sources(query) if t.task_id not in derived(query)}
+    assert reading == {running[0].id}
+    assert all(derived(query) for query in running[1:4])
     wait_until(lambda: running[3].info().rows_in > 1500)
     kill(isolated.cluster, "master", "agent-us")
     cancel(running[0])

@@ -53,6 +53,12 @@ def partials(table: pa.Table) -> pa.Table:
     return pa.table({"_window_start": pa.array(starts, TIMESTAMP), "n": [1] * table.num_rows, "v": table.column("v")})
 
 
+def combined(table: pa.Table) -> pa.Table:
+    """Fewer partials of the same."""
+    sums = table.group_by("_window_start").aggregate([("n", "sum"), ("v", "sum")])
+    return sums.select(["_window_start", "n_sum", "v_sum"]).rename_columns(["_window_start", "n", "v"])
+
+
 def merged(table: pa.Table) -> pa.Table:
     sums = table.group_by("_window_start").aggregate([("n", "sum"), ("v", "sum")])
     return pa.table({"w": sums.column("_window_start"), "n": sums.column("n_sum"), "v": sums.column("v_sum")})
@@ -110,7 +116,9 @@ async def serve(site: str, directory: Path, listen: str, master: str) -> None:
             crashes.told(Ending.HEAP)
             os._exit(NO_HEAP)
 
-        engine = TableEngine({"partials": partials, "merged": merged, "without heap": without_heap})
+        engine = TableEngine(
+            {"partials": partials, "combined": combined, "merged": merged, "without heap": without_heap}
+        )
         store = ChannelStore(directory / "channels")
         router = Router(site, store, connect)
         address = await start_exchange(listen, store, engine, stack)

@@ -11,7 +11,16 @@ import pytest
 from selat.v1 import site_pb2
 from site_agent.faults import FaultPoint
 from tests.integration.small_disk import half_files
-from tests.integration.two_sites import MERGE, SITES, assignment, batch, expected, stored_results, two_sites
+from tests.integration.two_sites import (
+    MERGE,
+    SITES,
+    assignment,
+    batch,
+    derived,
+    expected,
+    stored_results,
+    two_sites,
+)
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -122,3 +131,28 @@ async def test_a_task_that_ends_its_agent_again_and_again_fails_and_all_others_g
     assert site_pb2.TASK_STATE_FAILED not in {state for task, state in states.items() if task != GREEDY}
     assert stored_results(tmp_path) == expected()
     assert json.loads((tmp_path / "jfk" / "crashes" / "state.json").read_bytes())["suspicions"] == {}
+
+
+DERIVING = (
+    (FaultPoint.EPOCH_COMPUTED, 5),
+    # Of an epoch that has the rows of several: before, behind it, and between those that follow.
+    (FaultPoint.EPOCH_RENAMED, 9),
+    (FaultPoint.EPOCH_COMMITTED, 6),
+    (FaultPoint.EPOCH_COMMITTED, 11),
+    (FaultPoint.CURSORS_STORED, 3),
+)
+
+
+@pytest.mark.parametrize(("point", "passage"), DERIVING, ids=lambda value: str(getattr(value, "value", value)))
+async def test_what_is_made_of_channels_survives_the_death_of_its_site(
+    tmp_path: Path, point: FaultPoint, passage: int
+) -> None:
+    async with two_sites(tmp_path, fault=f"{point.value}:{passage}", work=derived) as (orders, mortals):
+        async with asyncio.timeout(60):
+            await orders.complete()
+            await orders.over()
+            await orders.obeyed(2)
+        assert "jfk" in mortals.deaths
+
+    assert stored_results(tmp_path) == expected()
+    assert half_files(tmp_path) == []

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.timeout(60)
 
 SANA = "SET sharing = 'sana';"
 HAVING = f"{COUNT} HAVING count(*) > 3"
+FIRST = f"{COUNT} HAVING count(*) > 5"
+"""Has the same sources, and lacks groups that the others need."""
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ async def merge_of(cluster: Cluster, query: str) -> site_pb2.TaskSpec:
 
 
 async def test_two_queries_share_their_sources(cluster: Cluster) -> None:
-    first = await cluster.submit(SANA + COUNT)
+    first = await cluster.submit(SANA + FIRST)
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     running = await tasks(cluster)
@@ -70,6 +72,97 @@ async def test_two_queries_share_their_sources(cluster: Cluster) -> None:
     assert {tuple(running[f"{first}.s1.{source}"].consumers) for source in ("us", "eu")} == {(site,)}
     await report_all(cluster)
     assert await cluster.state(second) == "RUNNING"
+
+
+async def derived_of(cluster: Cluster, query: str) -> dict[str, site_pb2.TaskSpec]:
+    kind = site_pb2.STAGE_KIND_DERIVE
+    return {name: task for name, task in (await tasks(cluster)).items() if task.kind == kind and name.startswith(query)}
+
+
+async def test_a_query_that_is_part_of_another_is_made_of_its_output(cluster: Cluster) -> None:
+    first = await cluster.submit(SANA + COUNT)
+    await report_all(cluster)
+    before = await tasks(cluster)
+    second = await cluster.submit(SANA + HAVING)
+    running = await tasks(cluster)
+    (task,) = (await derived_of(cluster, second)).values()
+    # No more than that, where the gateway has the groups anyhow.
+    assert running.keys() - before.keys() == {task.task_id} == {f"{second}.m1-derived.hub"}
+    (merge,) = [name for name in before if name.startswith(f"{first}.m1.")]
+    assert channels(task) == {merge}
+    assert {(item.view, item.join) for item in task.inputs} == {("input", site_pb2.CHANNEL_JOIN_WHOLE)}
+    assert "WHERE" in task.sql
+    results = {spec.query_id: spec for spec in cluster.agents["hub"].assignments[-1].results}
+    assert [item.channel for item in results[second].inputs] == [task.task_id]
+    for site in NAMES:
+        await cluster.report(site, TaskState.RUNNING, rows_in=7)
+    found = await cluster.get(second)
+    # Rows of the stream, not of what is made of them.
+    assert (found.state, found.rows_in) == (query_pb2.QUERY_STATE_RUNNING, 14)
+    assert {status.task_id for status in found.tasks} == {task.task_id, *before}
+    assert {status.stage_id for status in found.tasks if status.task_id == merge} == {"m1"}
+    await cluster.stop_master()
+    await cluster.start_master()
+    assert await tasks(cluster) == running
+    await cluster.execute(f"CANCEL QUERY `{first}`")
+    assert await tasks(cluster) == running
+    await cluster.execute(f"CANCEL QUERY `{second}`")
+    assert not await tasks(cluster)
+
+
+async def test_sources_are_made_of_those_of_others(cluster: Cluster) -> None:
+    first = await cluster.submit(SANA + COUNT)
+    await report_all(cluster)
+    second = await cluster.submit(SANA + COUNT.replace("10 seconds", "1 minute"))
+    found = await derived_of(cluster, second)
+    assert {channel for task in found.values() for channel in channels(task)} == {f"{first}.s1.us", f"{first}.s1.eu"}
+    assert len({name.rpartition(".")[2] for name in found}) == 1
+    assert channels(await merge_of(cluster, second)) == found.keys()
+    request = query_pb2.ExplainQueryRequest(query=second)
+    text = (await cluster.queries.ExplainQuery(request)).explanation.text
+    assert f"made of the output of {first} ({first}/s1@us): part of what {first}/s1@us sends" in text
+    assert "longer windows" in text
+    middle = "SET sharing_start = 'next-window';"
+    third = await cluster.submit(SANA + middle + COUNT.replace("10 seconds", "30 seconds"))
+    late = (*(await derived_of(cluster, third)).values(), await merge_of(cluster, third))
+    assert {(i.join, i.event_delay_us) for task in late for i in task.inputs} == {
+        (site_pb2.CHANNEL_JOIN_LATE, 5_000_000)
+    }
+    # Of what it joined in the middle nothing is left.
+    made, merge = f"{third}.s1-derived-us", late[-1]
+    (name,) = [channel for channel in channels(merge) if channel.startswith(made)]
+    site = merge.task_id.rpartition(".")[2]
+    status = TaskStatus(merge.task_id, third, "m1", site, TaskState.RUNNING, late_inputs=(name,))
+    await cluster.agents[site].report(status)
+    assert f"{third}.s1.us" in channels(await merge_of(cluster, third))
+    assert not [name for name in await derived_of(cluster, third) if name.startswith(made)]
+
+
+async def test_what_cannot_be_made_of_others_output_is_made_anew(cluster: Cluster) -> None:
+    first = await cluster.submit(SANA + COUNT)
+    await report_all(cluster)
+    second = await cluster.submit(SANA + HAVING)
+    ((name, task),) = (await derived_of(cluster, second)).items()
+    site = name.rpartition(".")[2]
+    status = TaskStatus(name, second, "m1", site, TaskState.RUNNING, late_inputs=tuple(channels(task)))
+    await cluster.agents[site].report(status)
+    assert not await derived_of(cluster, second)
+    assert channels(await merge_of(cluster, second)) == {f"{first}.s1.us", f"{first}.s1.eu"}
+    await report_all(cluster)
+    found = await cluster.get(second)
+    assert {status.task_id for status in found.tasks} == {f"{second}.m1.hub", f"{first}.s1.us", f"{first}.s1.eu"}
+
+
+async def test_a_task_that_something_is_made_of_fails_both(cluster: Cluster) -> None:
+    first = await cluster.submit(SANA + COUNT)
+    await report_all(cluster)
+    second = await cluster.submit(SANA + HAVING)
+    await report_all(cluster)
+    (merge,) = [name for name in await tasks(cluster) if name.startswith(f"{first}.m1.")]
+    site = merge.rpartition(".")[2]
+    await cluster.agents[site].report(TaskStatus(merge, first, "m1", site, TaskState.FAILED, reason="disk full"))
+    assert [await cluster.state(query) for query in (first, second)] == ["FAILED", "FAILED"]
+    assert not await tasks(cluster)
 
 
 async def test_the_same_query_again_runs_no_task(cluster: Cluster) -> None:
@@ -88,7 +181,7 @@ async def test_the_same_query_again_runs_no_task(cluster: Cluster) -> None:
 
 
 async def test_the_owner_may_be_cancelled_first(cluster: Cluster) -> None:
-    first = await cluster.submit(SANA + COUNT)
+    first = await cluster.submit(SANA + FIRST)
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     await report_all(cluster)
@@ -115,7 +208,7 @@ async def test_the_owner_may_be_cancelled_first(cluster: Cluster) -> None:
 
 
 async def test_the_sharer_may_be_cancelled_first(cluster: Cluster) -> None:
-    first = await cluster.submit(SANA + COUNT)
+    first = await cluster.submit(SANA + FIRST)
     before = await tasks(cluster)
     second = await cluster.submit(SANA + HAVING)
     await cluster.execute(f"CANCEL QUERY `{second}`")
@@ -125,7 +218,7 @@ async def test_the_sharer_may_be_cancelled_first(cluster: Cluster) -> None:
 
 
 async def test_a_query_that_fails_leaves_the_others(cluster: Cluster) -> None:
-    first = await cluster.submit(SANA + COUNT)
+    first = await cluster.submit(SANA + FIRST)
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     await report_all(cluster)
@@ -198,7 +291,7 @@ async def test_only_the_query_that_is_left_behind_fails(cluster: Cluster) -> Non
 
 
 async def test_an_operator_without_its_first_rows_is_not_shared(cluster: Cluster) -> None:
-    first = await cluster.submit(SANA + COUNT)
+    first = await cluster.submit(SANA + FIRST)
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     merge = await merge_of(cluster, second)
@@ -219,7 +312,7 @@ async def test_an_operator_without_its_first_rows_is_not_shared(cluster: Cluster
 
 
 async def test_a_merge_that_others_need_is_put_right_when_its_query_is_over(cluster: Cluster) -> None:
-    first = await cluster.submit(SANA + COUNT)
+    first = await cluster.submit(SANA + FIRST)
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     third = await cluster.submit(SANA + HAVING)
@@ -235,7 +328,7 @@ async def test_a_merge_that_others_need_is_put_right_when_its_query_is_over(clus
 
 
 async def test_sharing_says_who_shares_and_what_that_saves(cluster: Cluster) -> None:
-    first = await cluster.submit(SANA + COUNT)
+    first = await cluster.submit(SANA + FIRST)
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     await report_all(cluster)
@@ -275,7 +368,7 @@ async def test_settings_hold_for_the_script_and_are_said(cluster: Cluster) -> No
 
 
 async def test_a_query_that_begins_at_the_next_window_says_where(cluster: Cluster) -> None:
-    await cluster.submit(SANA + COUNT)
+    await cluster.submit(SANA + FIRST)
     await report_all(cluster)
     second = await cluster.submit(SANA + "SET sharing_start = 'next-window';" + HAVING)
     merge = await merge_of(cluster, second)
@@ -305,7 +398,7 @@ async def test_results_that_begin_in_the_middle_say_where(cluster: Cluster) -> N
 
 
 async def test_explain_names_the_query_that_it_would_share_with(cluster: Cluster) -> None:
-    first = await cluster.submit(SANA + COUNT)
+    first = await cluster.submit(SANA + FIRST)
     answers = await cluster.execute(f"{SANA} EXPLAIN {HAVING}")
     text = answers[-1].explanation.text
     assert f"s1@us at us: shared with {first}" in text
@@ -313,7 +406,7 @@ async def test_explain_names_the_query_that_it_would_share_with(cluster: Cluster
 
 
 async def test_an_ended_owner_stays_known_while_others_need_it(cluster: Cluster) -> None:
-    first = await cluster.submit(SANA + COUNT)
+    first = await cluster.submit(SANA + FIRST)
     second = await cluster.submit(SANA + HAVING)
     await report_all(cluster)
     await cluster.execute(f"CANCEL QUERY `{first}`")
@@ -348,6 +441,8 @@ TEXTS = (
     COUNT.replace("count(*) AS n", "count(*) AS n, max(user_id) AS most"),
     COUNT.replace("FROM clicks", "FROM clicks WHERE site = 'us'"),
     COUNT.replace("10 seconds", "20 seconds"),
+    COUNT.replace("page, count(*) AS n", "count(*) AS hits, page AS p"),
+    "SELECT page AS p FROM clicks WHERE user_id > 8",
 )
 
 
@@ -384,9 +479,8 @@ async def say_late(cluster: Cluster, rng: random.Random) -> None:
     """A task that reads channels of others finds some of them without their first epochs."""
     found = await tasks(cluster)
     whole = site_pb2.CHANNEL_JOIN_WHOLE
-    shared = [
-        t for t in found.values() if any(i.join == whole for i in t.inputs) and t.kind == site_pb2.STAGE_KIND_MERGE
-    ]
+    kinds = (site_pb2.STAGE_KIND_MERGE, site_pb2.STAGE_KIND_DERIVE)
+    shared = [t for t in found.values() if any(i.join == whole for i in t.inputs) and t.kind in kinds]
     if not shared:
         return
     task = rng.choice(shared)
@@ -395,7 +489,10 @@ async def say_late(cluster: Cluster, rng: random.Random) -> None:
     site = task.task_id.rpartition(".")[2]
     status = TaskStatus(task.task_id, task.query_id, task.stage_id, site, TaskState.RUNNING, late_inputs=late)
     await cluster.agents[site].report(status)
-    assert not set(late) & {item.channel for item in (await tasks(cluster))[task.task_id].inputs}
+    left = (await tasks(cluster)).get(task.task_id)
+    # What was made of such a channel is made anew, by another task.
+    assert (left is None) == (task.kind == site_pb2.STAGE_KIND_DERIVE)
+    assert left is None or not set(late) & {item.channel for item in left.inputs}
 
 
 def check_closed(found: dict[str, site_pb2.TaskSpec]) -> None:

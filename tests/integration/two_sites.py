@@ -66,6 +66,34 @@ def assignment(addresses: dict[str, str], site: str, *, interval_ms: int) -> sit
     )
 
 
+def derived(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
+    """As `assignment`, but for what jfk merges: it is made, at jfk, of what the sources send."""
+    given = assignment(addresses, site, interval_ms=interval_ms)
+    for task in list(given.tasks):
+        if task.task_id == MERGE:
+            channels = {source: f"q.s1-derived-{name}.jfk" for name, source in SOURCES.items()}
+            given.tasks.extend(
+                site_pb2.TaskSpec(
+                    task_id=made,
+                    query_id="q",
+                    stage_id="s1",
+                    kind=site_pb2.STAGE_KIND_DERIVE,
+                    sql="combined",
+                    inputs=[
+                        site_pb2.ChannelInput(channel=source, site=name, view="input", join=site_pb2.CHANNEL_JOIN_WHOLE)
+                    ],
+                    consumers=["jfk"],
+                    epoch_interval_ms=interval_ms,
+                )
+                for (source, made), name in zip(channels.items(), SITES, strict=True)
+            )
+            del task.inputs[:]
+            task.inputs.extend(
+                site_pb2.ChannelInput(channel=made, site="jfk", view="input") for made in channels.values()
+            )
+    return given
+
+
 def batch(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
     """The same rows as tables: two map tasks of half the groups at each site; jfk reduces, ewr keeps the results."""
     common: dict[str, Any] = {"query_id": "q", "epoch_interval_ms": interval_ms}

@@ -41,7 +41,7 @@ FIRST, SECOND, THIRD = "q-0001-a", "q-0002-b", "q-0003-c"
 def deployed(identifier: str, running: Running, plan: object = PLAN, start: Start = Start.HISTORY) -> QueryRecord:
     assert isinstance(plan, type(PLAN))
     vertices = told_apart(vertices_of(plan, RELATIONS, {}, owner=identifier, gateway="hub"), identifier)
-    setting = Setting(running, Wan(WAN), frozenset(NAMES), Sharing.SANA, placed={"merge": "eu"}, containment=False)
+    setting = Setting(running, Wan(WAN), frozenset(NAMES), Sharing.SANA, placed={"merge": "eu"})
     deployment = deployment_of(share(identifier, vertices, setting), vertices, running, start=start)
     return replace(
         query(identifier),

@@ -139,8 +139,8 @@ def test_a_plan_is_whole_and_places_at_the_least_cost(
 
 
 def has_room(wan: Wan, flows: Sequence[tuple[str, float]], to: str) -> bool:
-    needed = {source: sum(rate for at, rate in flows if at == source) for source, _ in flows if source != to}
-    return all(wan.spare(source, to) > rate for source, rate in needed.items())
+    sources = {at for at, _ in flows}
+    return all(at == to or wan.spare(at, to) > sum(rate for other, rate in flows if other == at) for at in sources)
 
 
 def cost(topology: Topology, source: str, target: str, rate: float) -> float:

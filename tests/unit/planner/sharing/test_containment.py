@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.plan import BIN_COLUMN, DraftPlan, Stage, StageKind
-from planner.sharing.containment import residual_sql
+from planner.sharing.containment import left_to_do, residual_sql
 from planner.sharing.vertices import Vertex
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import Rows, connect, fetch, load, run_draft, to_duckdb
@@ -22,6 +24,7 @@ from tests.unit.planner.test_semantics import rows as any_row
 STREAM = [("ts", "TIMESTAMP"), ("k", "INT"), ("w", "STRING"), ("v", "INT"), ("d", "DOUBLE"), ("site", "STRING")]
 SPARK_TYPES = {"HUGEINT": "BIGINT", "INTEGER": "INT", "VARCHAR": "STRING"}
 WINDOW = "window(ts, '10 seconds')"
+MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +125,12 @@ CONTAINED = [
         f"SELECT k, avg(v) AS a FROM s GROUP BY {WINDOW}, k",
         f"SELECT k, avg(v) AS a, count(*) AS n, min(w) AS m FROM s GROUP BY k, {WINDOW}",
         "fewer aggregates",
+    ),
+    ("SELECT w AS k, k AS w, k AS again FROM s WHERE v > 1", "SELECT k, w FROM s WHERE 1 < v", "other names"),
+    (
+        f"SELECT w, k, count(*) AS n, sum(v) AS t FROM s GROUP BY {WINDOW}, w, k",
+        f"SELECT k, w, sum(v) AS s, count(*) AS c FROM s GROUP BY {WINDOW}, k, w",
+        "another order of keys and aggregates",
     ),
 ]
 
@@ -252,6 +261,11 @@ OF_MERGES = [
     (f"{COUNTS} {RANKED.format('rank', 2)}", COUNTS, "a top k"),
     (f"{COUNTS} {RANKED.format('row_number', 2)}", COUNTS, "a top k with ties broken by keys"),
     (f"{COUNTS} {RANKED.format('rank', 2)}", f"{COUNTS} {RANKED.format('rank', 4)}", "a smaller k"),
+    (
+        f"{COUNTS.replace('k, w, count(*) AS n', 'w AS word, count(*) AS n, k AS key')} {RANKED.format('rank', 2)}",
+        f"{COUNTS} {RANKED.format('rank', 2)}",
+        "a top k under other names",
+    ),
     (f"{COUNTS} HAVING count(*) > 1 {RANKED.format('dense_rank', 1)}", COUNTS, "HAVING and a top k"),
     (
         f"SELECT ws, max(n) AS most, count(*) AS groups FROM ({COUNTS}) AS d GROUP BY ws",
@@ -297,6 +311,45 @@ def test_contained_in_a_merge(db: duckdb.DuckDBPyConnection, wanted: str, offere
 )
 def test_not_contained_in_a_merge(wanted: str, offered: str) -> None:
     assert residual_sql(vertices(wanted)["m1"], vertices(offered)["m1"]) is None
+
+
+def test_a_merge_of_other_windows_does_not_emit_the_same_at_once() -> None:
+    offered = draft_of(COUNTS, CATALOG)
+    merge = offered.stage("m1").merge
+    assert merge is not None
+    longer = replace(
+        draft_of(f"{COUNTS} HAVING count(*) > 1", CATALOG).stage("m1"), merge=replace(merge, window=MINUTE)
+    )
+    wanted = replace(offered, stages=(offered.stage("s1"), longer))
+    assert residual_sql(vertices(wanted)["m1"], vertices(offered)["m1"]) is None
+
+
+WORDS = [
+    ("SELECT k FROM s WHERE v > 5", "SELECT k, v FROM s WHERE v > 1", "a stricter filter, fewer columns"),
+    ("SELECT k + v AS a FROM s", "SELECT k, v FROM s", "columns made of its own"),
+    ("SELECT v AS k, k AS v FROM s", "SELECT k, v FROM s", "other names or another order of columns"),
+    (
+        "SELECT count(*) AS n FROM s GROUP BY window(ts, '1 minute')",
+        f"SELECT k, count(*) AS n FROM s GROUP BY {WINDOW}, k",
+        "longer windows, fewer group keys",
+    ),
+    (f"SELECT k, count(*) AS n FROM s GROUP BY {WINDOW}, k", "SELECT ts, k FROM s", "groups of its rows"),
+]
+WORDS_OF_MERGES = [
+    (f"{COUNTS} HAVING count(*) > 1", COUNTS, "HAVING"),
+    (f"{COUNTS} {RANKED.format('rank', 2)}", COUNTS, "a top k"),
+    (f"{COUNTS} HAVING count(*) > 1 {RANKED.format('rank', 2)}", COUNTS, "HAVING, a top k"),
+    (f"{COUNTS} {RANKED.format('rank', 2)}", f"{COUNTS} {RANKED.format('rank', 4)}", "a smaller top k"),
+    (f"SELECT ws, max(n) AS most FROM ({COUNTS}) AS d GROUP BY ws", COUNTS, "an aggregate over its groups"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "offered", "words"),
+    [*(("s1@us", *case) for case in WORDS), *(("m1", *case) for case in WORDS_OF_MERGES)],
+)
+def test_what_is_left_to_do_is_said_in_words(name: str, wanted: str, offered: str, words: str) -> None:
+    assert left_to_do(vertices(wanted)[name], vertices(offered)[name]) == words
 
 
 JOINED = (

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.plan import DraftPlan
-from planner.sharing.deployment import Deployment, Start, deployment_json, deployment_lines, deployment_of, taken_back
+from planner.sharing.deployment import (
+    Deployment,
+    Start,
+    deployment_json,
+    deployment_lines,
+    deployment_of,
+    is_apart,
+    taken_back,
+)
 from planner.sharing.deployment import told_apart as told
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Running, operator_id, query_of
+from planner.sharing.running import Running, derived_id, is_derived, operator_id, query_of
 from planner.sharing.schedule import Setting, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
@@ -28,7 +37,8 @@ OTHER = "SELECT k, v FROM f WHERE v > 5"
 ROWS = "SELECT k, v FROM s WHERE v > 5"
 SWAPPED = "SELECT v AS k, k AS v FROM s WHERE v > 5"
 JOINED = "SELECT s.k, t.name FROM s JOIN t ON s.k = t.k"
-QUERIES = (COUNTS, HAVING, RENAMED, OTHER, ROWS, SWAPPED, JOINED)
+FEWER = "SELECT k FROM s WHERE v > 5 AND k < 3"
+QUERIES = (COUNTS, HAVING, RENAMED, OTHER, ROWS, SWAPPED, JOINED, FEWER)
 
 
 class World:
@@ -47,8 +57,16 @@ class World:
 
     def plan(self, query: str, sql: str | DraftPlan, mode: Sharing, start: Start) -> Deployment:
         asked = told(tuple(vertices(sql, owner=query).values()), query)
-        setting = Setting(self.running, Wan(TOPOLOGY), frozenset(SITES), mode, placed={"m1": "eu"}, containment=False)
+        setting = Setting(self.running, Wan(TOPOLOGY), frozenset(SITES), mode, placed={"m1": "eu"})
         return deployment_of(share(query, asked, setting), asked, self.running, start=start)
+
+    def describe(self, *texts: str) -> None:
+        """What the queries so far compute: stored operators have no forms."""
+        for query, sql in zip(self.deployments, texts, strict=True):
+            for operator in self.running.operators:
+                form = vertices(sql)[operator.vertex.id].form if query_of(operator.id) == query else None
+                if form is not None and not is_apart(operator):
+                    self.running.describe(operator.id, form)
 
 
 def kinds(deployment: Deployment) -> list[VertexKind]:
@@ -145,11 +163,20 @@ def test_what_is_shared_counts_with_what_it_really_reads() -> None:
     assert third.stands == {"s1@us": "q-0/s1@us", "s1@eu": "q-1/s1@eu", "s1@ap": "q-0/s1@ap", "m1": "q-1/m1"}
 
 
-@given(before=st.lists(st.sampled_from(QUERIES), max_size=4), sql=st.sampled_from(QUERIES), data=st.data())
-def test_whatever_is_taken_back_all_inputs_are_there(before: Sequence[str], sql: str, data: st.DataObject) -> None:
+@given(
+    before=st.lists(st.sampled_from(QUERIES), max_size=4),
+    sql=st.sampled_from(QUERIES),
+    described=st.booleans(),
+    data=st.data(),
+)
+def test_whatever_is_taken_back_all_inputs_are_there(
+    before: Sequence[str], sql: str, described: bool, data: st.DataObject
+) -> None:
     world = World()
-    for earlier in before:
+    for number, earlier in enumerate(before):
         world.submit(earlier)
+        if described:
+            world.describe(*before[: number + 1])
     query = f"q-{len(before)}"
     deployment = world.plan(query, sql, Sharing.SANA, Start.HISTORY)
     while deployment.used:
@@ -168,14 +195,137 @@ def check(deployment: Deployment, query: str, running: Running) -> None:
     by_vertex: dict[str, Vertex] = {vertex.id: vertex for vertex in deployment.vertices}
     for operator in deployment.operators:
         assert operator.vertex == by_vertex[operator.vertex.id]
+        seen.add(operator.id)
+        if operator.residual:
+            (name,) = operator.inputs
+            assert running.operator(name).vertex.reads == operator.vertex.reads
+            assert deployment.sites[name] == running.operator(name).site
+            continue
         for own, name in zip(operator.vertex.inputs, operator.inputs, strict=True):
             if query_of(name) == query:
-                assert name == operator_id(query, own)
+                assert name in (operator_id(query, own), derived_id(query, own))
                 assert name in seen
             else:
                 assert running.operator(name).vertex.fingerprint == by_vertex[own].fingerprint
                 assert deployment.sites[name] == running.operator(name).site
-        seen.add(operator.id)
+
+
+def contained(first: str, second: str, *, start: Start = Start.HISTORY, mode: Sharing = Sharing.SANA) -> Deployment:
+    world = World()
+    world.submit(first)
+    world.describe(first)
+    return world.submit(second, start=start, mode=mode)
+
+
+def derived(deployment: Deployment) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Where what is made of others' output is made, and of what."""
+    return {o.id: (o.site, o.inputs) for o in deployment.operators if o.residual}
+
+
+def test_a_query_that_is_part_of_another_reads_its_output() -> None:
+    second = contained(COUNTS, HAVING)
+    # The gateway, where the groups arrive anyhow.
+    assert derived(second) == {"q-1/m1-derived": ("us", ("q-0/m1",))}
+    assert kinds(second) == [VertexKind.MERGE, VertexKind.RESULTS]
+    assert second.operators[-1].inputs == ("q-1/m1-derived",)
+    assert (second.used, second.sites["q-0/m1"]) == (("q-0/m1",), "eu")
+    told = {operator["operator"]: operator for operator in deployment_json(second)["operators"]}
+    assert (told["m1"]["query"], told["m1"]["with"], told["m1"]["runs"]) == ("q-0", "q-0/m1", True)
+    assert told["m1"]["residual"] == second.operators[0].residual
+    lines = deployment_lines(second)
+    assert (
+        "  m1 at us: made of the output of q-0 (q-0/m1): part of what q-0/m1 sends, which us receives: HAVING" in lines
+    )
+    assert f"    by {second.operators[0].residual}" in lines
+
+
+def test_sources_of_several_sites_may_be_made_at_one() -> None:
+    second = contained(COUNTS, f"SELECT window(ts, '20 seconds') AS w, {COARSER}")
+    assert derived(second) == {f"q-1/s1-derived@{s}": ("eu", (f"q-0/s1@{s}",)) for s in SITES}
+    merge = next(operator for operator in second.operators if operator.vertex.id == "m1")
+    assert (merge.site, set(merge.inputs)) == ("eu", {f"q-1/s1-derived@{site}" for site in SITES})
+
+
+COARSER = "count(*) AS n FROM s GROUP BY window(ts, '20 seconds')"
+
+
+@pytest.mark.parametrize("mode", [Sharing.SANA, Sharing.MAX_SHARE, Sharing.STRICT])
+@pytest.mark.parametrize(("first", "second"), [(COUNTS, RENAMED), (ROWS, SWAPPED)])
+def test_what_has_other_names_is_renamed_on_the_way(first: str, second: str, mode: Sharing) -> None:
+    deployment = contained(first, second, mode=mode)
+    made_of = {name for _, inputs in derived(deployment).values() for name in inputs}
+    assert made_of == ({"q-0/m1"} if first == COUNTS else {f"q-0/s1@{site}" for site in SITES})
+    assert any("other names or another order of columns" in note for note in deployment.notes.values())
+
+
+def test_without_inputs_in_common_only_names_are_changed() -> None:
+    second = contained(COUNTS, HAVING, mode=Sharing.STRICT)
+    assert not derived(second)
+    assert set(second.stands) == {"s1@us", "s1@eu", "s1@ap"}
+
+
+def test_nothing_is_made_of_what_nobody_may_share() -> None:
+    for mode, start in ((Sharing.NO_SHARE, Start.HISTORY), (Sharing.SANA, Start.NEXT_WINDOW)):
+        world = World()
+        world.submit(COUNTS, mode=mode, start=start)
+        world.describe(COUNTS)
+        assert not world.submit(HAVING).used
+
+
+def test_what_is_made_of_an_operator_that_is_out_of_reach_is_made_anew() -> None:
+    world = World()
+    world.submit(COUNTS)
+    world.describe(COUNTS)
+    second = taken_back(world.submit(HAVING), "q-1", {"q-0/m1"}, why="it is gone")
+    assert not derived(second)
+    assert second.used == ("q-0/s1@ap", "q-0/s1@eu", "q-0/s1@us")
+    assert [operator.id for operator in second.operators] == ["q-1/m1", "q-1/results:m1@us"]
+    assert second.operators[-1].inputs == ("q-1/m1",)
+    assert second.notes["m1"] == "m1 at us: not shared with q-0/m1, it is gone"
+    third = taken_back(second, "q-1", {"q-0/s1@eu"}, why="it is gone")
+    assert {o.id: o.site for o in third.operators if o.vertex.kind is VertexKind.SOURCE} == {"q-1/s1@eu": "eu"}
+
+
+def test_a_source_that_is_made_anew_is_at_its_own_site() -> None:
+    first = contained(COUNTS, f"SELECT window(ts, '20 seconds') AS w, {COARSER}")
+    second = taken_back(first, "q-1", {"q-0/s1@us"}, why="it is gone")
+    assert {o.id: o.site for o in second.operators if o.vertex.kind is VertexKind.SOURCE} == {
+        "q-1/s1@us": "us",
+        "q-1/s1-derived@eu": "eu",
+        "q-1/s1-derived@ap": "eu",
+    }
+    assert second.sites["s1@us"] == "us"
+    merge = next(operator for operator in second.operators if operator.vertex.id == "m1")
+    assert set(merge.inputs) == {"q-1/s1@us", "q-1/s1-derived@eu", "q-1/s1-derived@ap"}
+
+
+def test_what_is_made_of_an_operator_can_be_shared_in_turn() -> None:
+    world = World()
+    world.submit(COUNTS)
+    world.describe(COUNTS)
+    world.submit(HAVING)
+    third = world.submit(HAVING)
+    assert (kinds(third), third.used) == ([VertexKind.RESULTS], ("q-1/m1-derived",))
+    world.running.remove("q-1")
+    assert [world.running.users(name) for name in ("q-0/m1", "q-1/m1-derived")] == [{"q-0", "q-2"}, {"q-2"}]
+    world.running.remove("q-0")
+    assert "q-0/s1@us" in world.running.needed_by("q-2")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        (derived_id("q-1-derived", "s1@us"), True),
+        (derived_id("q-1", "m1"), True),
+        (operator_id("q-1", "s1@us-derived"), False),
+        ("q-1.s1-derived-us.hub", True),
+        ("q-1.m1-derived.hub", True),
+        ("q-1.s1.us-derived", False),
+        ("q-1", False),
+    ],
+)
+def test_ids_tell_what_is_derived(name: str, wanted: bool) -> None:
+    assert is_derived(name) is wanted
 
 
 def test_drafts_are_planned_alike() -> None:

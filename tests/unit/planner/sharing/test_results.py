@@ -168,4 +168,4 @@ def test_operators_of_one_form_may_name_their_columns_otherwise(
     query = cluster.submit(sql.format("k", "site <> 'ap'", "k"), Sharing.SANA, {})
     assert cluster.results(query) == run_draft(db, cluster.drafts[query], {"s": stream})
     made_of = {name: cluster.running.operator(name).inputs for name in cluster.tables if name.startswith("q2/s1")}
-    assert made_of == {"q2/s1@us": ("q0/s1@us",), "q2/s1@eu": ("q1/s1@eu",)}
+    assert made_of == {"q2/s1-derived@us": ("q0/s1@us",), "q2/s1-derived@eu": ("q1/s1@eu",)}

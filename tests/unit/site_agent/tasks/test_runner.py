@@ -140,7 +140,8 @@ async def test_a_task_that_has_failed_before_is_not_run(log: ChannelLog) -> None
     def build(spec: TaskSpec, progress: Progress) -> ScriptedTask:
         raise AssertionError("it is built")
 
-    made = TaskRunner(SPEC, build, log=log, clock=VirtualClock(), failed="it ended the agent")
+    made = TaskRunner(SPEC, build, log=log, clock=VirtualClock())
+    made.fail("it ended the agent")
 
     assert await finished(made) is TaskState.FAILED
     assert made.status().reason == "it ended the agent"

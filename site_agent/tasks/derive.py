@@ -1,0 +1,246 @@
+"""DERIVE: what is left of a stage whose rows are part of what another query's task sends, epoch by epoch.
+
+Epoch n of the output is made of epoch n of the input, and has its watermark. Where several epochs wait, all of their
+rows are in the first and the others have none: readers make the same of that.
+
+Exactly once rests on the numbers: what is read next is the number of what is published next, and an epoch says up to
+which one its rows go, so that the empty ones behind it can be made up for after a crash. A reader of the output that
+may begin in the middle is told so by the number of its first epoch, as by the input's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from site_agent.channels.codec import decode
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EpochManifest
+from site_agent.connectors import Json
+from site_agent.engine import ArrowScan, EpochRequest, EpochResult
+from site_agent.errors import CorruptEpochError, SiteAgentError, TrimmedEpochError
+from site_agent.faults import FaultPoint, reached
+from site_agent.port import Join
+from site_agent.tasks.context import TaskContext
+from site_agent.tasks.progress import Sample, TaskState, Totals
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Epochs of the input that follow each other, at least one."""
+
+    manifests: tuple[EpochManifest, ...]
+    rows: pa.Table | None
+    """All of theirs; None: they have none."""
+
+
+class DeriveTask:
+    """The loop over the epochs of one channel; it has no state but its own output channel."""
+
+    def __init__(self, context: TaskContext) -> None:
+        if len(context.spec.inputs) != 1:
+            message = f"task {context.spec.task_id} is to be made of {len(context.spec.inputs)} channels"
+            raise SiteAgentError(message, ids={"task": context.spec.task_id})
+        self._context = context
+        (self._input,) = context.spec.inputs
+        self._totals = Totals()
+        self._through = -1
+        self._missed = False
+
+    @property
+    def late_inputs(self) -> tuple[str, ...]:
+        """The channel, when it is not read because its first epochs are gone."""
+        return (self._input.channel,) if self._missed else ()
+
+    async def run(self) -> None:
+        """Until the input ends. A failed epoch raises; run again, the task goes on after the last published one."""
+        context, spec = self._context, self._context.spec
+        self._restore()
+        context.progress.enter(TaskState.RUNNING)
+        if context.log.end is None:
+            source = await context.router.subscribe(
+                self._input.channel, self._input.site, spec.task_id, query_id=spec.query_id
+            )
+            await self._acknowledge(source)
+            await self._follow(source)
+        context.progress.enter(TaskState.ENDED)
+
+    async def close(self) -> None:
+        """Nothing is held open; the subscription stays, so that a restarted task goes on."""
+
+    def _restore(self) -> None:
+        last = self._context.log.last_manifest
+        if last is None:
+            return
+        through = last.commit.get("through")
+        self._through = through if isinstance(through, int) else last.epoch
+        self._totals = Totals.from_json(last.commit.get("totals"))
+        self._context.progress.restore(self._totals, last.watermark_us)
+
+    async def _follow(self, source: ChannelLog) -> None:
+        context, log = self._context, self._context.log
+        while log.end is None:
+            await context.wait_for_room()
+            await source.wait(log.next_epoch)
+            if not await self._is_in_reach(source):
+                await self._give_up()
+            started_s = context.clock.monotonic()
+            if log.next_epoch >= source.next_epoch:
+                self._finish(source)
+            elif log.next_epoch <= self._through:
+                await self._make_up(source)
+            elif await self._step(source, started_s):
+                await context.pace(started_s)
+
+    async def _is_in_reach(self, source: ChannelLog) -> bool:
+        """Whether the next epoch is there or will come; makes the output begin in the middle where it may.
+
+        Raises:
+            TrimmedEpochError: epochs are missing in the middle.
+        """
+        log = self._context.log
+        if source.first_epoch <= log.next_epoch:
+            return True
+        if log.last_manifest is not None:
+            raise TrimmedEpochError(
+                f"channel {source.id} no longer holds epoch {log.next_epoch}, which was not read yet",
+                hint=f"its oldest epoch is {source.first_epoch}",
+                ids={"channel": source.id, "epoch": str(log.next_epoch)},
+            )
+        if self._input.join is Join.WHOLE:
+            return False
+        await source.wait(source.first_epoch)
+        if source.first_epoch >= source.next_epoch:
+            # It has ended, and says nothing of how far its rows went.
+            return False
+        await self._context.in_thread(lambda: log.begin_at(source.first_epoch))
+        return True
+
+    async def _give_up(self) -> None:
+        """Nothing need be kept for it; the master gives the query a task of its own instead, and ends this one."""
+        self._missed = True
+        await self._context.router.unsubscribe(self._input.channel, self._context.spec.task_id)
+        await asyncio.Event().wait()
+
+    def _finish(self, source: ChannelLog) -> None:
+        if source.end is not None and source.end.successor_channel:
+            raise SiteAgentError(
+                f"channel {source.id} goes on as {source.end.successor_channel}, which cannot be followed",
+                ids={"channel": source.id, "task": self._context.spec.task_id},
+            )
+        self._context.log.finish()
+
+    async def _step(self, source: ChannelLog, started_s: float) -> bool:
+        """Publish what the waiting epochs give; whether Spark was asked."""
+        context = self._context
+        taken = await self._undamaged(lambda: self._read(source))
+        rows, result = taken.rows, None
+        async with context.attempt():
+            if rows is not None:
+                result = await context.in_slot(lambda: context.engine.run(self._request(rows)))
+            reached(FaultPoint.EPOCH_COMPUTED)
+            await self._publish(taken, result, started_s)
+        await self._acknowledge(source)
+        with suppress(CorruptEpochError):
+            context.progress.lag_rows = source.rows_from(context.log.next_epoch)
+        return result is not None
+
+    async def _undamaged(self, read: Callable[[], T]) -> T:
+        while True:
+            try:
+                return await self._context.in_thread(read)
+            except CorruptEpochError as damage:
+                await self._context.router.put_right(damage)
+
+    def _read(self, source: ChannelLog) -> Taken:
+        """As many epochs as one step may hold."""
+        manifests: list[EpochManifest] = []
+        tables: list[pa.Table] = []
+        size_bytes, most_bytes = 0, self._context.limits.port_batch_bytes
+        for epoch in range(self._context.log.next_epoch, source.next_epoch):
+            manifest, encoded = source.read_encoded(epoch)
+            size_bytes += manifest.raw_bytes
+            if manifests and size_bytes > most_bytes:
+                break
+            manifests.append(manifest)
+            if encoded is not None and not self._leaves_out(manifest):
+                tables.append(decode(encoded))
+        rows = pa.concat_tables(tables, promote_options="permissive") if tables else None
+        return Taken(tuple(manifests), rows)
+
+    def _leaves_out(self, manifest: EpochManifest) -> bool:
+        """Whether the rows of an epoch are not for this query: it begins in the middle, at a window.
+
+        An epoch of a MERGE has whole windows, but nothing says which of them were in the epochs that are gone. All that
+        end after its watermark are still to come.
+        """
+        context, window = self._context, self._context.spec.window
+        begins = context.log.last_manifest is None and manifest.epoch == context.log.next_epoch > 0
+        if not begins or window is None or manifest.watermark_us is None:
+            return False
+        periods = (manifest.watermark_us - window.length_us) // window.slide_us
+        context.progress.starts_at_us = (periods + 1) * window.slide_us
+        return True
+
+    def _request(self, rows: pa.Table) -> EpochRequest:
+        spec = self._context.spec
+        return EpochRequest(spec.task_id, spec.sql, ArrowScan(rows), self._context.site, functions=spec.functions)
+
+    async def _publish(self, taken: Taken, result: EpochResult | None, started_s: float) -> None:
+        context, log, first = self._context, self._context.log, taken.manifests[0]
+        table = result.table if result is not None else None
+        rows_in = taken.rows.num_rows if taken.rows is not None else 0
+        rows_out = table.num_rows if table is not None else 0
+        self._totals = self._totals.plus(rows_in=rows_in, rows_out=rows_out)
+        self._through = taken.manifests[-1].epoch
+        commit, idle = self._commit(), first.idle and not rows_in
+        manifest = await context.in_thread(
+            lambda: log.publish(first.epoch, table, watermark_us=first.watermark_us, idle=idle, commit=commit)
+        )
+        self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
+        await self._publish_empty(taken.manifests[1:])
+        finished_s = context.clock.monotonic()
+        progress = context.progress
+        progress.totals, progress.watermark_us = self._totals, taken.manifests[-1].watermark_us
+        held_bytes = sum(rows.get_total_buffer_size() for rows in (taken.rows, table) if rows is not None)
+        progress.epoch_done(
+            Sample(
+                finished_s,
+                finished_s - started_s,
+                rows_in,
+                rows_out,
+                manifest.size_bytes,
+                held_bytes=held_bytes,
+                operators=result.operators if result is not None else (),
+            )
+        )
+
+    async def _make_up(self, source: ChannelLog) -> None:
+        """After a crash: the epochs whose rows are in one that was published before it."""
+        log = self._context.log
+        epochs = range(log.next_epoch, min(self._through + 1, source.next_epoch))
+        manifests = await self._undamaged(lambda: [source.manifest(epoch) for epoch in epochs])
+        await self._publish_empty(manifests)
+        await self._acknowledge(source)
+
+    async def _publish_empty(self, manifests: Sequence[EpochManifest]) -> None:
+        log, commit = self._context.log, self._commit()
+        empty = [(EpochManifest(m.epoch, 0, 0, 0, m.watermark_us, m.idle, (), commit), None) for m in manifests]
+        await self._context.in_thread(lambda: log.append_all(empty))
+
+    def _commit(self) -> dict[str, Json]:
+        return {"through": self._through, "totals": self._totals.to_json()}
+
+    async def _acknowledge(self, source: ChannelLog) -> None:
+        """What is published is not needed any more, even after a crash."""
+        context, channel = self._context, self._input.channel
+        last = min(context.log.next_epoch, source.next_epoch) - 1
+        if last >= source.first_epoch and context.log.last_manifest is not None:
+            await context.in_thread(lambda: context.router.acknowledge(channel, context.spec.task_id, last))
