@@ -85,9 +85,9 @@ which it does with its checkpoints: up to 16 s of rows, at 12 kB/s."""
 LOOK_S = 1.0
 END_LIMIT = timedelta(seconds=60)
 SETTLE_STEP_S = 1.0
-SETTLED_STEPS = 3
-"""So many steps in a row nothing but epochs without rows came."""
-EMPTY_STEP_BYTES = 20_000
+SETTLED_STEPS = 2
+"""All that was written has come when so many steps in a row nothing but epochs without rows came."""
+EMPTY_STEP_BYTES = 10_000
 """Of a step, over all links."""
 
 
@@ -105,7 +105,7 @@ class Size:
     """One query alone, too."""
 
 
-FULL = Size(MODES, warm_up_s=70.0, measured_s=30.0, settle_s=10.0, alone=True)
+FULL = Size(MODES, warm_up_s=70.0, measured_s=30.0, settle_s=6.0, alone=True)
 SMALL = Size((BASE, WANTED), warm_up_s=30.0, measured_s=10.0, settle_s=6.0, alone=False)
 ALONE = Size(("net", WANTED), warm_up_s=30.0, measured_s=12.0, settle_s=6.0, alone=False)
 
@@ -232,17 +232,18 @@ def warmed_up(scene: Scene, watched: Sequence[Watched], limit_s: float) -> float
 def settled(scene: Scene, watched: Sequence[Watched], base: Mapping[Link, int], limit_s: float) -> Transfer:
     """The stream pauses; bytes since the queries were submitted, when what was under way has arrived."""
     scene.set_rate(0)
-    # A new rate holds a second later, and agents report once a second.
-    time.sleep(2 * SETTLE_STEP_S)
+    # A new rate holds a second later, the last epoch comes within its interval, and agents report once a second.
+    time.sleep(EPOCH_MS / 1000 + 2 * SETTLE_STEP_S)
     deadline_s = time.monotonic() + limit_s
     received, quiet = sum(between(base, link_bytes(scene.client.sites())).values()), 0
-    while quiet < SETTLED_STEPS and time.monotonic() < deadline_s:
+    while True:
+        least, written = bytes_once([(each.query, each.running.info()) for each in watched])
+        if quiet >= SETTLED_STEPS or time.monotonic() >= deadline_s:
+            return Transfer(received, least, written, quiet >= SETTLED_STEPS)
         time.sleep(SETTLE_STEP_S)
         now = sum(between(base, link_bytes(scene.client.sites())).values())
-        quiet = quiet + 1 if now - received < EMPTY_STEP_BYTES else 0
+        quiet = quiet + 1 if now >= written and now - received < EMPTY_STEP_BYTES else 0
         received = now
-    least, written = bytes_once([(each.query, each.running.info()) for each in watched])
-    return Transfer(received, least, written, quiet >= SETTLED_STEPS)
 
 
 def outcome_of(scene: Scene, mode: str, watched: Sequence[Watched], measured: Measured) -> Outcome:
