@@ -68,6 +68,16 @@ def test_jobs_posted_at_once_meet_in_one_framework() -> None:
     assert owners["r0j0"] == owners["r0j1"] != owners["r0j2"] == owners["r0j3"]
 
 
+def test_no_framework_always_answers_first() -> None:
+    """Two frameworks get a job at the same moment, and there is one slot."""
+    settings = replace(SMALL, jobs=2, gap_s=1e-6, compute_nodes=1)
+    fastest = set()
+    for seed in range(20):
+        outcome = run(World(settings, seed), Setup(Model.DIRECT, mixed()), seed)
+        fastest.add(min(outcome.tasks, key=lambda task: task.start_s).task.job)
+    assert fastest == {"r0j0", "r0j1"}
+
+
 @pytest.mark.parametrize("anew", [False, True])
 def test_frameworks_keep_their_history_unless_they_begin_anew(*, anew: bool) -> None:
     outcome = run_rounds(replace(SMALL, jobs=3), Setup(Model.LEASE, mixed()), 1, 3, anew=anew)
