@@ -23,6 +23,10 @@ class Mean:
         """As in `12.3 ± 0.4`."""
         return f"{self.value * scale:.{digits}f} ± {self.half_width * scale:.{digits}f}"
 
+    def change_text(self) -> str:
+        """Of a share by which something is larger, as in `+12.3 ± 0.4 %`."""
+        return f"{100 * self.value:+.1f} ± {100 * self.half_width:.1f} %"
+
 
 def mean(values: Sequence[float]) -> Mean:
     """Raises ValueError when there is no value."""
@@ -35,3 +39,15 @@ def mean(values: Sequence[float]) -> Mean:
     variance = sum((value - middle) ** 2 for value in values) / (count - 1)
     t = _T_95[count - 2] if count - 2 < len(_T_95) else _T_95_MANY
     return Mean(middle, t * math.sqrt(variance / count))
+
+
+def paired_change(values: Sequence[float], base: Sequence[float]) -> Mean:
+    """How much larger the values are than those of the same rounds in `base`, as a share of the mean of `base`.
+
+    The interval is that of the differences: what makes one round harder than another for both does not widen it.
+
+    Raises ValueError when there is no value, or not one in `base` for each.
+    """
+    found = mean([value - other for value, other in zip(values, base, strict=True)])
+    middle = mean(base).value
+    return Mean(found.value / middle, found.half_width / middle)

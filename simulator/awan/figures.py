@@ -1,6 +1,7 @@
 """The runs behind each figure of the evaluation of Awan (section 2.5), and what they show.
 
-Every figure compares ways on the same worlds, round by round; a round is a seed.
+Every figure compares ways on the same worlds, seed by seed. A seed is a deployment of nodes, on which five rounds of
+jobs follow each other, as in the source; its figures are means over all of its jobs or tasks.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from dataclasses import dataclass, replace
 from planner.batch import Policy, SkipRule, accuracy
 from simulator.awan.framework import Scheduling
 from simulator.awan.models import Model
-from simulator.awan.run import Outcome, run
+from simulator.awan.run import Outcome, Setup, run_rounds
 from simulator.awan.world import World, WorldSettings
 from simulator.statistics import Mean, mean
 
+ROUNDS = 5
 LOW_GAP_S, HIGH_GAP_S = 100.0, 50.0
 LEASE = "lease"
 """The framework whose scheduler is aware of leases; with offers or direct access, it has none to be aware of."""
 COMPUTE_NODES = (30, 40, 50, 60)
+REFRESHES_S = (2.0, 5.0, 10.0)
 THRESHOLDS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -30,36 +33,30 @@ def mixed(*, knows_all: bool = False) -> Mapping[str, Scheduling]:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Of one way to share slots, at one load."""
+    """Of one way to share slots, at one load; one value for each seed."""
 
     gap_s: float
     model: Model
-    turnaround_s: Mean
+    turnaround_s: tuple[float, ...]
     """Of all jobs."""
-    local: Mean
+    local: tuple[float, ...]
     """Share of all tasks."""
-    lease_turnaround_s: Mean
+    lease_turnaround_s: tuple[float, ...]
     """Of the jobs of the lease-aware framework."""
-    lease_local: Mean
+    lease_local: tuple[float, ...]
 
 
-def sharing(
-    settings: WorldSettings, rounds: int, gaps_s: Sequence[float] = (LOW_GAP_S, HIGH_GAP_S)
-) -> Iterator[Shares]:
-    """Figure 2.3: the three models at low and high load."""
-    for gap_s in gaps_s:
-        for model in Model:
-            outcomes = [
-                run(World(replace(settings, gap_s=gap_s), seed), model, mixed(), seed) for seed in range(rounds)
-            ]
-            yield Shares(
-                gap_s,
-                model,
-                mean([o.turnaround_s for o in outcomes]),
-                mean([o.local_share for o in outcomes]),
-                mean([o.of(LEASE).turnaround_s for o in outcomes]),
-                mean([o.of(LEASE).local_share for o in outcomes]),
-            )
+def shares(settings: WorldSettings, model: Model, seeds: int, *, gap_s: float, refresh_s: float = 0.0) -> Shares:
+    """One way at one load."""
+    outcomes = _outcomes(replace(settings, gap_s=gap_s), Setup(model, mixed(), refresh_s), seeds)
+    return Shares(
+        gap_s,
+        model,
+        tuple(o.turnaround_s for o in outcomes),
+        tuple(o.local_share for o in outcomes),
+        tuple(o.of(LEASE).turnaround_s for o in outcomes),
+        tuple(o.of(LEASE).local_share for o in outcomes),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +71,20 @@ class Localities:
     """Tasks that have a local compute node at all."""
 
 
-def foresight(settings: WorldSettings, rounds: int) -> Iterator[Localities]:
+def foresight(settings: WorldSettings, seeds: int) -> Iterator[Localities]:
     """Figure 2.4a: how close estimates come to knowing the future."""
     for nodes in COMPUTE_NODES:
-        worlds = [
-            World(replace(settings, gap_s=HIGH_GAP_S, compute_nodes=nodes, storage_nodes=60), seed)
-            for seed in range(rounds)
-        ]
-        ways = {
-            knows: [run(w, Model.LEASE, mixed(knows_all=knows), seed) for seed, w in enumerate(worlds)]
-            for knows in (False, True)
-        }
-        local = {knows: mean([o.of(LEASE).local_share for o in outcomes]) for knows, outcomes in ways.items()}
-        yield Localities(nodes, local[False], local[True], mean([w.reachable_locality() for w in worlds]))
+        sized = replace(settings, gap_s=HIGH_GAP_S, compute_nodes=nodes, storage_nodes=60)
+        local = {}
+        for knows_all in (False, True):
+            outcomes = _outcomes(sized, Setup(Model.LEASE, mixed(knows_all=knows_all)), seeds)
+            local[knows_all] = mean([o.of(LEASE).local_share for o in outcomes])
+        reachable = [mean([_reachable(sized, seed, n) for n in range(ROUNDS)]).value for seed in range(seeds)]
+        yield Localities(nodes, local[False], local[True], mean(reachable))
+
+
+def _reachable(settings: WorldSettings, seed: int, number: int) -> float:
+    return World(settings, seed, number).reachable_locality()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,39 +96,35 @@ class Accuracies:
     """Of tasks whose like had not ended yet anywhere: the default was asked for."""
 
 
-def accuracies(settings: WorldSettings, rounds: int) -> Accuracies:
-    """Figure 2.4b, at high load."""
-    worlds = [World(replace(settings, gap_s=HIGH_GAP_S), seed) for seed in range(rounds)]
-    outcomes = [run(world, Model.LEASE, mixed(), seed) for seed, world in enumerate(worlds)]
+def accuracies(settings: WorldSettings, seeds: int, *, anew: bool) -> Accuracies:
+    """Figure 2.4b, at high load. `anew`: frameworks begin each round without a history."""
+    high, setup = replace(settings, gap_s=HIGH_GAP_S), Setup(Model.LEASE, mixed())
+    outcomes = [run_rounds(high, setup, seed, ROUNDS, anew=anew) for seed in range(seeds)]
     tasks = [task for outcome in outcomes for task in outcome.of(LEASE).tasks]
-    default_s = mixed()[LEASE].estimates.unknown_s
 
-    def of(*, first: bool) -> list[float]:
-        chosen = [task for task in tasks if (task.predicted_s == default_s) is first]
+    def of(*, informed: bool) -> list[float]:
+        chosen = [task for task in tasks if task.informed is informed]
         return sorted(accuracy(actual_s=task.actual_s, predicted_s=task.predicted_s) for task in chosen)
 
-    return Accuracies(of(first=False), of(first=True))
+    return Accuracies(of(informed=True), of(informed=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Of one minimum locality."""
+    """Of one minimum locality; one value for each seed."""
 
     least: float
-    turnaround_s: Mean
-    local: Mean
+    turnaround_s: tuple[float, ...]
+    local: tuple[float, ...]
 
 
-def thresholds(settings: WorldSettings, rounds: int) -> Iterator[Threshold]:
-    """Figure 2.5: three lease-aware frameworks, jobs posted two at a time at high load."""
-    for least in THRESHOLDS:
-        frameworks = {name: Scheduling(Policy.LEASE, SkipRule(least=least)) for name in ("one", "two", "three")}
-        outcomes = [
-            run(World(replace(settings, gap_s=HIGH_GAP_S, posted_at_once=2), seed), Model.LEASE, frameworks, seed)
-            for seed in range(rounds)
-        ]
-        yield Threshold(least, *_means(outcomes))
+def threshold(settings: WorldSettings, policy: Policy, least: float, seeds: int) -> Threshold:
+    """A point of figure 2.5: three frameworks with one scheduler, jobs posted two at a time at high load."""
+    frameworks = {name: Scheduling(policy, SkipRule(least=least)) for name in ("one", "two", "three")}
+    paired = replace(settings, gap_s=HIGH_GAP_S, posted_at_once=2)
+    outcomes = _outcomes(paired, Setup(Model.LEASE, frameworks), seeds)
+    return Threshold(least, tuple(o.turnaround_s for o in outcomes), tuple(o.local_share for o in outcomes))
 
 
-def _means(outcomes: Sequence[Outcome]) -> tuple[Mean, Mean]:
-    return mean([o.turnaround_s for o in outcomes]), mean([o.local_share for o in outcomes])
+def _outcomes(settings: WorldSettings, setup: Setup, seeds: int) -> list[Outcome]:
+    return [run_rounds(settings, setup, seed, ROUNDS) for seed in range(seeds)]

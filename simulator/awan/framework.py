@@ -14,6 +14,8 @@ from planner.batch import (
     Placement,
     Policy,
     Rule,
+    RunTime,
+    Shard,
     SkipRule,
     Skips,
     SlotView,
@@ -31,8 +33,8 @@ from simulator.awan.world import LOCAL_BYTES_PER_S, PostedJob, World
 from simulator.clock import Clock, Event, seconds
 from simulator.network import Network
 
-THINK_S = 0.2
-"""From a change to the framework's answer; others may be faster meanwhile."""
+THINK_S = (0.1, 0.3)
+"""From a change to the framework's answer, uniform: any of those that are told at once may be the fastest."""
 SHORTEST_RENEWAL_S = 5.0
 
 
@@ -46,6 +48,8 @@ class TaskRun:
     local: bool
     predicted_s: float
     """By the estimate at its start."""
+    informed: bool
+    """Like tasks had ended by then."""
     start_s: float
     end_s: float
 
@@ -69,6 +73,7 @@ class Running:
     task: Task
     lease: Lease
     predicted_s: float
+    informed: bool
     start_s: float
     arrived_s: float = 0.0
     shards_left: int = 0
@@ -101,7 +106,9 @@ class Surroundings:
 class SimulatedFramework:
     """Jobs are posted to it; it has their tasks run."""
 
-    def __init__(self, name: str, scheduling: Scheduling, around: Surroundings, seed: int) -> None:
+    def __init__(
+        self, name: str, scheduling: Scheduling, around: Surroundings, history: TaskHistory, seed: int
+    ) -> None:
         self.name = name
         self._scheduling = scheduling
         self._clock = around.clock
@@ -110,10 +117,11 @@ class SimulatedFramework:
         self._manager = around.manager
         self._ended = around.ended
         self._rng = Random(f"framework {seed} {name}")
-        self._history = TaskHistory(scheduling.estimates.records)
+        self._thinking = Random(f"thinking {seed} {name}")
+        self._history = history
         self._jobs: list[Waiting] = []
         self._deciding = False
-        self._manager.listen(self._wake)
+        self._manager.listen(name, self._wake)
 
     def post(self, job: PostedJob) -> None:
         """A job comes in."""
@@ -123,7 +131,7 @@ class SimulatedFramework:
     def _wake(self) -> None:
         if self._jobs and not self._deciding:
             self._deciding = True
-            self._clock.after(THINK_S, self._decide)
+            self._clock.after(self._thinking.uniform(*THINK_S), self._decide)
 
     def _decide(self) -> None:
         self._deciding = False
@@ -151,7 +159,7 @@ class SimulatedFramework:
         """Placements of the tasks whose jobs may start; the other jobs are skipped once more."""
         rule, now = self._scheduling.rule, self._clock.now
         jobs = [Job(job.posted.name, tuple(job.tasks), job.skips, job.started) for job in self._jobs]
-        place = placing(self._scheduling.policy, self._run_time, now, self._rng)
+        place = placing(self._scheduling.policy, self._run_times(), now, self._rng)
         turn = decide(jobs, slots, place, Rule(rule, self._is_local), now)
         for job in self._jobs:
             if job.posted.name in turn.skipped:
@@ -163,10 +171,19 @@ class SimulatedFramework:
     def _is_local(self, task: Task, site: str) -> bool:
         return is_local(task, site, self._bandwidth, LOCAL_BYTES_PER_S)
 
-    def _run_time(self, task: Task, node: str) -> float:
+    def _run_times(self) -> RunTime:
+        """As estimated now; those of tasks that read the same from the same nodes are the same."""
         if self._scheduling.knows_all:
-            return self._real_time(task, node)
-        return run_time_s(task, node, self._bandwidth, self._history, self._scheduling.estimates)
+            return self._real_time
+        known_s: dict[tuple[str, tuple[Shard, ...], str], float] = {}
+
+        def run_time(task: Task, node: str) -> float:
+            key = (task.model, task.shards, node)
+            if key not in known_s:
+                known_s[key] = run_time_s(task, node, self._bandwidth, self._history, self._scheduling.estimates)
+            return known_s[key]
+
+        return run_time
 
     def _lease_s(self, task: Task, node: str) -> float:
         if self._scheduling.knows_all:
@@ -183,7 +200,8 @@ class SimulatedFramework:
     def _start(self, placement: Assigned, lease: Lease, predicted_s: float) -> None:
         task, node = placement.task, placement.slot.site
         self._forget(task)
-        running = Running(task, lease, predicted_s, self._clock.now_s)
+        informed = self._scheduling.knows_all or self._history.processing_s(task, node) is not None
+        running = Running(task, lease, predicted_s, informed, self._clock.now_s)
         running.shards_left = len(task.shards)
         running.expiry = self._clock.at(seconds(lease.expires_at), lambda: self._expires(running))
         for shard in task.shards:
@@ -211,7 +229,8 @@ class SimulatedFramework:
         task, node, now_s = running.task, running.lease.slot.site, self._clock.now_s
         self._history.add(task, node, now_s - running.arrived_s)
         local = all(self._world.is_near(shard.site, node) for shard in task.shards)
-        self._ended(TaskRun(task, self.name, node, local, running.predicted_s, running.start_s, now_s))
+        predicted_s, informed = running.predicted_s, running.informed
+        self._ended(TaskRun(task, self.name, node, local, predicted_s, informed, running.start_s, now_s))
         self._manager.release(self.name, running.lease)
 
     def _expires(self, running: Running) -> None:

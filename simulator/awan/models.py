@@ -3,15 +3,18 @@
 All three keep who holds what in the lease manager's own table.
 
 lease    every framework sees every slot with its expiry and waiting list, acquires optimistically, and can wait
-direct   every framework sees which slots are free and takes them optimistically; nobody says until when (Omega)
+direct   every framework sees which slots are free and takes them optimistically; nobody says until when (Omega). It
+         is told of every change at once, or it works on a copy of the state that it refreshes now and then
 offer    free slots are offered to one framework at a time, to the one with the fewest first (Mesos)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from planner.batch import SlotView, slot_view
@@ -54,24 +57,35 @@ class Manager:
     """The shared slots, in virtual time."""
 
     def __init__(
-        self, clock: Clock, model: Model, nodes: Sequence[str], slots_each: int, frameworks: Sequence[str]
+        self,
+        clock: Clock,
+        model: Model,
+        nodes: Mapping[str, int],
+        frameworks: Sequence[str],
+        *,
+        refresh_s: float = 0.0,
     ) -> None:
+        """`nodes`: how many slots each has. `refresh_s`: of copies, for direct access; 0: none is kept."""
         self._clock = clock
         self._model = model
+        self._refresh_s = refresh_s if model is Model.DIRECT else 0.0
         self._table = LeaseTable(LeasePolicy(longest=OPEN_END))
         for name in frameworks:
             self._table.put_framework(Framework(name, START))
-        for node in nodes:
-            self._table.apply(set_site(self._table, node, slots_each, reachable=True, now=START))
-        self._listeners: list[Callable[[], None]] = []
+        for node, slots in nodes.items():
+            self._table.apply(set_site(self._table, node, slots, reachable=True, now=START))
+        self._listeners: dict[str, Callable[[], None]] = {}
+        self._copies = {name: self._free() for name in frameworks}
+        """With copies: slots that each framework takes to be free."""
+        self._refreshing: set[str] = set()
         self._timer: Event | None = None
         self._asking: dict[str, None] = {}
         """With offers: frameworks that want slots, and whose turn has not come."""
         self._offered_to: str | None = None
 
-    def listen(self, changed: Callable[[], None]) -> None:
-        """Have it called after every change of the slots."""
-        self._listeners.append(changed)
+    def listen(self, framework: str, changed: Callable[[], None]) -> None:
+        """Have it called whenever the framework sees that slots have changed."""
+        self._listeners[framework] = changed
 
     def view(self, framework: str) -> list[SlotView]:
         """The slots as this framework sees them now."""
@@ -80,7 +94,8 @@ class Manager:
             return [slot_view(record, framework, self._clock.now) for record in records]
         if self._model is Model.OFFER and self._offered_to != framework:
             return []
-        return [SlotView(r.slot, self._clock.now if r.holder is None else None) for r in records]
+        free = self._copies[framework] if self._refresh_s else self._free()
+        return [SlotView(record.slot, self._clock.now if record.slot in free else None) for record in records]
 
     def may_decide(self, framework: str) -> bool:
         """Whether it is the framework's turn; if not, it is told by a change when it is."""
@@ -97,6 +112,9 @@ class Manager:
             self._offered_to = None
             self._choose()
             self._tell()
+        if self._refresh_s:
+            # Whoever has committed, or failed to, has seen the state as it is.
+            self._copies[framework] = self._free()
 
     def acquire(self, framework: str, slot: Slot, duration: timedelta) -> Lease | None:
         """None: somebody else was faster."""
@@ -114,7 +132,11 @@ class Manager:
 
     def release(self, framework: str, lease: Lease) -> None:
         ref = LeaseRef(lease.slot, lease.fencing)
+        if self._refresh_s:
+            self._copies[framework] |= {lease.slot}
         self._apply(release(self._table, framework, [ref], now=self._clock.now))
+        if self._refresh_s:
+            self._listeners[framework]()
 
     def wait_for(self, framework: str, ticket: str, slot: Slot) -> None:
         self._apply(wait_for(self._table, Waiter(ticket, framework), [slot], now=self._clock.now))
@@ -139,8 +161,25 @@ class Manager:
         return decision.outcomes
 
     def _tell(self) -> None:
-        for changed in self._listeners:
-            changed()
+        for turn, (framework, changed) in enumerate(self._listeners.items()):
+            if not self._refresh_s:
+                changed()
+            elif framework not in self._refreshing:
+                self._refreshing.add(framework)
+                self._clock.at(self._next_refresh_s(turn), partial(self._refresh, framework))
+
+    def _next_refresh_s(self, turn: int) -> float:
+        """The frameworks refresh one after the other, evenly apart."""
+        first_s = self._refresh_s * turn / len(self._listeners)
+        return first_s + self._refresh_s * (math.floor((self._clock.now_s - first_s) / self._refresh_s) + 1)
+
+    def _refresh(self, framework: str) -> None:
+        self._refreshing.discard(framework)
+        self._copies[framework] = self._free()
+        self._listeners[framework]()
+
+    def _free(self) -> frozenset[Slot]:
+        return frozenset(record.slot for record in self._table.unordered() if record.holder is None)
 
     def _watch_time(self) -> None:
         """Leases expire and offers lapse by themselves."""

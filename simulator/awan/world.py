@@ -55,11 +55,14 @@ class PostedJob:
 
 
 class World:
-    """Everything that does not depend on what frameworks do. The same seed, the same world."""
+    """Everything that does not depend on what frameworks do. The same seed and round, the same world.
 
-    def __init__(self, settings: WorldSettings, seed: int) -> None:
+    Rounds of one seed have the same nodes, with the same mean speeds and bandwidths; jobs and weather are drawn anew.
+    """
+
+    def __init__(self, settings: WorldSettings, seed: int, number: int = 0) -> None:
         self.settings = settings
-        self._seed = seed
+        self._seed = f"{seed} {number}"
         rng = Random(f"nodes {seed}")
         self.compute = tuple(f"c{number}" for number in range(settings.compute_nodes))
         self.storage = tuple(f"s{number}" for number in range(settings.storage_nodes))
@@ -71,18 +74,22 @@ class World:
             for source in self.storage
             for target in self.compute
         }
-        self._weather: dict[tuple[str, str, int], float] = {}
+        self._weather: dict[int, dict[tuple[str, str], float]] = {}
         self._compute_s = {node: rng.uniform(*settings.compute_s) for node in self.compute}
-        self.jobs = self._jobs(Random(f"jobs {seed}"))
+        self.jobs = self._jobs(Random(f"jobs {self._seed}"), number)
 
     def bandwidth_at(self, source: str, target: str, instant_s: float) -> float:
         """Bytes per second from a storage to a compute node."""
-        key = (source, target, int(instant_s / self.settings.weather_s))
-        known = self._weather.get(key)
+        period = int(instant_s / self.settings.weather_s)
+        known = self._weather.get(period)
         if known is None:
-            spread = Random(f"weather {self._seed} {key}").gauss(0.0, self.settings.weather_spread)
-            known = self._weather[key] = self._mean[source, target] * math.exp(spread)
-        return known
+            known = self._weather[period] = self._drawn(Random(f"weather {self._seed} {period}"))
+        return known[source, target]
+
+    def _drawn(self, rng: Random) -> dict[tuple[str, str], float]:
+        """All links at once: to seed a generator takes longer than to draw from it."""
+        spread = self.settings.weather_spread
+        return {link: mean * math.exp(rng.gauss(0.0, spread)) for link, mean in self._mean.items()}
 
     def is_near(self, source: str, target: str) -> bool:
         """Whether the link's mean makes the nodes local to each other."""
@@ -118,13 +125,13 @@ class World:
             left_bytes -= rate * (ends_s - now_s)
             now_s = ends_s
 
-    def _jobs(self, rng: Random) -> tuple[PostedJob, ...]:
+    def _jobs(self, rng: Random, number: int) -> tuple[PostedJob, ...]:
         jobs: list[PostedJob] = []
         now_s = 0.0
         while len(jobs) < self.settings.jobs:
             now_s += rng.expovariate(1 / self.settings.gap_s)
             for _ in range(min(self.settings.posted_at_once, self.settings.jobs - len(jobs))):
-                jobs.append(self._job(rng, f"j{len(jobs)}", now_s))
+                jobs.append(self._job(rng, f"r{number}j{len(jobs)}", now_s))
         return tuple(jobs)
 
     def _job(self, rng: Random, name: str, at_s: float) -> PostedJob:
