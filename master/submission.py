@@ -14,6 +14,7 @@ from master.faults import FaultPoint, reached
 from master.sites import SiteRegistry
 from master.statistics import MeasuredRates
 from planner import planning
+from planner.batch import BatchOptions
 from planner.batchplacement import place_batch
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.errors import InvalidExpressionError
@@ -70,8 +71,15 @@ class QueryPlanner:
     def __init__(self, parts: PlanningParts) -> None:
         self._parts = parts
 
-    async def planned(self, select: SelectQuery, into: SinkTarget | None = None) -> Planned:
-        """A plan whose relations are as the catalog has them at this moment; `into` is the sink of an INSERT.
+    async def planned(
+        self, select: SelectQuery, into: SinkTarget | None = None, options: BatchOptions | None = None
+    ) -> Planned:
+        """A plan whose relations are as the catalog has them at this moment.
+
+        Args:
+            select: the query.
+            into: the sink of an INSERT.
+            options: for a query over tables alone; None: the defaults.
 
         Raises:
             PlannerError: the query cannot be run; the error says why and where.
@@ -85,19 +93,20 @@ class QueryPlanner:
         statistics, catalog = parts.rates.snapshot(), parts.catalog.snapshot
         if draft.batch:
             # Nothing is shared with it, so it needs no rates.
-            splits = await self._splits(draft)
-            return Planned(place_batch(draft, topology, splits, alive=parts.sites.alive()), {}, {})
+            options = options or BatchOptions()
+            splits = await self._splits(draft, options.split_bytes)
+            return Planned(place_batch(draft, topology, splits, alive=parts.sites.alive(), options=options), {}, {})
         plan = place(draft, topology, statistics, alive=parts.sites.alive(), wan=parts.wan())
         named = {stage.relation for stage in plan.stages if stage.relation is not None}
         relations = {name: relation for name in sorted(named) if (relation := catalog.find(name)) is not None}
         return Planned(plan, relations, task_rates(draft, statistics))
 
-    async def _splits(self, draft: DraftPlan) -> tuple[Split, ...]:
+    async def _splits(self, draft: DraftPlan, split_bytes: int) -> tuple[Split, ...]:
         """How the first table is cut, at all sites at once."""
         stage = draft.map_stage
         relation = self._parts.catalog.get(stage.relation or "")
         sites = [site for site in stage.sites if site in self._parts.sites.alive()]
-        found = await asyncio.gather(*(self._parts.splits.splits(relation, site) for site in sites))
+        found = await asyncio.gather(*(self._parts.splits.splits(relation, site, split_bytes) for site in sites))
         return tuple(split for splits in found for split in splits)
 
     async def check(self, select: SelectQuery) -> Checked:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.batch import reduce_site
+from planner.batch import BatchOptions, reduce_site
 from planner.catalog import SITE_COLUMN, Column
 from planner.errors import PlacementError
 from planner.placement import check_site
@@ -18,7 +18,12 @@ MAX_SPLITS = 10_000
 
 
 def place_batch(
-    draft: DraftPlan, topology: Topology, splits: Sequence[Split], *, alive: frozenset[str]
+    draft: DraftPlan,
+    topology: Topology,
+    splits: Sequence[Split],
+    *,
+    alive: frozenset[str],
+    options: BatchOptions | None = None,
 ) -> PhysicalPlan:
     """The plan of a batch query.
 
@@ -27,6 +32,7 @@ def place_batch(
         topology: all sites.
         splits: all parts of its first table at all sites of the MAP stage.
         alive: sites that can take tasks now.
+        options: how its tasks are to be placed; None: as the master does it.
 
     Raises:
         PlacementError: a site that is needed is not in the topology or not alive, or there are too many splits.
@@ -42,7 +48,7 @@ def place_batch(
         raise PlacementError(
             f"table {source.relation} has {len(splits)} splits, and at most {MAX_SPLITS} are possible",
             found=source.relation or "",
-            hint="Have the master's --split-size raised, or read fewer sites, by conditions on site in WHERE.",
+            hint="SET split_size to more than it is, or read fewer sites, by conditions on site in WHERE.",
         )
     # Of no rows, too, an aggregate can have a result.
     parts = tuple(splits) or (Split(source.sites[0], (), 0),)
@@ -58,7 +64,7 @@ def place_batch(
         columns=draft.columns,
         logical=draft.logical,
         functions=draft.functions,
-        batch=BatchPlan(parts, _read_columns(draft), expected),
+        batch=BatchPlan(parts, _read_columns(draft), expected, options),
     )
 
 

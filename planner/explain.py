@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from planner.batch.options import BatchOptions
 from planner.plan import (
     BatchPlan,
     LinkEstimate,
@@ -49,6 +50,9 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
 
 
 def _split_lines(batch: BatchPlan) -> Iterator[str]:
+    if batch.options is not None:
+        least = f"at least {batch.options.locality_min:.0%} of the tasks near their input"
+        yield f"Scheduler ({batch.options.scheduler.value}): {least}"
     yield "Splits"
     for site, (count, size_bytes) in _by_site(batch).items():
         yield f"  {site}: {count}, {_size(size_bytes)}"
@@ -164,7 +168,17 @@ def _batch_json(batch: BatchPlan | None) -> dict[str, Any] | None:
         {"site": site, "splits": count, "size_bytes": size_bytes}
         for site, (count, size_bytes) in _by_site(batch).items()
     ]
-    return {"splits": splits, "reduce_site": batch.reduce_site}
+    return {"splits": splits, "reduce_site": batch.reduce_site, "options": _options_json(batch.options)}
+
+
+def _options_json(options: BatchOptions | None) -> dict[str, Any] | None:
+    if options is None:
+        return None
+    return {
+        "scheduler": options.scheduler.value,
+        "split_bytes": options.split_bytes,
+        "locality_min": options.locality_min,
+    }
 
 
 def _figures_json(figures: LinkFigures) -> dict[str, Any]:

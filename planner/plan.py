@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 
+from planner.batch.options import BatchOptions
 from planner.catalog import Column, Function
 from planner.edits import Edit
 from planner.errors import Position
@@ -182,6 +183,8 @@ class BatchPlan:
     """What the MAP reads of a split."""
     reduce_site: str
     """Where the REDUCE is expected to run, by the splits' sizes; it is decided when the MAP tasks have ended."""
+    options: BatchOptions | None = None
+    """None: the plan was made when they were the master's alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from planner.batch import BatchOptions, Policy
 from planner.batchplacement import MAX_SPLITS, place_batch
 from planner.errors import PlacementError
 from planner.explain import explain_json, explain_text
@@ -50,6 +51,15 @@ def test_a_table_without_rows_still_has_one_task() -> None:
     assert [c.name for c in plan.batch.columns] == ["line", "site"]
 
 
+def test_explain_says_what_the_query_chose() -> None:
+    options = BatchOptions(Policy.RANDOM, 16_000_000, 0.25)
+    draft = draft_of(COUNT, CATALOG)
+    plan = place_batch(draft, TOPOLOGY, [split("eu", 0, 5)], alive=ALIVE, options=options)
+    assert "Scheduler (random): at least 25% of the tasks near their input\n" in explain_text(plan)
+    found = explain_json(plan)["batch"]["options"]
+    assert found == {"scheduler": "random", "split_bytes": 16_000_000, "locality_min": 0.25}
+
+
 def test_explain_has_maps_reduce_and_splits_by_site() -> None:
     plan = plan_of(split("eu", 0, 5_000_000), split("us", 1, 3_000_000), split("eu", 2, 1_000_000))
     text = explain_text(plan)
@@ -66,6 +76,7 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
             {"site": "us", "splits": 1, "size_bytes": 3_000_000},
         ],
         "reduce_site": "eu",
+        "options": None,
     }
 
 
@@ -78,7 +89,7 @@ def test_a_site_of_the_table_that_is_not_alive_is_refused() -> None:
 def test_too_many_splits_are_refused() -> None:
     with pytest.raises(PlacementError, match="texts has 10001 splits, and at most 10000 are possible") as caught:
         plan_of(*[split("us", number, 1) for number in range(MAX_SPLITS + 1)])
-    assert "--split-size" in caught.value.hint
+    assert "SET split_size" in caught.value.hint
 
 
 def test_results_of_an_insert_go_to_the_sinks_site() -> None:

@@ -12,7 +12,7 @@ from master.config import BatchConfig, MasterConfig
 from master.errors import InvalidRequestError
 from master.model import QueryState, ResultStatus, TaskState, TaskStatus
 from master.specs import TaskSpec
-from planner.batch import Policy, SkipRule, TaskPhase
+from planner.batch import BatchOptions, Policy, SkipRule, TaskPhase
 from planner.batchplacement import place_batch
 from planner.leases import Slot
 from planner.plan import FilePart, PhysicalPlan, Split, StageKind
@@ -36,10 +36,10 @@ EU = [Slot("eu", 0), Slot("eu", 1)]
 HUB = [Slot("hub", 0), Slot("hub", 1)]
 
 
-def plan_of(sql: str = COUNT, *sites: str) -> PhysicalPlan:
+def plan_of(sql: str = COUNT, *sites: str, options: BatchOptions | None = None) -> PhysicalPlan:
     """A split of 100 bytes at each of these sites."""
     parts = [Split(site, (FilePart("/data/x", number, 100),), 100) for number, site in enumerate(sites)]
-    return place_batch(draft_of(sql, TABLES), TOPOLOGY, parts, alive=ALIVE)
+    return place_batch(draft_of(sql, TABLES), TOPOLOGY, parts, alive=ALIVE, options=options)
 
 
 class BatchWorld(World):
@@ -284,6 +284,36 @@ def test_a_query_with_few_local_tasks_is_skipped_for_a_while() -> None:
     assert world.phases(query)[0] is TaskPhase.WAITING
     world.wait(timedelta(seconds=11))
     assert world.phases(query)[0] is TaskPhase.RUNNING
+
+
+def test_queries_of_different_schedulers_run_side_by_side() -> None:
+    """All slots at us are taken for a minute: the one waits for them, and the other goes elsewhere in the same turn."""
+    world = BatchWorld()
+    world.tick()
+    world.acquire("nightly", *US)
+    found: dict[Policy, str] = {}
+    for policy in (Policy.LEASE, Policy.FIRST_COME, Policy.RANDOM):
+        plan = plan_of(COUNT, "us", options=BatchOptions(policy, locality_min=0.0))
+        assert plan.batch is not None
+        split = replace(plan.batch.splits[0], size_bytes=250_000_000)
+        plan = replace(plan, batch=replace(plan.batch, splits=(split,)))
+        found[policy] = world.jobs.submit(plan, sql=COUNT).id
+    world.tick()
+    phases = {policy: world.phases(query)[0] for policy, query in found.items()}
+    assert phases == {
+        Policy.LEASE: TaskPhase.WAITING,
+        Policy.FIRST_COME: TaskPhase.RUNNING,
+        Policy.RANDOM: TaskPhase.RUNNING,
+    }
+    views = {policy: world.views.of(world.queries.get(query)).batch for policy, query in found.items()}
+    assert [view.scheduler for view in views.values() if view is not None] == list(found)
+    waiting = views[Policy.LEASE]
+    assert waiting is not None
+    assert waiting.waits[0].slot in US
+    world.restart()
+    again = world.views.of(world.queries.get(found[Policy.RANDOM])).batch
+    assert again is not None
+    assert again.scheduler is Policy.RANDOM
 
 
 def test_nobody_else_can_call_itself_batch() -> None:
