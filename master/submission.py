@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from master.analysis import Analyzer, RefusedStatementError
 from master.batch.splits import SplitLister
@@ -102,12 +102,19 @@ class QueryPlanner:
         return Planned(plan, relations, task_rates(draft, statistics))
 
     async def _splits(self, draft: DraftPlan, split_bytes: int) -> tuple[Split, ...]:
-        """How the first table is cut, at all sites at once."""
-        stage = draft.map_stage
-        relation = self._parts.catalog.get(stage.relation or "")
-        sites = [site for site in stage.sites if site in self._parts.sites.alive()]
-        found = await asyncio.gather(*(self._parts.splits.splits(relation, site, split_bytes) for site in sites))
-        return tuple(split for splits in found for split in splits)
+        """How the tables that MAPs read are cut, at all sites at once; each table at a site is looked at once."""
+        parts, alive = self._parts, self._parts.sites.alive()
+        wanted = {(s.relation or "", site): None for s in draft.map_stages for site in s.sites if site in alive}
+        found = await asyncio.gather(
+            *(parts.splits.splits(parts.catalog.get(name), site, split_bytes) for name, site in wanted)
+        )
+        known = dict(zip(wanted, found, strict=True))
+        return tuple(
+            replace(split, stage=stage.id)
+            for stage in draft.map_stages
+            for site in stage.sites
+            for split in known.get((stage.relation or "", site), ())
+        )
 
     async def check(self, select: SelectQuery) -> Checked:
         """What a view of this query yields; raises as `plan` does, but for want of a site."""

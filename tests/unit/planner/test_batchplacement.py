@@ -41,14 +41,14 @@ def test_maps_are_where_the_splits_are_and_the_reduce_where_most_of_the_bytes_ar
     assert plan.stage("reduce").sites == ("eu",)
     assert plan.batch is not None
     assert [s.site for s in plan.batch.splits] == ["eu", "us", "eu"]
-    assert [c.name for c in plan.batch.columns] == ["line"]
+    assert [c.name for c in plan.batch.read_columns["map"]] == ["line"]
 
 
 def test_a_table_without_rows_still_has_one_task() -> None:
     plan = plan_of(sql="SELECT count(*) AS n, max(site) AS s FROM texts")
     assert plan.batch is not None
     assert plan.batch.splits == (Split("eu", (), 0),)
-    assert [c.name for c in plan.batch.columns] == ["line", "site"]
+    assert [c.name for c in plan.batch.read_columns["map"]] == ["line", "site"]
 
 
 def test_explain_says_what_the_query_chose() -> None:
@@ -72,8 +72,8 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
     found = explain_json(plan)["batch"]
     assert found == {
         "splits": [
-            {"site": "eu", "splits": 2, "size_bytes": 6_000_000},
-            {"site": "us", "splits": 1, "size_bytes": 3_000_000},
+            {"stage": "map", "site": "eu", "splits": 2, "size_bytes": 6_000_000},
+            {"stage": "map", "site": "us", "splits": 1, "size_bytes": 3_000_000},
         ],
         "reduce_site": "eu",
         "options": None,

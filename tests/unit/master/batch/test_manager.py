@@ -115,6 +115,28 @@ def test_the_last_task_runs_where_the_fewest_bytes_have_to_be_sent_and_the_query
     assert world.specs("us") == world.specs("eu") == []
 
 
+def test_branches_of_a_union_are_maps_of_their_own_and_views_of_one_reduce() -> None:
+    world = BatchWorld()
+    query = world.start(
+        "us", sql="SELECT line, count(*) AS n FROM texts GROUP BY line UNION ALL SELECT topic, 1 FROM topics"
+    )
+    (first,), (second,) = world.specs("us"), world.specs("eu")
+    assert [(t.stage_id, t.task_id) for t in (first, second)] == [
+        ("map", f"{query}.map-0.us"),
+        ("map2", f"{query}.map-1.eu"),
+    ]
+    assert (first.relation is not None, second.relation is not None) == (True, True)
+    assert "topic" in second.sql
+    assert [status.stage_id for status in world.queries.get(query).progress.tasks.values()] == ["map", "map2"]
+    world.end("us", bytes_out=10)
+    world.end("eu", bytes_out=90)
+    (last,) = (t for t in world.specs("eu") if t.stage_id == "reduce")
+    assert [(i.channel, i.view) for i in last.inputs] == [
+        (f"{query}.map-0.us", "input"),
+        (f"{query}.map-1.eu", "input2"),
+    ]
+
+
 def test_a_split_is_read_where_it_is_for_a_task_elsewhere() -> None:
     world = BatchWorld(policy=Policy.FIRST_COME)
     world.acquire("nightly", *US, *EU)
