@@ -51,8 +51,9 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
 
 def _split_lines(batch: BatchPlan) -> Iterator[str]:
     if batch.options is not None:
-        least = f"at least {batch.options.locality_min:.0%} of the tasks near their input"
-        yield f"Scheduler ({batch.options.scheduler.value}): {least}"
+        options = batch.options
+        chosen = f"splits of {_size(options.split_bytes)}, {options.locality_min:.0%} of the tasks near their input"
+        yield f"Scheduler ({options.scheduler.value}): {chosen}"
     yield "Splits"
     found = _by_site(batch)
     several = len({stage for stage, _ in found}) > 1

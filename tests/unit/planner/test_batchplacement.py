@@ -55,7 +55,7 @@ def test_explain_says_what_the_query_chose() -> None:
     options = BatchOptions(Policy.RANDOM, 16_000_000, 0.25)
     draft = draft_of(COUNT, CATALOG)
     plan = place_batch(draft, TOPOLOGY, [split("eu", 0, 5)], alive=ALIVE, options=options)
-    assert "Scheduler (random): at least 25% of the tasks near their input\n" in explain_text(plan)
+    assert "Scheduler (random): splits of 16 MB, 25% of the tasks near their input\n" in explain_text(plan)
     found = explain_json(plan)["batch"]["options"]
     assert found == {"scheduler": "random", "split_bytes": 16_000_000, "locality_min": 0.25}
 
