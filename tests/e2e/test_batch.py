@@ -64,16 +64,6 @@ QUERIES = {
         "SELECT product, id FROM sold QUALIFY row_number() OVER (PARTITION BY product ORDER BY price DESC, id) <= 2",
         "SELECT product, id FROM orders QUALIFY row_number() OVER (PARTITION BY product ORDER BY price DESC, id) <= 2",
     ),
-    "over": (
-        "SELECT id, rank() OVER (ORDER BY ts, id) AS r, sum(quantity) OVER (PARTITION BY product) AS q FROM sold "
-        "ORDER BY r LIMIT 20",
-        "SELECT id, rank() OVER (ORDER BY ts, id) AS r, sum(quantity) OVER (PARTITION BY product) AS q FROM orders "
-        "ORDER BY r LIMIT 20",
-    ),
-    "function": (
-        "SELECT initial(line) AS i, count(*) AS n FROM texts GROUP BY initial(line)",
-        "SELECT line[1], count(*) FROM texts GROUP BY line[1]",
-    ),
     "words": (
         "SELECT word, count(*) AS n FROM (SELECT explode(split(line, ' ')) AS word FROM texts) GROUP BY word",
         "SELECT word, count(*) FROM (SELECT unnest(string_split(line, ' ')) AS word FROM texts) GROUP BY word",
@@ -90,7 +80,6 @@ def client(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> selat.Clie
     )
     for site in ("us", "eu"):
         (tmp_path / f"{site}.csv").write_text("".join(f'"{line}"\n' for line in WORDS))
-    (tmp_path / "words.py").write_text("def initial(line):\n    return line[:1]\n")
     texts = ", ".join(f"AT {site} WITH ('path' = '{tmp_path}/{site}.csv', 'format' = 'csv')" for site in ("us", "eu"))
     list(
         calm_client.script(
@@ -98,7 +87,6 @@ def client(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> selat.Clie
               fee DECIMAL(10,2), express BOOLEAN) WITH ('connector' = 'files') {bindings};
             CREATE TABLE texts (line STRING) WITH ('connector' = 'files') {texts};
             CREATE TABLE numbers (n BIGINT, s STRING) WITH ('connector' = 'generator', 'rows' = '3000') AT us, AT asia;
-            CREATE FUNCTION initial(line STRING) RETURNS STRING LANGUAGE PYTHON AS 'initial' FROM '{tmp_path}/words.py';
             CREATE SINK best AT eu WITH ('connector' = 'parquet', 'path' = '{tmp_path}/best');"""
         )
     )
@@ -106,7 +94,7 @@ def client(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> selat.Clie
 
 
 def drop(client: selat.Client) -> None:
-    list(client.script("DROP TABLE sold; DROP TABLE texts; DROP TABLE numbers; DROP FUNCTION initial; DROP SINK best;"))
+    list(client.script("DROP TABLE sold; DROP TABLE texts; DROP TABLE numbers; DROP SINK best;"))
 
 
 def test_results_are_those_of_the_oracle(calm: Scene, client: selat.Client, tmp_path: Path) -> None:
@@ -118,7 +106,7 @@ def test_results_are_those_of_the_oracle(calm: Scene, client: selat.Client, tmp_
     sink = insert(client, "best", best)
     ordered = client.sql(best)
     count = "SELECT count(*) AS n, count(DISTINCT site) AS s FROM numbers"
-    *_, small = client.script(f"SET split_size = 0.01; SET batch_scheduler = 'random'; {count}")
+    *_, small = client.script(f"SET split_size = 0.05; SET batch_scheduler = 'random'; {count}")
     list(client.script("SET split_size = 64; SET batch_scheduler = 'lease-aware'"))
     for name, query in queries.items():
         assert isinstance(query, selat.Query)
@@ -132,7 +120,7 @@ def test_results_are_those_of_the_oracle(calm: Scene, client: selat.Client, tmp_
     assert small.results().arrow().to_pylist() == [{"n": 6000, "s": 2}]
     cut = small.wait().batch
     assert cut is not None
-    assert (cut.scheduler, cut.tasks > 4) == ("random", True)
+    assert (cut.scheduler, cut.tasks) == ("random", 5)
     wanted = db.execute(best.replace("FROM sold", "FROM orders")).fetchall()
     assert isinstance(ordered, selat.Query)
     assert [tuple(row.values()) for row in ordered.results().arrow().to_pylist()] == wanted
