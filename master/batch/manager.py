@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from master.batch.links import Links
 from master.batch.scheduled import scheduled, tasks_of, with_tasks
 from master.batch.slots import BatchSlots
-from master.batch.tasks import map_id, reduce_id
+from master.batch.tasks import map_id, read_id, reduce_id
 from master.batch.view import BatchView, Wait, batch_view
 from master.config import BatchConfig
 from master.logs import line
@@ -28,6 +29,7 @@ from planner.batch import (
     Placement,
     Policy,
     Rule,
+    SentShares,
     Skips,
     SlotView,
     Task,
@@ -91,7 +93,7 @@ class _Turn:
     """What is known and decided in one turn."""
 
     now: datetime
-    bandwidth: Callable[[str, str], float]
+    links: Links
     slots: list[SlotView]
     alive: frozenset[str]
     lines: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class BatchManager:
         self._parts = parts
         self._config = config
         self._history = TaskHistory(config.estimates.records)
+        self._sent = SentShares(config.estimates.records)
         self._skips: dict[str, Skips] = {}
         self._waits: dict[str, list[Wait]] = {}
         self._remember()
@@ -150,6 +153,7 @@ class BatchManager:
         for record in self._parts.queries.all():
             for number, task in tasks_of(record):
                 if task.phase is TaskPhase.DONE and task.placed_at and task.ended_at:
+                    self._note_sent(record, number)
                     wanted = scheduled(record, number)
                     self._history.add(wanted, task.site, (task.ended_at - task.placed_at).total_seconds())
 
@@ -157,7 +161,7 @@ class BatchManager:
         parts = self._parts
         alive = frozenset(s.name for s in parts.sites.all() if s.state is SiteState.ALIVE)
         now = parts.slots.now()
-        turn = _Turn(now, self._bandwidth(), parts.slots.view(now), alive, changed=changed)
+        turn = _Turn(now, Links(self._bandwidth(), live), parts.slots.view(now), alive, changed=changed)
         turn.policies = {record.id: self._options(record).scheduler for record in live}
         ends = dict(self._expected_ends(live, turn))
         turn.slots = [view._replace(free_at=ends.get(view.slot, view.free_at)) for view in turn.slots]
@@ -169,7 +173,8 @@ class BatchManager:
             for number, task in tasks_of(record):
                 slot = Slot(task.site, task.slot)
                 if task.phase is TaskPhase.RUNNING and task.placed_at is not None and slot in self._parts.slots.held:
-                    lasts_s = self._lease_s(scheduled(record, number), task.site, turn)
+                    wanted = scheduled(record, number, self._sent)
+                    lasts_s = self._lease_s(wanted, task.site, turn.links.joined)
                     yield slot, max(turn.now + SOON, task.placed_at + timedelta(seconds=lasts_s))
 
     def _bandwidth(self) -> Callable[[str, str], float]:
@@ -201,10 +206,25 @@ class BatchManager:
         bandwidth = self._bandwidth()
         for number, task in found.items():
             assert task.placed_at is not None
-            wanted = scheduled(record, number)
-            took_s = (now - task.placed_at).total_seconds() - transfer_s(wanted, task.site, bandwidth)
-            self._history.add(wanted, task.site, max(took_s, 0.0))
+            self._note_sent(record, number)
+            wanted = scheduled(record, number, self._sent)
+            moved_s = transfer_s(wanted, task.site, bandwidth)
+            took_s = (now - task.placed_at).total_seconds() - moved_s
+            # How long a link really took is not known: of tasks with transfers, the first of a kind has to do.
+            if moved_s == 0 or (took_s > 0 and self._history.processing_s(wanted, task.site) is None):
+                self._history.add(wanted, task.site, max(took_s, 0.0))
         return True
+
+    def _note_sent(self, record: QueryRecord, number: int | None) -> None:
+        """How much of a split was sent, where it was read for a task elsewhere."""
+        batch = record.plan.batch
+        if number is None or batch is None:
+            return
+        split = batch.splits[number]
+        read = record.progress.tasks.get(read_id(record, number, split))
+        if read is not None and read.bytes_out:
+            model = scheduled(record, number).model
+            self._sent.add(model, size_bytes=split.size_bytes, sent_bytes=read.bytes_out)
 
     def _keep_slots(self, live: Sequence[QueryRecord]) -> None:
         """Give back the slots of tasks that have ended, and keep those of tasks that run."""
@@ -258,8 +278,9 @@ class BatchManager:
         return Rule(
             self._config.skips,
             lambda task, site: self._is_local(task, site, turn),
-            at_once=max(1, len(turn.slots)),
+            at_once=max(1, sum(view.free_at is not None and view.free_at <= turn.now for view in turn.slots)),
             only_starts=True,
+            lines_count=True,
         )
 
     def _waiting_maps(self, record: QueryRecord, turn: _Turn) -> Iterator[_Wanted]:
@@ -271,7 +292,7 @@ class BatchManager:
             if task.placed:
                 continue
             if split.site in turn.alive:
-                yield _Wanted(record.id, number, scheduled(record, number))
+                yield _Wanted(record.id, number, scheduled(record, number, self._sent))
             else:
                 silent[split.site] = None
         for site in silent:
@@ -283,8 +304,8 @@ class BatchManager:
     ) -> None:
         """Take the slots that are free, and wait for the others."""
         by_name = {w.task.name: w for w in wanted}
-        assigned = [p for p in placements if isinstance(p, Assigned)]
-        lasts = [timedelta(seconds=self._lease_s(p.task, p.slot.site, turn)) for p in assigned]
+        assigned = [p for p in placements if isinstance(p, Assigned) and turn.links.send_off(p)]
+        lasts = [timedelta(seconds=self._lease_s(p.task, p.slot.site, turn.links.joining)) for p in assigned]
         answers = self._parts.slots.take([(p.slot, lasts) for p, lasts in zip(assigned, lasts, strict=True)])
         granted: list[tuple[_Wanted, Lease, float]] = []
         for placement, last, answer in zip(assigned, lasts, answers, strict=True):
@@ -343,7 +364,7 @@ class BatchManager:
         estimates = self._config.estimates
 
         def run_time(task: Task, site: str) -> float:
-            return run_time_s(task, site, turn.bandwidth, self._history, estimates)
+            return run_time_s(task, site, turn.links.joining, self._history, estimates)
 
         def place_by(policy: Policy) -> Callable[[Sequence[Task], Sequence[SlotView]], list[Placement]]:
             return placing(policy, run_time, turn.now, self._parts.rng)
@@ -355,11 +376,11 @@ class BatchManager:
         plan = record.plan.batch
         return plan.options if plan is not None and plan.options is not None else self._config.options
 
-    def _lease_s(self, task: Task, site: str, turn: _Turn) -> float:
-        return lease_estimate_s(task, site, turn.bandwidth, self._history, self._config.estimates)
+    def _lease_s(self, task: Task, site: str, bandwidth: Callable[[str, str], float]) -> float:
+        return lease_estimate_s(task, site, bandwidth, self._history, self._config.estimates)
 
     def _is_local(self, task: Task, site: str, turn: _Turn) -> bool:
-        return is_local(task, site, turn.bandwidth, self._config.near_bytes_per_s)
+        return is_local(task, site, turn.links.bandwidth, self._config.near_bytes_per_s)
 
     def _busy(self, slot: Slot) -> str:
         record = self._parts.slots.record(slot)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from master.batch.tasks import map_id
 from master.model import BatchState, BatchTask, QueryRecord
-from planner.batch import Shard, Task
+from planner.batch import SentShares, Shard, Task
 from planner.plan import StageKind
 
 
@@ -24,8 +24,11 @@ def with_tasks(state: BatchState, found: Mapping[int | None, BatchTask]) -> Batc
     return BatchState(maps, found.get(None, state.reduce))
 
 
-def scheduled(record: QueryRecord, number: int | None) -> Task:
-    """A MAP by the number of its split, or for None the REDUCE: what it reads, and what it is like."""
+def scheduled(record: QueryRecord, number: int | None, sent: SentShares | None = None) -> Task:
+    """A MAP by the number of its split, or for None the REDUCE: what it reads, and what it is like.
+
+    `sent` says how much of a split is sent when it is read for a MAP elsewhere; None: all of it.
+    """
     batch = record.plan.batch
     assert batch is not None
     kind = StageKind.REDUCE if number is None else StageKind.MAP
@@ -34,7 +37,8 @@ def scheduled(record: QueryRecord, number: int | None) -> Task:
     if number is None:
         return Task(f"{record.id}/reduce", record.id, model, tuple(_outputs(record)))
     split = batch.splits[number]
-    return Task(f"{record.id}/{number}", record.id, model, (Shard(split.site, split.size_bytes),))
+    share = sent.share(model) if sent is not None else 1.0
+    return Task(f"{record.id}/{number}", record.id, model, (Shard(split.site, split.size_bytes),), share)
 
 
 def _outputs(record: QueryRecord) -> Iterator[Shard]:

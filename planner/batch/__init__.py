@@ -2,6 +2,7 @@
 
 model      shards, tasks, jobs, slots as a scheduler sees them
 estimate   how long a task needs a slot: the lease to ask for, and the history behind it
+sent       how much of a split a link has to carry
 placing    tasks to slots: aware of leases, first come first served, random
 locality   jobs with few local tasks are skipped for a while
 options    what a query chooses of all this
@@ -16,6 +17,7 @@ from planner.batch.locality import SkipRule, Skips, is_local, locality, may_star
 from planner.batch.model import Assigned, Placement, Shard, SlotView, Task, Waits
 from planner.batch.options import BatchOptions, Policy
 from planner.batch.placing import RunTime, first_come, lease_aware, random_slots
+from planner.batch.sent import SentShares
 
 __all__ = [
     "TASK_MOVES",
@@ -27,6 +29,7 @@ __all__ = [
     "Policy",
     "Rule",
     "RunTime",
+    "SentShares",
     "Shard",
     "SkipRule",
     "Skips",

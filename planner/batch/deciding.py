@@ -87,6 +87,8 @@ class Rule:
     """More of a job's tasks cannot start together: its locality is a share of so many. None: of all of them."""
     only_starts: bool = False
     """A job none of whose tasks would start now is not skipped: it may wait in line like others."""
+    lines_count: bool = False
+    """A task that waits in line for a slot near its input counts like one that starts on it."""
 
 
 def decide(jobs: Sequence[Job], slots: Sequence[SlotView], place: Place, rule: Rule, now: datetime) -> Turn:
@@ -119,6 +121,6 @@ def _is_idle(job: Job, placements: Sequence[Placement], rule: Rule) -> bool:
 
 def _level(job: Job, placements: Sequence[Placement], rule: Rule) -> float:
     """Locality with which the job would start."""
-    starting = {p.task.name: p.slot.site for p in placements if isinstance(p, Assigned)}
+    starting = {p.task.name: p.slot.site for p in placements if rule.lines_count or isinstance(p, Assigned)}
     local = [task.name in starting and rule.is_local(task, starting[task.name]) for task in job.tasks]
     return locality(sorted(local, reverse=True)[: rule.at_once])

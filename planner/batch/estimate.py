@@ -56,7 +56,7 @@ def transfer_s(task: Task, site: str, bandwidth: Bandwidth) -> float:
     slowest_s = 0.0
     for shard in task.shards:
         if shard.site != site:
-            slowest_s = max(slowest_s, shard.size_bytes / bandwidth(shard.site, site))
+            slowest_s = max(slowest_s, shard.size_bytes * task.sent_share / bandwidth(shard.site, site))
     return slowest_s
 
 

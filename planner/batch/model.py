@@ -31,6 +31,8 @@ class Task:
     model: str
     """Its computing model: tasks of one model over inputs of like size take about as long."""
     shards: tuple[Shard, ...]
+    sent_share: float = 1.0
+    """Bytes that a link carries for each byte of the shards: rows are sent compressed, and only the columns needed."""
 
     @cached_property
     def size_bytes(self) -> int:

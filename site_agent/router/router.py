@@ -64,6 +64,8 @@ class Router:
         self._pulls: dict[str, Pull] = {}
         self._readers: dict[str, Readers] = {}
         self._subscribing = asyncio.Lock()
+        self._joining: str | None = None
+        """The channel whose reader is being stored: it must not be taken for one that nobody reads."""
         self._changing = threading.Lock()
         for channel in store.ids():
             readers = load_readers(store.root / channel)
@@ -99,15 +101,19 @@ class Router:
             if known.from_site != from_site:
                 message = f"channel {channel} comes from {known.from_site}, not from {from_site}"
                 raise ChannelError(message, ids={"channel": channel})
-            log = await self.offload.run(self.store.open, channel)
-            joined = known.joined(reader, keeps=keeps)
-            if joined is not known:
-                await self.offload.run(save_readers, self.store.files, log.directory, joined)
-                reached(FaultPoint.READERS_STORED)
-            with self._changing:
-                # Another reader may have acknowledged meanwhile.
-                joined = self._readers.get(channel, known).joined(reader, keeps=keeps)
-                self._readers[channel] = joined
+            self._joining = channel
+            try:
+                log = await self.offload.run(self.store.open, channel)
+                joined = known.joined(reader, keeps=keeps)
+                if joined is not known:
+                    await self.offload.run(save_readers, self.store.files, log.directory, joined)
+                    reached(FaultPoint.READERS_STORED)
+                with self._changing:
+                    # Another reader may have acknowledged meanwhile.
+                    joined = self._readers.get(channel, known).joined(reader, keeps=keeps)
+                    self._readers[channel] = joined
+            finally:
+                self._joining = None
             if from_site != self.site and channel not in self._pulls:
                 await self._start_pull(log, joined)
             return log
@@ -174,8 +180,8 @@ class Router:
 
     @property
     def subscribed(self) -> frozenset[str]:
-        """All channels that somebody here reads, successors that ports found by themselves included."""
-        return frozenset(self._readers)
+        """All channels that somebody here reads or is about to, successors that ports found by themselves included."""
+        return frozenset(self._readers) | ({self._joining} if self._joining is not None else frozenset())
 
     def usage(self) -> tuple[ChannelUsage, ...]:
         """Of every remote channel that is subscribed now and was used since the agent started."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import grpc.aio
 import pytest
 
 from selat.v1 import exchange_pb2 as pb
+from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, CorruptEpochError
@@ -410,3 +412,30 @@ async def test_a_copy_whose_newest_epoch_is_damaged_goes_on_after_a_restart(tmp_
         await copy.wait(2)
 
         assert rows_of(copy, range(2, 3)) == [2]
+
+
+class _Held(Files):
+    """Writes wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.let_go = threading.Event()
+
+    def write(self, path: Path, parts: Sequence[bytes], *, sync: bool) -> None:
+        self.reached.set()
+        self.let_go.wait(30)
+        super().write(path, parts, sync=sync)
+
+
+async def test_a_channel_counts_as_subscribed_while_its_reader_is_being_stored(tmp_path: Path) -> None:
+    files = _Held()
+    store = ChannelStore(tmp_path, files)
+    router = Router("jfk", store, grpc.aio.insecure_channel)
+    subscribing = asyncio.create_task(router.subscribe(CHANNEL, "jfk", "r"))
+    await asyncio.to_thread(files.reached.wait, 30)
+    # What removes channels that nobody reads looks at the store and at these; a removal now would lose the reader.
+    assert set(store.ids()) == router.subscribed == {CHANNEL}
+    files.let_go.set()
+    await subscribing
+    assert router.subscribed == {CHANNEL}
+    await router.close()

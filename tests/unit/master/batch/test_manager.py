@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from master.batch.links import Links
 from master.batch.slots import BATCH
 from master.config import BatchConfig, MasterConfig
 from master.errors import InvalidRequestError
@@ -176,6 +177,40 @@ def test_a_wait_ends_when_the_link_has_become_fast_enough() -> None:
     assert world.phases(query)[0] is TaskPhase.RUNNING
     assert world.batch_slots_held() == ["hub/0"]
     assert not any(record.waiters for record in world.leases.table.records())
+
+
+def test_what_is_sent_of_a_split_is_learned_and_not_taken_for_work() -> None:
+    world = BatchWorld(policy=Policy.FIRST_COME)
+    world.tick()
+    world.acquire("nightly", *EU)
+    first = start_big(world)
+    world.end("us", bytes_out=10_000_000)
+    world.clock.advance(timedelta(seconds=6))
+    world.end("hub")
+    assert world.phases(first)[0] is TaskPhase.DONE
+    second = world.queries.get(world.jobs.submit(world.queries.get(first).plan, sql=COUNT).id).batch
+    assert second is not None
+    # 10 MB of the 250 went over 2.5 MB/s, so 2 of the 6 s were work; 2 s are slack.
+    assert (second.maps[0].site, second.maps[0].predicted_s) == ("hub", 8.0)
+
+
+def test_splits_on_one_link_share_it() -> None:
+    world = BatchWorld(policy=Policy.FIRST_COME)
+    world.tick()
+    world.acquire("nightly", *US, *EU)
+    plan = plan_of(COUNT, "us", "us")
+    assert plan.batch is not None
+    splits = tuple(replace(split, size_bytes=25_000_000) for split in plan.batch.splits)
+    query = world.jobs.submit(replace(plan, batch=replace(plan.batch, splits=splits)), sql=COUNT).id
+    assert world.phases(query)[:2] == [TaskPhase.RUNNING, TaskPhase.WAITING]
+    world.tick()
+    assert world.phases(query)[:2] == [TaskPhase.RUNNING, TaskPhase.RUNNING]
+    turn = Links(lambda _source, _target: 2.5e6, [world.queries.get(query)])
+    assert (turn.joined("us", "hub"), turn.joining("us", "hub"), turn.joining("eu", "hub")) == (
+        1.25e6,
+        2.5e6 / 3,
+        2.5e6,
+    )
 
 
 def test_a_lease_aware_query_waits_for_a_busy_slot_near_its_data() -> None:

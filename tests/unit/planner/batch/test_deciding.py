@@ -152,3 +152,19 @@ def test_a_job_may_have_a_least_locality_of_its_own() -> None:
     anywhere, local = replace(job("far", "us"), locality_min=0.0), replace(job("far", "us"), locality_min=1.0)
     assert turn([anywhere], FREE, HALF).skipped == ()
     assert turn([local], FREE, Rule(SkipRule(least=0.0), near)).skipped == ("far",)
+
+
+def test_tasks_in_line_for_slots_near_their_input_may_count_as_local() -> None:
+    slots = [
+        SlotView(Slot("eu", 0), NOW),
+        SlotView(Slot("us", 0), NOW + timedelta(seconds=5)),
+        SlotView(Slot("us", 1), NOW + timedelta(seconds=5)),
+    ]
+    mostly_waiting = [job("j", "eu", "us", "us")]
+    assert turn(mostly_waiting, slots, HALF, Policy.LEASE).skipped == ("j",)
+    found = turn(mostly_waiting, slots, Rule(HALF.skips, near, lines_count=True), Policy.LEASE)
+    assert [(p.task.name, p.slot.site, type(p)) for p in found.placements] == [
+        ("j/0", "eu", Assigned),
+        ("j/1", "us", Waits),
+        ("j/2", "us", Waits),
+    ]

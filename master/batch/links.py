@@ -1,0 +1,51 @@
+"""What is on its way between sites for batch queries, and what another transfer would get of a link."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from master.batch.scheduled import tasks_of
+from master.batch.tasks import map_id
+from master.model import QueryRecord, TaskState
+from planner.batch import Assigned, TaskPhase
+
+
+class Links:
+    """All links in one turn."""
+
+    def __init__(self, bandwidth: Callable[[str, str], float], live: Iterable[QueryRecord]) -> None:
+        self.bandwidth = bandwidth
+        """Bytes per second of a link by itself."""
+        self._sending = Counter(_sending(live))
+        self._new: set[tuple[str, str]] = set()
+
+    def joining(self, source: str, target: str) -> float:
+        """Bytes per second for one more transfer, which shares the link with those under way."""
+        return self.bandwidth(source, target) / (self._sending[source, target] + 1)
+
+    def joined(self, source: str, target: str) -> float:
+        """Bytes per second for each of those under way."""
+        return self.bandwidth(source, target) / max(1, self._sending[source, target])
+
+    def send_off(self, placement: Assigned) -> bool:
+        """Whether the task may start in this turn: one a link, so that the next is weighed with it under way."""
+        site = placement.slot.site
+        needed = {(shard.site, site) for shard in placement.task.shards if shard.site != site}
+        if needed & self._new:
+            return False
+        self._new |= needed
+        return True
+
+
+def _sending(live: Iterable[QueryRecord]) -> Iterator[tuple[str, str]]:
+    """The link of each split that is on its way to a MAP elsewhere."""
+    for record in live:
+        batch = record.plan.batch
+        assert batch is not None
+        for number, task in tasks_of(record):
+            if number is None or task.phase is not TaskPhase.RUNNING or task.site == batch.splits[number].site:
+                continue
+            status = record.progress.tasks.get(map_id(record, number, task))
+            if status is None or status.state is TaskState.STARTING:
+                yield batch.splits[number].site, task.site
