@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from planner.batch import EstimateSettings, Policy, SkipRule
+from planner.batch import BatchOptions, EstimateSettings, Policy, SkipRule
+from planner.batch.options import DEFAULT_SPLIT_BYTES
 from planner.leases import LeasePolicy
 from planner.sharing.modes import Sharing
 
@@ -23,7 +24,7 @@ class BatchConfig:
 
     policy: Policy = Policy.LEASE
     """How their tasks are placed."""
-    split_bytes: int = 64_000_000
+    split_bytes: int = DEFAULT_SPLIT_BYTES
     """About so much of a table's files is one task's."""
     skips: SkipRule = field(default_factory=SkipRule)
     """From which locality on a query starts, and how long it is skipped below."""
@@ -31,6 +32,11 @@ class BatchConfig:
     """Input counts as local when the link to it carries so much (8 Mbit/s)."""
     estimates: EstimateSettings = field(default_factory=EstimateSettings)
     """How long tasks are taken to need their slots."""
+
+    @property
+    def options(self) -> BatchOptions:
+        """Those of queries that choose none."""
+        return BatchOptions(self.policy, self.split_bytes, self.skips.least)
 
     def validate(self) -> tuple[str, ...]:
         """What is wrong, one line per setting; empty when all is well."""

@@ -138,7 +138,7 @@ class Master:
             self._analyzer,
             topology,
             wan=self.monitor.snapshot,
-            splits=SiteSplits(self.sites, self.peers, split_bytes=config.batch.split_bytes),
+            splits=SiteSplits(self.sites, self.peers),
         )
         self._planner = QueryPlanner(planning)
         self._definitions = ViewDefinitions(self.catalog, self._planner)
@@ -231,7 +231,7 @@ class Master:
                 clock=self._around.clock,
                 functions=self.functions,
                 deployer=self._deployer,
-                defaults=Settings(self._config.sharing),
+                defaults=Settings(self._config.sharing, batch=self._config.batch.options),
             )
         )
 

@@ -132,7 +132,7 @@ class StatementRunner:
         if isinstance(statement, SelectQuery | InsertInto):
             return await self._submit(statement, script)
         if isinstance(statement, Explain):
-            planned = await self._parts.planner.planned(statement.query, statement.target)
+            planned = await self._parts.planner.planned(statement.query, statement.target, script.settings.batch)
             return explained(*self._parts.deployer.deploy(NEW, planned, script.settings))
         if isinstance(statement, SetOption):
             return SettingChanged(*checked_setting(statement.name, statement.value))
@@ -171,10 +171,8 @@ class StatementRunner:
     async def _submit(self, statement: SelectQuery | InsertInto, script: _Script) -> Outcome:
         parts, name = self._parts, script.query_name
         parts.queries.check_name_free(name)
-        if isinstance(statement, InsertInto):
-            planned = await parts.planner.planned(statement.query, statement.target)
-        else:
-            planned = await parts.planner.planned(statement)
+        select, into = (statement.query, statement.target) if isinstance(statement, InsertInto) else (statement, None)
+        planned = await parts.planner.planned(select, into, script.settings.batch)
 
         def deploy(query: str) -> tuple[PhysicalPlan, Deployment | None]:
             return parts.deployer.deploy(query, planned, script.settings)

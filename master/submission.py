@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from master.analysis import Analyzer, RefusedStatementError
 from master.batch.splits import SplitLister
@@ -14,6 +14,7 @@ from master.faults import FaultPoint, reached
 from master.sites import SiteRegistry
 from master.statistics import MeasuredRates
 from planner import planning
+from planner.batch import BatchOptions
 from planner.batchplacement import place_batch
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.errors import InvalidExpressionError
@@ -70,8 +71,15 @@ class QueryPlanner:
     def __init__(self, parts: PlanningParts) -> None:
         self._parts = parts
 
-    async def planned(self, select: SelectQuery, into: SinkTarget | None = None) -> Planned:
-        """A plan whose relations are as the catalog has them at this moment; `into` is the sink of an INSERT.
+    async def planned(
+        self, select: SelectQuery, into: SinkTarget | None = None, options: BatchOptions | None = None
+    ) -> Planned:
+        """A plan whose relations are as the catalog has them at this moment.
+
+        Args:
+            select: the query.
+            into: the sink of an INSERT.
+            options: for a query over tables alone; None: the defaults.
 
         Raises:
             PlannerError: the query cannot be run; the error says why and where.
@@ -85,20 +93,28 @@ class QueryPlanner:
         statistics, catalog = parts.rates.snapshot(), parts.catalog.snapshot
         if draft.batch:
             # Nothing is shared with it, so it needs no rates.
-            splits = await self._splits(draft)
-            return Planned(place_batch(draft, topology, splits, alive=parts.sites.alive()), {}, {})
+            options = options or BatchOptions()
+            splits = await self._splits(draft, options.split_bytes)
+            return Planned(place_batch(draft, topology, splits, alive=parts.sites.alive(), options=options), {}, {})
         plan = place(draft, topology, statistics, alive=parts.sites.alive(), wan=parts.wan())
         named = {stage.relation for stage in plan.stages if stage.relation is not None}
         relations = {name: relation for name in sorted(named) if (relation := catalog.find(name)) is not None}
         return Planned(plan, relations, task_rates(draft, statistics))
 
-    async def _splits(self, draft: DraftPlan) -> tuple[Split, ...]:
-        """How the first table is cut, at all sites at once."""
-        stage = draft.map_stage
-        relation = self._parts.catalog.get(stage.relation or "")
-        sites = [site for site in stage.sites if site in self._parts.sites.alive()]
-        found = await asyncio.gather(*(self._parts.splits.splits(relation, site) for site in sites))
-        return tuple(split for splits in found for split in splits)
+    async def _splits(self, draft: DraftPlan, split_bytes: int) -> tuple[Split, ...]:
+        """How the tables that MAPs read are cut, at all sites at once; each table at a site is looked at once."""
+        parts, alive = self._parts, self._parts.sites.alive()
+        wanted = {(s.relation or "", site): None for s in draft.map_stages for site in s.sites if site in alive}
+        found = await asyncio.gather(
+            *(parts.splits.splits(parts.catalog.get(name), site, split_bytes) for name, site in wanted)
+        )
+        known = dict(zip(wanted, found, strict=True))
+        return tuple(
+            replace(split, stage=stage.id)
+            for stage in draft.map_stages
+            for site in stage.sites
+            for split in known.get((stage.relation or "", site), ())
+        )
 
     async def check(self, select: SelectQuery) -> Checked:
         """What a view of this query yields; raises as `plan` does, but for want of a site."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from planner.batch.options import BatchOptions
 from planner.plan import (
     BatchPlan,
     LinkEstimate,
@@ -49,19 +50,25 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
 
 
 def _split_lines(batch: BatchPlan) -> Iterator[str]:
+    if batch.options is not None:
+        options = batch.options
+        chosen = f"splits of {_size(options.split_bytes)}, {options.locality_min:.0%} of the tasks near their input"
+        yield f"Scheduler ({options.scheduler.value}): {chosen}"
     yield "Splits"
-    for site, (count, size_bytes) in _by_site(batch).items():
-        yield f"  {site}: {count}, {_size(size_bytes)}"
+    found = _by_site(batch)
+    several = len({stage for stage, _ in found}) > 1
+    for (stage, site), (count, size_bytes) in found.items():
+        yield f"  {f'{stage} at ' if several else ''}{site}: {count}, {_size(size_bytes)}"
     yield "Sites for the reduce"
     yield f"  * {batch.reduce_site}: by the sizes of the splits; decided when the maps have ended"
 
 
-def _by_site(batch: BatchPlan) -> dict[str, tuple[int, int]]:
-    """How many splits each site has, and their bytes."""
-    found: dict[str, tuple[int, int]] = {}
-    for split in sorted(batch.splits, key=lambda split: split.site):
-        count, size_bytes = found.get(split.site, (0, 0))
-        found[split.site] = (count + bool(split.parts), size_bytes + split.size_bytes)
+def _by_site(batch: BatchPlan) -> dict[tuple[str, str], tuple[int, int]]:
+    """How many splits each MAP stage has at each site, and their bytes."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for split in sorted(batch.splits, key=lambda split: (split.stage, split.site)):
+        count, size_bytes = found.get((split.stage, split.site), (0, 0))
+        found[split.stage, split.site] = (count + bool(split.parts), size_bytes + split.size_bytes)
     return found
 
 
@@ -161,10 +168,20 @@ def _batch_json(batch: BatchPlan | None) -> dict[str, Any] | None:
     if batch is None:
         return None
     splits = [
-        {"site": site, "splits": count, "size_bytes": size_bytes}
-        for site, (count, size_bytes) in _by_site(batch).items()
+        {"stage": stage, "site": site, "splits": count, "size_bytes": size_bytes}
+        for (stage, site), (count, size_bytes) in _by_site(batch).items()
     ]
-    return {"splits": splits, "reduce_site": batch.reduce_site}
+    return {"splits": splits, "reduce_site": batch.reduce_site, "options": _options_json(batch.options)}
+
+
+def _options_json(options: BatchOptions | None) -> dict[str, Any] | None:
+    if options is None:
+        return None
+    return {
+        "scheduler": options.scheduler.value,
+        "split_bytes": options.split_bytes,
+        "locality_min": options.locality_min,
+    }
 
 
 def _figures_json(figures: LinkFigures) -> dict[str, Any]:

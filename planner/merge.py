@@ -156,6 +156,19 @@ class MergeRecipe:
         return combined[0]
 
 
+@dataclass(frozen=True, slots=True)
+class SqlRecipe:
+    """The SQL of a REDUCE stage: text, and between it aggregates of partials."""
+
+    pieces: tuple[str | MergeRecipe, ...] = ()
+
+    def sql(self, types: Mapping[str, Mapping[str, str]]) -> str:
+        """The whole of it; `types` of the partials by view."""
+        return "".join(
+            piece if isinstance(piece, str) else piece.sql(types.get(piece.view, {})) for piece in self.pieces
+        )
+
+
 _VARIANCES = {
     "var_pop": "try_divide({m2}, {n})",
     "var_samp": "try_divide({m2}, {n} - 1)",

@@ -8,7 +8,7 @@ A task is a stage at one site; its output is the channel of the same id (`Channe
 
 A batch query reads tables only:
 
-    MAP (one task per split of the first table) --channel--> REDUCE (one task) --channel--> results at the gateway
+    MAP (one task per split of a table) --channel--> REDUCE (one task) --channel--> results at the gateway
     TABLE (one task per site of a joined table) --channel--> joined inside the MAP tasks, or the REDUCE
 """
 
@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 
+from planner.batch.options import BatchOptions
 from planner.catalog import Column, Function
 from planner.edits import Edit
 from planner.errors import Position
-from planner.merge import MergeRecipe
+from planner.merge import MergeRecipe, SqlRecipe
 
 INPUT_VIEW = "input"
 """Name of the view that a stage's SQL reads its main input from."""
@@ -40,7 +41,7 @@ class StageKind(Enum):
     MERGE = "merge"
     SINK = "sink"
     MAP = "map"
-    """Batch: the part of the query over one split of its first table."""
+    """Batch: the part of the query over one split of a table."""
     REDUCE = "reduce"
     """Batch: the rest of it, over all that the MAP tasks gave."""
     DERIVE = "derive"
@@ -156,7 +157,10 @@ class PlacementCandidate:
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """Whole lines (CSV, JSON: those that begin in the range) or row groups (Parquet: those whose middle is in it)."""
+    """Whole lines (CSV, JSON: those that begin in the range) or row groups (Parquet: those whose middle is in it).
+
+    Without a path: the rows of a generated table with these numbers.
+    """
 
     path: str
     offset: int
@@ -171,7 +175,9 @@ class Split:
     parts: tuple[FilePart, ...]
     """None: whatever is at the site."""
     size_bytes: int
-    """On disk."""
+    """On disk; of a generated table by estimate."""
+    stage: str = "map"
+    """The MAP stage that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +185,13 @@ class BatchPlan:
     """What a batch query has besides its stages."""
 
     splits: tuple[Split, ...]
-    """One MAP task each; at least one."""
-    columns: tuple[Column, ...]
-    """What the MAP reads of a split."""
+    """One MAP task each; at least one of each MAP stage."""
     reduce_site: str
     """Where the REDUCE is expected to run, by the splits' sizes; it is decided when the MAP tasks have ended."""
+    options: BatchOptions | None = None
+    """None: the plan was made when they were the master's alone."""
+    read_columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    """What a MAP reads of a split, by stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,14 +321,16 @@ class DraftPlan:
     unions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of each UNION ALL whose columns' types are still to be found: statements over the streams and tables."""
     batch: bool = False
-    """It reads tables only: one MAP stage, one REDUCE."""
-    site_read: bool = False
-    """The MAP stage reads `site`."""
+    """It reads tables only: MAP stages, one REDUCE."""
+    reduce: SqlRecipe | None = None
+    """Of a batch query."""
+    site_read: frozenset[str] = frozenset()
+    """MAP stages that read `site`."""
 
     @property
-    def map_stage(self) -> Stage:
-        """The MAP stage of a batch query."""
-        return next(stage for stage in self.stages if stage.kind is StageKind.MAP)
+    def map_stages(self) -> tuple[Stage, ...]:
+        """Those of a batch query: one for each time that a table is read by its splits."""
+        return tuple(stage for stage in self.stages if stage.kind is StageKind.MAP)
 
     @property
     def result_stages(self) -> tuple[str, ...]:

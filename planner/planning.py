@@ -12,7 +12,7 @@ from planner.catalog import SITE_COLUMN, Catalog, Column
 from planner.edits import original_offset
 from planner.errors import InvalidExpressionError, SqlSyntaxError
 from planner.placement import place
-from planner.plan import BIN_COLUMN, INPUT_VIEW, Analysis, DraftPlan, MergeView, Stage, StatementText
+from planner.plan import BIN_COLUMN, INPUT_VIEW, Analysis, DraftPlan, MergeView, Stage, StageKind, StatementText
 from planner.query.draft import draft_statement
 from planner.query.statement import build_logical, draft_tables
 from planner.sql.dialect import quoted
@@ -53,7 +53,7 @@ def draft_query(
         PlannerError: a leaf with the place, what was found and what is possible.
     """
     try:
-        return draft_tables(select, catalog) or draft_statement(build_logical(select, catalog, types))
+        return draft_tables(select, catalog, types) or draft_statement(build_logical(select, catalog, types))
     except RecursionError as error:
         raise SqlSyntaxError(
             "the statement is nested too deeply",
@@ -213,15 +213,16 @@ def with_columns(
 def _typed(draft: DraftPlan, stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> Stage:
     """The stage with SQL that keeps the types of its input, which for a MERGE must be known."""
     recipe = draft.recipes.get(stage.id)
-    if recipe is None:
-        return stage
     types: dict[str, dict[str, str]] = {}
     for i in stage.inputs:
         types.setdefault(i.view, {}).update({column.name: column.type for column in known.get(i.stage, ())})
+    if stage.kind is StageKind.REDUCE and draft.reduce is not None:
+        return replace(stage, sql=draft.reduce.sql(types))
+    if recipe is None:
+        return stage
     recipes = recipe.by_view()
     own = types.get(recipe.view, {})
-    if stage.merge is None:
-        return replace(stage, sql=recipe.sql(own, types))
+    assert stage.merge is not None
     merge = replace(
         stage.merge,
         combine_sql=recipe.combine_sql(own) if stage.merge.combine_sql else "",

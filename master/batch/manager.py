@@ -24,8 +24,10 @@ from master.queries import QueryRegistry
 from master.sites import SiteRegistry
 from planner.batch import (
     Assigned,
+    BatchOptions,
     Job,
     Placement,
+    Policy,
     Rule,
     SentShares,
     Skips,
@@ -40,6 +42,7 @@ from planner.batch import (
     lease_estimate_s,
     next_phase,
     placing,
+    placing_by_job,
     reduce_site,
     run_time_s,
     transfer_s,
@@ -96,6 +99,8 @@ class _Turn:
     lines: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
     """Waiting lists to be in, by ticket."""
     waits: dict[str, list[Wait]] = field(default_factory=dict)
+    """By query."""
+    policies: dict[str, Policy] = field(default_factory=dict)
     """By query."""
     changed: bool = False
 
@@ -157,6 +162,7 @@ class BatchManager:
         alive = frozenset(s.name for s in parts.sites.all() if s.state is SiteState.ALIVE)
         now = parts.slots.now()
         turn = _Turn(now, Links(self._bandwidth(), live), parts.slots.view(now), alive, changed=changed)
+        turn.policies = {record.id: self._options(record).scheduler for record in live}
         ends = dict(self._expected_ends(live, turn))
         turn.slots = [view._replace(free_at=ends.get(view.slot, view.free_at)) for view in turn.slots]
         return turn
@@ -257,16 +263,11 @@ class BatchManager:
                 wanted |= {w.task.name: w for w in tasks}
                 started = any(task.placed for _, task in tasks_of(record))
                 skips = self._skips.get(record.id, Skips())
-                jobs.append(Job(record.id, tuple(w.task for w in tasks), skips, started))
+                least = self._options(record).locality_min
+                jobs.append(Job(record.id, tuple(w.task for w in tasks), skips, started, least))
         if not jobs:
             return
-        found = decide(
-            jobs,
-            turn.slots,
-            self._place(turn),
-            self._rule(turn),
-            turn.now,
-        )
+        found = decide(jobs, turn.slots, self._place(turn), self._rule(turn), turn.now)
         for query in found.skipped:
             self._skips[query] = self._skips.get(query, Skips()).another(turn.now)
             reason = f"skipped {self._skips[query].times} times: few of its tasks would run near their input"
@@ -321,11 +322,11 @@ class BatchManager:
                 turn.use(slot)
                 turn.lines[name] = (slot,)
                 self._waits_for(by_name[name], Wait(name, slot, waiting.until, self._busy(slot)), turn)
-        if not placements:
-            self._stand_anywhere(wanted, slots, turn)
+        placed = {turn.policies[placement.task.job] for placement in placements}
+        self._stand_anywhere([w for w in wanted if turn.policies[w.query] not in placed], slots, turn)
 
     def _stand_anywhere(self, wanted: Sequence[_Wanted], slots: Sequence[SlotView], turn: _Turn) -> None:
-        """Nobody says when a slot will be free: one task of each query waits for any, its own site's first of all."""
+        """None of these has a slot, nor one to wait for: one of each query waits for any, its site's first of all."""
         for query in dict.fromkeys(w.query for w in wanted):
             first = next(w for w in wanted if w.query == query)
             near = {shard.site for shard in first.task.shards}
@@ -366,7 +367,15 @@ class BatchManager:
         def run_time(task: Task, site: str) -> float:
             return run_time_s(task, site, turn.links.joining, self._history, estimates)
 
-        return placing(self._config.policy, run_time, turn.now, self._parts.rng)
+        def place_by(policy: Policy) -> Callable[[Sequence[Task], Sequence[SlotView]], list[Placement]]:
+            return placing(policy, run_time, turn.now, self._parts.rng)
+
+        return placing_by_job(turn.policies, place_by)
+
+    def _options(self, record: QueryRecord) -> BatchOptions:
+        """Those that the query was submitted with."""
+        plan = record.plan.batch
+        return plan.options if plan is not None and plan.options is not None else self._config.options
 
     def _lease_s(self, task: Task, site: str, bandwidth: Callable[[str, str], float]) -> float:
         return lease_estimate_s(task, site, bandwidth, self._history, self._config.estimates)

@@ -32,7 +32,7 @@ def scheduled(record: QueryRecord, number: int | None, sent: SentShares | None =
     batch = record.plan.batch
     assert batch is not None
     kind = StageKind.REDUCE if number is None else StageKind.MAP
-    sql = next(stage.sql for stage in record.plan.stages if stage.kind is kind)
+    sql = record.plan.stage(record.plan.result_stage if number is None else batch.splits[number].stage).sql
     model = f"{kind.value} {hashlib.sha256(sql.encode()).hexdigest()[:16]}"
     if number is None:
         return Task(f"{record.id}/reduce", record.id, model, tuple(_outputs(record)), kind.value)

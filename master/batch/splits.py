@@ -25,8 +25,8 @@ TIMEOUT_S = 30.0
 class SplitLister(Protocol):
     """Who knows the splits of tables."""
 
-    async def splits(self, relation: Relation, site: str) -> tuple[Split, ...]:
-        """The table's data at one of its sites, in parts.
+    async def splits(self, relation: Relation, site: str, split_bytes: int) -> tuple[Split, ...]:
+        """The table's data at one of its sites, in parts of about so many bytes.
 
         Raises:
             SplitsUnavailableError: the site cannot say.
@@ -37,15 +37,14 @@ class SplitLister(Protocol):
 class SiteSplits:
     """Asks the agents."""
 
-    def __init__(self, sites: SiteRegistry, peers: Peers, *, split_bytes: int) -> None:
+    def __init__(self, sites: SiteRegistry, peers: Peers) -> None:
         self._sites = sites
         self._peers = peers
-        self._split_bytes = split_bytes
 
-    async def splits(self, relation: Relation, site: str) -> tuple[Split, ...]:
+    async def splits(self, relation: Relation, site: str, split_bytes: int) -> tuple[Split, ...]:
         """See SplitLister."""
         request = exchange_pb2.ListSplitsRequest(
-            relation=relation_to_proto(relation_at(relation, site)), split_bytes=self._split_bytes
+            relation=relation_to_proto(relation_at(relation, site)), split_bytes=split_bytes
         )
         try:
             stub = exchange_pb2_grpc.ExchangeServiceStub(self._peers.channel(self._sites.get(site).address))

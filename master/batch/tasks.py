@@ -10,12 +10,12 @@ is kept for every site: which of them will read it is not known before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from master.model import BatchTask, QueryRecord, TaskStatus, task_id
 from master.specs import ChannelInput, TaskSpec, bound_at
-from planner.catalog import Catalog, Function
-from planner.plan import INPUT_VIEW, BatchPlan, PhysicalPlan, Split, Stage, StageKind
+from planner.catalog import Catalog, Column, Function
+from planner.plan import INPUT_VIEW, PhysicalPlan, Split, Stage, StageKind
 from planner.sql.dialect import quoted
 
 READ = "read"
@@ -41,10 +41,9 @@ def batch_tasks(query: QueryRecord, catalog: Catalog, sites: Collection[str]) ->
         if stage.kind is StageKind.TABLE:
             for site in stage.sites:
                 yield site, _copy(query, stage, catalog, site, readers)
-    source = _stage(plan, StageKind.MAP)
     for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
         if task.placed:
-            yield from _map(query, source, catalog, (number, split, task), readers)
+            yield from _map(query, plan.stage(split.stage), catalog, (number, split, task), readers)
     if query.batch.reduce.placed:
         yield from _ending(query, catalog)
 
@@ -65,7 +64,7 @@ def reduce_id(query: QueryRecord) -> str:
 
 
 def source_ids(query: QueryRecord) -> frozenset[str]:
-    """The tasks that read the first table."""
+    """The tasks that read splits."""
     batch, state = query.plan.batch, query.batch
     if batch is None or state is None:
         return frozenset()
@@ -100,10 +99,9 @@ def task_list(query: QueryRecord) -> Iterator[TaskStatus]:
     for stage in plan.stages:
         if stage.kind is StageKind.TABLE:
             yield from (TaskStatus(task_id(query.id, stage.id, site), query.id, stage.id, site) for site in stage.sites)
-    source = _stage(plan, StageKind.MAP)
     for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
         if task.placed:
-            yield TaskStatus(map_id(query, number, task), query.id, source.id, task.site)
+            yield TaskStatus(map_id(query, number, task), query.id, split.stage, task.site)
             if task.site != split.site:
                 yield TaskStatus(read_id(query, number, split), query.id, READ, split.site)
     if query.batch.reduce.placed:
@@ -111,10 +109,6 @@ def task_list(query: QueryRecord) -> Iterator[TaskStatus]:
         if plan.sink is not None:
             site = plan.sink.sites[0]
             yield TaskStatus(task_id(query.id, plan.sink.id, site), query.id, plan.sink.id, site)
-
-
-def _stage(plan: PhysicalPlan, kind: StageKind) -> Stage:
-    return next(stage for stage in plan.stages if stage.kind is kind)
 
 
 def _copy(query: QueryRecord, stage: Stage, catalog: Catalog, site: str, readers: tuple[str, ...]) -> TaskSpec:
@@ -159,7 +153,7 @@ def _map(
         return
     batch = query.plan.batch
     assert batch is not None
-    reading = read_id(query, number, split)
+    reading, columns = read_id(query, number, split), batch.read_columns.get(stage.id, ())
     yield (
         split.site,
         TaskSpec(
@@ -167,14 +161,14 @@ def _map(
             query_id=query.id,
             stage_id=READ,
             kind=StageKind.TABLE,
-            sql=_read_sql(batch),
+            sql=_read_sql(columns),
             relation=relation,
             read_columns=stage.read_columns,
             consumers=(task.site,),
             split=part,
         ),
     )
-    rows = ChannelInput(channel=reading, site=split.site, view=INPUT_VIEW, columns=batch.columns)
+    rows = ChannelInput(channel=reading, site=split.site, view=INPUT_VIEW, columns=columns)
     yield (
         task.site,
         TaskSpec(
@@ -190,18 +184,20 @@ def _map(
     )
 
 
-def _read_sql(batch: BatchPlan) -> str:
-    return f"SELECT {', '.join(quoted(column.name) for column in batch.columns)} FROM {INPUT_VIEW}"
+def _read_sql(columns: Iterable[Column]) -> str:
+    return f"SELECT {', '.join(quoted(column.name) for column in columns)} FROM {INPUT_VIEW}"
 
 
 def _ending(query: QueryRecord, catalog: Catalog) -> Iterator[tuple[str, TaskSpec]]:
     """The REDUCE and the SINK behind it."""
-    plan, state = query.plan, query.batch
+    plan, batch, state = query.plan, query.plan.batch, query.batch
+    assert batch is not None
     assert state is not None
-    stage, source = _stage(plan, StageKind.REDUCE), _stage(plan, StageKind.MAP)
+    stage = plan.stage(plan.result_stage)
+    views = {item.stage: item.view for item in stage.inputs}
     inputs = tuple(
-        ChannelInput(channel=map_id(query, number, task), site=task.site, view=INPUT_VIEW, columns=source.columns)
-        for number, task in enumerate(state.maps)
+        ChannelInput(map_id(query, number, task), task.site, views[split.stage], plan.stage(split.stage).columns)
+        for number, (split, task) in enumerate(zip(batch.splits, state.maps, strict=True))
     )
     yield (
         state.reduce.site,

@@ -44,7 +44,7 @@ class BatchView:
 
 
 def batch_view(record: QueryRecord, policy: Policy, waits: Sequence[Wait]) -> BatchView:
-    """The view of a batch query."""
+    """The view of a batch query; the policy is that of queries which have chosen none."""
     state, plan = record.batch, record.plan.batch
     assert state is not None
     assert plan is not None
@@ -53,7 +53,7 @@ def batch_view(record: QueryRecord, policy: Policy, waits: Sequence[Wait]) -> Ba
         split.size_bytes for split, task in zip(plan.splits, state.maps, strict=True) if task.phase is TaskPhase.DONE
     ]
     return BatchView(
-        scheduler=policy,
+        scheduler=plan.options.scheduler if plan.options is not None else policy,
         waiting=sum(task.phase is TaskPhase.WAITING for task in tasks),
         running=sum(task.phase is TaskPhase.RUNNING for task in tasks),
         done=sum(task.phase is TaskPhase.DONE for task in tasks),

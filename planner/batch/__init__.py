@@ -6,15 +6,17 @@ estimate   how long a task needs a slot: the lease to ask for, and the history b
 sent       how much of a split a link has to carry
 placing    tasks to slots: aware of leases, first come first served, random
 locality   jobs with few local tasks are skipped for a while
+options    what a query chooses of all this
 deciding   one turn of a scheduler, of all of these
 life       phases of a task, and where the last one of a query runs
 """
 
-from planner.batch.deciding import Job, Policy, Rule, Turn, decide, placing
+from planner.batch.deciding import Job, Rule, Turn, decide, placing, placing_by_job
 from planner.batch.estimate import EstimateSettings, TaskHistory, accuracy, lease_estimate_s, run_time_s, transfer_s
 from planner.batch.life import TASK_MOVES, TaskEvent, TaskPhase, next_phase, reduce_site
 from planner.batch.locality import SkipRule, Skips, is_local, locality, may_start
 from planner.batch.model import Assigned, Placement, Shard, SlotView, Task, Waits
+from planner.batch.options import BatchOptions, Policy
 from planner.batch.placing import RunTime, first_come, lease_aware, random_slots
 from planner.batch.seen import slot_view
 from planner.batch.sent import SentShares
@@ -22,6 +24,7 @@ from planner.batch.sent import SentShares
 __all__ = [
     "TASK_MOVES",
     "Assigned",
+    "BatchOptions",
     "EstimateSettings",
     "Job",
     "Placement",
@@ -49,6 +52,7 @@ __all__ = [
     "may_start",
     "next_phase",
     "placing",
+    "placing_by_job",
     "random_slots",
     "reduce_site",
     "run_time_s",

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum
 
 from planner.batch.locality import SkipRule, Skips, locality, may_start
 from planner.batch.model import Assigned, Placement, SlotView, Task
+from planner.batch.options import Policy
 from planner.batch.placing import Randomness, RunTime, first_come, lease_aware, random_slots
-
-
-class Policy(Enum):
-    """How tasks are placed."""
-
-    LEASE = "lease-aware"
-    FIRST_COME = "first-come"
-    RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +21,8 @@ class Job:
     skips: Skips = field(default_factory=Skips)
     started: bool = False
     """Some of its tasks have started: it is not skipped any more."""
+    locality_min: float | None = None
+    """Its own; None: the rule's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +52,31 @@ def placing(policy: Policy, run_time: RunTime, now: datetime, rng: Randomness) -
     return place
 
 
+def placing_by_job(policies: Mapping[str, Policy], place_by: Callable[[Policy], Place]) -> Place:
+    """Tasks of jobs of different policies: those of one policy are placed together, on what those before leave.
+
+    The policy whose first task comes first has the first choice. A slot that one waits for is not given to another.
+
+    Args:
+        policies: by job.
+        place_by: the way of each policy, as `placing` makes it.
+    """
+
+    def place(tasks: Sequence[Task], slots: Sequence[SlotView]) -> list[Placement]:
+        groups: dict[Policy, list[Task]] = {}
+        for task in tasks:
+            groups.setdefault(policies[task.job], []).append(task)
+        left, found = list(slots), list[Placement]()
+        for policy, group in groups.items():
+            placed = place_by(policy)(group, left)
+            taken = {placement.slot for placement in placed}
+            left = [view for view in left if view.slot not in taken]
+            found += placed
+        return found
+
+    return place
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Which jobs may start."""
@@ -77,18 +96,23 @@ def decide(jobs: Sequence[Job], slots: Sequence[SlotView], place: Place, rule: R
 
     Jobs are looked at in their order, each beside those before it that may start.
     """
-    if rule.skips.least <= 0:
+    if all(_least(job, rule) <= 0 for job in jobs):
         return Turn(tuple(place([task for job in jobs for task in job.tasks], slots)))
     tasks: list[Task] = []
     placements: list[Placement] = []
     skipped: list[str] = []
     for job in jobs:
         found = place([*tasks, *job.tasks], slots)
-        if job.started or _is_idle(job, found, rule) or may_start(_level(job, found, rule), job.skips, rule.skips, now):
+        skips = replace(rule.skips, least=_least(job, rule))
+        if job.started or _is_idle(job, found, rule) or may_start(_level(job, found, rule), job.skips, skips, now):
             tasks, placements = [*tasks, *job.tasks], found
         else:
             skipped.append(job.name)
     return Turn(tuple(placements), tuple(skipped))
+
+
+def _least(job: Job, rule: Rule) -> float:
+    return rule.skips.least if job.locality_min is None else job.locality_min
 
 
 def _is_idle(job: Job, placements: Sequence[Placement], rule: Rule) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.errors import InvalidExpressionError, PlannerError
-from planner.functions import PERCENTILES
+from planner.functions import MERGEABLE, PERCENTILES
 from planner.query.expressions import arguments_of, first_aggregate
 from planner.query.sketches import MAX_DEVIATION
 from planner.sql.dialect import exp, offset_of, snippet
@@ -25,6 +25,9 @@ def check_aggregate(call: exp.Expr, source: Source) -> None:
     nested = next((part for argument in arguments if (part := first_aggregate(argument)) is not None), None)
     if nested is not None:
         raise refuse(nested, source, "an aggregate inside an aggregate is not possible", "Use one of them.")
+    if name not in MERGEABLE:
+        # Spark computes it as it stands, and knows its arguments.
+        return
     least, most = (1, _MAX_ARGUMENTS_OF_COUNT) if name == "count" else _ARGUMENTS.get(name, (1, 1))
     if not least <= len(arguments) <= most:
         wanted = "one argument" if most == 1 else f"{least} to {most} arguments"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from planner.errors import InvalidDefinitionError, PlannerError, UnsupportedSqlError
+from planner.errors import PlannerError, UnsupportedSqlError
 from planner.query.binder import Window
 from planner.query.derived import Derived, Names, Place
 from planner.query.expressions import MAX_MERGED_NODES, is_small, placed
@@ -24,6 +24,7 @@ from planner.query.scope import Member, scope_of
 from planner.query.streamjoins import window_words
 from planner.query.unions import (
     Substitution,
+    check_branches,
     derived_expressions,
     exported,
     joined_member,
@@ -32,13 +33,13 @@ from planner.query.unions import (
     open_union,
     specialized,
     union_member,
+    unlike,
 )
-from planner.sql.blocks import FIRST, common_tables, from_items, operands
+from planner.sql.blocks import common_tables, from_items, operands
 from planner.sql.dialect import MAX_CHAIN, exp, offset_of
 from planner.sql.refusals import check_over_stream, refuse
 from planner.sql.source import Source
 
-MAX_BRANCHES = 64
 JOINED_STREAM_HINT = (
     "A stream, or a query that only filters and projects one, can be joined to a stream; rows of windows can be joined "
     "to rows of windows, where both queries aggregate."
@@ -64,17 +65,17 @@ class Composer:
         parts = operands(query)
         if len(parts) == 1:
             (part,) = parts
-            return self._select(part, place) if part is query or not common_tables(part) else self.query(part, place)
+            nested = isinstance(part, exp.SetOperation) or common_tables(part)
+            return self.query(part, place) if nested and part is not query else self._select(part, place)
+        check_over_stream(query, place.source)
         found = list(self.query(parts[0], place))
         names = tuple(output.name for output in found[0].results)
         for part in parts[1:]:
             branches = self.query(part, replace(place, renamed=True))
             if len(branches[0].results) != len(names):
-                raise self._unlike(part, (len(names), len(branches[0].results)), place)
+                raise unlike(part, (len(names), len(branches[0].results)), place.source)
             found += [_renamed(branch, names) for branch in branches]
-            if len(found) > MAX_BRANCHES:
-                message = f"a UNION ALL of more than {MAX_BRANCHES} queries is not possible"
-                raise self._at(part, place, UnsupportedSqlError, message, "Submit several queries.")
+            check_branches(len(found), part, place.source)
         return tuple(found)
 
     def note_unused(self) -> None:
@@ -88,15 +89,6 @@ class Composer:
             with suppress(PlannerError):
                 composer.query(entry.table.this, entry.place)
         self._gathered.texts, self._gathered.site_named = scratch.texts, scratch.site_named
-
-    def _at(self, part: exp.Expr, place: Place, kind: type[PlannerError], message: str, hint: str) -> PlannerError:
-        position = place.source.position(int(part.meta.get(FIRST, offset_of(part) or 0)))
-        return kind(message, position=position, found="SELECT", hint=hint)
-
-    def _unlike(self, part: exp.Expr, counts: tuple[int, int], place: Place) -> PlannerError:
-        message = f"the first SELECT of the UNION ALL has {counts[0]} columns, this one {counts[1]}"
-        hint = "All SELECTs of a UNION ALL have as many columns, in the same order."
-        return self._at(part, place, InvalidDefinitionError, message, hint)
 
     def _select(self, select: exp.Expr, place: Place) -> tuple[LogicalQuery, ...]:
         assert isinstance(select, exp.Select)

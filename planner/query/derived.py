@@ -10,16 +10,16 @@ from planner.catalog import SITE_COLUMN, Column, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError, UnsupportedSqlError
 from planner.plan import INPUT_VIEW
 from planner.query.binder import Binder
-from planner.query.expressions import placed
+from planner.query.expressions import first_aggregate, placed
 from planner.query.gathered import STATEMENT, Gathered, Text
-from planner.query.logical import bind_where, site_named
+from planner.query.logical import bind_where, is_grouped, site_named
 from planner.query.outputs import Output, bind_outputs
 from planner.query.scope import DerivedRows, Member, Scope, did_you_mean
 from planner.query.unions import is_real_site
-from planner.sql.blocks import common_tables, from_items, operands, unwrapped
+from planner.sql.blocks import block_nodes, common_tables, from_items, operands, unwrapped
 from planner.sql.dialect import exp, offset_of
 from planner.sql.queries import parse_query
-from planner.sql.refusals import BATCH_CLAUSES, refuse
+from planner.sql.refusals import BATCH_CLAUSES, is_over, refuse
 from planner.sql.source import Source, ViewSource
 
 JOIN_HINT = "Join tables one by one: JOIN t ON ..., JOIN (SELECT ... FROM t WHERE ...) AS d ON ..."
@@ -159,7 +159,10 @@ class Names:
     def rests_on_table(self, query: exp.Expr, place: Place) -> bool:
         """Whether what a query reads first is a table."""
         place = self.with_common(query, place)
-        items = from_items(operands(query)[0])
+        (first, *_) = operands(query)
+        if isinstance(first, exp.SetOperation):
+            return self.rests_on_table(first, place)
+        items = from_items(first)
         derived = self.derived(items[0], place)
         if derived is None:
             return self.relation(items[0], place).kind is RelationKind.TABLE
@@ -217,6 +220,21 @@ class Names:
             )
         return names
 
+    def is_rows_of_table(self, derived: Derived) -> bool:
+        """Whether it only filters and projects one table or stream: no more than `table_rows` can be asked for."""
+        place = self.with_common(derived.query, derived.place)
+        query = unwrapped(derived.query)
+        if not isinstance(query, exp.Select) or len(from_items(query)) > 1:
+            return False
+        if is_grouped(query) or any(query.args.get(clause) for clause in ("having", "qualify", *BATCH_CLAUSES)):
+            return False
+        if any(first_aggregate(item) is not None for item in query.expressions) or any(
+            map(is_over, block_nodes(query))
+        ):
+            return False
+        inner = self.derived(from_items(query)[0], place)
+        return inner is None or self.is_rows_of_table(inner)
+
     def joined(self, item: exp.Expr, place: Place) -> Member:
         """What stands behind JOIN: a stream, a table, or a derived table over one table."""
         derived = self.derived(item, place)
@@ -257,13 +275,14 @@ class Names:
             raise refuse(derived.item, derived.within.source, "a UNION ALL cannot be joined yet", JOIN_HINT)
         items = from_items(query)
         grouped = [key for key in ("group", "distinct", "having", "qualify") if query.args.get(key) is not None]
-        if len(items) > 1 or grouped:
-            what = "aggregates" if grouped else "reads several relations"
+        aggregates = bool(grouped) or any(first_aggregate(item) is not None for item in query.expressions)
+        if len(items) > 1 or aggregates:
+            what = "aggregates" if aggregates else "reads several relations"
             raise refuse(
                 derived.item, derived.within.source, f"{derived.name} {what} and cannot be joined yet", JOIN_HINT
             )
-        if any(query.args.get(key) for key in BATCH_CLAUSES):
-            message = f"{derived.name} sorts, limits or generates rows and cannot be joined yet"
+        if any(query.args.get(key) for key in BATCH_CLAUSES) or any(map(is_over, block_nodes(query))):
+            message = f"{derived.name} sorts, limits, ranks or generates rows and cannot be joined yet"
             raise refuse(derived.item, derived.within.source, message, JOIN_HINT)
         (item,) = items
         inner = self.derived(item, place)

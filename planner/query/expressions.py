@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from planner.catalog import SITE_COLUMN
-from planner.functions import MERGEABLE
+from planner.functions import AGGREGATES, MERGEABLE
 from planner.sql.dialect import MAX_CHAIN, exp, name_node
 from planner.sql.refusals import function_name
 
@@ -44,7 +44,21 @@ def is_site(node: exp.Expr, view: str) -> bool:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and function_name(node) in MERGEABLE
+    """Whether it makes one value of a group of rows; with OVER it does not."""
+    return isinstance(node, exp.Anonymous) and function_name(node) in AGGREGATES and not _has_over(node)
+
+
+def is_mergeable(node: exp.Expr) -> bool:
+    """Whether an aggregate can be split in partials and a merge."""
+    return function_name(node) in MERGEABLE
+
+
+def _has_over(call: exp.Expr) -> bool:
+    """As in `sum(x) FILTER (WHERE ...) OVER (...)`."""
+    node = call
+    while isinstance(node.parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and node.arg_key == "this":
+        node = node.parent
+    return isinstance(node.parent, exp.Window) and node.arg_key == "this"
 
 
 def is_distinct(call: exp.Expr) -> bool:

@@ -12,7 +12,7 @@ from planner.query.compose import bind_statement
 from planner.query.gathered import STATEMENT, Gathered, Text
 from planner.query.logical import LogicalQuery
 from planner.query.operators import logical_lines, rows_lines
-from planner.query.tableoperators import block_lines
+from planner.query.tableoperators import table_lines
 from planner.query.tablequery import bind_batch, rests_on_tables
 from planner.query.tablestages import batch_stages
 from planner.query.windowjoin import window_join_lines
@@ -89,32 +89,35 @@ def build_logical(
     )
 
 
-def draft_tables(select: SelectQuery, catalog: Catalog) -> DraftPlan | None:
-    """The stages of a batch query; None: it reads streams.
+def draft_tables(
+    select: SelectQuery, catalog: Catalog, types: Mapping[str, Sequence[Column]] | None = None
+) -> DraftPlan | None:
+    """The stages of a batch query; None: it reads streams. Arguments as of `build_logical`.
 
     Raises:
         PlannerError: with the place.
     """
-    gathered = Gathered(catalog, {})
+    gathered = Gathered(catalog, types or {})
     if not rests_on_tables(select.tree, select.source, gathered):
         return None
-    block = bind_batch(select.tree, select.source, gathered)
-    plan = batch_stages(block)
+    rows = bind_batch(select.tree, select.source, gathered)
+    plan = batch_stages(rows)
     assert plan.reduce is not None
     return DraftPlan(
         text=select.text,
         stages=plan.stages,
         result_stage=plan.reduce.id,
-        columns=tuple(Column(output.name, "") for output in block.query.outputs),
-        logical=(*block_lines(block), *(f"({note})" for note in gathered.notes)),
+        columns=tuple(Column(output.name, "") for output in rows.outputs),
+        logical=(*table_lines(rows), *(f"({note})" for note in gathered.notes)),
         shapes={},
         site_named=frozenset(gathered.site_named),
         relations={name: relation.columns for name, relation in gathered.relations.items()},
-        recipes={plan.reduce.id: plan.recipe} if plan.recipe is not None else {},
+        reduce=plan.recipe,
+        unions={name: union.statements for name, union in gathered.unions.items()},
         texts=_texts(gathered),
         functions=_functions(gathered),
         batch=True,
-        site_read=plan.site_read,
+        site_read=frozenset(plan.site_read),
     )
 
 

@@ -6,24 +6,48 @@ from collections.abc import Iterator
 
 from planner.query.calls import without_versions
 from planner.query.expressions import replace_columns
+from planner.query.joins import Join
 from planner.query.pruning import decides_site, kept_sites
-from planner.query.tablequery import Block
+from planner.query.tableblocks import Block, Rows, UnionAll
 from planner.sql.dialect import exp, name_node, render
 
 _WIDTH = 200
 
 
-def block_lines(block: Block) -> tuple[str, ...]:
+def table_lines(rows: Rows) -> tuple[str, ...]:
     """One line per operator, each input two blanks further in.
 
     Raises:
-        InvalidDefinitionError: no site of the first table is left to read from.
+        InvalidDefinitionError: no site of a table that is read by its splits is left to read from.
     """
-    lines = [line for one in block.chain() for line in _operators(one)]
-    return tuple(f"{'  ' * depth}{line}" for depth, line in enumerate(lines))
+    if isinstance(rows, UnionAll):
+        return ("UnionAll", *_indented(line for branch in rows.branches for line in table_lines(branch)))
+    lines = _first_lines(rows)
+    for join in rows.query.joins:
+        right = table_lines(rows.joined[join.member.view]) if join.member.view in rows.joined else ()
+        lines = (_join_line(join), *_indented(lines), *_indented(right))
+    for operator in reversed(list(_operators(rows))):
+        lines = (operator, *_indented(lines))
+    return lines
+
+
+def _indented(lines: Iterator[str] | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"  {line}" for line in lines)
+
+
+def _first_lines(block: Block) -> tuple[str, ...]:
+    if block.below is not None:
+        return table_lines(block.below)
+    return (f"Scan[{block.query.scope.stream.relation.name} at {', '.join(kept_sites(block.query))}]",)
+
+
+def _join_line(join: Join) -> str:
+    kind = "LeftJoin" if join.left else "Join"
+    return f"{kind}[{join.member.relation.name}: {' AND '.join(map(_text, join.on))}]"
 
 
 def _operators(block: Block) -> Iterator[str]:
+    """Those of one SELECT above its joins, result first."""
     query = block.query
     if block.limit is not None or block.offset:
         skipped = f", offset {block.offset}" if block.offset else ""
@@ -42,11 +66,6 @@ def _operators(block: Block) -> Iterator[str]:
         yield f"Filter[{' AND '.join(map(_text, where))}]"
     for lateral in reversed(block.laterals):
         yield f"LateralView[{_text(lateral.call)}]"
-    for join in reversed(query.joins):
-        kind = "LeftJoin" if join.left else "Join"
-        yield f"{kind}[{join.member.relation.name}: {' AND '.join(map(_text, join.on))}]"
-    if block.below is None:
-        yield f"Scan[{query.scope.stream.relation.name} at {', '.join(kept_sites(query))}]"
 
 
 def _text(node: exp.Expr) -> str:

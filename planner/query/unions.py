@@ -6,13 +6,43 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.catalog import SITE_COLUMN, Column, Relation, RelationKind
+from planner.errors import InvalidDefinitionError, Position, UnsupportedSqlError
 from planner.plan import INPUT_VIEW
 from planner.query.expressions import enclosed, is_site, replace_columns
 from planner.query.joins import Join
 from planner.query.logical import LogicalQuery, UnionInput
 from planner.query.scope import DerivedRows, Member, Scope
 from planner.query.sqltext import rows_sql
-from planner.sql.dialect import exp, name_node, quoted, render
+from planner.sql.blocks import FIRST
+from planner.sql.dialect import exp, name_node, offset_of, quoted, render
+from planner.sql.source import Source
+
+MAX_BRANCHES = 64
+
+
+def check_branches(count: int, part: exp.Expr, source: Source) -> None:
+    """Raises UnsupportedSqlError when a UNION ALL has too many branches; `part` is the last."""
+    if count > MAX_BRANCHES:
+        raise UnsupportedSqlError(
+            f"a UNION ALL of more than {MAX_BRANCHES} queries is not possible",
+            position=_begin(part, source),
+            found="SELECT",
+            hint="Submit several queries.",
+        )
+
+
+def unlike(part: exp.Expr, counts: tuple[int, int], source: Source) -> InvalidDefinitionError:
+    """The error for a branch with another number of columns than the first: (that of the first, its own)."""
+    return InvalidDefinitionError(
+        f"the first SELECT of the UNION ALL has {counts[0]} columns, this one {counts[1]}",
+        position=_begin(part, source),
+        found="SELECT",
+        hint="All SELECTs of a UNION ALL have as many columns, in the same order.",
+    )
+
+
+def _begin(part: exp.Expr, source: Source) -> Position:
+    return source.position(int(part.meta.get(FIRST, offset_of(part) or 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +72,12 @@ def _branch_sql(branch: LogicalQuery) -> str:
     items = ", ".join(f"{render(output.expression)} AS {quoted(output.name)}" for output in branch.outputs)
     sources = {INPUT_VIEW: quoted(branch.scope.stream.relation.name)}
     for join in branch.joins:
-        sources[join.member.view] = _table(join.member)
+        sources[join.member.view] = table_sql(join.member)
     return f"SELECT {items} {rows_sql(branch.joins, [j.on for j in branch.joins], branch.where, sources)}"
 
 
-def _table(member: Member) -> str:
+def table_sql(member: Member) -> str:
+    """A joined table over views of the relations' names."""
     name = quoted(member.relation.name)
     if member.rows is None:
         return name
@@ -73,12 +104,13 @@ def exported(
     if len(wanted) != len(outputs) or len(found) != len(outputs):
         return dict(zip(names, outputs, strict=True))
     return {
-        column: expression if own.type == to.type else _cast(expression, to.type)
+        column: expression if own.type == to.type else cast(expression, to.type)
         for column, expression, own, to in zip(names, outputs, found, wanted, strict=True)
     }
 
 
-def _cast(node: exp.Expr, type_: str) -> exp.Expr:
+def cast(node: exp.Expr, type_: str) -> exp.Expr:
+    """The expression in another type."""
     return exp.Cast(this=node.copy(), to=exp.Var(this=type_))
 
 

@@ -22,12 +22,16 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
 
 
 def operands(query: exp.Expr) -> tuple[exp.Expr, ...]:
-    """The queries that UNION ALL puts together, in order; a query without it is its own one."""
+    """The queries that UNION ALL puts together, in order; a query without it is its own one.
+
+    One in brackets that has WITH, ORDER BY or LIMIT of its own is one of them as a whole.
+    """
     found: list[exp.Expr] = []
     stack = [query]
     while stack:
         node = unwrapped(stack.pop())
-        if isinstance(node, exp.SetOperation) and (node is query or not node.args.get("with_")):
+        own = any(node.args.get(clause) for clause in ("with_", "order", "limit", "offset"))
+        if isinstance(node, exp.SetOperation) and (node is query or not own):
             stack += [node.expression, node.this]
         else:
             found.append(node)
@@ -68,7 +72,11 @@ def nested_queries(select: exp.Expr) -> Iterator[exp.Query]:
 
 def block_tokens(query: exp.Expr, tokens: Sequence[Token]) -> Sequence[Token]:
     """The tokens of a query up to its end, those of a SELECT not beyond its set operation."""
-    begin = int(query.meta.get(FIRST, 0))
+    first = query
+    while FIRST not in first.meta and isinstance(first, exp.SetOperation):
+        # A UNION ALL in brackets begins with its first operand.
+        first = first.this
+    begin = int(first.meta.get(FIRST, 0))
     ends = () if isinstance(query, exp.SetOperation) else SET_TOKENS
     depth, found = 0, []
     for token in tokens:

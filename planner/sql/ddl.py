@@ -388,7 +388,7 @@ def parse_set(cursor: Cursor) -> Statement:
 
 
 def _setting(cursor: Cursor, hint: str) -> str:
-    """A value in quotes, or words with `-` between them."""
+    """A value in quotes, a number, or words with `-` between them."""
     token = cursor.current
     if token is None:
         raise cursor.error("a value is expected", hint=hint)
@@ -397,7 +397,7 @@ def _setting(cursor: Cursor, hint: str) -> str:
         cursor.finish()
         return value
     value = cursor.source.text[token.start : cursor.tokens[-1].end + 1]
-    if not value.replace("-", "a").replace("_", "a").isalnum():
+    if not value.replace("-", "a").replace("_", "a").replace(".", "0").isalnum():
         raise cursor.error("a word, or a value in quotes, is expected", hint=hint)
     return value
 

@@ -11,10 +11,10 @@ from planner.sql.refusals import CLAUSES, check_block, refuse, refuse_token
 from planner.sql.source import Source
 
 SET_HINT = (
-    "UNION ALL is possible. Without duplicates: SELECT DISTINCT window(ts, '10 seconds') AS w, x, ... "
-    "FROM (SELECT ... UNION ALL SELECT ...)."
+    "UNION ALL is possible. Without duplicates: SELECT DISTINCT x, ... FROM (SELECT ... UNION ALL SELECT ...), over "
+    "streams with window(ts, '10 seconds') AS w among the columns."
 )
-_UNION_ARGUMENTS = frozenset(("this", "expression", "distinct", "with_"))
+_UNION_ARGUMENTS = frozenset(("this", "expression", "distinct", "with_", "order", "limit", "offset"))
 
 
 def check_query(tree: exp.Expr, source: Source) -> exp.Query:
@@ -38,7 +38,7 @@ def check_query(tree: exp.Expr, source: Source) -> exp.Query:
         _check_set_operations(query, source, block_tokens(query, tokens))
         stack += [table.this for table in reversed(common_tables(query))]
         for part in reversed(operands(query)):
-            if part is not query and common_tables(part):
+            if part is not query and (common_tables(part) or isinstance(part, exp.SetOperation)):
                 stack.append(part)
             else:
                 stack += [*reversed(check_block(part, source, block_tokens(part, tokens)))]
@@ -46,12 +46,12 @@ def check_query(tree: exp.Expr, source: Source) -> exp.Query:
 
 
 def _check_set_operations(query: exp.Expr, source: Source, tokens: Sequence[Token]) -> None:
-    """UNION ALL alone, without clauses behind it."""
+    """UNION ALL alone; behind it what queries over tables can have."""
     for operation in set_operations(query):
         if not isinstance(operation, exp.Union) or operation.args.get("distinct") or operation.args.get("by_name"):
             raise _refuse_set_operation(source, tokens)
         for clause in CLAUSES:
-            if operation.args.get(clause.argument):
+            if operation.args.get(clause.argument) and clause.argument not in _UNION_ARGUMENTS:
                 raise refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
         extra = next((k for k, v in operation.args.items() if v and k not in _UNION_ARGUMENTS), None)
         if extra is not None:
@@ -66,7 +66,7 @@ def _refuse_set_operation(source: Source, tokens: Sequence[Token]) -> Unsupporte
         alone = token.token_type is TokenType.UNION and following.text.upper() == "ALL"
         if token.token_type in SET_TOKENS and not alone:
             return UnsupportedSqlError(
-                f"{token.text.upper()} is not possible over streams",
+                f"{token.text.upper()} is not possible",
                 position=source.position(token.start),
                 found=token.text,
                 hint=SET_HINT,
@@ -79,7 +79,7 @@ def _check_common_tables(query: exp.Expr, source: Source, tokens: Sequence[Token
     if clause is not None and clause.args.get("recursive"):
         token = next(t for t in tokens if t.text.upper() == "RECURSIVE")
         raise UnsupportedSqlError(
-            "a recursive query is not possible over streams",
+            "a recursive query is not possible",
             position=source.position(token.start),
             found=token.text,
             hint="Leave RECURSIVE out; an entry of WITH can use those before it.",

@@ -94,12 +94,32 @@ def check_block(select: exp.Expr, source: Source, tokens: Sequence[Token]) -> li
     return derived
 
 
-def check_over_stream(select: exp.Select, source: Source) -> None:
-    """Raises UnsupportedSqlError at a clause that only a query over tables can have."""
+def check_over_stream(query: exp.Expr, source: Source) -> None:
+    """Raises UnsupportedSqlError at what only a query over tables can have, of a SELECT or a UNION ALL."""
     for clause in CLAUSES:
-        if select.args.get(clause.argument) and clause.argument in BATCH_CLAUSES:
-            tokens = block_tokens(select, tokenize(source))
-            raise refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
+        if query.args.get(clause.argument) and clause.argument in BATCH_CLAUSES:
+            tokens = block_tokens(query, tokenize(source))
+            error = refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
+            error.message += " over streams"
+            raise error
+    for node in block_nodes(query) if isinstance(query, exp.Select) else ():
+        if is_over(node):
+            hint = "QUALIFY row_number() OVER (PARTITION BY window ...) <= k."
+            raise refuse(node, source, "OVER is possible only in QUALIFY", hint)
+        if is_whole(node):
+            hint = f"{', '.join(MERGEABLE)} are possible."
+            raise refuse(node, source, f"the aggregate {function_name(node)} is not possible yet", hint)
+
+
+def is_over(node: exp.Expr) -> bool:
+    """Whether it is a function of other rows, by OVER, but for the rank of QUALIFY."""
+    return isinstance(node, exp.Window) and node.find_ancestor(exp.Qualify) is None
+
+
+def is_whole(node: exp.Expr) -> bool:
+    """Whether it is an aggregate that needs all its rows at once."""
+    name = function_name(node)
+    return name in AGGREGATES and name not in MERGEABLE and not _is_predicate(node)
 
 
 def refuse(node: exp.Expr, source: Source, message: str, hint: str) -> UnsupportedSqlError:
@@ -112,11 +132,10 @@ def refuse(node: exp.Expr, source: Source, message: str, hint: str) -> Unsupport
 def refuse_token(
     source: Source, tokens: Sequence[Token], kinds: tuple[TokenType, ...], what: str, hint: str
 ) -> UnsupportedSqlError:
+    """An error at the first such token."""
     token = _find(tokens, kinds)
     found = source.text[token.start : token.end + 1]
-    return UnsupportedSqlError(
-        f"{what} is not possible over streams", position=source.position(token.start), found=found, hint=hint
-    )
+    return UnsupportedSqlError(f"{what} is not possible", position=source.position(token.start), found=found, hint=hint)
 
 
 def _find(tokens: Sequence[Token], kinds: tuple[TokenType, ...], *, nested: bool = False) -> Token:
@@ -137,7 +156,7 @@ def _check_complete(tree: exp.Select, source: Source, tokens: Sequence[Token]) -
             "the query has no FROM",
             position=source.position(tokens[-1].end + 1),
             found="end of statement",
-            hint="FROM must name a stream.",
+            hint="FROM must name a stream or a table.",
         )
     group = tree.args.get("group")
     if group is not None and not any(group.args.values()):
@@ -200,7 +219,7 @@ def _check_other_clauses(tree: exp.Select, source: Source) -> None:
         if value and argument not in _PLAIN_ARGUMENTS:
             name = argument.rstrip("_").upper()
             raise UnsupportedSqlError(
-                f"{name} is not possible over streams",
+                f"{name} is not possible",
                 position=source.origin,
                 found=name,
                 hint="SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING and QUALIFY are possible.",
@@ -237,7 +256,7 @@ def _check_from(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> No
             raise refuse(node, source, "names have no database in front", f"Write {render(node.this)} alone.")
         for argument in ("sample", "pivots", "joins", "laterals", "hints", "version", "when"):
             if node.args.get(argument):
-                raise refuse(node, source, f"{argument.upper()} is not possible over streams", "Name the stream alone.")
+                raise refuse(node, source, f"{argument.upper()} is not possible", "Name it alone.")
     for join in joins:
         _check_join(join, source, tokens)
 
@@ -265,7 +284,7 @@ def _check_join(join: exp.Join, source: Source, tokens: Sequence[Token]) -> None
         found = source.text[lead.start : start].strip()
         what = "a comma between relations" if found == "," else name
         raise UnsupportedSqlError(
-            f"{what} is not possible over streams", position=source.position(lead.start), found=found, hint=JOIN_HINT
+            f"{what} is not possible", position=source.position(lead.start), found=found, hint=JOIN_HINT
         )
 
 
@@ -280,13 +299,6 @@ def _check_node(node: exp.Expr, source: Source) -> None:
         _check_function(node, source)
     if isinstance(node, exp.Distinct) and not _is_distinct_possible(node):
         raise _refuse_distinct(node, source)
-    if isinstance(node, exp.Window) and node.find_ancestor(exp.Qualify) is None:
-        raise refuse(
-            node,
-            source,
-            "OVER is possible only in QUALIFY",
-            "QUALIFY row_number() OVER (PARTITION BY window ...) <= k.",
-        )
 
 
 def _refuse_foreign(node: exp.Expr, source: Source) -> UnsupportedSqlError:
@@ -338,8 +350,8 @@ def _check_function(node: exp.Expr, source: Source) -> None:
             f"{name} is not possible: its value would differ when an epoch is run again",
             "Use the event time, or a column that the source writes.",
         )
-    if name in AGGREGATES and name not in MERGEABLE and not _is_predicate(node):
-        raise refuse(node, source, f"the aggregate {name} is not possible yet", f"{', '.join(MERGEABLE)} are possible.")
+    if isinstance(node.parent, exp.WithinGroup):
+        raise refuse(node, source, f"{name} WITHIN GROUP is not possible yet", "percentile_approx(x, 0.5) is possible.")
     if name in OTHER_WINDOWS:
         raise refuse(
             node,

@@ -371,7 +371,7 @@ Global___Query: _TypeAlias = Query  # noqa: Y015
 
 @_typing.final
 class BatchProgress(_message.Message):
-    """The tasks of a batch query: one for each split of its first table, and the last one."""
+    """The tasks of a batch query: one for each split of a table, and the last one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -971,7 +971,9 @@ Global___Split: _TypeAlias = Split  # noqa: Y015
 
 @_typing.final
 class FilePart(_message.Message):
-    """Whole lines (CSV, JSON: those that begin in the range) or whole row groups (Parquet: those whose middle is in the range) of a file."""
+    """Whole lines (CSV, JSON: those that begin in the range) or whole row groups (Parquet: those whose middle is in the range) of a file.
+    Without a path: the rows of a generated table with these numbers.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

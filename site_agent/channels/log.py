@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import takewhile
@@ -17,12 +17,15 @@ from site_agent.channels.epoch_file import EpochHeader, pack, read_epoch, read_h
 from site_agent.channels.files import Files, write_json
 from site_agent.channels.manifest import BinRange, EndMark, EpochManifest
 from site_agent.channels.pace import ChannelReader, QueryReaders, ReaderCursors, Waiting
-from site_agent.channels.recovery import CONSUMERS_FILE, END_FILE, epoch_path, recover
+from site_agent.channels.recovery import CONSUMERS_FILE, END_FILE, WHOLE_FILE, epoch_path, recover, temporary_path
 from site_agent.channels.waiters import Waiters
 from site_agent.connectors import Json
 from site_agent.disk import disk_error
 from site_agent.errors import ChannelError, CorruptEpochError, TrimmedEpochError, UnknownChannelError
 from site_agent.faults import FaultPoint, reached
+
+BYTES_OUT = "bytes_out"
+"""In the commit of the last of epochs that were published together: the size of their payloads."""
 
 
 class ChannelLog:
@@ -177,6 +180,62 @@ class ChannelLog:
             self._next = headers[-1].manifest.epoch + 1
             self._remove_given_up()
         self._waiters.wake()
+
+    def publish_all(self, tables: Iterable[pa.Table], commit: Mapping[str, Json]) -> int:
+        """Publish every epoch that the channel will have, of tables with rows: all of them last, or none does.
+
+        One table is in memory at a time. The last epoch gets the commit, with the `bytes_out` of all of them. A channel
+        that holds epochs already is left as it is.
+
+        Returns:
+            Size of all payloads in bytes.
+
+        Raises:
+            ChannelError: the channel has ended, or the disk refused.
+        """
+        with self._writing:
+            if self._next:
+                return int(str(self.manifest(self._next - 1).commit.get(BYTES_OUT, 0)))
+            sizes: dict[int, int] = {}
+            size_bytes, rows_before, header = 0, 0, None
+            try:
+                for table, last in _with_last(tables):
+                    self._check_next(len(sizes), after=len(sizes))
+                    grouped, bins = group_by_bin(table)
+                    encoded = encode(grouped)
+                    size_bytes += len(encoded.payload)
+                    said = {**commit, BYTES_OUT: size_bytes} if last else {}
+                    manifest = _counted(EpochManifest(len(sizes), 0, 0, 0, None, False, bins, said), encoded)
+                    header = EpochHeader(manifest, len(encoded.schema), rows_before)
+                    rows_before += manifest.rows
+                    parts = pack(header, encoded)
+                    self._files.write(temporary_path(self.directory, len(sizes)), parts, sync=True)
+                    sizes[len(sizes)] = sum(map(len, parts))
+                    reached(FaultPoint.EPOCH_WRITTEN)
+            except OSError as error:
+                for epoch in sizes:
+                    self._files.remove(temporary_path(self.directory, epoch))
+                raise self._disk_error(f"epoch {len(sizes)}", error) from error
+            self._make_visible(len(sizes))
+            self._sizes, self._newest, self._next = sizes, header, len(sizes)
+            self._retained = sum(sizes.values())
+            self._count_offsets()
+            self._remove_given_up()
+        self._waiters.wake()
+        return size_bytes
+
+    def _make_visible(self, epochs: int) -> None:
+        """Rename epochs that are all written. Once it is stored how many they are, a crash delays this, no more."""
+        try:
+            write_json(self._files, self.directory / WHOLE_FILE, {"epochs": epochs}, durable=True)
+            for epoch in range(epochs):
+                self._files.replace(temporary_path(self.directory, epoch), epoch_path(self.directory, epoch))
+                reached(FaultPoint.EPOCH_RENAMED)
+            self._files.sync_directory(self.directory)
+            reached(FaultPoint.EPOCH_COMMITTED)
+            self._files.remove(self.directory / WHOLE_FILE)
+        except OSError as error:
+            raise self._disk_error("epoch 0", error) from error
 
     def put_right(self, manifest: EpochManifest, encoded: EncodedRows | None) -> None:
         """Replace an epoch whose file is damaged by the same one from elsewhere; one no longer kept is left alone.
@@ -343,7 +402,7 @@ class ChannelLog:
 
     def _commit(self, files: Mapping[int, list[bytes]]) -> dict[int, int]:
         """Put epochs' files in place, in order; their sizes in bytes."""
-        temporary = {epoch: self.directory / f"{epoch:012d}.tmp" for epoch in files}
+        temporary = {epoch: temporary_path(self.directory, epoch) for epoch in files}
         try:
             for epoch, parts in files.items():
                 self._files.write(temporary[epoch], parts, sync=True)
@@ -464,6 +523,17 @@ class ChannelLog:
 
     def _ids(self, epoch: int | None = None) -> dict[str, str]:
         return {"channel": self.id} if epoch is None else {"channel": self.id, "epoch": str(epoch)}
+
+
+def _with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
+    """Each table, and whether it is the last."""
+    before: pa.Table | None = None
+    for table in tables:
+        if before is not None:
+            yield before, False
+        before = table
+    if before is not None:
+        yield before, True
 
 
 def _counted(manifest: EpochManifest, encoded: EncodedRows | None) -> EpochManifest:

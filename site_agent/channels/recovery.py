@@ -18,10 +18,16 @@ _log = logging.getLogger(__name__)
 
 CONSUMERS_FILE = "consumers.json"
 END_FILE = "end.json"
+WHOLE_FILE = "whole.json"
+"""How many epochs are to be renamed, from the first on: they are visible together."""
 
 
 def epoch_path(directory: Path, epoch: int) -> Path:
     return directory / f"{epoch:012d}.epoch"
+
+
+def temporary_path(directory: Path, epoch: int) -> Path:
+    return directory / f"{epoch:012d}.tmp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,7 @@ class Recovered:
 
 def recover(directory: Path, files: Files) -> Recovered:
     """Look at names and sizes only, and remove what no committed epoch needs."""
+    _finish_renames(directory, files)
     found: dict[int, int] = {}
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -50,6 +57,18 @@ def recover(directory: Path, files: Files) -> Recovered:
     # A process that died between rename and sync left an epoch that is about to be seen: from now on it must last.
     files.sync_directory(directory)
     return Recovered(sizes, _read_consumers(directory / CONSUMERS_FILE), _read_end(directory / END_FILE))
+
+
+def _finish_renames(directory: Path, files: Files) -> None:
+    """Epochs that become visible together were all written before it was stored how many they are."""
+    whole = read_json(directory / WHOLE_FILE)
+    if whole is None:
+        return
+    for epoch in range(whole["epochs"]):
+        if temporary_path(directory, epoch).exists():
+            files.replace(temporary_path(directory, epoch), epoch_path(directory, epoch))
+    files.sync_directory(directory)
+    files.remove(directory / WHOLE_FILE)
 
 
 def _newest_run(found: dict[int, int]) -> dict[int, int]:

@@ -81,13 +81,17 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+MAX_SPLITS = 10_000
+"""Of a table at one site: more would be more to keep track of than to read. Splits become larger instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a table at one site. Without `parts` it is all of a table that is in no files."""
+    """A part of a table at one site; without `parts` all of it. Parts of generated tables are ranges of row numbers."""
 
     parts: tuple[FilePart, ...] = ()
     size_bytes: int = 0
-    """On disk."""
+    """On disk; of a generated table by estimate."""
 
 
 class Table(Protocol):

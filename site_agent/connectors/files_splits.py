@@ -12,7 +12,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from site_agent.connectors import Split
+from site_agent.connectors import MAX_SPLITS, Split
 from site_agent.connectors.files_listing import FoundFile
 from site_agent.connectors.files_options import PARQUET
 from site_agent.engine import FilePart
@@ -21,8 +21,6 @@ from site_agent.errors import ConnectorError
 
 COMPRESSED_ENDS = (".gz", ".bz2", ".deflate", ".snappy", ".lz4", ".zst")
 """Names of files that Spark decompresses."""
-MAX_SPLITS = 10_000
-"""Of a table at one site: more would be more to keep track of than to read. Splits become larger instead."""
 
 
 def splits_of(files: Sequence[FoundFile], file_format: str, split_bytes: int) -> Sequence[Split]:

@@ -6,9 +6,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
+from itertools import pairwise
 from zlib import crc32
 
-from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
+from planner.catalog import Column
+from planner.estimate import row_bytes
+from site_agent.connectors import MAX_SPLITS, Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
 from site_agent.connectors.generator_columns import (
     PREFIX,
     column_specs,
@@ -32,7 +35,7 @@ from site_agent.connectors.options import (
     require,
 )
 from site_agent.connectors.times import to_us
-from site_agent.engine import RangeScan, Scan
+from site_agent.engine import FilePart, RangeScan, Scan
 from site_agent.errors import ConnectorError
 
 logger = logging.getLogger(__name__)
@@ -150,16 +153,25 @@ class GeneratorTable:
 
     def __init__(self, context: SourceContext) -> None:
         require(context.options, ROWS.name, allowed=ROWS.allowed)
+        self._context = context
         self._rows = ROWS.of(context.options) or 0
         self._values = _value_expressions(context, born_us=f"{to_us(context.created_at)}L")
 
     def scan(self, split: Split | None = None) -> Scan:
         """See `Table.scan`."""
-        return RangeScan(0, self._rows, self._values)
+        if split is None or not split.parts:
+            return RangeScan(0, self._rows, self._values)
+        (part,) = split.parts
+        return RangeScan(part.offset, part.offset + part.length, self._values)
 
     def splits(self, split_bytes: int) -> Sequence[Split]:
-        """One: there is nothing on disk that tasks could be near to."""
-        return (Split(),)
+        """Ranges of row numbers, by what rows of these types are taken to be long: nothing is on disk."""
+        size_bytes = max(1, row_bytes(Column(column.name, column.type) for column in self._context.columns))
+        count = min(self._rows, MAX_SPLITS, max(1, round(self._rows * size_bytes / max(1, split_bytes))))
+        bounds = [self._rows * number // count for number in range(count + 1)]
+        return tuple(
+            Split((FilePart("", first, end - first),), (end - first) * size_bytes) for first, end in pairwise(bounds)
+        )
 
 
 class GeneratorConnector:

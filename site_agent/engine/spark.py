@@ -205,7 +205,7 @@ class SparkEngine:
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
             output = task.session.sql(request.sql)
-            table = collect(output)
+            table = collect(output, spill=task.directory)
             metrics = observed.metrics(output)
             rows_malformed = metrics.rows_malformed + _set_aside_before(request.scan)
             if rows_malformed:

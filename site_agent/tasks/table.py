@@ -71,6 +71,7 @@ class TableTask:
             name = spec.relation.name if spec.relation else spec.task_id
             raise SiteAgentError(
                 f"table {name} needs {size} bytes for this join, more than the {limit} that may be copied",
-                hint="use fewer columns or rows, or bind the table at the stream's sites and join on a.site = b.site",
+                hint="use fewer columns or rows, or bind the table at the sites of what it is joined to, and join on "
+                "a.site = b.site",
                 ids={"task": spec.task_id},
             )

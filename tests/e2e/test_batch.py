@@ -42,6 +42,28 @@ QUERIES = {
         "SELECT n, count(*) AS times FROM (SELECT product, count(*) AS n FROM sold GROUP BY product) AS c GROUP BY n",
         "SELECT n, count(*) FROM (SELECT product, count(*) AS n FROM orders GROUP BY product) AS c GROUP BY n",
     ),
+    "union": (
+        "SELECT product AS what, count(*) AS n FROM sold WHERE express GROUP BY product UNION ALL "
+        "SELECT line, 0 FROM texts WHERE line LIKE 'to%'",
+        "SELECT product, count(*) FROM orders WHERE express GROUP BY product UNION ALL "
+        "SELECT line, 0 FROM texts WHERE line LIKE 'to%'",
+    ),
+    "aggregate of a union": (
+        "SELECT x, count(*) AS n, sum(CAST(y AS BIGINT)) AS s, avg(y) AS a FROM (SELECT product AS x, quantity AS y "
+        "FROM sold UNION ALL SELECT line, length(line) / 2 FROM texts) AS u GROUP BY x",
+        "SELECT x, count(*), sum(CAST(trunc(y) AS BIGINT)), avg(y) FROM (SELECT product AS x, CAST(quantity AS DOUBLE) "
+        "AS y FROM orders UNION ALL SELECT line, length(line) / 2 FROM texts) AS u GROUP BY x",
+    ),
+    "joined aggregate": (
+        "SELECT s.id, s.price, m.top FROM sold AS s JOIN (SELECT product, max(price) AS top, median(quantity) AS q "
+        "FROM sold GROUP BY product) AS m ON s.product = m.product AND s.price = m.top WHERE s.site <> 'asia'",
+        "SELECT s.id, s.price, m.top FROM orders AS s JOIN (SELECT product, max(price) AS top FROM orders "
+        "GROUP BY product) AS m ON s.product = m.product AND s.price = m.top WHERE s.site <> 'asia'",
+    ),
+    "first of each group": (
+        "SELECT product, id FROM sold QUALIFY row_number() OVER (PARTITION BY product ORDER BY price DESC, id) <= 2",
+        "SELECT product, id FROM orders QUALIFY row_number() OVER (PARTITION BY product ORDER BY price DESC, id) <= 2",
+    ),
     "words": (
         "SELECT word, count(*) AS n FROM (SELECT explode(split(line, ' ')) AS word FROM texts) GROUP BY word",
         "SELECT word, count(*) FROM (SELECT unnest(string_split(line, ' ')) AS word FROM texts) GROUP BY word",
@@ -64,6 +86,7 @@ def client(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> selat.Clie
             f"""CREATE TABLE sold (id BIGINT, ts TIMESTAMP, product STRING, quantity INT, price DOUBLE,
               fee DECIMAL(10,2), express BOOLEAN) WITH ('connector' = 'files') {bindings};
             CREATE TABLE texts (line STRING) WITH ('connector' = 'files') {texts};
+            CREATE TABLE numbers (n BIGINT, s STRING) WITH ('connector' = 'generator', 'rows' = '3000') AT us, AT asia;
             CREATE SINK best AT eu WITH ('connector' = 'parquet', 'path' = '{tmp_path}/best');"""
         )
     )
@@ -71,7 +94,7 @@ def client(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> selat.Clie
 
 
 def drop(client: selat.Client) -> None:
-    list(client.script("DROP TABLE sold; DROP TABLE texts; DROP SINK best;"))
+    list(client.script("DROP TABLE sold; DROP TABLE texts; DROP TABLE numbers; DROP SINK best;"))
 
 
 def test_results_are_those_of_the_oracle(calm: Scene, client: selat.Client, tmp_path: Path) -> None:
@@ -82,6 +105,9 @@ def test_results_are_those_of_the_oracle(calm: Scene, client: selat.Client, tmp_
     best = "SELECT product, sum(quantity) AS q FROM sold GROUP BY product ORDER BY q DESC, product LIMIT 3"
     sink = insert(client, "best", best)
     ordered = client.sql(best)
+    count = "SELECT count(*) AS n, count(DISTINCT site) AS s FROM numbers"
+    *_, small = client.script(f"SET split_size = 0.05; SET batch_scheduler = 'random'; {count}")
+    list(client.script("SET split_size = 64; SET batch_scheduler = 'lease-aware'"))
     for name, query in queries.items():
         assert isinstance(query, selat.Query)
         table = query.results().arrow()
@@ -90,6 +116,11 @@ def test_results_are_those_of_the_oracle(calm: Scene, client: selat.Client, tmp_
         assert info.batch is not None
         assert info.batch.done == info.batch.tasks > 2
         assert_same(rows_of(table), expected(db, QUERIES[name][1]), name)
+    assert isinstance(small, selat.Query)
+    assert small.results().arrow().to_pylist() == [{"n": 6000, "s": 2}]
+    cut = small.wait().batch
+    assert cut is not None
+    assert (cut.scheduler, cut.tasks) == ("random", 5)
     wanted = db.execute(best.replace("FROM sold", "FROM orders")).fetchall()
     assert isinstance(ordered, selat.Query)
     assert [tuple(row.values()) for row in ordered.results().arrow().to_pylist()] == wanted

@@ -176,6 +176,17 @@ class TestScans:
             pa.timestamp("us"),
         ]
 
+    @pytest.mark.parametrize("held_bytes", [1000, 10**9])
+    def test_many_rows_are_in_order_in_memory_or_in_a_file(
+        self, spark_engine: SparkEngine, tmp_path: Path, held_bytes: int
+    ) -> None:
+        ordered = spark_engine._base.range(0, 30_000, 1, 5).orderBy("id", ascending=False)
+        found = collect(ordered, spill=tmp_path, held_bytes=held_bytes)
+        assert found.column("id").to_pylist() == list(range(29_999, -1, -1))
+        assert list(tmp_path.iterdir()) == []
+        none = collect(ordered.where("id < 0"), spill=tmp_path, held_bytes=held_bytes)
+        assert (none.num_rows, none.schema) == (0, found.schema)
+
     def test_an_empty_result_keeps_its_schema(self, spark_engine: SparkEngine) -> None:
         table = run(spark_engine, "SELECT window(ts, '1 second') AS w, v FROM input WHERE v > 100", rows(3)).table
         assert table.num_rows == 0

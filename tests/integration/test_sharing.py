@@ -355,7 +355,7 @@ async def test_settings_hold_for_the_script_and_are_said(cluster: Cluster) -> No
     assert dict(answers[0].settings) == {"sharing": "max-share"}
     assert answers[0].done == "sharing is max-share"
     rows = {row.values[0]: row.values[1] for row in answers[2].rows.rows}
-    assert rows == {"sharing": "max-share", "sharing_start": "next-window"}
+    assert (rows["sharing"], rows["sharing_start"]) == ("max-share", "next-window")
     (default,) = await cluster.execute("SHOW SETTINGS")
     assert default.rows.rows[0].values[1] == "net"
     request = query_pb2.ExecuteRequest(text="SHOW SETTINGS", settings={"sharing": "sana"})

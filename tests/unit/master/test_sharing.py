@@ -17,6 +17,7 @@ from master.savings import shared_operators, shared_parts
 from master.settings import Settings, checked_setting, setting_rows, with_settings
 from master.sharing import edges_of, running_of, without_late
 from master.specs import ChannelReader, Join, QueryReaders, TaskSpec
+from planner.batch import BatchOptions, Policy
 from planner.sharing.deployment import Deployment, Start, deployment_of, told_apart
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Running
@@ -218,8 +219,19 @@ def test_settings_are_checked_by_name_and_value() -> None:
     assert checked_setting("SHARING", "Sana") == ("sharing", "sana")
     assert with_settings(Settings(), {"sharing": "strict"}) == Settings(Sharing.STRICT)
     assert with_settings(Settings(Sharing.SANA), {"sharing_start": "next-window"}).sharing is Sharing.SANA
-    assert [row[1] for row in setting_rows(Settings()).rows] == ["net", "history"]
-    for name, value, hint in (("share", "sana", "sharing"), ("sharing", "some", "max-share")):
+    assert [row[1] for row in setting_rows(Settings()).rows] == ["net", "history", "lease-aware", "64", "0.5"]
+    assert checked_setting("Split_Size", " 016.5") == ("split_size", "16.5")
+    chosen = {"batch_scheduler": "random", "split_size": "16.5", "locality_min": "1"}
+    assert with_settings(Settings(), chosen).batch == BatchOptions(Policy.RANDOM, 16_500_000, 1.0)
+    refused = (
+        ("share", "sana", "sharing"),
+        ("sharing", "some", "max-share"),
+        ("batch_scheduler", "fifo", "first-come"),
+        ("split_size", "0", "more than 0"),
+        ("split_size", "nan", "MB"),
+        ("locality_min", "50", "a share from 0 to 1"),
+    )
+    for name, value, hint in refused:
         with pytest.raises(InvalidRequestError) as caught:
             checked_setting(name, value)
         assert hint in caught.value.hint

@@ -60,9 +60,10 @@ class FakeSpark:
 class FakeSplits:
     """Two splits of each table at each of its sites."""
 
-    async def splits(self, relation: Relation, site: str) -> tuple[Split, ...]:
+    async def splits(self, relation: Relation, site: str, split_bytes: int) -> tuple[Split, ...]:
         path = f"/data/{site}/{relation.name}"
-        return tuple(Split(site, (FilePart(path, offset, 100),), 100) for offset in (0, 100))
+        offsets = (0, 100) if split_bytes > 100 else (0, 100, 200)
+        return tuple(Split(site, (FilePart(path, offset, 100),), 100) for offset in offsets)
 
 
 class World:

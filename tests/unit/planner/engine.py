@@ -82,17 +82,23 @@ def run_draft(
 
 
 def run_batch(db: duckdb.DuckDBPyConnection, draft: DraftPlan, data: Data) -> list[tuple[Any, ...]]:
-    """Result rows of a batch query, in their order; an epoch of the first table stands for a split."""
+    """Result rows of a batch query, in their order; an epoch of a table that MAPs read stands for a split."""
     outputs = {s.id: _table_outputs(db, s, draft, data) for s in draft.stages if s.kind is StageKind.TABLE}
-    db.execute("DROP TABLE IF EXISTS gathered")
-    _run_source(db, draft.map_stage, draft, (data, outputs))
     last = draft.stage(draft.result_stage)
+    views = {used.stage: used.view for used in last.inputs}
+    for view in dict.fromkeys(views[stage.id] for stage in draft.map_stages):
+        db.execute("DROP TABLE IF EXISTS gathered")
+        for stage in draft.map_stages:
+            if views[stage.id] == view:
+                _run_source(db, stage, draft, (data, outputs))
+        db.execute(f"CREATE OR REPLACE TABLE of_{view} AS SELECT * FROM gathered")
+    for view in dict.fromkeys(views[stage.id] for stage in draft.map_stages):
+        _put_view(db, view, f"SELECT * FROM of_{view}")
     for used in last.inputs:
         if used.stage in outputs:
             _put_view(
                 db, used.view, " UNION ALL ".join(f"SELECT * FROM {name}" for name in outputs[used.stage].values())
             )
-    db.execute("CREATE OR REPLACE TABLE input AS SELECT * FROM gathered")
     return db.execute(to_duckdb(last.sql)).fetchall()
 
 

@@ -42,6 +42,35 @@ QUERIES = (
     "WITH a AS (SELECT w, v FROM t WHERE v IS NOT NULL), b AS (SELECT w, sum(v) AS s FROM a GROUP BY w) "
     "SELECT w, s FROM b WHERE s <> 0",
     "SELECT k, w, n FROM (SELECT k, w, count(*) AS n FROM t GROUP BY k, w) AS c WHERE n > 1",
+    "SELECT k, v FROM t WHERE v > 2 UNION ALL SELECT x, k FROM u UNION ALL SELECT k, v FROM t WHERE site = 'us'",
+    "SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT k, x FROM u WHERE x > 3",
+    "SELECT k, count(*) AS n, sum(v) AS s, avg(v) AS a FROM (SELECT k, v FROM t UNION ALL SELECT k, x FROM u) AS d "
+    "WHERE v > 1 GROUP BY k",
+    "SELECT u.name, count(*) AS n FROM (SELECT k FROM t UNION ALL SELECT v FROM t) AS d JOIN u ON d.k = u.k "
+    "GROUP BY u.name",
+    "SELECT k, max(n) AS m FROM (SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT k, x FROM u) AS d "
+    "GROUP BY k",
+    "SELECT k, c FROM (SELECT k, w AS c FROM t UNION ALL SELECT k, name FROM u) AS d WHERE c <> 'a'",
+    "SELECT DISTINCT a, b FROM (SELECT k, v FROM t UNION ALL SELECT k, x FROM u) AS d(a, b)",
+    "SELECT t.w, d.n FROM t JOIN (SELECT k, count(*) AS n FROM u GROUP BY k) AS d ON t.k = d.k AND d.n > 1 "
+    "WHERE t.v > 1 AND t.site <> 'ap'",
+    "SELECT t.k, d.m FROM t LEFT JOIN (SELECT k, max(x) AS m FROM u GROUP BY k) AS d ON t.k = d.k AND d.m > 2 "
+    "WHERE t.v > 1",
+    "SELECT a.k, a.n, b.m FROM (SELECT k, count(*) AS n FROM t GROUP BY k) AS a "
+    "JOIN (SELECT k, max(x) AS m FROM u GROUP BY k) AS b ON a.k = b.k JOIN u ON u.k = a.k AND u.x > 1",
+    "SELECT d.m, count(*) AS n FROM t JOIN (SELECT max(x) AS m FROM u) AS d ON t.v = d.m GROUP BY d.m",
+    "SELECT t.k, d.c FROM t JOIN (SELECT k, w AS c FROM t UNION ALL SELECT k, name FROM u) AS d ON t.k = d.k AND "
+    "t.w = d.c",
+    "SELECT t.k, d.name FROM t JOIN (SELECT u.k, u.name, t.v FROM u JOIN t ON u.k = t.k) AS d ON t.v = d.v",
+    "SELECT k, w, v FROM t QUALIFY rank() OVER (PARTITION BY k ORDER BY v DESC NULLS LAST) <= 2",
+    "SELECT w, d FROM t WHERE v > 0 QUALIFY dense_rank() OVER (ORDER BY v NULLS FIRST) <= 2",
+    "SELECT k, w, rank() OVER (PARTITION BY k ORDER BY v NULLS FIRST) AS r, sum(v) OVER (PARTITION BY w) AS s FROM t "
+    "WHERE d > 0",
+    "SELECT k, count(*) AS n, sum(count(*)) OVER () AS s FROM t GROUP BY k",
+    "SELECT k, v FROM (SELECT t.k, t.v, dense_rank() OVER (ORDER BY t.v) AS r FROM t JOIN u ON t.k = u.k) AS d "
+    "WHERE r < 3",
+    "SELECT k, max_by(v, v) AS m, count(*) AS n, bool_or(v > 3) AS b FROM t GROUP BY k HAVING bool_or(v > 2)",
+    "SELECT t.k, d.m FROM t JOIN (SELECT k, median(x) AS m FROM u GROUP BY k) AS d ON t.k = d.k",
 )
 """In any order of rows."""
 
@@ -54,6 +83,12 @@ ORDERED = (
     "SELECT v FROM (SELECT v FROM t ORDER BY v NULLS LAST LIMIT 4) AS f ORDER BY 1 DESC NULLS LAST",
     "SELECT count(*) AS n FROM (SELECT v FROM t LIMIT 3) AS f",
     "SELECT k, total FROM sums ORDER BY total NULLS FIRST, k NULLS FIRST",
+    "SELECT v FROM t QUALIFY rank() OVER (PARTITION BY k ORDER BY v NULLS LAST) = 1 ORDER BY v NULLS LAST LIMIT 2",
+    "SELECT k, n FROM (SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT k, v FROM t) AS d "
+    "ORDER BY n NULLS FIRST, k NULLS FIRST LIMIT 4 OFFSET 1",
+    "SELECT k, v FROM t WHERE v > 2 UNION ALL SELECT k, x FROM u ORDER BY v, k NULLS FIRST LIMIT 3",
+    "SELECT v, rank() OVER (ORDER BY v NULLS FIRST) AS r FROM t ORDER BY r, v NULLS FIRST LIMIT 5",
+    "(SELECT v FROM t ORDER BY v NULLS LAST LIMIT 2) UNION ALL (SELECT max(x) FROM u) ORDER BY 1 NULLS LAST",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from planner.batch import BatchOptions, Policy
 from planner.batchplacement import MAX_SPLITS, place_batch
 from planner.errors import PlacementError
 from planner.explain import explain_json, explain_text
@@ -40,14 +41,23 @@ def test_maps_are_where_the_splits_are_and_the_reduce_where_most_of_the_bytes_ar
     assert plan.stage("reduce").sites == ("eu",)
     assert plan.batch is not None
     assert [s.site for s in plan.batch.splits] == ["eu", "us", "eu"]
-    assert [c.name for c in plan.batch.columns] == ["line"]
+    assert [c.name for c in plan.batch.read_columns["map"]] == ["line"]
 
 
 def test_a_table_without_rows_still_has_one_task() -> None:
     plan = plan_of(sql="SELECT count(*) AS n, max(site) AS s FROM texts")
     assert plan.batch is not None
     assert plan.batch.splits == (Split("eu", (), 0),)
-    assert [c.name for c in plan.batch.columns] == ["line", "site"]
+    assert [c.name for c in plan.batch.read_columns["map"]] == ["line", "site"]
+
+
+def test_explain_says_what_the_query_chose() -> None:
+    options = BatchOptions(Policy.RANDOM, 16_000_000, 0.25)
+    draft = draft_of(COUNT, CATALOG)
+    plan = place_batch(draft, TOPOLOGY, [split("eu", 0, 5)], alive=ALIVE, options=options)
+    assert "Scheduler (random): splits of 16 MB, 25% of the tasks near their input\n" in explain_text(plan)
+    found = explain_json(plan)["batch"]["options"]
+    assert found == {"scheduler": "random", "split_bytes": 16_000_000, "locality_min": 0.25}
 
 
 def test_explain_has_maps_reduce_and_splits_by_site() -> None:
@@ -62,10 +72,11 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
     found = explain_json(plan)["batch"]
     assert found == {
         "splits": [
-            {"site": "eu", "splits": 2, "size_bytes": 6_000_000},
-            {"site": "us", "splits": 1, "size_bytes": 3_000_000},
+            {"stage": "map", "site": "eu", "splits": 2, "size_bytes": 6_000_000},
+            {"stage": "map", "site": "us", "splits": 1, "size_bytes": 3_000_000},
         ],
         "reduce_site": "eu",
+        "options": None,
     }
 
 
@@ -78,7 +89,7 @@ def test_a_site_of_the_table_that_is_not_alive_is_refused() -> None:
 def test_too_many_splits_are_refused() -> None:
     with pytest.raises(PlacementError, match="texts has 10001 splits, and at most 10000 are possible") as caught:
         plan_of(*[split("us", number, 1) for number in range(MAX_SPLITS + 1)])
-    assert "--split-size" in caught.value.hint
+    assert "SET split_size" in caught.value.hint
 
 
 def test_results_of_an_insert_go_to_the_sinks_site() -> None:

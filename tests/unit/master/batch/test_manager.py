@@ -13,7 +13,7 @@ from master.config import BatchConfig, MasterConfig
 from master.errors import InvalidRequestError
 from master.model import QueryState, ResultStatus, TaskState, TaskStatus
 from master.specs import TaskSpec
-from planner.batch import Policy, SkipRule, TaskPhase
+from planner.batch import BatchOptions, Policy, SkipRule, TaskPhase
 from planner.batchplacement import place_batch
 from planner.leases import Slot
 from planner.plan import FilePart, PhysicalPlan, Split, StageKind
@@ -37,10 +37,10 @@ EU = [Slot("eu", 0), Slot("eu", 1)]
 HUB = [Slot("hub", 0), Slot("hub", 1)]
 
 
-def plan_of(sql: str = COUNT, *sites: str) -> PhysicalPlan:
+def plan_of(sql: str = COUNT, *sites: str, options: BatchOptions | None = None) -> PhysicalPlan:
     """A split of 100 bytes at each of these sites."""
     parts = [Split(site, (FilePart("/data/x", number, 100),), 100) for number, site in enumerate(sites)]
-    return place_batch(draft_of(sql, TABLES), TOPOLOGY, parts, alive=ALIVE)
+    return place_batch(draft_of(sql, TABLES), TOPOLOGY, parts, alive=ALIVE, options=options)
 
 
 class BatchWorld(World):
@@ -114,6 +114,28 @@ def test_the_last_task_runs_where_the_fewest_bytes_have_to_be_sent_and_the_query
     assert world.state(query) is QueryState.FINISHED
     assert world.batch_slots_held() == []
     assert world.specs("us") == world.specs("eu") == []
+
+
+def test_branches_of_a_union_are_maps_of_their_own_and_views_of_one_reduce() -> None:
+    world = BatchWorld()
+    query = world.start(
+        "us", sql="SELECT line, count(*) AS n FROM texts GROUP BY line UNION ALL SELECT topic, 1 FROM topics"
+    )
+    (first,), (second,) = world.specs("us"), world.specs("eu")
+    assert [(t.stage_id, t.task_id) for t in (first, second)] == [
+        ("map", f"{query}.map-0.us"),
+        ("map2", f"{query}.map-1.eu"),
+    ]
+    assert (first.relation is not None, second.relation is not None) == (True, True)
+    assert "topic" in second.sql
+    assert [status.stage_id for status in world.queries.get(query).progress.tasks.values()] == ["map", "map2"]
+    world.end("us", bytes_out=10)
+    world.end("eu", bytes_out=90)
+    (last,) = (t for t in world.specs("eu") if t.stage_id == "reduce")
+    assert [(i.channel, i.view) for i in last.inputs] == [
+        (f"{query}.map-0.us", "input"),
+        (f"{query}.map-1.eu", "input2"),
+    ]
 
 
 def test_a_split_is_read_where_it_is_for_a_task_elsewhere() -> None:
@@ -319,6 +341,36 @@ def test_a_query_with_few_local_tasks_is_skipped_for_a_while() -> None:
     assert world.phases(query)[0] is TaskPhase.WAITING
     world.wait(timedelta(seconds=11))
     assert world.phases(query)[0] is TaskPhase.RUNNING
+
+
+def test_queries_of_different_schedulers_run_side_by_side() -> None:
+    """All slots at us are taken for a minute: the one waits for them, and the other goes elsewhere in the same turn."""
+    world = BatchWorld()
+    world.tick()
+    world.acquire("nightly", *US)
+    found: dict[Policy, str] = {}
+    for policy in (Policy.LEASE, Policy.FIRST_COME, Policy.RANDOM):
+        plan = plan_of(COUNT, "us", options=BatchOptions(policy, locality_min=0.0))
+        assert plan.batch is not None
+        split = replace(plan.batch.splits[0], size_bytes=250_000_000)
+        plan = replace(plan, batch=replace(plan.batch, splits=(split,)))
+        found[policy] = world.jobs.submit(plan, sql=COUNT).id
+    world.tick()
+    phases = {policy: world.phases(query)[0] for policy, query in found.items()}
+    assert phases == {
+        Policy.LEASE: TaskPhase.WAITING,
+        Policy.FIRST_COME: TaskPhase.RUNNING,
+        Policy.RANDOM: TaskPhase.RUNNING,
+    }
+    views = {policy: world.views.of(world.queries.get(query)).batch for policy, query in found.items()}
+    assert [view.scheduler for view in views.values() if view is not None] == list(found)
+    waiting = views[Policy.LEASE]
+    assert waiting is not None
+    assert waiting.waits[0].slot in US
+    world.restart()
+    again = world.views.of(world.queries.get(found[Policy.RANDOM])).batch
+    assert again is not None
+    assert again.scheduler is Policy.RANDOM
 
 
 def test_nobody_else_can_call_itself_batch() -> None:

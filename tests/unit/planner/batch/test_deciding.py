@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from planner.batch import (
     Assigned,
     Job,
+    Placement,
     Policy,
     Rule,
     Shard,
@@ -23,6 +26,7 @@ from planner.batch import (
     Waits,
     decide,
     placing,
+    placing_by_job,
 )
 from planner.leases import Slot
 
@@ -48,6 +52,10 @@ def turn(jobs: list[Job], slots: list[SlotView], rule: Rule, policy: Policy = Po
     return decide(jobs, slots, placing(policy, run_time, NOW, Random(1)), rule, NOW)
 
 
+def side_by_side(policies: dict[str, Policy]) -> Callable[[Sequence[Task], Sequence[SlotView]], list[Placement]]:
+    return placing_by_job(policies, lambda policy: placing(policy, run_time, NOW, Random(1)))
+
+
 HALF = Rule(SkipRule(least=0.5, longest=timedelta(seconds=10)), near)
 
 jobs = st.lists(
@@ -71,14 +79,15 @@ slots = st.lists(
 @given(
     jobs=jobs,
     slots=slots,
-    policy=st.sampled_from(Policy),
+    policies=st.lists(st.sampled_from(Policy), min_size=4, max_size=4),
     least=st.sampled_from([0.0, 0.5, 1.0]),
     only_starts=st.booleans(),
 )
 def test_nothing_is_placed_twice_and_nothing_of_what_is_skipped(
-    jobs: list[Job], slots: list[SlotView], policy: Policy, least: float, only_starts: bool
+    jobs: list[Job], slots: list[SlotView], policies: list[Policy], least: float, only_starts: bool
 ) -> None:
-    found = turn(jobs, slots, Rule(SkipRule(least=least), near, only_starts=only_starts), policy)
+    place = side_by_side({job.name: policy for job, policy in zip(jobs, policies, strict=False)})
+    found = decide(jobs, slots, place, Rule(SkipRule(least=least), near, only_starts=only_starts), NOW)
     names = [p.task.name for p in found.placements]
     assert len(names) == len(set(names))
     used = [p.slot for p in found.placements]
@@ -116,6 +125,33 @@ def test_a_job_that_cannot_start_anyway_may_wait_in_line() -> None:
     assert turn(waiting, busy, HALF, Policy.LEASE).skipped == ("waiting",)
     found = turn(waiting, busy, Rule(HALF.skips, near, only_starts=True), Policy.LEASE)
     assert [(p.task.name, p.slot) for p in found.placements] == [("waiting/0", Slot("us", 0))]
+
+
+def test_jobs_of_different_policies_share_the_slots_of_one_turn() -> None:
+    """The one that is aware of leases waits for the busy slot near its input; the other takes the free one far away."""
+    busy = SlotView(Slot("us", 0), NOW + timedelta(seconds=20))
+    policies = {"waits": Policy.LEASE, "takes": Policy.FIRST_COME}
+    for names in (("waits", "takes"), ("takes", "waits")):
+        jobs = [job(name, "us") for name in names]
+        found = decide(jobs, [busy, *FREE], side_by_side(policies), Rule(SkipRule(least=0.0), near), NOW).placements
+        assert {p.task.job: (type(p), p.slot) for p in found} == {
+            "waits": (Waits, busy.slot),
+            "takes": (Assigned, FREE[0].slot),
+        }
+
+
+def test_of_different_policies_the_one_that_came_first_chooses_first() -> None:
+    policies = {"first": Policy.RANDOM, "second": Policy.FIRST_COME}
+    for names in (("first", "second"), ("second", "first")):
+        jobs = [job(name, "us") for name in names]
+        found = decide(jobs, FREE, side_by_side(policies), Rule(SkipRule(least=0.0), near), NOW)
+        assert [p.task.job for p in found.placements] == [names[0]]
+
+
+def test_a_job_may_have_a_least_locality_of_its_own() -> None:
+    anywhere, local = replace(job("far", "us"), locality_min=0.0), replace(job("far", "us"), locality_min=1.0)
+    assert turn([anywhere], FREE, HALF).skipped == ()
+    assert turn([local], FREE, Rule(SkipRule(least=0.0), near)).skipped == ("far",)
 
 
 def test_tasks_in_line_for_slots_near_their_input_may_count_as_local() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from site_agent.channels.codec import EncodedRows, encode
+from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import BinRange, EpochManifest
 from site_agent.channels.store import ChannelStore
@@ -254,6 +256,54 @@ def test_a_crash_while_several_epochs_are_stored_leaves_the_first_of_them(tmp_pa
         assert log.rows_from(0) == 5
         assert [manifest.epoch for manifest in map(log.manifest, range(5))] == list(range(5))
     assert seen == {2, 3, 4, 5}
+
+
+def test_a_crash_while_a_whole_channel_is_published_leaves_all_of_it_or_nothing(tmp_path: Path) -> None:
+    seen = []
+    for crash_after in range(12):
+        files = CrashingFiles()
+        log = ChannelStore(tmp_path / str(crash_after), files).open("q.s.ewr")
+        files.arm(crash_after)
+        with suppress(Crash):
+            log.publish_all(map(table, range(3)), {"rows": 3})
+        files.lose_power()
+        files.arm(None)
+        log = ChannelStore(tmp_path / str(crash_after), files).open("q.s.ewr")
+        seen.append(log.next_epoch)
+        assert not list(log.directory.glob("*.tmp"))
+        assert not (log.directory / "whole.json").exists()
+        size_bytes = log.publish_all(map(table, range(3)), {"rows": 3})
+        assert [log.read(epoch) for epoch in range(log.next_epoch)] == [table(epoch) for epoch in range(3)]
+        assert log.rows_from(0) == 3
+        last = log.last_manifest
+        assert last is not None
+        assert last.commit == {"rows": 3, "bytes_out": size_bytes}
+        assert size_bytes == sum(log.manifest(epoch).size_bytes for epoch in range(3))
+    assert set(seen) == {0, 3}
+    assert seen == sorted(seen)
+
+
+def test_a_disk_that_is_full_leaves_nothing_of_a_whole_channel(tmp_path: Path) -> None:
+    log = ChannelStore(tmp_path, FullDisk(2)).open("q.s.ewr")
+    with pytest.raises(ChannelError, match="the disk is full: cannot write epoch 1"):
+        log.publish_all(map(table, range(3)), {})
+    assert log.next_epoch == 0
+    assert list(log.directory.iterdir()) == []
+    assert log.publish_all(map(table, range(3)), {}) > 0
+    assert log.next_epoch == 3
+
+
+class FullDisk(Files):
+    """Refuses one write, after so many."""
+
+    def __init__(self, writes: int) -> None:
+        self.left = writes
+
+    def write(self, path: Path, parts: Sequence[bytes], *, sync: bool) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(path, parts, sync=sync)
 
 
 def test_several_epochs_are_stored_in_order_or_not_at_all(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from site_agent.connectors import Split
+from site_agent.connectors import MAX_SPLITS, Split
 from site_agent.connectors.files_listing import FoundFile
-from site_agent.connectors.files_splits import MAX_SPLITS, splits_of
+from site_agent.connectors.files_splits import splits_of
 from site_agent.engine import FilePart
 from site_agent.engine.row_groups import row_groups
 from site_agent.errors import ConnectorError

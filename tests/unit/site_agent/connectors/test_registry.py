@@ -7,7 +7,7 @@ import pytest
 from site_agent.connectors.files_follow import FollowSource
 from site_agent.connectors.files_replay import ReplaySource
 from site_agent.connectors.registry import find_connector, make_connectors
-from site_agent.engine import FilesScan
+from site_agent.engine import FilesScan, RangeScan
 from site_agent.errors import ConnectorError
 from tests.unit.site_agent.connectors.contexts import source_context
 from tests.unit.site_agent.connectors.preparers import LinesPreparer
@@ -80,8 +80,16 @@ def test_a_split_of_a_files_table_is_its_parts(tmp_path: Path) -> None:
         table.scan(first)
 
 
-def test_a_generated_table_is_one_split_without_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("split_bytes", "count"), [(1, 10), (40, 4), (10**6, 1)])
+def test_splits_of_a_generated_table_are_ranges_of_its_rows(tmp_path: Path, split_bytes: int, count: int) -> None:
     options = {"connector": "generator", "rows": "10"}
     table = find_connector(CONNECTORS, options).open_table(source_context(tmp_path, options))
-    (split,) = table.splits(1)
-    assert (split.parts, table.scan(split)) == ((), table.scan())
+    splits = table.splits(split_bytes)
+    assert len(splits) == count
+    assert sum(split.size_bytes for split in splits) == 160
+    whole = table.scan()
+    scans = [table.scan(split) for split in splits]
+    assert isinstance(whole, RangeScan)
+    rows = [row for scan in scans if isinstance(scan, RangeScan) for row in range(scan.start, scan.end)]
+    assert rows == list(range(whole.start, whole.end))
+    assert {scan.expressions for scan in scans if isinstance(scan, RangeScan)} == {whole.expressions}

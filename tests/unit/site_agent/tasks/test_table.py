@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -63,6 +64,25 @@ async def test_a_table_is_published_once(site: BatchSite) -> None:
     await TableTask(context, Numbers()).run()
     assert context.progress.totals.rows_out == 10
     assert context.progress.totals.bytes_out > 0
+
+
+async def test_a_large_result_is_several_epochs_in_order(site: BatchSite) -> None:
+    rows = pa.table({"n": pa.array(np.arange(5_000_000))})
+
+    class Many(Numbers):
+        def scan(self, split: Split | None = None) -> ArrowScan:
+            return ArrowScan(rows)
+
+    for _ in range(2):
+        context = site.context(replace(SPEC, split=split(0, 1)))
+        await TableTask(context, Many()).run()
+        epochs = [context.log.read(epoch) for epoch in range(context.log.next_epoch)]
+        assert len(epochs) == 3
+        assert pa.concat_tables([epoch for epoch in epochs if epoch is not None]).equals(rows)
+        totals = context.progress.totals
+        assert totals.rows_out == 5_000_000
+        assert totals.bytes_out == sum(context.log.manifest(epoch).size_bytes for epoch in range(3))
+    assert len(site.engine.requests) == 1
 
 
 async def test_a_split_is_joined_with_copies_of_tables(site: BatchSite) -> None:
