@@ -48,6 +48,7 @@ from planner.batch import (
     transfer_s,
 )
 from planner.batch.placing import Randomness
+from planner.batch.seen import SOON
 from planner.leases import Lease, Slot
 from planner.topology import Topology
 from planner.wan.figures import link_figures
@@ -57,9 +58,6 @@ logger = logging.getLogger(__name__)
 
 NO_LINK_BYTES_PER_S = 1.0
 """Where there is no link, or it is full: a place of last resort."""
-
-SOON = timedelta(seconds=1)
-"""When a task that is late is taken to end."""
 
 TASKS_LOOKED_AT = 8
 """Tasks of a query, for each slot there is, that a turn looks at: those behind them would not start for long."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 import selat
 from tests.e2e.cluster import wait_until
-from tests.e2e.faults import Scene, kill
+from tests.e2e.faults import Scene, kill, stopped
 from tests.e2e.oracle import Row, assert_same, connect, expected, rows_of
 from tests.grammar.queries import queries
 from tests.grammar.text import Both
@@ -370,3 +371,28 @@ def test_shared_queries_equal_the_oracle_after_kills(isolated: Scene, isolated_c
 
 def sources(query: selat.Query) -> list[selat.TaskStatus]:
     return [task for task in query.info().tasks if task.stage_id.startswith("s")]
+
+
+@pytest.mark.long
+def test_who_shares_with_a_query_whose_site_is_dead_comes_to_its_end(
+    isolated: Scene, isolated_client: selat.Client, tmp_path: Path
+) -> None:
+    """The second query writes at asia, whose agent stands still and is killed; the first does not read there."""
+    client, cluster = isolated_client, isolated.cluster
+    text = COUNTS.replace(STREAM, "orders").replace(" GROUP BY", " WHERE site IN ('us', 'eu') GROUP BY")
+    oracle = ORACLE_COUNTS.replace(" GROUP BY", " WHERE site IN ('us', 'eu') GROUP BY")
+    client.sql(f"CREATE SINK counted AT asia WITH ('connector' = 'parquet', 'path' = '{tmp_path}')")
+    client.sql("SET sharing = 'sana'")
+    first, second = client.sql(text), client.sql(f"INSERT INTO counted {text}")
+    assert isinstance(first, selat.Query)
+    assert isinstance(second, selat.Query)
+    assert {task.query_id for task in second.info().tasks if task.stage_id == "s1"} == {first.id}, second.explain().text
+    wait_until(lambda: second.info().state is selat.QueryState.RUNNING)
+    wanted = expected(connect(isolated.dataset), oracle)
+    with stopped(cluster, "agent-asia"):
+        assert_same(rows_of(first.results().arrow()), wanted, "first")
+        assert first.info().state is selat.QueryState.FINISHED
+        assert not second.info().over
+        kill(cluster, "agent-asia")
+    assert second.wait(timeout=PATIENCE).state is selat.QueryState.FINISHED
+    assert second.last.rows_out == len(wanted)
