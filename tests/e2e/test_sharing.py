@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -319,9 +318,9 @@ def test_parts_of_a_query_are_made_of_its_output(calm: Scene, client: selat.Clie
         assert derived(query) <= own, name
         assert re.search(f": made of the output of ({'|'.join(o.id for o in owners)}) ", query.explain().text), name
     for site in sites:
-        rows = db.execute(f"SELECT id, ts, product, quantity, express FROM orders WHERE site = '{site}' ORDER BY ts")
+        rows = db.sql(f"SELECT id, ts, product, quantity, express FROM orders WHERE site = '{site}' ORDER BY ts")
         producer = client.push(pushed, site)
-        table: pa.Table = rows.to_arrow_table()
+        table = rows.to_arrow_table()
         for first in range(0, table.num_rows, 1000):
             producer.send(table.slice(first, 1000))
         producer.finish()
