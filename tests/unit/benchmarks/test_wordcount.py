@@ -48,7 +48,7 @@ def test_text_is_written_where_it_is_declared_and_counted_as_a_whole(tmp_path: P
 def test_the_report_has_a_line_for_each_scheduler_and_each_job() -> None:
     outcomes = [outcome(SCHEDULERS[0]), outcome(SCHEDULERS[1], local=4)]
     text = "\n".join(_parts(FULL, outcomes, 2))
-    assert "| lease-aware | 75.0% | 10.9 s |" in text
+    assert "| lease-aware | 75.0% | 11.5 s |" in text
     assert "| first-come | 50.0% |" in text
     assert text.count("| 10.0 s, 6 of 8 | 10.0 s, 4 of 8 |") == FULL.jobs.count(0)
 
