@@ -52,7 +52,11 @@ class Crashes:
         self._suspicions: Mapping[str, Suspicion] = {}
         self._marks: Path | None = None
         if directory is not None:
-            self._take_over(directory)
+            try:
+                self._take_over(directory)
+            except OSError as error:
+                # A full disk keeps no agent from starting. What was judged holds; this life leaves no record.
+                logger.warning("the record of crashes cannot be written: %s", error)
         self._alone = {t: EPOCHS_ALONE for t, s in self._suspicions.items() if judge(s) is Verdict.ALONE}
         self._turns = _Turns()
 
@@ -71,8 +75,9 @@ class Crashes:
         write_atomically(directory / _STATE_FILE, self._state())
         for old in directory.glob("running-*"):
             shutil.rmtree(old, ignore_errors=True)
-        self._marks = directory / f"running-{self._life}"
-        self._marks.mkdir(exist_ok=True)
+        marks = directory / f"running-{self._life}"
+        marks.mkdir(exist_ok=True)
+        self._marks = marks
 
     @asynccontextmanager
     async def running(self, task_id: str) -> AsyncIterator[None]:

@@ -164,3 +164,14 @@ async def test_without_a_directory_nothing_is_kept() -> None:
     crashes.completed("a")
     crashes.stop()
     assert crashes.why_failed("a", "eu") == ""
+
+
+async def test_where_nothing_can_be_written_tasks_run_and_are_not_suspected(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    crashes = Crashes(tmp_path / "file" / "crashes")
+    async with crashes.running("a"):
+        pass
+    crashes.completed("a")
+    crashes.told(Ending.HEAP)
+    crashes.stop()
+    assert crashes.why_failed("a", "eu") == ""
