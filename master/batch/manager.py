@@ -150,10 +150,8 @@ class BatchManager:
         """What tasks that have ended took."""
         for record in self._parts.queries.all():
             for number, task in tasks_of(record):
-                if task.phase is TaskPhase.DONE and task.placed_at and task.ended_at:
-                    self._note_sent(record, number)
-                    wanted = scheduled(record, number)
-                    self._history.add(wanted, task.site, (task.ended_at - task.placed_at).total_seconds())
+                if task.phase is TaskPhase.DONE:
+                    self._learn(record, number, task)
 
     def _begin(self, live: Sequence[QueryRecord], *, changed: bool) -> _Turn:
         parts = self._parts
@@ -201,18 +199,22 @@ class BatchManager:
         if not found:
             return False
         self._parts.queries.set_batch(record.id, with_tasks(state, found))
-        bandwidth = self._bandwidth()
         for number, task in found.items():
-            assert task.placed_at is not None
-            self._note_sent(record, number)
-            wanted = scheduled(record, number, self._sent)
-            moved_s = transfer_s(wanted, task.site, bandwidth)
-            took_s = (now - task.placed_at).total_seconds() - moved_s
-            # How long a link really took is not known: of MAPs with transfers, the first of a kind has to do.
-            first = number is None or self._history.processing_s(wanted, task.site) is None
-            if moved_s == 0 or (took_s > 0 and first):
-                self._history.add(wanted, task.site, max(took_s, 0.0))
+            self._learn(record, number, task)
         return True
+
+    def _learn(self, record: QueryRecord, number: int | None, task: BatchTask) -> None:
+        """From a task that has ended: what was sent of its split, and how long it computed."""
+        if task.placed_at is None or task.ended_at is None:
+            return
+        self._note_sent(record, number)
+        wanted = scheduled(record, number, self._sent)
+        moved_s = transfer_s(wanted, task.site, self._bandwidth())
+        took_s = (task.ended_at - task.placed_at).total_seconds() - moved_s
+        # How long a link really took is not known: of MAPs with transfers, the first of a kind has to do.
+        first = number is None or self._history.processing_s(wanted, task.site) is None
+        if moved_s == 0 or (took_s > 0 and first):
+            self._history.add(wanted, task.site, max(took_s, 0.0))
 
     def _note_sent(self, record: QueryRecord, number: int | None) -> None:
         """How much of a split was sent, where it was read for a task elsewhere."""

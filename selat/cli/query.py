@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -177,9 +178,7 @@ def cancel(app: App, query: str) -> None:
     Example:
       selat query cancel q-0001
     """
-    with app.connect() as client:
-        info = client.query(query).cancel()
-        show_one(app, QUERY_FIELDS, info, lambda q: f"query {q.id} {q.state.value}")
+    _change(app, query, selat.Query.cancel)
 
 
 @query.command()
@@ -193,9 +192,7 @@ def pause(app: App, query: str) -> None:
     Example:
       selat query pause q-0001
     """
-    with app.connect() as client:
-        info = client.query(query).pause()
-        show_one(app, QUERY_FIELDS, info, lambda q: f"query {q.id} {q.state.value}")
+    _change(app, query, selat.Query.pause)
 
 
 @query.command()
@@ -209,8 +206,12 @@ def resume(app: App, query: str) -> None:
     Example:
       selat query resume q-0001
     """
+    _change(app, query, selat.Query.resume)
+
+
+def _change(app: App, query: str, change: Callable[[selat.Query], selat.QueryInfo]) -> None:
     with app.connect() as client:
-        info = client.query(query).resume()
+        info = change(client.query(query))
         show_one(app, QUERY_FIELDS, info, lambda q: f"query {q.id} {q.state.value}")
 
 
