@@ -29,7 +29,13 @@ from site_agent.channels.recovery import (
 from site_agent.channels.waiters import Waiters
 from site_agent.connectors import Json
 from site_agent.disk import disk_error
-from site_agent.errors import ChannelError, CorruptEpochError, TrimmedEpochError, UnknownChannelError
+from site_agent.errors import (
+    ChannelError,
+    CorruptEpochError,
+    LostChannelError,
+    TrimmedEpochError,
+    UnknownChannelError,
+)
 from site_agent.faults import FaultPoint, reached
 
 BYTES_OUT = "bytes_out"
@@ -63,6 +69,7 @@ class ChannelLog:
         self._readers = ReaderCursors()
         self._newest: EpochHeader | None = None
         self._damage: CorruptEpochError | None = None
+        self._lost: LostChannelError | None = None
         self._remove_given_up()
 
     @property
@@ -425,13 +432,34 @@ class ChannelLog:
 
         Raises:
             UnknownChannelError: the channel was removed.
+            LostChannelError: its producer does not send it.
         """
 
         def learned() -> bool:
             return or_standing and self._standing is not None and self._standing.next_epoch == epoch
 
-        await self._waiters.until(lambda: self._removed or self._next > epoch or self._end is not None or learned())
+        def over() -> bool:
+            return self._removed or self._end is not None or self._lost is not None
+
+        await self._waiters.until(lambda: self._next > epoch or over() or learned())
+        self.check_can_come(epoch)
+
+    def check_can_come(self, epoch: int) -> None:
+        """Whether the epoch is here, or may still come, or there is none because the channel has ended.
+
+        Raises:
+            UnknownChannelError: the channel was removed.
+            LostChannelError: its producer does not send it.
+        """
         self._check_exists()
+        if self._lost is not None and epoch >= self._next and self._end is None:
+            raise self._lost
+
+    def set_lost(self, why: LostChannelError | None) -> None:
+        """Say that the producer of this copy does not send what is still to come, or (None) that it does."""
+        if self._lost is not why:
+            self._lost = why
+            self._waiters.wake()
 
     def discard(self) -> None:
         """Forget the channel; who waits for it gets UnknownChannelError. The store removes its files."""
