@@ -67,7 +67,7 @@ def reaches(query: selat.Query, second: int) -> None:
 
     def there() -> bool:
         info = query.info()
-        assert info.state is selat.QueryState.RUNNING, info.reason
+        assert not info.over, info.reason
         return any(
             t.query_id == query.id and t.stage_id == "m1" and (t.watermark or START) >= until for t in info.tasks
         )
