@@ -106,13 +106,11 @@ class Idleness(RuleBasedStateMachine):
         self.run(port.set_inputs(inputs))
         self.readers[name] = reader
 
-    @rule(channel=channels, step=st.integers(0, 30))
-    def produce(self, channel: str, step: int) -> None:
-        self.publish(channel, step, idle=False)
-
-    @rule(channel=channels)
-    def fall_idle(self, channel: str) -> None:
-        self.publish(channel, 0, idle=True)
+    @rule(channel=channels, steps=st.lists(st.none() | st.integers(0, 30), min_size=1, max_size=3))
+    def produce(self, channel: str, steps: list[int | None]) -> None:
+        """Epochs with rows that go on by so much; None: that the channel is idle."""
+        for step in steps:
+            self.publish(channel, step or 0, idle=step is None)
 
     def publish(self, channel: str, step: int, *, idle: bool) -> None:
         log = self.producers.open(channel)
@@ -150,10 +148,10 @@ class Idleness(RuleBasedStateMachine):
             elif isinstance(received, ReceivedEpoch):
                 copy.append(received.manifest, received.encoded)
 
-    @rule(name=st.sampled_from(READERS), max_bytes=st.sampled_from((1, 1 << 20)))
-    def take(self, name: str, max_bytes: int) -> None:
+    @rule(name=st.sampled_from(READERS), most=st.integers(1, 3))
+    def take(self, name: str, most: int) -> None:
         if name in self.readers:
-            self.drain(self.readers[name], max_bytes=max_bytes, most=2)
+            self.drain(self.readers[name], max_bytes=1, most=most)
 
     def drain(self, reader: Reader, *, max_bytes: int = 1 << 20, most: int = 100) -> None:
         for _ in range(most):
@@ -230,6 +228,29 @@ class Idleness(RuleBasedStateMachine):
             final = [self.says(channel, len(self.said[channel])) for channel in CHANNELS]
             assert reader.port.watermark_us == port_watermark(before_us, final), reader.name
             assert all(reader.port.cursors.get(c, 0) == len(self.said[c]) for c in CHANNELS)
+
+    @rule(lose=st.sampled_from((None, *CHANNELS)), dies=st.booleans())
+    def let_go_of_everything(self, lose: str | None, dies: bool) -> None:
+        """All is read and behind checkpoints, so that nothing is kept but what each channel last said."""
+        self.be_quiet()
+        for name in self.readers:
+            self.checkpoint(name)
+        for channel in CHANNELS:
+            self.transfer(channel)
+        if lose:
+            self.lose_copy(lose)
+            self.transfer(lose)
+        if dies:
+            self.kill_site()
+        for channel in CHANNELS:
+            if channel != lose:
+                self.publish(channel, 100, idle=False)
+                self.transfer(channel)
+        for reader in self.readers.values():
+            before_us = reader.highest_us
+            self.drain(reader)
+            final = [self.says(channel, len(self.said[channel])) for channel in CHANNELS]
+            assert reader.port.watermark_us == port_watermark(before_us, final), reader.name
 
     def teardown(self) -> None:
         self.be_quiet()
