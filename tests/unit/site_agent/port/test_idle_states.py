@@ -261,7 +261,8 @@ class Idleness(RuleBasedStateMachine):
 
 
 async def _nothing() -> AsyncIterator[pb.PullRequest]:
-    for request in ():
+    no_requests: tuple[pb.PullRequest, ...] = ()
+    for request in no_requests:
         yield request
 
 

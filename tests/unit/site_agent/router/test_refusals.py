@@ -23,11 +23,11 @@ GONE = UnknownChannelError("no channel c here")
 def answered(error: SiteAgentError) -> grpc.aio.AioRpcError:
     detail = detail_of(error).SerializeToString()
     trailer = grpc.aio.Metadata((ERROR_TRAILER, detail))
-    return grpc.aio.AioRpcError(status_of(error), grpc.aio.Metadata(), trailer, error.message)
+    return grpc.aio.AioRpcError(status_of(error), grpc.aio.Metadata(), trailer, error.message, None)
 
 
 def failed(code: grpc.StatusCode) -> grpc.aio.AioRpcError:
-    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "a proxy said so")
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "a proxy said so", None)
 
 
 @pytest.mark.parametrize("error", [GONE, TrimmedEpochError("gone"), ChannelError("it is only at 3")])
