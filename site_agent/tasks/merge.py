@@ -174,7 +174,7 @@ class MergeTask:
         return standing is not None and standing.idle
 
     def _begin(self) -> None:
-        """Leave out windows of which rows may be missing. None of them is out yet: all channels have to say more."""
+        """Leave out windows of which rows may be missing. None of them is out: the watermark waits for all channels."""
         until_us, progress = self._port.incomplete_until_us, self._context.progress
         if until_us is None:
             return
