@@ -18,7 +18,7 @@ from site_agent.connectors.registry import find_connector
 from site_agent.crashes import Crashes
 from site_agent.dead_letters import DIRECTORY_NAME
 from site_agent.engine import Engine
-from site_agent.errors import SiteAgentError
+from site_agent.errors import ChannelError, SiteAgentError
 from site_agent.ingest import PUSH_CONNECTOR
 from site_agent.ingest.streams import PushStreams
 from site_agent.results import ResultKeeper
@@ -148,9 +148,15 @@ class SiteRuntime:
         logger.info("task paused task=%s", spec.task_id)
 
     async def _end_idleness(self, spec: TaskSpec) -> None:
-        """A source that is paused is not idle; it does not run."""
+        """A source that is paused is not idle; it does not run.
+
+        Where its channel cannot take that now, the source says it when it goes on, or fails for the same reason.
+        """
         if spec.paused and spec.kind is StageKind.SOURCE:
-            await asyncio.to_thread(end_idleness, self._services.store.open(spec.task_id))
+            try:
+                await asyncio.to_thread(end_idleness, self._services.store.open(spec.task_id))
+            except ChannelError as error:
+                logger.warning("still idle task=%s: %s", spec.task_id, error.message)
 
     def _forget(self, wanted: Mapping[str, TaskSpec]) -> None:
         """Remove the channels and directories of tasks that are neither wanted nor kept for clients."""

@@ -280,6 +280,18 @@ async def test_a_source_that_is_paused_is_not_idle(tmp_path: Path) -> None:
         await site.close()
 
 
+async def test_a_damaged_channel_of_a_paused_source_keeps_nothing_else_from_running(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    log = site.store.open(SOURCE.task_id)
+    log.publish(0, None, watermark_us=7, idle=True)
+    path = log.directory / f"{0:012d}.epoch"
+    path.write_bytes(bytes(path.stat().st_size))
+    site = Site(tmp_path)
+    await site.runtime.apply(Assignment("c", 1, (*paused(replace(SOURCE, inputs=())), TABLE)))
+    assert set(site.runtime.runners) == {SOURCE.task_id, TABLE.task_id}
+    await site.close()
+
+
 async def test_a_channel_is_there_before_its_task_may_begin(tmp_path: Path) -> None:
     """Its readers would take it for one that is gone."""
     began, may_end = threading.Event(), threading.Event()
