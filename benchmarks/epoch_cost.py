@@ -33,7 +33,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from benchmarks.processes import cpu_s, in_own_process
-from benchmarks.report import make_parser, median, publish, say, spread, table
+from benchmarks.report import make_parser, median, publish, ratio, say, spread, table
 from benchmarks.tasks import Site
 from site_agent.engine.session import start_spark
 from site_agent.engine.spark import SparkEngine
@@ -244,8 +244,8 @@ def _parts(costs: dict[str, list[Cost]], *, agree: bool) -> list[str]:
     base, mine = costs[STREAMING], costs[MERGE]
     counted = [cost.rows for cost in (*base, *mine)]
     same = f"Each epoch merged {counted[0]} rows." if agree else f"**They disagree**: {counted}."
-    wall = median([own.wall_s / other.wall_s for own, other in zip(mine, base, strict=True)])
-    used = median([own.cpu_s / other.cpu_s for own, other in zip(mine, base, strict=True)])
+    wall = ratio([c.wall_s for c in mine], [c.wall_s for c in base])
+    used = ratio([c.cpu_s for c in mine], [c.cpu_s for c in base])
     return [
         f"Both read {CHANNELS} inputs from disk and leave output and progress on disk, in turn, each run in a process "
         f"of its own after the same warm-up; the first {WARM_UP_EPOCHS} epochs are not counted. Structured Streaming "

@@ -31,7 +31,7 @@ from benchmarks.arrivals import Arrivals
 from benchmarks.central import WINDOW, Receiver, Shipper
 from benchmarks.links import ShapedLink
 from benchmarks.processes import end_process
-from benchmarks.report import make_parser, median, publish, quantile, say, spread, table
+from benchmarks.report import make_parser, median, publish, quantile, ratio, say, spread, table
 from selat.dev.cluster import ClusterOptions, DevCluster
 
 WAYS = ("centralised", "Selat")
@@ -270,13 +270,13 @@ def _row(runs: Sequence[Outcome]) -> list[str]:
 
 
 def _ratios(base: Sequence[Outcome], mine: Sequence[Outcome]) -> str:
-    rounds = list(zip(mine, base, strict=True))
-    bytes_ratio = median([own.wan_bytes / max(1, other.wan_bytes) for own, other in rounds])
-    answered = median([own.answered_per_s / max(1.0, other.answered_per_s) for own, other in rounds])
-    delays = [median(own.delays_s) / median(other.delays_s) for own, other in rounds if own.delays_s and other.delays_s]
+    bytes_ratio = ratio([o.wan_bytes for o in mine], [max(1, o.wan_bytes) for o in base])
+    answered = ratio([o.answered_per_s for o in mine], [max(1.0, o.answered_per_s) for o in base])
+    came = all(outcome.delays_s for outcome in (*mine, *base))
+    delay = ratio([median(o.delays_s) for o in mine], [median(o.delays_s) for o in base]) if came else None
     text = f"- {base[0].rows_per_s:,} rows/s, Selat over centralised, round by round, median: {bytes_ratio:.3f} of the "
     text += f"bytes, {answered:.2f} of the rows answered a second"
-    return text + (f", {median(delays):.2f} of the median delay." if delays else ".")
+    return text + (f", {delay:.2f} of the median delay." if delay else ".")
 
 
 if __name__ == "__main__":

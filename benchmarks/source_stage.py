@@ -17,7 +17,6 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -30,7 +29,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.processes import cpu_s, in_own_process
-from benchmarks.report import make_parser, median, publish, say, spread, table
+from benchmarks.report import make_parser, publish, ratio, say, spread, table
 from benchmarks.tasks import Site, Stage
 from site_agent.engine import Field
 from site_agent.engine.session import start_spark
@@ -184,14 +183,13 @@ def main() -> int:
                 found.append(Run(**in_own_process("benchmarks.source_stage", own)))
                 say(f"round {number + 1}, {way}: {found[-1].rows_per_s:,.0f} rows/s, {found[-1].cpu_s:.1f} s of CPU")
     agree = len({(run.partials, run.total) for found in runs.values() for run in found}) == 1
-    findings = {"rows": _ratio([r.rows_per_s for r in runs["selat"]], [r.rows_per_s for r in runs["plain"]])}
+    findings = {"rows": _rate_ratio(runs)}
     publish("source_stage", "Source stage", _parts(runs, arguments.rows, agree=agree), arguments.record, findings)
     return 0 if agree else 1
 
 
-def _ratio(mine: Sequence[float], base: Sequence[float]) -> float:
-    """Round by round, the median."""
-    return median([own / other for own, other in zip(mine, base, strict=True)])
+def _rate_ratio(runs: dict[str, list[Run]]) -> float:
+    return ratio([r.rows_per_s for r in runs["selat"]], [r.rows_per_s for r in runs["plain"]])
 
 
 def _parts(runs: dict[str, list[Run]], rows: int, *, agree: bool) -> list[str]:
@@ -205,8 +203,7 @@ def _parts(runs: dict[str, list[Run]], rows: int, *, agree: bool) -> list[str]:
         ]
         for way, found in runs.items()
     ]
-    rate = _ratio([r.rows_per_s for r in runs["selat"]], [r.rows_per_s for r in runs["plain"]])
-    cpu = _ratio([r.cpu_s_per_million for r in runs["selat"]], [r.cpu_s_per_million for r in runs["plain"]])
+    cpu = ratio([r.cpu_s_per_million for r in runs["selat"]], [r.cpu_s_per_million for r in runs["plain"]])
     example = runs["selat"][0]
     same = "The partial rows of both were equal in number and in what they count" if agree else "**The two disagree**"
     return [
@@ -216,8 +213,8 @@ def _parts(runs: dict[str, list[Run]], rows: int, *, agree: bool) -> list[str]:
         f"after the same warm-up; the first {WARM_UP_FILES} files are not counted. CPU is that of Python, the JVM and "
         "its Python workers. Medians, with the least and the most.",
         table(["", "rows/s", "CPU s per million rows", "runs"], lines),
-        f"Selat over plain, round by round, median: {rate:.2f} of the rows a second, {cpu:.2f} of the CPU for a row. "
-        f"{same}: {example.partials:,} partials of {example.total:,} rows.",
+        f"Selat over plain, round by round, median: {_rate_ratio(runs):.2f} of the rows a second, {cpu:.2f} of the CPU "
+        f"for a row. {same}: {example.partials:,} partials of {example.total:,} rows.",
     ]
 
 
