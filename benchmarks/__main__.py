@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.pages import OWN_PAGES, failed, page_of, record_section, tidy
 from benchmarks.report import say
-from evidence.page import Section, read_page
+from evidence.page import PageError, Section, read_page
 
 LIMITS_S = {
     "exchange": 120,
@@ -51,9 +51,13 @@ def main() -> int:
     unknown = sorted(set(arguments.names) - LIMITS_S.keys())
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]}: there are {', '.join(LIMITS_S)}")
-    bad = [name for name in arguments.names or _possible() if not _run_and_record(name, arguments.record)]
-    if arguments.record and not arguments.names:
-        tidy(arguments.record, [name for name in LIMITS_S if name not in OWN_PAGES])
+    try:
+        bad = [name for name in arguments.names or _possible() if not _run_and_record(name, arguments.record)]
+        if arguments.record and not arguments.names:
+            tidy(arguments.record, [name for name in LIMITS_S if name not in OWN_PAGES])
+    except PageError as error:
+        say(f"{error}. Bring back the page as it was, or remove it")
+        return 1
     for name in bad:
         say(f"{name} failed")
     return 1 if bad else 0

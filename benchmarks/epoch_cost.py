@@ -55,11 +55,8 @@ WINDOW = WindowSpec("window_start", WINDOW_US, WINDOW_US, (ViewSpec("input", MER
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds; `start_s` from the process's start to the first epoch's rows. CPU is that of Python and the JVM."""
+    """Seconds of an epoch; CPU is that of Python and the JVM."""
 
-    way: str
-    start_s: float
-    start_cpu_s: float
     wall_s: float
     cpu_s: float
     epochs: int
@@ -189,7 +186,6 @@ def measure(way: str, arguments: argparse.Namespace) -> Cost:
         epochs = WAYS[way](session, Path(directory) / "data", arguments.rows)
         # The first epochs close nothing.
         first = next(epoch for epoch in epochs if _counted(epoch))
-        start_s, start_cpu_s = time.perf_counter() - started_s, cpu_s()
         for _ in range(WARM_UP_EPOCHS):
             next(epochs)
         measured: list[Epoch] = []
@@ -203,7 +199,7 @@ def measure(way: str, arguments: argparse.Namespace) -> Cost:
         rows = min(map(_counted, [first, *measured]))
         epochs.close()
         session.stop()
-    return Cost(way, start_s, start_cpu_s, median(walls_s), used_s / len(measured), len(measured), rows)
+    return Cost(median(walls_s), used_s / len(measured), len(measured), rows)
 
 
 def main() -> int:
@@ -232,15 +228,13 @@ def _parts(costs: dict[str, list[Cost]], *, agree: bool) -> list[str]:
     rows = [
         [
             way,
-            spread([c.start_s for c in found], "{:.1f} s"),
-            spread([c.start_cpu_s for c in found], "{:.1f} s"),
             spread([c.wall_s * 1000 for c in found], "{:.0f} ms"),
             spread([c.cpu_s * 1000 for c in found], "{:.0f} ms"),
             f"{min(c.epochs for c in found)}",
         ]
         for way, found in costs.items()
     ]
-    head = ["", "first rows", "CPU until then", "wall per epoch, median", "CPU per epoch", "epochs"]
+    head = ["", "wall per epoch, median", "CPU per epoch", "epochs"]
     base, mine = costs[STREAMING], costs[MERGE]
     counted = [cost.rows for cost in (*base, *mine)]
     same = f"Each epoch merged {counted[0]} rows." if agree else f"**They disagree**: {counted}."

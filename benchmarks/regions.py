@@ -40,6 +40,8 @@ REMOTE = ("eu", "asia")
 BITS_PER_S = 20e6
 WINDOW_S = 5
 WARM_UP_WINDOWS = 2
+LEAST_S = (WARM_UP_WINDOWS + 1) * WINDOW_S + 2
+"""Of rows, so that one window counts."""
 PATIENCE_S = 20.0
 """So long after the last row was born the remaining windows are waited for."""
 START_LIMIT_S = 120.0
@@ -236,6 +238,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=42, help="of rows in each run")
     parser.add_argument("--rounds", type=int, default=3, help="of either way in turn, for each rate")
     arguments = parser.parse_args()
+    if arguments.seconds < LEAST_S:
+        parser.error(f"--seconds is at least {LEAST_S}")
     outcomes = measure(arguments)
     publish("regions", "Three regions, beside the centralised way", _parts(outcomes), arguments.record)
     return 0 if all(o.windows == o.windows_wanted for o in outcomes if o.way == "Selat") else 1

@@ -356,11 +356,15 @@ def findings(outcomes: Sequence[Outcome]) -> dict[str, Finding]:
     unsteady = _unsteady(base, sana)
     unsettled = "" if sana.transfer.settled else "not all bytes had arrived"
     return {
-        "bytes": Finding(_over(sana.bytes_per_s, base.bytes_per_s), unsteady),
-        "processed": Finding(_over(mean(sana.processed), mean(base.processed)), unsteady),
-        "taken_in": Finding(_over(mean(sana.taken_in), mean(base.taken_in)), unsteady),
+        "bytes": _compared(sana.bytes_per_s, base.bytes_per_s, unsteady),
+        "processed": _compared(mean(sana.processed), mean(base.processed), unsteady),
+        "taken_in": _compared(mean(sana.taken_in), mean(base.taken_in), unsteady),
         "over_least": Finding(sana.transfer.over_least, unsettled),
     }
+
+
+def _compared(mine: float, base: float, note: str) -> Finding:
+    return Finding(mine / base, note) if base else Finding(None, f"nothing came of {BASE}")
 
 
 def _unsteady(*outcomes: Outcome) -> str:

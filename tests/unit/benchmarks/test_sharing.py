@@ -237,6 +237,8 @@ def test_without_a_steady_state_there_is_no_verdict() -> None:
     note = "no-share is not steady: channels grow by +39.2% of a link"
     assert [found[key].note for key in ("bytes", "processed", "taken_in", "over_least")] == [note, note, note, ""]
     assert found["processed"].value == 1.0
+    silent = replace(outcome(BASE), processed=(0.0,) * len(QUERIES))
+    assert findings([silent, outcome(WANTED)])["processed"] == Finding(None, "nothing came of no-share")
     late = replace(outcome(WANTED), transfer=Transfer(90, 100, 100, settled=False))
     assert findings([outcome(BASE), late])["over_least"].note == "not all bytes had arrived"
 
