@@ -253,8 +253,9 @@ def _parts(outcomes: Sequence[Outcome]) -> list[str]:
         "Count and mean by 5 s window and one of 100 pages. Raw rows have a column of 120 characters that the query "
         "does not read; raw files are Parquet with zstd. Links: 20 Mbit/s each way, shaped in user space, no latency. "
         f"Delay: from a window's end to its result. Windows that were not there {PATIENCE_S:.0f} s after the last row "
-        f"count as missing. {len(ways[0][0])} rounds in turn, each with new processes that had the same warm-up; the "
-        f"first {WARM_UP_WINDOWS} windows are not counted. Medians of the rounds, with the least and the most.",
+        f"count as missing. {len(ways[0][0])} rounds in turn, each with new processes and the same warm-up: it is "
+        "over when rows begin to come to Structured Streaming; agents may still be at it beside their first rows. "
+        f"The first {WARM_UP_WINDOWS} windows are not counted. Medians of the rounds, with the least and the most.",
         table(head, [_row(runs) for pair in ways for runs in pair]),
         "\n".join(_ratios(base, mine) for base, mine in ways),
     ]
