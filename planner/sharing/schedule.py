@@ -124,6 +124,9 @@ class Setting:
     placed: Mapping[str, str] = field(default_factory=dict)
     """By vertex, where the caller wants it when it is not shared, in place of steps 3 and 4; not for modes that are
     blind to the WAN."""
+    keeps_room: bool = True
+    """Placement prefers sites whose links have room for a vertex's inputs; False leaves it to the cost alone, as the
+    source has it (`simulator` shows the difference)."""
 
 
 def share(query: str, vertices: Sequence[Vertex], setting: Setting) -> SharingPlan:
@@ -337,7 +340,8 @@ class _Scheduler:
         if not self.setting.sharing.rules.aware:
             return self._placed_blindly(able, flows)
         # The cost alone would take a near link that is too narrow: latency counts squared.
-        able = [site for site in able if self._has_room(flows, site)] or able
+        if self.setting.keeps_room:
+            able = [site for site in able if self._has_room(flows, site)] or able
         costs = {site: sum(self.setting.wan.cost(source, site, rate) for source, rate in flows) for site in able}
         best = min(able, key=lambda site: (costs[site], site))
         return best, "", f"least cost of its links, {costs[best]:.3g} s^2"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from planner.batch import Policy, SkipRule, accuracy
-from simulator.awan.framework import Scheduling
+from simulator.awan.framework import THINK_S, Scheduling
 from simulator.awan.models import Model
 from simulator.awan.run import Outcome, Setup, run_rounds
 from simulator.awan.world import World, WorldSettings
@@ -22,6 +23,8 @@ LEASE = "lease"
 """The framework whose scheduler is aware of leases; with offers or direct access, it has none to be aware of."""
 COMPUTE_NODES = (30, 40, 50, 60)
 REFRESHES_S = (2.0, 5.0, 10.0)
+EQUALLY_FAST_S = (0.2, 0.2)
+"""All frameworks answer a change after the same time: the lease-aware one, which is named first, wins every race."""
 THRESHOLDS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -29,6 +32,15 @@ def mixed(*, knows_all: bool = False) -> Mapping[str, Scheduling]:
     """Three frameworks, each with a scheduler of its own."""
     policies = {LEASE: Policy.LEASE, "first-come": Policy.FIRST_COME, "random": Policy.RANDOM}
     return {name: Scheduling(policy, knows_all=knows_all) for name, policy in policies.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to share slots, in the terms of `Setup`."""
+
+    model: Model
+    refresh_s: float = 0.0
+    think_s: tuple[float, float] = THINK_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +58,14 @@ class Shares:
     lease_local: tuple[float, ...]
 
 
-def shares(settings: WorldSettings, model: Model, seeds: int, *, gap_s: float, refresh_s: float = 0.0) -> Shares:
-    """One way at one load."""
-    outcomes = _outcomes(replace(settings, gap_s=gap_s), Setup(model, mixed(), refresh_s), seeds)
+@cache
+def shares(settings: WorldSettings, way: Way, seeds: int) -> Shares:
+    """One way to share slots among three frameworks, at the load of the settings."""
+    setup = Setup(way.model, mixed(), way.refresh_s, way.think_s)
+    outcomes = _outcomes(settings, setup, seeds)
     return Shares(
-        gap_s,
-        model,
+        settings.gap_s,
+        way.model,
         tuple(o.turnaround_s for o in outcomes),
         tuple(o.local_share for o in outcomes),
         tuple(o.of(LEASE).turnaround_s for o in outcomes),

@@ -34,7 +34,7 @@ from simulator.clock import Clock, Event, seconds
 from simulator.network import Network
 
 THINK_S = (0.1, 0.3)
-"""From a change to the framework's answer, uniform: any of those that are told at once may be the fastest."""
+"""From a change to a framework's answer, uniform: any of those that are told at once may be the fastest."""
 SHORTEST_RENEWAL_S = 5.0
 
 
@@ -101,6 +101,8 @@ class Surroundings:
     manager: Manager
     ended: Callable[[TaskRun], None]
     """Called with every task that ends."""
+    think_s: tuple[float, float] = THINK_S
+    """The range of the time from a change to a framework's answer."""
 
 
 class SimulatedFramework:
@@ -118,6 +120,7 @@ class SimulatedFramework:
         self._ended = around.ended
         self._rng = Random(f"framework {seed} {name}")
         self._thinking = Random(f"thinking {seed} {name}")
+        self._think_s = around.think_s
         self._history = history
         self._jobs: list[Waiting] = []
         self._deciding = False
@@ -131,7 +134,7 @@ class SimulatedFramework:
     def _wake(self) -> None:
         if self._jobs and not self._deciding:
             self._deciding = True
-            self._clock.after(self._thinking.uniform(*THINK_S), self._decide)
+            self._clock.after(self._thinking.uniform(*self._think_s), self._decide)
 
     def _decide(self) -> None:
         self._deciding = False

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.batch import TaskHistory
-from simulator.awan.framework import Scheduling, SimulatedFramework, Surroundings, TaskRun
+from simulator.awan.framework import THINK_S, Scheduling, SimulatedFramework, Surroundings, TaskRun
 from simulator.awan.models import Manager, Model
 from simulator.awan.world import World, WorldSettings
 from simulator.clock import Clock
@@ -51,6 +51,9 @@ class Setup:
     frameworks: Mapping[str, Scheduling]
     refresh_s: float = 0.0
     """With direct access: how old a framework's copy of the state gets; 0: it is told of every change at once."""
+    think_s: tuple[float, float] = THINK_S
+    """The range of the time from a change to a framework's answer; where all take the same time, the framework that is
+    named first wins every race."""
 
 
 def run_rounds(settings: WorldSettings, setup: Setup, seed: int, rounds: int, *, anew: bool = False) -> Outcome:
@@ -86,7 +89,7 @@ def run(world: World, setup: Setup, seed: int, histories: Mapping[str, TaskHisto
     manager = Manager(clock, setup.model, nodes, tuple(setup.frameworks), refresh_s=setup.refresh_s)
     ended: list[TaskRun] = []
     total = sum(len(job.tasks) for job in world.jobs)
-    around = Surroundings(clock, world, network, manager, ended.append)
+    around = Surroundings(clock, world, network, manager, ended.append, setup.think_s)
     known = histories or _histories(setup)
     running = [SimulatedFramework(name, how, around, known[name], seed) for name, how in setup.frameworks.items()]
     # Which framework gets the first job changes from run to run, so that none always comes first.

@@ -21,6 +21,8 @@ NET = System("NET", Sharing.NET, routers=False)
 MQO = System("MQO", Sharing.MAX_SHARE)
 SANA = System("Sana", Sharing.SANA)
 STRICT = System("Strict-Share", Sharing.STRICT, routers=False)
+STRICT_FREE = replace(STRICT, name="Strict-Share, at its own pace", sources_wait=False)
+"""No channel of a shared source waits for another: the reading under which the source's Strict-Share gains most."""
 ROUTED = System("Strict-Share with routers", Sharing.STRICT)
 SYSTEMS = (DEFAULT, NET, MQO, SANA)
 COUNTS = (1, 2, 4, 8, 12)
@@ -35,7 +37,7 @@ Value = Callable[[Outcome], float]
 
 
 def throughput(outcome: Outcome) -> float:
-    """Records per second and query."""
+    """Records processed per second, mean over the queries."""
     return outcome.rows_per_s
 
 

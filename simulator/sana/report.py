@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from simulator.sana.figures import (
     NET,
     SANA,
     STRICT,
+    STRICT_FREE,
     SYSTEMS,
+    Runs,
     Series,
     Value,
     by_count,
@@ -34,7 +36,7 @@ from simulator.sana.figures import (
 from simulator.sana.fluid import QUEUE_BYTES
 from simulator.sana.queries import QUERIES
 from simulator.sana.reasons import reasons
-from simulator.sana.run import Outcome
+from simulator.sana.run import Outcome, QueryRun
 from simulator.sana.tables import percent, table
 from simulator.sana.world import WorldSettings
 from simulator.statistics import Mean
@@ -56,6 +58,7 @@ def write(directory: Path, rounds: int) -> Path:
     parts = [
         _head(rounds),
         _overall(rounds, plots),
+        _by_stream(rounds),
         _by_query(rounds, plots),
         _degrees(rounds, plots),
         _rates(rounds, plots),
@@ -75,20 +78,25 @@ planner's own drafts, fingerprints and [sharing](../sharing.md). Written by `mak
 seed each, the same worlds for every system; means with 95 % confidence intervals. Python {platform.python_version()}.
 
 Twelve queries are submitted 10 s apart: {kinds}.
-They read streams that are born at six of fourteen EC2 regions, 6000 to 8000 records/s in all, and eight other regions
-compute. As in the source, whole records cross the WAN to the first operator; what Selat does instead is
-[below](#where-streams-are-born). Links are those of `ec2-14`, 20 to 280 Mbit/s, dealt to the pairs of regions anew in
-every round. What the source does not print is chosen: queues of {QUEUE_BYTES / 1e6:g} MB at each end of a channel, and
-records of {WorldSettings().record_bytes / 1e3:g} kB, so that Default takes in about two thirds of what is born (see
-[scarce links](#scarce-links)). Throughput is of distinct records per query, latency from a record's birth to its
-result, without the wait for the end of a window.
+Each reads one of five streams. A stream is born at six of fourteen EC2 regions, 6000 to 8000 records/s over all of
+them, of which a query reads four to six; eight other regions compute. As in the source, whole records cross the WAN to
+the first operator; what Selat does instead is [below](#where-streams-are-born). Links are those of `ec2-14`, 20 to
+280 Mbit/s, dealt to the pairs of regions anew in every round. What the source does not print is chosen: queues of
+{QUEUE_BYTES / 1e6:g} MB at each end of a channel, and records of {WorldSettings().record_bytes / 1e3:g} kB, so that
+Default takes in about two thirds of what is born (see [scarce links](#scarce-links)).
+
+Throughput is the records that a query processed per second, those that reached its results, as on the
+[page of measurements](performance.md); it is the mean over the queries unless
+[said otherwise](#records-per-stream-and-in-all). What a source takes in is the same here: it takes in no more than its
+slowest reader processes. Latency is from a record's birth to its result, without the wait for the end of a window.
 
 | system | shares | placement by links | mode of the planner |
 | --- | --- | --- | --- |
 | Default | no | no | `no-share` |
 | NET, No-Share | no | yes | `net` |
 | MQO, Max-Share | yes | no | `max-share` |
-| Strict-Share | operators | yes | `strict`, without routers |
+| Strict-Share | operators | yes | `strict`, without routers; a shared source goes at the pace of its slowest reader |
+| Strict-Share, at its own pace | operators | yes | the same, but each reader of a shared source has its own pace |
 | Sana | yes | yes | `sana` |"""
 
 
@@ -149,6 +157,43 @@ it gains on [how scarce links are](#scarce-links): where they are scarcer still,
 less in latency, as in the source, since some of its own links are full then.
 
 {_plots("3.8")}"""
+
+
+def _by_stream(rounds: int) -> str:
+    """Each stream's records apart from the sum over all queries, so that neither is taken for the other."""
+    found = together(rounds, (*SYSTEMS, STRICT, STRICT_FREE))
+    streams = dict.fromkeys(query.stream for query in found[SANA.name][0].queries)
+    rows = []
+    for stream in streams:
+        readers = found[SANA.name][0].of_stream(stream)
+        rows.append([stream, str(len(readers)), *_processed(found, stream)])
+    rows.append(["in all", str(len(QUERIES)), *_processed(found, None)])
+    head = ["stream", "queries", "born for a query, records/s", *(f"{name}" for name in found)]
+    return f"""### Records per stream and in all
+
+Records/s that a query processed, by the stream that it reads (mean over the queries of the stream), and the sum over
+all queries, in which a record counts once for each query that processed it. The source gives throughput per query.
+
+{table(head, rows)}"""
+
+
+def _processed(found: Mapping[str, Runs], stream: str | None) -> list[str]:
+    """Records born for a query and processed with each system; of all queries together where no stream is named."""
+
+    def born(outcome: Outcome) -> float:
+        return _mean_or_sum(outcome, stream, lambda query: query.born_per_s)
+
+    def processed(outcome: Outcome) -> float:
+        return _mean_or_sum(outcome, stream, lambda query: query.rows_per_s)
+
+    return [over(found[SANA.name], born).text(0), *(over(runs, processed).text(0) for runs in found.values())]
+
+
+def _mean_or_sum(outcome: Outcome, stream: str | None, value: Callable[[QueryRun], float]) -> float:
+    if stream is None:
+        return sum(map(value, outcome.queries))
+    readers = outcome.of_stream(stream)
+    return sum(map(value, readers)) / len(readers)
 
 
 def _plots(figure: str, names: Sequence[str] = ("throughput", "wan", "latency")) -> str:
@@ -236,14 +281,16 @@ def _head_of(first: str, series: Series) -> list[str]:
 
 def _degrees(rounds: int, plots: Path) -> str:
     say("figure 3.12")
-    series = by_count(rounds, (NO_SHARE, STRICT, SANA))
+    series = by_count(rounds, (NO_SHARE, STRICT, STRICT_FREE, SANA))
     _lines("3.12", series, plots, "queries")
-    own, strict, apart = (series.last(name) for name in ("Sana", "Strict-Share", "No-Share"))
+    own, strict, free, apart = (series.last(s.name) for s in (SANA, STRICT, STRICT_FREE, NO_SHARE))
     rows = [
         ["Sana's throughput against No-Share", percent(change(own, apart, throughput)), "+78 %"],
         ["Sana's throughput against Strict-Share", percent(change(own, strict, throughput)), "+37 %"],
+        ["the same, at its own pace", percent(change(own, free, throughput)), "+37 %"],
         ["No-Share's WAN bytes against Sana", percent(change(apart, own, wan_mb_per_s)), "+65 %"],
         ["No-Share's WAN bytes against Strict-Share", percent(change(apart, strict, wan_mb_per_s)), "+41 %"],
+        ["the same, at its own pace", percent(change(apart, free, wan_mb_per_s)), "+41 %"],
         ["Sana's latency against No-Share", percent(change(own, apart, latency)), "less"],
         ["of one query, Sana's latency against No-Share", percent(_first(series, "Sana", "No-Share")), "+5 %"],
     ]
@@ -253,9 +300,9 @@ def _degrees(rounds: int, plots: Path) -> str:
 
 {table(["12 queries", "here", "source"], rows)}
 
-Strict-Share gains less than in the source: its sources are shared by readers at many sites, and go at the pace of the
-slowest. Where they do not, [it takes in more than No-Share](#routers-and-waiting-for-the-slowest). The gain over
-No-Share is that over NET: see [scarce links](#scarce-links).
+A source that Strict-Share shares has readers at many sites. Where it goes at the pace of the slowest, it holds all of
+them back; the source does not say which of the two its Strict-Share does. The gain over No-Share is that over NET: see
+[scarce links](#scarce-links).
 
 {_plots("3.12")}"""
 
@@ -266,7 +313,7 @@ def _first(series: Series, system: str, base: str) -> Mean:
 
 def _rates(rounds: int, plots: Path) -> str:
     say("figure 3.13")
-    series = by_rate(rounds, (NO_SHARE, STRICT, SANA))
+    series = by_rate(rounds, (NO_SHARE, STRICT, STRICT_FREE, SANA))
     _lines("3.13", series, plots, "times the rates of the source")
     return f"""## Figure 3.13: how much is shared, by the rate of the streams
 

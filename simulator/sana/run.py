@@ -36,6 +36,8 @@ class System:
     """A source that is shared goes at the pace of its slowest channel."""
     at_birthplaces: bool = False
     """Stages run where streams are born, as Selat has it; else whole records come to them, as in the source."""
+    keeps_room: bool = True
+    """Placement prefers sites whose links have room; else it goes by the cost alone, as in the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,12 @@ class QueryRun:
     """Averages over the time that was measured."""
 
     name: str
+    stream: str
+    """The stream that it reads."""
     rows_per_s: float
-    """Records of its streams that were taken in."""
+    """Records of its stream that it processed: those that reached its results."""
     born_per_s: float
-    """Records that there were to take in."""
+    """Records of its stream that were born at its sites."""
     latency_s: float
     """From the birth of a record to the result it is in, over the slowest way; the wait for a window's end left out."""
     wan_bytes_per_s: float
@@ -63,13 +67,18 @@ class Outcome:
 
     @property
     def rows_per_s(self) -> float:
-        """Mean over the queries."""
-        return sum(query.rows_per_s for query in self.queries) / len(self.queries)
+        """Records that a query processed, mean over the queries."""
+        return self.rows_in_all_per_s / len(self.queries)
+
+    @property
+    def rows_in_all_per_s(self) -> float:
+        """Records that all queries processed: one that three queries processed counts three times."""
+        return sum(query.rows_per_s for query in self.queries)
 
     @property
     def share_of_rows(self) -> float:
-        """Of the records that there were."""
-        return sum(query.rows_per_s for query in self.queries) / sum(query.born_per_s for query in self.queries)
+        """Records that were processed over those that were born for the queries."""
+        return self.rows_in_all_per_s / sum(query.born_per_s for query in self.queries)
 
     @property
     def latency_s(self) -> float:
@@ -78,7 +87,11 @@ class Outcome:
 
     @property
     def wan_bytes_per_row(self) -> float:
-        return self.wan_bytes_per_s / sum(query.rows_per_s for query in self.queries)
+        return self.wan_bytes_per_s / self.rows_in_all_per_s
+
+    def of_stream(self, stream: str) -> tuple[QueryRun, ...]:
+        """The queries that read a stream."""
+        return tuple(query for query in self.queries if query.stream == stream)
 
     def query(self, name: str) -> QueryRun:
         """Raises KeyError when there is none."""
@@ -153,6 +166,7 @@ class _Run:
             alive=frozenset(self.world.topology.sites),
             sharing=self.system.sharing,
             open_sites=None if own else self.world.compute,
+            keeps_room=self.system.keeps_room,
         )
         plan = share(query.name, vertices, setting)
         deploy(plan, self.running)
@@ -208,6 +222,7 @@ class _Run:
             found.append(
                 QueryRun(
                     name=query.name,
+                    stream=self.streams[sources[0]][0],
                     rows_per_s=sum(rows[name] * taken[name] / offered[name] for name in sources),
                     born_per_s=sum(rows[name] for name in sources),
                     latency_s=max(latencies[name] for name in self._ends(query.name)),

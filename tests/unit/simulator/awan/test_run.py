@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from planner.batch import Policy, SkipRule
-from simulator.awan.figures import LEASE, mixed
-from simulator.awan.framework import Scheduling, TaskRun
+from simulator.awan.figures import EQUALLY_FAST_S, LEASE, mixed
+from simulator.awan.framework import THINK_S, Scheduling, TaskRun
 from simulator.awan.models import Model
 from simulator.awan.run import Setup, run, run_rounds
 from simulator.awan.world import World, WorldSettings
@@ -122,6 +122,16 @@ def test_waiting_for_slots_makes_tasks_local() -> None:
         for model in (Model.LEASE, Model.DIRECT)
     }
     assert shares[Model.LEASE] > shares[Model.DIRECT]
+
+
+def test_where_all_think_equally_fast_the_first_framework_wins_every_race() -> None:
+    """The first framework is the lease-aware one, whose jobs then end sooner under direct access."""
+
+    def turnaround_s(think_s: tuple[float, float]) -> float:
+        setup = Setup(Model.DIRECT, mixed(), think_s=think_s)
+        return sum(run(World(WorldSettings(), seed), setup, seed).of(LEASE).turnaround_s for seed in range(2))
+
+    assert turnaround_s(EQUALLY_FAST_S) < 0.9 * turnaround_s(THINK_S)
 
 
 def test_local_tasks_are_faster_in_every_world() -> None:

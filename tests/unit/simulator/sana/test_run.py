@@ -69,6 +69,19 @@ def test_stages_where_streams_are_born_send_little() -> None:
     assert own.wan_bytes_per_s < alone.wan_bytes_per_s < outcome(AMPLE, SANA).wan_bytes_per_s
 
 
+def test_the_rule_of_room_is_for_modes_that_place_by_links() -> None:
+    for system in (DEFAULT, MQO):
+        assert outcome(SCARCE, replace(system, keeps_room=False)) == outcome(SCARCE, system)
+    assert outcome(SCARCE, replace(SANA, keeps_room=False)) != outcome(SCARCE, SANA)
+
+
+def test_records_of_a_stream_are_those_of_its_queries(ample: dict[str, Outcome]) -> None:
+    found = ample["Sana"]
+    assert {query.name for query in found.of_stream("posts")} == {"2", "4"}
+    by_stream = sum(query.rows_per_s for name in ("posts", "replies") for query in found.of_stream(name))
+    assert found.rows_in_all_per_s == pytest.approx(by_stream)
+
+
 def test_a_query_by_its_name(ample: dict[str, Outcome]) -> None:
     assert ample["Sana"].query("2").name == "2"
     with pytest.raises(KeyError):
