@@ -23,6 +23,8 @@ from typing import BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
+from site_agent.errors import EngineError
+
 CHUNK_BYTES = 4 * 1024 * 1024
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 _HELD_BACK_BYTES = 4
@@ -121,6 +123,7 @@ def first_record(source: BinaryIO, dialect: Dialect, *, white: bytes) -> bytes:
     """All up to the end of the first record that is more than white space.
 
     Raises:
+        EngineError: it has no end.
         OSError: the text cannot be read.
     """
     read, record_start = b"", 0
@@ -130,6 +133,8 @@ def first_record(source: BinaryIO, dialect: Dialect, *, white: bytes) -> bytes:
             if read[record_start:end].strip(white):
                 return read[:end]
             record_start = end
+        if len(read) - record_start > MAX_RECORD_BYTES:
+            raise EngineError(f"the header of a CSV file has more than {MAX_RECORD_BYTES} bytes")
     return read
 
 
