@@ -216,7 +216,7 @@ class _Scanner:
         """
         self._breaks, self._quoted_breaks, self._broken = [], False, []
         begin = len(codecs.BOM_UTF8) if self.position == 0 and data.startswith(codecs.BOM_UTF8) else 0
-        self._token_end = max(self._token_end, begin)
+        self._token_end, size = max(self._token_end, begin), max(size, begin)
         taken = self._take_regular(data, begin, size)
         if not taken:
             taken = self._take_tokens(data, begin, size, ended=ended)
