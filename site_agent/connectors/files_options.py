@@ -174,7 +174,9 @@ def reader_options(options: Mapping[str, str]) -> dict[str, str]:
     if file_format == CSV:
         header = HEADER.of(options)
         dialect = dialect_of(options)
-        told |= {"header": str(header).lower(), "nullValue": NULL_VALUE.of(options)}
+        null = NULL_VALUE.of(options)
+        # Spark's reader gives `emptyValue` for a pair of quotes, and then NULL for what equals `nullValue`.
+        told |= {"header": str(header).lower(), "nullValue": null, "emptyValue": null}
         told |= {"sep": dialect.separator, "quote": dialect.quote, "escape": dialect.escape}
         # Else Spark takes columns by position whatever the header says, and does not notice rows that are too short.
         told |= {"enforceSchema": str(not header).lower(), "columnPruning": "false"}

@@ -85,6 +85,7 @@ def test_sparks_reader_makes_no_nulls_of_malformed_rows() -> None:
         "quote": '"',
         "escape": '"',
         "nullValue": "NA",
+        "emptyValue": "NA",
         "timestampFormat": "yyyy",
         "enforceSchema": "false",
         "columnPruning": "false",
