@@ -175,6 +175,10 @@ def _parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def _parse_max_ahead(text: str) -> timedelta | None:
+    return None if text.strip().lower() == "none" else parse_duration(text)
+
+
 def _parse_positive_duration_s(text: str) -> float:
     seconds = parse_duration(text).total_seconds()
     if seconds <= 0:
@@ -188,6 +192,9 @@ COMMON_OPTIONS = (CONNECTOR, IDLE_TIMEOUT.name)
 
 RETENTION = Option("retention", parse_duration, "a duration as in '1 hour'", timedelta(days=7))
 RETENTION_BYTES = Option("retention_bytes", parse_positive_int, "a whole number of bytes", 1024 * 1024 * 1024)
+MAX_AHEAD: Option[timedelta | None] = Option(
+    "max_ahead", _parse_max_ahead, "a duration as in '10 minutes', or none", timedelta(minutes=10)
+)
 FROM = Option("from", one_of(EARLIEST, LATEST), "earliest or latest", EARLIEST)
 RATE: Option[float | None] = Option("rows_per_second", _parse_rate, "a number of at least 0", None)
 
@@ -207,7 +214,7 @@ PARQUET_OPTIONS = (CONNECTOR, PATH, FILE_BYTES.name, ROLL_INTERVAL.name, COMPRES
 
 def check_push(options: Mapping[str, str]) -> None:
     """Raises OptionError naming the option of a pushed stream that is unknown or wrong."""
-    known: tuple[Option[object], ...] = (RETENTION, RETENTION_BYTES, FROM, RATE, IDLE_TIMEOUT)  # type: ignore[assignment]
+    known: tuple[Option[object], ...] = (RETENTION, RETENTION_BYTES, MAX_AHEAD, FROM, RATE, IDLE_TIMEOUT)  # type: ignore[assignment]
     refuse_unknown(options, (CONNECTOR, *(option.name for option in known)))
     for option in known:
         option.of(options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, Protocol, TextIO
@@ -15,6 +15,7 @@ from selat import results
 from selat.cli import human, jsontext
 from selat.cli.options import Format
 
+_CSV_MARKS = re.compile(r"[\",\r\n]")
 _NUMBERS: tuple[Callable[[pa.DataType], bool], ...] = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
 
@@ -68,17 +69,16 @@ class JsonWriter:
 
 
 class CsvWriter:
-    """RFC 4180 with a header; null is empty, a nested value is JSON."""
+    """RFC 4180 with a header; null is empty, an empty text is a pair of quotes, a nested value is JSON."""
 
     def __init__(self, out: TextIO, schema: pa.Schema) -> None:
         self._out = out
-        self._writer = csv.writer(out, lineterminator="\n")
         self._header: list[str] | None = schema.names
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._write_header()
         for row in zip(*_lists(batch), strict=True):
-            self._writer.writerow([_csv_text(value) for value in row])
+            self._write_row([_csv_value(value) for value in row])
         self._out.flush()
 
     def close(self) -> None:
@@ -87,8 +87,12 @@ class CsvWriter:
 
     def _write_header(self) -> None:
         if self._header is not None:
-            self._writer.writerow(self._header)
+            self._write_row([_csv_quoted(name) for name in self._header])
             self._header = None
+
+    def _write_row(self, values: Sequence[str]) -> None:
+        # A line without anything would be no row to most readers.
+        self._out.write((",".join(values) or '""') + "\n")
 
 
 class ArrowWriter:
@@ -159,10 +163,17 @@ def _lists(batch: pa.RecordBatch) -> list[list[Any]]:
     return [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
 
 
-def _csv_text(value: Any) -> str:
+def _csv_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return value
+        return _csv_quoted(value)
     text = jsontext.dumps(value)
-    return text if isinstance(value, (dict, list)) else text.strip('"')
+    return _csv_quoted(text if isinstance(value, (dict, list)) else text.strip('"'))
+
+
+def _csv_quoted(text: str) -> str:
+    # Python's own writer leaves a carriage return as it is, and readers take it for the end of the row.
+    if text and not _CSV_MARKS.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'

@@ -77,7 +77,9 @@ def _csv(source: BinaryIO, schema: pa.Schema) -> Iterator[pa.Table]:
     convert = pyarrow.csv.ConvertOptions(
         column_types=types, strings_can_be_null=True, null_values=[""], quoted_strings_can_be_null=False
     )
-    with pyarrow.csv.open_csv(source, convert_options=convert) as reader:
+    # Without it, a line break within quotes ends a row wherever the reader's blocks happen to meet there.
+    parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    with pyarrow.csv.open_csv(source, parse_options=parse, convert_options=convert) as reader:
         for batch in reader:
             yield _with_instants(pa.Table.from_batches([batch]), timestamps)
 

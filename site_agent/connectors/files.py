@@ -9,12 +9,14 @@ from site_agent.connectors import Source, SourceContext, Split, Table
 from site_agent.connectors.files_follow import FollowSource
 from site_agent.connectors.files_listing import FoundFile, complete_files
 from site_agent.connectors.files_options import (
+    CSV,
     FORMAT,
     MODE,
     PATTERN,
     REPLAY,
     check_options,
     check_table_options,
+    dialect_of,
     path_of,
     reader_options,
 )
@@ -48,7 +50,9 @@ class FilesTable:
 
     def splits(self, split_bytes: int) -> Sequence[Split]:
         """See `Table.splits`."""
-        return splits_of(self._files(), FORMAT.of(self._context.options), split_bytes)
+        options = self._context.options
+        dialect = dialect_of(options) if FORMAT.of(options) == CSV else None
+        return splits_of(self._files(), FORMAT.of(options), split_bytes, dialect)
 
     def _files(self) -> Sequence[FoundFile]:
         options = self._context.options

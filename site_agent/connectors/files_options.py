@@ -20,12 +20,14 @@ from site_agent.connectors.options import (
     require,
 )
 from site_agent.engine import MALFORMED_OPTION
+from site_agent.engine.csv_records import Dialect
 from site_agent.errors import ConnectorError
 
 CSV, JSON, PARQUET = "csv", "json", "parquet"
 FOLLOW, REPLAY = "follow", "replay"
 AS_FAST_AS_IT_GOES = "max"
 
+_LINE_ENDS = ("\n", "\r")
 _PATH_TEXT = "the absolute path of a directory or file at the site"
 
 
@@ -48,9 +50,15 @@ def _parse_optional_int(text: str) -> int | None:
 
 def _parse_separator(text: str) -> str:
     separator = text.replace("\\t", "\t")
-    if len(separator) != 1:
+    if len(separator) != 1 or separator in _LINE_ENDS:
         raise ValueError(text)
     return separator
+
+
+def _parse_mark(text: str) -> str:
+    if len(text) != 1 or not text.isascii() or not text.isprintable() or text.isspace():
+        raise ValueError(text)
+    return text
 
 
 def _parse_text(text: str) -> str:
@@ -69,6 +77,8 @@ FORMAT = Option("format", one_of(CSV, JSON, PARQUET), "csv, json (one object a l
 PATTERN = Option("pattern", _parse_pattern, "a file name pattern as in '*.csv', or '**/*.csv' for all below", "*")
 HEADER = Option("header", parse_bool, "true or false", default=False)
 SEPARATOR = Option("sep", _parse_separator, "one character", ",")
+QUOTE = Option("quote", _parse_mark, "one visible ASCII character", '"')
+ESCAPE = Option("escape", _parse_mark, "one visible ASCII character as in '\\'; without it, quotes are doubled", "")
 NULL_VALUE = Option("null_value", str, "the text that stands for NULL", "")
 TIMESTAMP_FORMAT = Option("timestamp_format", _parse_text, "a pattern of Spark SQL as in 'yyyy-MM-dd HH:mm'", "")
 MODE = Option("mode", one_of(FOLLOW, REPLAY), "follow or replay", FOLLOW)
@@ -85,7 +95,7 @@ EXPECTED_RATE = "rows_per_second"
 MALFORMED_COLUMN = "_selat_malformed"
 """Column that Spark adds while it reads; nobody sees it."""
 
-_CSV_ONLY = (HEADER.name, SEPARATOR.name, NULL_VALUE.name)
+_CSV_ONLY = (HEADER.name, SEPARATOR.name, QUOTE.name, ESCAPE.name, NULL_VALUE.name)
 _TEXT_ONLY = (TIMESTAMP_FORMAT.name, MALFORMED.name)
 _FOLLOW_ONLY = (UNTIL.name, MAX_FILES.name)
 _REPLAY_ONLY = (SPEED.name, REPLAY_START.name)
@@ -95,6 +105,8 @@ _OPTIONS: tuple[Checked, ...] = (
     PATTERN,
     HEADER,
     SEPARATOR,
+    QUOTE,
+    ESCAPE,
     NULL_VALUE,
     TIMESTAMP_FORMAT,
     MALFORMED,
@@ -118,6 +130,7 @@ def check_options(options: Mapping[str, str]) -> None:
     file_format, mode = FORMAT.of(options), MODE.of(options)
     if file_format != CSV:
         _refuse(options, _CSV_ONLY, f"'format' is {file_format}; it belongs to csv")
+    _check_marks(options)
     if file_format == PARQUET:
         _refuse(options, _TEXT_ONLY, "'format' is parquet; it belongs to csv and json")
     if mode == REPLAY:
@@ -140,6 +153,12 @@ def path_of(options: Mapping[str, str]) -> Path:
     return path
 
 
+def dialect_of(options: Mapping[str, str]) -> Dialect:
+    """The dialect of a CSV file: RFC 4180 but for what the options say. Raises ConnectorError when one is wrong."""
+    quote = QUOTE.of(options)
+    return Dialect(SEPARATOR.of(options), quote, ESCAPE.of(options) or quote)
+
+
 def reader_options(options: Mapping[str, str]) -> dict[str, str]:
     """What Spark's reader is told. A row that does not fit is set aside or fails the epoch; it never becomes NULLs."""
     file_format = FORMAT.of(options)
@@ -154,10 +173,23 @@ def reader_options(options: Mapping[str, str]) -> dict[str, str]:
         told["timestampFormat"] = pattern
     if file_format == CSV:
         header = HEADER.of(options)
-        told |= {"header": str(header).lower(), "sep": SEPARATOR.of(options), "nullValue": NULL_VALUE.of(options)}
+        dialect = dialect_of(options)
+        null = NULL_VALUE.of(options)
+        # Spark's reader gives `emptyValue` for a pair of quotes, and then NULL for what equals `nullValue`.
+        told |= {"header": str(header).lower(), "nullValue": null, "emptyValue": null}
+        told |= {"sep": dialect.separator, "quote": dialect.quote, "escape": dialect.escape}
         # Else Spark takes columns by position whatever the header says, and does not notice rows that are too short.
         told |= {"enforceSchema": str(not header).lower(), "columnPruning": "false"}
     return told
+
+
+def _check_marks(options: Mapping[str, str]) -> None:
+    dialect = dialect_of(options)
+    for name, mark in ((QUOTE.name, dialect.quote), (ESCAPE.name, dialect.escape)):
+        if mark == dialect.separator:
+            raise ConnectorError(
+                f"option '{name}' is {mark!r}, and so is the separator", hint=f"'{name}' takes another character"
+            )
 
 
 def _refuse(options: Mapping[str, str], unwanted: Sequence[str], reason: str) -> None:

@@ -1,12 +1,14 @@
 """How a table's files are cut into splits.
 
-Text is cut at any byte: which lines a part has is found when it is read. Parquet is cut between row groups. What
+Text is cut at any byte: which lines a part has is found when it is read. CSV with quotes is cut between records, which
+a line feed alone does not tell apart: the file is read once to find them. Parquet is cut between row groups. What
 can only be read from its beginning, compressed text above all, stays whole. Small files share a split.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from site_agent.connectors import MAX_SPLITS, Split
 from site_agent.connectors.files_listing import FoundFile
 from site_agent.connectors.files_options import PARQUET
 from site_agent.engine import FilePart
+from site_agent.engine.csv_records import Dialect, record_starts
 from site_agent.engine.row_groups import can_be_rewritten, row_groups
 from site_agent.errors import ConnectorError
 
@@ -23,26 +26,40 @@ COMPRESSED_ENDS = (".gz", ".bz2", ".deflate", ".snappy", ".lz4", ".zst")
 """Names of files that Spark decompresses."""
 
 
-def splits_of(files: Sequence[FoundFile], file_format: str, split_bytes: int) -> Sequence[Split]:
-    """Splits of about `split_bytes`, in the order of the files.
+def splits_of(
+    files: Sequence[FoundFile], file_format: str, split_bytes: int, dialect: Dialect | None = None
+) -> Sequence[Split]:
+    """Splits of about `split_bytes`, in the order of the files. CSV is cut between records of the `dialect`.
 
     Raises:
-        ConnectorError: a Parquet file cannot be read, or `split_bytes` is less than 1.
+        ConnectorError: a file cannot be read, or `split_bytes` is less than 1.
     """
     if split_bytes < 1:
         raise ConnectorError(f"splits of {split_bytes} bytes were asked for", hint="a split has at least 1 byte")
     split_bytes = max(split_bytes, sum(found.size_bytes for found in files) // MAX_SPLITS)
-    cut = _parquet_parts if file_format == PARQUET else _text_parts
+    cut = _parquet_parts if file_format == PARQUET else partial(_text_parts, dialect=dialect)
     return tuple(_packed((part for found in files for part in cut(found, split_bytes)), split_bytes))
 
 
-def _text_parts(found: FoundFile, split_bytes: int) -> Iterator[FilePart]:
+def _text_parts(found: FoundFile, split_bytes: int, dialect: Dialect | None) -> Iterator[FilePart]:
     size_bytes = found.size_bytes
     whole = found.path.lower().endswith(COMPRESSED_ENDS)
     count = 1 if whole else max(1, round(size_bytes / split_bytes))
-    for first, end in pairwise(size_bytes * number // count for number in range(count + 1)):
+    cuts = tuple(size_bytes * number // count for number in range(1, count))
+    if dialect is not None and cuts:
+        cuts = _record_starts(found, dialect, cuts)
+    for first, end in pairwise((0, *cuts, size_bytes)):
         if first < end:
             yield FilePart(found.path, first, end - first)
+
+
+# Queries over the same table are many; what is found lasts as long as the file is the same.
+@lru_cache(maxsize=1024)
+def _record_starts(found: FoundFile, dialect: Dialect, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return tuple(record_starts(found.path, dialect, wanted))
+    except OSError as error:
+        raise ConnectorError(f"{found.path} cannot be read: {error.strerror}") from error
 
 
 def _parquet_parts(found: FoundFile, split_bytes: int) -> Iterator[FilePart]:

@@ -26,6 +26,7 @@ from site_agent.connectors.generator_sql import birth_us
 from site_agent.connectors.options import (
     COMMON_OPTIONS,
     IDLE_TIMEOUT,
+    MAX_AHEAD,
     Checked,
     Option,
     one_of,
@@ -74,7 +75,7 @@ START = Option("start", _parse_optional_timestamp, "a time as in 2026-01-31T12:0
 STARTUP = Option("startup", one_of(EARLIEST, LATEST), "earliest or latest", EARLIEST)
 PRESET = Option("preset", one_of(*PRESETS), ", ".join(PRESETS), "")
 SCHEDULE = Option("rate_schedule", _parse_optional_schedule, _SCHEDULE_TEXT, None)
-_OPTIONS: tuple[Checked, ...] = (RATE, ROWS, SEED, START, STARTUP, PRESET, SCHEDULE, IDLE_TIMEOUT)
+_OPTIONS: tuple[Checked, ...] = (RATE, ROWS, SEED, START, STARTUP, PRESET, SCHEDULE, IDLE_TIMEOUT, MAX_AHEAD)
 
 
 def schedule_of(options: Mapping[str, str], created_at: datetime) -> Schedule:

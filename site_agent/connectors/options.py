@@ -14,6 +14,7 @@ from site_agent.errors import ConnectorError
 __all__ = [
     "COMMON_OPTIONS",
     "IDLE_TIMEOUT",
+    "MAX_AHEAD",
     "Checked",
     "Option",
     "idle_timeout_of",
@@ -86,6 +87,7 @@ def require(options: Mapping[str, str], name: str, *, allowed: str) -> str:
 
 
 IDLE_TIMEOUT = site_option(declared.IDLE_TIMEOUT)
+MAX_AHEAD = site_option(declared.MAX_AHEAD)
 
 
 def idle_timeout_of(options: Mapping[str, str]) -> timedelta:

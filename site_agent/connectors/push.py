@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+
+import pyarrow as pa
 
 from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Table
+from site_agent.connectors.options import MAX_AHEAD
 from site_agent.durable import write_atomically
-from site_agent.engine import ArrowScan, Scan
+from site_agent.engine import ArrowScan, MalformedRow, Scan, SetAside
 from site_agent.errors import ConnectorError
 from site_agent.ingest import PUSH_CONNECTOR
+from site_agent.ingest.ahead import Ahead, by_arrival
 from site_agent.ingest.log import PushLog
 from site_agent.ingest.options import FROM, LATEST, check_options
 
@@ -29,6 +34,7 @@ class PushSource:
         self._context = context
         self._log = log
         self._latest = FROM.of(context.options) == LATEST
+        self._max_ahead = MAX_AHEAD.of(context.options)
 
     def initial(self) -> Offset:
         """See `Source.initial`."""
@@ -54,13 +60,24 @@ class PushSource:
         return Poll({"record": end}, empty=end == first, ended=ended and end == log.next_record, lag_rows=left)
 
     def scan(self, start: Offset, end: Offset) -> Scan:
-        """See `Source.scan`."""
+        """See `Source.scan`. Which rows are too far ahead is told by the log: by the clock when they were stored."""
         wanted = {*self._context.read_columns, self._context.event_time}
         columns = [c.name for c in self._context.columns if c.name in wanted]
-        return ArrowScan(self._log.read(_record(start), _record(end), columns))
+        first, last = _record(start), _record(end)
+        if self._max_ahead is None:
+            return ArrowScan(self._log.read(first, last, columns))
+        found = [
+            by_arrival(record, self._context.event_time, self._max_ahead) for record in self._log.records(first, last)
+        ]
+        ahead = [part for _, part in found if part.rows.num_rows]
+        return ArrowScan(
+            pa.concat_tables([self._log.schema.empty_table(), *(rows for rows, _ in found)]).select(columns),
+            SetAside(sum(part.rows.num_rows for part in ahead), partial(_malformed, ahead)) if ahead else None,
+        )
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
-        """Retention is the log's own; nothing else can change while rows are read."""
+        """Take over `max_ahead`; retention is the log's own, and nothing else can change while rows are read."""
+        self._max_ahead = MAX_AHEAD.of(options)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -88,6 +105,11 @@ class PushConnector:
         raise ConnectorError(
             f"{context.relation} is a table, and tables cannot be pushed to", hint="use 'files', or a stream"
         )
+
+
+def _malformed(ahead: Sequence[Ahead]) -> Iterator[MalformedRow]:
+    for part in ahead:
+        yield from part.malformed()
 
 
 def _record(offset: Offset) -> int:

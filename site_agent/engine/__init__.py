@@ -57,7 +57,8 @@ MALFORMED_OPTION = "columnNameOfCorruptRecord"
 class FilePart:
     """Lines of a text file that begin in a range of its bytes, or row groups of Parquet that have their middle there.
 
-    A line, here, ends with a line feed; the line of a CSV header belongs to no part, and heads each of them.
+    A line, here, ends with a line feed; the record of a CSV header belongs to no part, and heads each of them. A part
+    of a CSV file begins and ends between records.
     """
 
     path: str
@@ -125,10 +126,21 @@ class RangeScan:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """Malformed rows that whoever made a scan has taken out of it."""
+
+    rows: int
+    """How many; at least one."""
+    malformed: Callable[[], Iterator[MalformedRow]]
+
+
+@dataclass(frozen=True, slots=True)
 class ArrowScan:
     """Rows that are in memory already."""
 
     table: pa.Table
+    set_aside: SetAside | None = None
+    """Belongs to this epoch, too."""
 
 
 @dataclass(frozen=True, slots=True)

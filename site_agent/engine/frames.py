@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,14 @@ from site_agent.engine import (
     Scan,
     SlicesScan,
 )
+from site_agent.engine.csv_copies import ReadableCsv, readable
+from site_agent.engine.csv_records import Dialect
 from site_agent.engine.file_access import FileAccess
 from site_agent.engine.malformed import malformed_rows, read_malformed
-from site_agent.engine.parts import cut_out
+from site_agent.engine.parts import Origin, cut_out
 from site_agent.engine.slices import read_slices
 from site_agent.engine.types import quoted, schema_of
+from site_agent.errors import EngineError
 
 SMALL_ROWS = 20_000
 SMALL_BYTES = 8 * 1024 * 1024
@@ -57,6 +60,8 @@ class Frame:
     """Column of `rows` that is not NULL in those that are malformed."""
     malformed: Callable[[], Iterator[MalformedRow]] | None = None
     """The malformed rows themselves; costs a Spark job where there is a `malformed_column`."""
+    set_aside: int = 0
+    """How many of the malformed rows are not among `rows`."""
 
 
 class Frames:
@@ -82,8 +87,9 @@ class Frames:
     def open(self, session: SparkSession, scan: Scan) -> Iterator[Frame]:
         """The rows of a scan, until the context ends."""
         if isinstance(scan, ArrowScan):
+            aside = scan.set_aside
             with self._arrow(session, scan.table) as frame:
-                yield frame
+                yield replace(frame, malformed=aside.malformed, set_aside=aside.rows) if aside else frame
         elif isinstance(scan, SlicesScan):
             with self._slices(session, scan) as frame:
                 yield frame
@@ -151,16 +157,24 @@ class Frames:
     @contextmanager
     def _slices(self, session: SparkSession, scan: SlicesScan) -> Iterator[Frame]:
         malformed = partial(read_malformed, scan.malformed) if scan.malformed else None
+        set_aside = scan.malformed.rows if scan.malformed else 0
         if not scan.slices:
             schema = schema_of(scan.columns)
-            yield Frame(_pick(session.createDataFrame([], schema), scan.read_columns), 1, malformed=malformed)
+            yield Frame(
+                _pick(session.createDataFrame([], schema), scan.read_columns),
+                1,
+                malformed=malformed,
+                set_aside=set_aside,
+            )
         elif sum(s.end_row - s.start_row for s in scan.slices) <= SMALL_ROWS:
             rows = read_slices(scan.slices, scan.read_columns)
             with self._arrow(session, rows) as frame:
-                yield replace(frame, malformed=malformed)
+                yield replace(frame, malformed=malformed, set_aside=set_aside)
         else:
             with self._files_access.offered([s.path for s in scan.slices]) as names:
-                yield Frame(_read_by_spark(session, scan, names), self._slots(), malformed=malformed)
+                yield Frame(
+                    _read_by_spark(session, scan, names), self._slots(), malformed=malformed, set_aside=set_aside
+                )
 
     def _range(self, session: SparkSession, scan: RangeScan) -> Frame:
         partitions = 1 if scan.end - scan.start <= SMALL_ROWS else self._slots()
@@ -170,23 +184,36 @@ class Frames:
 
     @contextmanager
     def _files(self, session: SparkSession, scan: FilesScan) -> Iterator[Frame]:
-        if not scan.parts:
-            with self._files_access.offered(scan.paths) as names:
-                yield self._read_files(session, scan, names, {})
-            return
-        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="parts-") as directory:
-            origins = cut_out(scan, Path(directory))
-            scan = replace(scan, paths=tuple(origins))
-            with self._files_access.offered(scan.paths) as names:
-                yield self._read_files(session, scan, names, origins)
+        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="files-") as directory:
+            origins = cut_out(scan, Path(directory)) if scan.parts else {path: Origin(path) for path in scan.paths}
+            texts = _readable(scan, origins, Path(directory))
+            origins = {**origins, **{text.path: origins[path] for path, text in texts.items()}}
+            broken = tuple(row for text in texts.values() for row in text.broken)
+            if broken and not scan.malformed_column:
+                raise EngineError(f"{broken[0].file} has a malformed row: {broken[0].reason}")
+            with ExitStack() as stack:
+                frames = []
+                for record_end in sorted({text.record_end for text in texts.values()} or {""}):
+                    paths = tuple(text.path for text in texts.values() if text.record_end == record_end)
+                    names = stack.enter_context(self._files_access.offered(paths))
+                    frames.append(self._read_files(session, replace(scan, paths=paths), names, record_end, origins))
+                yield _together(frames, broken)
 
     def _read_files(
-        self, session: SparkSession, scan: FilesScan, names: Sequence[str], origins: Mapping[str, str]
+        self,
+        session: SparkSession,
+        scan: FilesScan,
+        names: Sequence[str],
+        record_end: str,
+        origins: Mapping[str, Origin],
     ) -> Frame:
-        """`origins` has the file that a path is a part of, if it is one."""
+        """`origins` has the file that a path stands for."""
         reader = session.read.format(scan.format).schema(_files_schema(scan))
         # A file name may hold characters that are a pattern to Spark.
-        rows = reader.options(**scan.options).option("__globPaths__", "false").load(list(names))
+        reader = reader.options(**scan.options).option("__globPaths__", "false")
+        if scan.format == "csv":
+            reader = reader.option("escape", Dialect.of(scan.options).escape)
+        rows = (reader.option("lineSep", record_end) if record_end else reader).load(list(names))
         small = _total_bytes(scan.paths) <= SMALL_FILES_BYTES
         column = scan.malformed_column
         if column:
@@ -198,9 +225,37 @@ class Frames:
             picked, malformed = _pick(rows, scan.read_columns), None
         return Frame(picked.coalesce(1) if small else picked, 1 if small else self._slots(), column, malformed)
 
-    def _origin(self, origins: Mapping[str, str], uri: str) -> str:
+    def _origin(self, origins: Mapping[str, Origin], uri: str) -> str:
         path = self._files_access.path_of(uri)
-        return origins.get(path, path)
+        return origins.get(path, Origin(path)).path
+
+
+def _readable(scan: FilesScan, origins: Mapping[str, Origin], directory: Path) -> Mapping[str, ReadableCsv]:
+    """What Spark reads for each of the files."""
+    if scan.format != "csv":
+        return {path: ReadableCsv(path) for path in origins}
+    dialect = Dialect.of(scan.options)
+    return {
+        path: readable(path, dialect, directory / f"{number:06d}.csv", origin)
+        for number, (path, origin) in enumerate(origins.items())
+    }
+
+
+def _together(frames: Sequence[Frame], broken: Sequence[MalformedRow]) -> Frame:
+    """The rows of all frames; `broken` are malformed, too."""
+    rows = reduce(DataFrame.unionAll, (frame.rows for frame in frames))
+    first = frames[0]
+    if not first.malformed_column:
+        return replace(first, rows=rows, partitions=max(frame.partitions for frame in frames))
+
+    def malformed() -> Iterator[MalformedRow]:
+        yield from broken
+        for frame in frames:
+            assert frame.malformed is not None
+            yield from frame.malformed()
+
+    partitions = max(frame.partitions for frame in frames)
+    return Frame(rows, partitions, first.malformed_column, malformed, set_aside=len(broken))
 
 
 def _files_schema(scan: FilesScan) -> StructType:

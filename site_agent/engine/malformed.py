@@ -11,16 +11,20 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from site_agent.durable import replacing
 from site_agent.engine import FilesScan, MalformedFile, MalformedRow
+from site_agent.engine.csv_records import MAX_RECORD_BYTES, Dialect
 from site_agent.engine.types import quoted
 
 _KINDS: Mapping[type, str] = {list: "an array", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
 _SHOWN_CHARACTERS = 80
+# The limit is one of the whole process; Python would take 128 KiB.
+csv.field_size_limit(MAX_RECORD_BYTES)
 
 
 def malformed_rows(
@@ -83,7 +87,7 @@ def _json_values(text: str) -> Mapping[str, object]:
 def _csv_values(scan: FilesScan, text: str) -> Mapping[str, object]:
     """Values by column, None for those that stand for NULL. Raises ValueError when there are too few or too many."""
     try:
-        values = next(csv.reader([text], delimiter=scan.options.get("sep", ","), escapechar="\\", strict=True), [])
+        values = next(csv.reader([text], strict=True, **_python_dialect(Dialect.of(scan.options))), [])
     except csv.Error as error:
         raise ValueError(f"this is no CSV row: {error}") from None
     if len(values) != len(scan.columns):
@@ -91,6 +95,16 @@ def _csv_values(scan: FilesScan, text: str) -> Mapping[str, object]:
         raise ValueError(f"{count} for {len(scan.columns)} columns")
     missing = ("", scan.options.get("nullValue", ""))
     return {c.name: None if v in missing else v for c, v in zip(scan.columns, values, strict=True)}
+
+
+def _python_dialect(dialect: Dialect) -> Mapping[str, Any]:
+    doubled = dialect.escape == dialect.quote
+    return {
+        "delimiter": dialect.separator,
+        "quotechar": dialect.quote,
+        "doublequote": doubled,
+        "escapechar": None if doubled else dialect.escape,
+    }
 
 
 def _shown(value: object) -> str:

@@ -7,8 +7,8 @@ that is a whole file is read where it is.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,15 +16,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from site_agent.engine import FilePart, FilesScan
+from site_agent.engine.csv_records import Dialect, first_record
 from site_agent.engine.row_groups import row_groups
 from site_agent.errors import EngineError
 
-_LINES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
 _WHITE = bytes(range(0x21))
 """What Spark trims from a line before it calls it empty."""
 
 
-def cut_out(scan: FilesScan, directory: Path) -> Mapping[str, str]:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The file of a user that a file is, or is a part of."""
+
+    path: str
+    shift_bytes: int = 0
+    """To add to a position in the part; of Parquet no such number is known."""
+
+
+def cut_out(scan: FilesScan, directory: Path) -> Mapping[str, Origin]:
     """The files to read for the parts of a scan, and for each the file that it is, or is a part of.
 
     Args:
@@ -34,56 +43,47 @@ def cut_out(scan: FilesScan, directory: Path) -> Mapping[str, str]:
         EngineError: a file is not the Parquet file that it should be.
         OSError: a file is gone, or the copy cannot be written.
     """
-    origins: dict[str, str] = {}
+    origins: dict[str, Origin] = {}
     for number, part in enumerate(scan.parts):
-        origins[_placed(scan, part, directory / f"{number:06d}-{Path(part.path).name}")] = part.path
+        path, shift_bytes = _placed(scan, part, directory / f"{number:06d}-{Path(part.path).name}")
+        origins[path] = Origin(part.path, shift_bytes)
     return origins
 
 
-def _placed(scan: FilesScan, part: FilePart, copy: Path) -> str:
+def _placed(scan: FilesScan, part: FilePart, copy: Path) -> tuple[str, int]:
     if part.offset == 0 and part.length >= Path(part.path).stat().st_size:
-        return part.path
+        return part.path, 0
     if scan.format == "parquet":
         _copy_row_groups(part, scan.read_columns, copy)
-    else:
-        _copy_lines(part, copy, with_header=scan.options.get("header") == "true")
-    return str(copy)
+        return str(copy), 0
+    header = Dialect.of(scan.options) if scan.options.get("header") == "true" else None
+    return str(copy), _copy_lines(part, copy, header)
 
 
-def _copy_lines(part: FilePart, copy: Path, *, with_header: bool) -> None:
+def _copy_lines(part: FilePart, copy: Path, header_dialect: Dialect | None) -> int:
+    """How much further in the file a line is than in its copy."""
     with Path(part.path).open("rb") as source, copy.open("wb") as target:
-        header = _header(source) if with_header else b""
+        header = first_record(source, header_dialect, white=_WHITE) if header_dialect else b""
         target.write(header)
         target.flush()
         start = max(len(header), _line_from(source, part.offset))
+        shift_bytes = start - len(header)
         end = _line_from(source, part.offset + part.length)
         while start < end:
             sent = os.sendfile(target.fileno(), source.fileno(), start, end - start)
             if not sent:
                 break
             start += sent
+    return shift_bytes
 
 
 def _line_from(source: BinaryIO, offset: int) -> int:
-    """Where the first line begins that begins at `offset` or later."""
+    """Where the first line begins that begins at `offset` or later; `record_starts` gives such places only."""
     if offset <= 0:
         return 0
     source.seek(offset - 1)
     source.readline()
     return source.tell()
-
-
-def _header(source: BinaryIO) -> bytes:
-    """All up to the end of the first line that is not empty."""
-    source.seek(0)
-    read = b""
-    for text in source:
-        for found in _LINES.finditer(text):
-            line = found.group()
-            read += line
-            if line.strip(_WHITE):
-                return read
-    return read
 
 
 def _copy_row_groups(part: FilePart, columns: Sequence[str], copy: Path) -> None:

@@ -42,7 +42,7 @@ def write_sorted(session: SparkSession, frames: Frames, scan: FilesScan, *, even
         else:
             ordered.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_PART).parquet(str(directory))
         # A sort may read its input twice, to find where to cut: only whether there are any is certain here.
-        if frame.malformed is not None and malformed.get["rows"]:
+        if frame.malformed is not None and (frame.set_aside or malformed.get["rows"]):
             write_malformed(directory / MALFORMED_NAME, frame.malformed())
 
 

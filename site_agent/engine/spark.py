@@ -26,8 +26,6 @@ from site_agent.engine import (
     Field,
     FilesScan,
     PythonFunction,
-    Scan,
-    SlicesScan,
 )
 from site_agent.engine.admission import ObservedInput
 from site_agent.engine.collect import collect
@@ -207,7 +205,7 @@ class SparkEngine:
             output = task.session.sql(request.sql)
             table = collect(output, spill=task.directory)
             metrics = observed.metrics(output)
-            rows_malformed = metrics.rows_malformed + _set_aside_before(request.scan)
+            rows_malformed = metrics.rows_malformed + frame.set_aside
             if rows_malformed:
                 _hand_over(request, frame, rows_malformed)
         return EpochResult(
@@ -225,10 +223,6 @@ def _with_site(rows: DataFrame, site: str) -> DataFrame:
     if any(name.lower() == SITE_COLUMN for name in rows.columns):
         return rows
     return rows.withColumn(SITE_COLUMN, sf.lit(site))
-
-
-def _set_aside_before(scan: Scan) -> int:
-    return scan.malformed.rows if isinstance(scan, SlicesScan) and scan.malformed else 0
 
 
 def _hand_over(request: EpochRequest, frame: Frame, count: int) -> None:

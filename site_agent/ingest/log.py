@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -36,6 +36,15 @@ Outcome = Acknowledged | NoRoom | IngestError
 """What became of one push."""
 
 _MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The rows of one record."""
+
+    at_us: int
+    """What the site's clock said when they were stored."""
+    rows: pa.Table
 
 
 class PushLog:
@@ -179,7 +188,15 @@ class PushLog:
         Raises:
             CorruptLogError: the file is damaged.
         """
-        tables = [self._schema.empty_table().select(list(columns))]
+        tables = [record.rows.select(list(columns)) for record in self.records(start, end)]
+        return pa.concat_tables([self._schema.empty_table().select(list(columns)), *tables])
+
+    def records(self, start: int, end: int) -> Iterator[Arrived]:
+        """The records [start, end) that have rows; they are held by a reader.
+
+        Raises:
+            CorruptLogError: the file is damaged.
+        """
         position = start
         while position < end:
             with self._lock:
@@ -188,9 +205,8 @@ class PushLog:
             until = min(end, segment.next_record)
             for header, payload in segment.read(position, until):
                 if header.rows:
-                    tables.append(_decoded(segment, header, payload).select(list(columns)))
+                    yield Arrived(header.at_us, _decoded(segment, header, payload))
             position = until
-        return pa.concat_tables(tables)
 
     def set_readers(self, names: Iterable[str]) -> None:
         """Say who reads: a new reader holds everything that is kept until it advances, one that is gone nothing."""

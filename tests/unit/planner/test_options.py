@@ -18,7 +18,8 @@ PARQUET = "'connector' = 'parquet', 'path' = '/out'"
     "sql",
     [
         STREAM + "AT us WITH ('connector' = 'push')",
-        STREAM + "WITH ('connector' = 'push', 'retention' = '2 hours') AT us, AT eu WITH ('from' = 'latest')",
+        STREAM + "WITH ('connector' = 'push', 'retention' = '2 hours', 'max_ahead' = 'none') "
+        "AT us, AT eu WITH ('from' = 'latest')",
         STREAM + "AT us WITH ('connector' = 'push', 'retention_bytes' = '1_000_000', 'rows_per_second' = '0.5',"
         " 'idle_timeout' = '1 min')",
         STREAM + "AT us WITH ('connector' = 'files', 'path' = '/x', 'whatever' = 'y')",
@@ -35,6 +36,7 @@ def test_what_is_right_is_taken(sql: str) -> None:
     ("sql", "found", "message", "hint"),
     [
         (STREAM + "AT us WITH ('connector' = 'push', 'retentoin' = '1 h')", "'retentoin'", "no option", "'retention'?"),
+        (STREAM + "AT us WITH ('connector' = 'push', 'max_ahead' = 'soon')", "'soon'", "'soon'", "or none"),
         (STREAM + "AT us WITH ('connector' = 'push', 'retention' = 'long')", "'long'", "'long'", "'1 hour'"),
         (STREAM + "AT us WITH ('connector' = 'push', 'from' = 'last')", "'last'", "'from' is", "earliest or latest"),
         (STREAM + "WITH ('connector' = 'push', 'retention_bytes' = '-1') AT us AT eu", "'-1'", "retention_bytes", ""),

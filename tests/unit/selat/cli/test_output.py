@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from selat.cli.output import ArrowWriter, CsvWriter, JsonWriter, TableWriter, text_rows
+from selat.cli.push_files import read_tables
 
 WINDOW = {"start": datetime(2013, 1, 1, tzinfo=UTC), "end": datetime(2013, 1, 1, 0, 0, 10, tzinfo=UTC)}
 STAMP = pa.timestamp("us", tz="UTC")
@@ -136,3 +140,37 @@ def test_text_rows(rows: list[list[object]]) -> None:
     assert batch.schema.names == ["a", "b"]
     assert batch.column("a").to_pylist() == [row[0] for row in rows]
     assert batch.schema.field("a").type == pa.string()
+
+
+TEXTS = st.text(st.sampled_from('a,"\n\r é') | st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+
+
+@given(st.lists(st.tuples(st.none() | TEXTS, st.none() | TEXTS, st.none() | st.integers(-9, 9)), max_size=10))
+def test_csv_is_read_back_as_it_was(rows: list[tuple[str | None, str | None, int | None]]) -> None:
+    """By `selat push`, which tells an empty text from NULL, and by Python."""
+    schema = pa.schema([("a,", pa.string()), ('"b', pa.string()), ("n", pa.int64())])
+    out = io.StringIO(newline="")
+    writer = CsvWriter(out, schema)
+    writer.write(pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema))
+    writer.close()
+    python = list(csv.reader(io.StringIO(out.getvalue(), newline="")))
+    assert python == [schema.names, *([v or "" if not isinstance(v, int) else str(v) for v in row] for row in rows)]
+    if rows:
+        source = io.BytesIO(out.getvalue().encode())
+        found = pa.concat_tables(read_tables(source, "csv", schema, rows=3))
+        assert [tuple(row.values()) for row in found.to_pylist()] == rows
+
+
+def test_csv_of_one_column_has_a_line_for_each_row() -> None:
+    out = io.StringIO(newline="")
+    writer = CsvWriter(out, pa.schema([("a", pa.string())]))
+    writer.write(pa.RecordBatch.from_pydict({"a": ["x", "", None]}))
+    assert out.getvalue() == 'a\nx\n""\n""\n'
+
+
+def test_line_breaks_within_quotes_are_pushed_wherever_blocks_meet() -> None:
+    schema = pa.schema([("n", pa.int64()), ("text", pa.string())])
+    text = "".join(f'{n},"a\n""b"", {"x" * (n % 90)}\r\n"\r\n' for n in range(40_000))
+    source = io.BytesIO(b"n,text\r\n" + text.encode())
+    found = pa.concat_tables(read_tables(source, "csv", schema, rows=10_000))
+    assert found.column("text").to_pylist() == [f'a\n"b", {"x" * (n % 90)}\r\n' for n in range(40_000)]

@@ -128,6 +128,7 @@ def test_a_table_is_its_first_rows(tmp_path: Path) -> None:
         ({"seed": "x"}, "option 'seed' is 'x'"),
         ({"start": "noon"}, "option 'start' is 'noon'"),
         ({"startup": "now"}, "option 'startup' is 'now'"),
+        ({"max_ahead": "soon"}, "option 'max_ahead' is 'soon'"),
         ({"rate_schedule": "[]"}, "option 'rate_schedule' is '[]'"),
         ({"row_per_second": "1"}, "there is no option 'row_per_second'"),
         ({"column.v": "gauss(1)"}, "option 'column.v' is 'gauss(1)'"),

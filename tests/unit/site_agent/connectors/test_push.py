@@ -9,7 +9,8 @@ import pytest
 from site_agent.channels.codec import encode
 from site_agent.connectors import ReadLimit, Source
 from site_agent.connectors.push import PushConnector
-from site_agent.engine import ArrowScan
+from site_agent.connectors.times import to_us
+from site_agent.engine import ArrowScan, MalformedRow
 from site_agent.errors import ConnectorError
 from site_agent.ingest import Push
 from site_agent.ingest.log import PushLog
@@ -98,3 +99,65 @@ def test_wrong_options_and_tables_are_refused(log: PushLog, tmp_path: Path) -> N
         open_source(log, tmp_path / "q1", retentoin="1 hour")
     with pytest.raises(ConnectorError, match="clicks is a table"):
         PushConnector(lambda relation, created_at: log).open_table(source_context(tmp_path / "t", {}))
+
+
+class TestRowsAheadOfTheClock:
+    NOW_US = to_us(VirtualClock().now())
+
+    def stored(self, directory: Path, *times: int | None, now_us: int = NOW_US) -> PushLog:
+        clock = VirtualClock()
+        clock.elapsed_s = (now_us - self.NOW_US) / 1e6
+        found = PushLog(directory, SCHEMA, limits=LogLimits(), clock=clock)
+        table = pa.table({"ts": pa.array(times, TIMESTAMP), "v": range(len(times))}, schema=SCHEMA)
+        found.append([Push("p", found.last_sequence("p") + 1, encode(table))])
+        return found
+
+    def read(self, source: Source) -> tuple[list[int], list[MalformedRow]]:
+        start = source.initial()
+        scan = source.scan(start, source.poll(start, now=CREATED, limit=ReadLimit()).end)
+        assert isinstance(scan, ArrowScan)
+        aside = scan.set_aside
+        malformed = list(aside.malformed()) if aside else []
+        assert len(malformed) == (aside.rows if aside else 0)
+        return scan.table.column("v").to_pylist(), malformed
+
+    def test_are_set_aside_with_the_reason(self, tmp_path: Path) -> None:
+        limit = self.NOW_US + 600_000_000
+        log = self.stored(tmp_path / "log", 0, limit, limit + 1, None, 2**62)
+        rows, (near, far) = self.read(open_source(log, tmp_path / "q"))
+        assert rows == [0, 1, 3]
+        assert near == MalformedRow(
+            "",
+            "ts: 2026-01-01T00:10:00.000001+00:00 is more than 0:10:00 ahead of the site's clock, "
+            "which said 2026-01-01T00:00:00+00:00 when the row came (max_ahead)",
+            '{"ts": "2026-01-01 00:10:00.000001+00:00", "v": 2}',
+        )
+        assert far.reason.startswith("ts: 4611686018427387904 microseconds after 1970 is more than")
+        assert far.row == '{"ts": 4611686018427387904, "v": 4}'
+
+    @pytest.mark.parametrize(("option", "kept"), [("none", 3), ("1 day", 2), ("0 s", 1), ("999999999 days", 3)])
+    def test_are_as_far_as_the_option_says(self, tmp_path: Path, option: str, kept: int) -> None:
+        log = self.stored(tmp_path / "log", self.NOW_US, self.NOW_US + 3_600_000_000, self.NOW_US + 2 * 86_400_000_000)
+        assert len(self.read(open_source(log, tmp_path / "q", max_ahead=option))[0]) == kept
+
+    def test_are_judged_by_the_clock_when_they_came_however_late_they_are_read(self, tmp_path: Path) -> None:
+        hour = 3_600_000_000
+        self.stored(tmp_path / "log", self.NOW_US + hour).close()
+        log = self.stored(tmp_path / "log", self.NOW_US + hour, now_us=self.NOW_US + hour)
+        first = self.read(open_source(log, tmp_path / "q"))
+        assert (first[0], len(first[1])) == ([0], 1)
+        again = PushLog(tmp_path / "log", SCHEMA, limits=LogLimits(), clock=VirtualClock())
+        assert self.read(open_source(again, tmp_path / "q")) == first
+
+    def test_change_with_the_option_while_a_query_runs(self, tmp_path: Path) -> None:
+        log = self.stored(tmp_path / "log", self.NOW_US + 3_600_000_000)
+        source = open_source(log, tmp_path / "q")
+        assert self.read(source)[0] == []
+        source.reconfigure({"connector": "push", "max_ahead": "2 hours"})
+        assert self.read(source)[0] == [0]
+
+    def test_a_wrong_option_is_named(self, log: PushLog, tmp_path: Path) -> None:
+        with pytest.raises(ConnectorError) as caught:
+            open_source(log, tmp_path / "q", max_ahead="soon")
+        assert caught.value.message == "option 'max_ahead' is 'soon'"
+        assert caught.value.hint == "'max_ahead' takes a duration as in '10 minutes', or none"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from site_agent.engine import Field, FilePart, FilesScan
-from site_agent.engine.parts import cut_out
+from site_agent.engine.parts import Origin, cut_out
 from site_agent.errors import EngineError
 
 TEXTS = st.lists(st.sampled_from([b"a,1", b"", b" ", b"\r", b"\xc3\xa9", b"x" * 50, b"\n", b"\r\n"]), max_size=30).map(
@@ -71,7 +71,7 @@ def test_the_first_line_may_end_as_on_an_old_machine(tmp_path: Path) -> None:
 def test_a_whole_file_is_read_where_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(b"12345")
-    assert cut_out(scan([FilePart(str(path), 0, 5)]), tmp_path / "none") == {str(path): str(path)}
+    assert cut_out(scan([FilePart(str(path), 0, 5)]), tmp_path / "none") == {str(path): Origin(str(path))}
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), CUTS)
@@ -90,7 +90,7 @@ def test_row_groups_are_in_one_part_each(
     with tempfile.TemporaryDirectory() as directory:
         origins = cut_out(scan(parts(path, cuts), "parquet"), Path(directory))
         found = [pq.read_table(name).select(["word", "v"]) for name in origins]
-        assert set(origins.values()) == {str(path)}
+        assert set(origins.values()) == {Origin(str(path))}
     assert pa.concat_tables(found).equals(rows.select(["word", "v"]))
 
 
