@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 import selat
 from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, kill, stopped
-from tests.e2e.oracle import Row, assert_same, connect, expected, rows_of
+from tests.e2e.oracle import Answer, Row, assert_same, connect, expected, rows_of
 from tests.grammar.queries import queries
 from tests.grammar.text import Both
 
@@ -227,8 +228,9 @@ def cancel(query: selat.Query) -> None:
         assert query.info().state is selat.QueryState.FINISHED
 
 
-def assert_among(rows: list[Row], wanted: list[Row], name: str) -> None:
+def assert_among(rows: Answer, wanted: Answer, name: str) -> None:
     """No row that the oracle does not have, and none more often."""
+    assert rows.columns == wanted.columns, name
     surplus = Counter(map(_rounded, rows)) - Counter(map(_rounded, wanted))
     assert not surplus, f"{name}: {next(iter(surplus))}"
 
@@ -297,8 +299,12 @@ def test_a_query_that_begins_at_the_next_window_is_whole_from_there(calm: Scene,
         starts_at = info.sharing.starts_at
         assert starts_at is not None
         wanted = expected(connect(calm.dataset), case.oracle)
-        assert_same(rows, [row for row in wanted if isinstance(row[0], datetime) and row[0] >= starts_at], case.selat)
+        assert_same(rows, wanted.where(partial(begins_behind, starts_at)), case.selat)
         assert 0 < len(rows) < len(wanted)
+
+
+def begins_behind(starts_at: datetime, row: Row) -> bool:
+    return isinstance(row[0], datetime) and row[0] >= starts_at
 
 
 def test_parts_of_a_query_are_made_of_its_output(calm: Scene, client: selat.Client) -> None:
@@ -347,6 +353,7 @@ def derived(query: selat.Query) -> set[str]:
 
 
 @pytest.mark.long
+@pytest.mark.kills
 def test_shared_queries_equal_the_oracle_after_kills(isolated: Scene, isolated_client: selat.Client) -> None:
     """Of the master, of the site of merges and results, and of a source that keeps little for its readers."""
     client, stream = isolated_client, "orders"
@@ -373,6 +380,7 @@ def sources(query: selat.Query) -> list[selat.TaskStatus]:
 
 
 @pytest.mark.long
+@pytest.mark.kills
 def test_who_shares_with_a_query_whose_site_is_dead_comes_to_its_end(
     isolated: Scene, isolated_client: selat.Client, tmp_path: Path
 ) -> None:
