@@ -5,7 +5,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 SOURCES := selat planner master site_agent simulator tests benchmarks examples scripts/check_sizes.py
 
-.PHONY: help setup setup-wan demo test unit unit-planner unit-others integration e2e long kills wan soak check format proto bench reproduce lock clean
+.PHONY: help setup setup-wan demo test unit unit-planner unit-others integration e2e e2e-whole e2e-broken long kills wan soak check format proto bench reproduce lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -35,8 +35,15 @@ unit-others: setup  ## the rest of `make unit`
 integration: setup setup-wan  ## tests of parts together: real gRPC, real Spark
 	$(BIN)/python -m pytest tests/integration -m "not long"
 
+# Two processes at a time here, too: those that break clusters wait most of the time, for what was broken to come back.
 e2e: setup  ## tests of the whole: real processes, results compared with DuckDB, kill -9
-	$(BIN)/python -m pytest tests/e2e -m "not long"
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) e2e-whole e2e-broken
+
+e2e-whole: setup  ## the part of `make e2e` that leaves its clusters whole
+	$(BIN)/python -m pytest tests/e2e -m "not long and not kills"
+
+e2e-broken: setup  ## the part of `make e2e` that kills and breaks
+	$(BIN)/python -m pytest tests/e2e -m "not long and kills"
 
 # SELAT_SEED=N plays again what failed; the first lines of pytest name it.
 long: export SELAT_SEED := $(or $(SELAT_SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))

@@ -23,7 +23,7 @@ from tests.e2e.proxy import Cut
 from tests.e2e.queries import CASES
 from tests.seeds import random_of
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(400)]
 
 CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join", "top_k"))
 JOINS = tuple(c for c in CASES if c.name in ("window_left_join", "window_join_aggregate"))
@@ -45,7 +45,6 @@ def client(isolated_client: selat.Client) -> selat.Client:
 
 
 @pytest.mark.long
-@pytest.mark.kills
 @pytest.mark.parametrize(
     "victim",
     [
@@ -77,7 +76,6 @@ def test_results_equal_the_oracle_after_kills_of_the_master_and_every_merge(scen
 
 
 @pytest.mark.long
-@pytest.mark.kills
 @pytest.mark.seeded
 def test_random_kills_during_one_query(scene: Scene, client: selat.Client) -> None:
     rng = random_of(SEED)
@@ -105,7 +103,6 @@ GREEDY = "SELECT id, length(repeat(substr(product, 1, 1), 1900000000)) AS n FROM
 
 
 @pytest.mark.long
-@pytest.mark.kills
 def test_a_query_that_never_fits_into_the_heap_fails_and_others_go_on(scene: Scene, client: selat.Client) -> None:
     queries = submit(client, CHOSEN)
     in_the_middle(queries, rows_in=500)

@@ -12,7 +12,7 @@ from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, kill
 from tests.e2e.pushing import BATCH_ROWS, BATCHES, PATIENCE, WINDOWED_ORACLE, Writer, ddl, expected, windowed
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(600)]
 
 SITES = ("us", "eu", "asia")
 PROJECTED = "SELECT id, site FROM {} WHERE id % 10 = 3"

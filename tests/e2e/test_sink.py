@@ -25,7 +25,7 @@ from tests.e2e.oracle import assert_same, assert_same_rows, expected
 from tests.e2e.queries import CASES, Case
 from tests.e2e.sinks import files, half_written, insert, written
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(600)]
 
 CASE = {case.name: case for case in CASES}
 PROJECTION, AGGREGATE = CASE["projection"], CASE["all_aggregates"]

@@ -132,9 +132,11 @@ def longer(draw: st.DrawFn) -> Both:
     where = draw(st.sampled_from(("", " WHERE d.n > 2")))
     having = draw(st.sampled_from(("", " HAVING sum(d.n) > 5")))
     key = draw(st.sampled_from(("d.k", "d.n % 2")))
-    start = Both(f"window(d.w.start, '{length_s} seconds').start", f"w(d.w, {length_s})")
+    # The same wherever it stands: Spark takes two spellings for two windows.
+    shorter = draw(st.sampled_from(("d.w", "d.w.start")))
+    group = Both(f"window({shorter}, '{length_s} seconds')", f"w(d.w, {length_s})")
+    start = Both(f"{group.selat}.start", group.oracle)
     items = f"{key} AS k, max(d.n) AS most, sum(d.n) AS n, count(d.a) AS filled, count(DISTINCT d.n) AS ns"
-    group = Both(f"window(d.w, '{length_s} seconds')", f"w(d.w, {length_s})")
     query = fill(f"SELECT {{}} AS s, {items} FROM ({{}}) AS d{where} GROUP BY {{}}, {key}{having}", start, inner, group)
     return _prefixed(source, query)
 
