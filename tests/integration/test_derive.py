@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +28,6 @@ from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec
 from tests.integration.test_split_aggregates import analyzed
-from tests.seeds import random_of
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.sharing.build import CATALOG, vertices
 from tests.unit.planner.sharing.test_containment import CONTAINED, OF_MERGES
@@ -40,7 +40,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def rows_of(seed: int, count: int = 60) -> pa.Table:
-    rng = random_of(seed)
+    rng = random.Random(seed)
     columns: dict[str, list[Any]] = {
         "k": [rng.choice((None, 0, 1, 2, 3, 4)) for _ in range(count)],
         "w": [rng.choice((None, "a", "b", "A")) for _ in range(count)],

@@ -141,6 +141,7 @@ class Client:
             assert all(outcome.WhichOneof("outcome") == "released" for outcome in response.outcomes)
 
 
+@pytest.mark.seeded
 async def test_twenty_clients_at_once_never_share_a_slot_and_nobody_waits_for_ever(cluster: Cluster) -> None:
     held: dict[tuple[str, int], str] = {}
     clients = [Client(number, cluster.address, held) for number in range(CLIENTS)]

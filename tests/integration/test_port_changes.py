@@ -104,6 +104,7 @@ def emitted(log: ChannelLog) -> Counts:
     return counts
 
 
+@pytest.mark.seeded
 async def test_channels_join_and_leave_under_load(
     tmp_path: Path, spark_engine: SparkEngine, stack: AsyncExitStack
 ) -> None:

@@ -181,6 +181,7 @@ async def until_an_epoch_is_done(hub: Hub, running: asyncio.Task[None]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("sql", [PLAIN, GROUPED], ids=["rows", "aggregate"])
 async def test_a_join_that_is_stopped_again_and_again_gives_every_window_once(
     tmp_path: Path, spark_engine: SparkEngine, sql: str

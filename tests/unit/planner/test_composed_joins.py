@@ -14,7 +14,6 @@ import pytest
 from planner.edits import edited
 from planner.errors import PlannerError, Position
 from planner.planning import analyses_of_union, analyses_of_views, analysis_of_query, analysis_of_view
-from tests.seeds import random_of
 from tests.unit.planner.build import catalog_of, draft_of
 from tests.unit.planner.engine import connect, fetch, run_draft
 from tests.unit.planner.test_window_joins import CATALOG, START, load_whole
@@ -92,7 +91,7 @@ def _row(random: Random, time: str, value: str) -> dict[str, Any]:
     }
 
 
-RANDOM = random_of(11)
+RANDOM = Random(11)
 DATA: dict[str, dict[str, list[list[dict[str, Any]]]]] = {
     "s": {site: [[_row(RANDOM, "ts", "v") for _ in range(8)] for _ in "12"] for site in ("us", "eu")},
     "r": {site: [[_row(RANDOM, "seen", "x") for _ in range(8)] for _ in "12"] for site in ("eu", "ap")},

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.planning import draft_query
-from tests.seeds import random_of
 from tests.unit.planner.build import draft_of, select_of
 from tests.unit.planner.engine import connect, fetch, run_draft
 from tests.unit.planner.test_semantics import CATALOG, START, load_whole
@@ -121,7 +120,7 @@ def _row(random: Random) -> dict[str, Any]:
     }
 
 
-RANDOM = random_of(7)
+RANDOM = Random(7)
 STREAM = {site: [[_row(RANDOM) for _ in range(9)] for _ in range(2)] for site in ("us", "eu", "ap")}
 KEYS = {
     site: [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import permutations
+from random import Random
 
 import pytest
 
 from planner.sharing.modes import Sharing
-from tests.seeds import random_of
 from tests.unit.planner.engine import connect
 from tests.unit.planner.sharing.executor import Deployment, Lab
 from tests.unit.planner.sharing.test_random_sets import data
@@ -84,7 +84,7 @@ JOINS = (
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     with connect() as db:
-        yield Lab(db, data(random_of(1)))
+        yield Lab(db, data(Random(1)))
 
 
 @pytest.mark.parametrize("texts", [ROWS, (ROWS[-1], *GROUPS), JOINS], ids=["rows", "groups", "joins"])
