@@ -67,7 +67,7 @@ class Answer(Sequence[Row]):
 
 
 def connect(dataset: Dataset) -> duckdb.DuckDBPyConnection:
-    """DuckDB with the dataset's relations as views and `w(ts, n)`, the start of ts's window of n seconds."""
+    """DuckDB with the dataset's relations as tables and `w(ts, n)`, the start of ts's window of n seconds."""
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
     db.execute("CREATE MACRO w(ts, n) AS to_timestamp(floor(epoch(ts) / n) * n)")
@@ -77,19 +77,19 @@ def connect(dataset: Dataset) -> duckdb.DuckDBPyConnection:
     )
     root = dataset.root
     db.execute(
-        f"""CREATE VIEW orders AS
+        f"""CREATE TABLE orders AS
         SELECT *, 'us' AS site FROM read_csv('{root}/us/orders/*.csv', header = true, columns = {columns})
         UNION ALL SELECT *, 'eu' AS site
         FROM read_json('{root}/eu/orders/*.json', format = 'newline_delimited', columns = {columns})
         UNION ALL SELECT *, 'asia' AS site FROM read_parquet('{root}/asia/orders/*.parquet')"""
     )
-    db.execute("CREATE VIEW parcels AS SELECT id, ts, product, fee, site FROM orders WHERE site = 'asia'")
-    db.execute(f"CREATE VIEW products AS SELECT * FROM read_csv('{root}/us/products.csv', header = true)")
+    db.execute("CREATE TABLE parcels AS SELECT id, ts, product, fee, site FROM orders WHERE site = 'asia'")
+    db.execute(f"CREATE TABLE products AS SELECT * FROM read_csv('{root}/us/products.csv', header = true)")
     db.execute("CREATE TABLE recalls (product VARCHAR, reason VARCHAR)")
     shards = " UNION ALL ".join(
         f"SELECT *, '{site}' AS site FROM read_parquet('{root}/{site}/stock.parquet')" for site in ("us", "eu", "asia")
     )
-    db.execute(f"CREATE VIEW stock AS {shards}")
+    db.execute(f"CREATE TABLE stock AS {shards}")
     return db
 
 
