@@ -35,9 +35,8 @@ unit-others: setup  ## the rest of `make unit`
 integration: setup setup-wan  ## tests of parts together: real gRPC, real Spark
 	$(BIN)/python -m pytest tests/integration -m "not long"
 
-# Two processes at a time here, too: those that break clusters wait most of the time, for what was broken to come back.
-e2e: setup  ## tests of the whole: real processes, results compared with DuckDB, kill -9
-	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) e2e-whole e2e-broken
+# One after the other, so that the clusters of the first part are gone before the second part breaks others.
+e2e: e2e-whole e2e-broken  ## tests of the whole: real processes, results compared with DuckDB, kill -9
 
 e2e-whole: setup  ## the part of `make e2e` that leaves its clusters whole
 	$(BIN)/python -m pytest tests/e2e -m "not long and not kills"
