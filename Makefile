@@ -5,7 +5,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 SOURCES := selat planner master site_agent simulator evidence tests benchmarks examples scripts/check_sizes.py
 
-.PHONY: help setup demo test unit unit-planner unit-others integration e2e long wan soak check format proto bench reproduce lock clean
+.PHONY: help setup setup-wan demo test unit unit-planner unit-others integration e2e e2e-whole e2e-broken long kills wan soak check format proto bench reproduce lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -13,10 +13,14 @@ help:  ## list all targets
 setup:  ## virtual environment, pinned packages and Java; other targets do this by themselves
 	@scripts/setup
 
+# A make that has several of the targets below does this once.
+setup-wan:  ## packages for emulated WANs and their tests, as root with apt-get; else says what to install
+	@scripts/setup_wan
+
 demo: setup  ## four airports' worth of sites, real flights, five queries, proof; three minutes at most
 	@$(BIN)/selat demo
 
-test: unit integration e2e wan  ## all tests
+test: setup-wan unit integration e2e wan  ## all tests
 
 # Two processes at a time: none of these tests looks at the clock, and each process keeps one core busy.
 unit: setup  ## tests of single parts: no Spark, no network
@@ -28,16 +32,27 @@ unit-planner: setup  ## the planner's part of `make unit`
 unit-others: setup  ## the rest of `make unit`
 	$(BIN)/python -m pytest tests/unit --ignore tests/unit/planner -m "not long"
 
-integration: setup  ## tests of parts together: real gRPC, real Spark
+integration: setup setup-wan  ## tests of parts together: real gRPC, real Spark
 	$(BIN)/python -m pytest tests/integration -m "not long"
 
-e2e: setup  ## tests of the whole: real processes, results compared with DuckDB, kill -9
-	$(BIN)/python -m pytest tests/e2e -m "not long"
+# One after the other, so that the clusters of the first part are gone before the second part breaks others.
+e2e: e2e-whole e2e-broken  ## tests of the whole: real processes, results compared with DuckDB, kill -9
 
-long: setup  ## the tests that `make test` leaves out, because their like are in it
-	$(BIN)/python -m pytest tests -m long
+e2e-whole: setup  ## the part of `make e2e` that leaves its clusters whole
+	$(BIN)/python -m pytest tests/e2e -m "not long and not kills"
 
-wan: setup  ## tests in network namespaces: skipped with a reason without root, or without what scripts/setup_wan installs
+e2e-broken: setup  ## the part of `make e2e` that kills and breaks
+	$(BIN)/python -m pytest tests/e2e -m "not long and kills"
+
+# SELAT_SEED=N plays again what failed; the first lines of pytest name it.
+long: export SELAT_SEED := $(or $(SELAT_SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
+long: setup setup-wan  ## the tests that `make test` leaves out, because their like are in it, and the random ones with new seeds
+	$(BIN)/python -m pytest tests -m "long or seeded or hypothesis"
+
+kills: setup setup-wan  ## the tests of `make long` that kill processes
+	$(BIN)/python -m pytest tests -m "long and kills"
+
+wan: setup setup-wan  ## tests in network namespaces: skipped with a reason without root or the packages
 	$(BIN)/python -m pytest tests/wan -m "not long"
 
 MINUTES ?= 60

@@ -6,15 +6,35 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from hypothesis import settings
 
 from site_agent.engine.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
+from tests import seeds
 from tests.jvm import SHORT_LIVED
 
-# How long an example takes says more about the machine's other work than about our code.
-settings.register_profile("selat", deadline=None)
+# How long an example takes says more about the machine's other work than about our code. A seed that is given finds the
+# same again without a database; without one, every run has the same examples.
+settings.register_profile("selat", deadline=None, database=None, derandomize=seeds.GIVEN is None)
 settings.load_profile("selat")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis takes our seed, if it was not given one itself."""
+    if seeds.GIVEN is not None and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = seeds.GIVEN
+
+
+def pytest_report_header() -> str:
+    return seeds.header()
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Behind failures, where a reader looks first."""
+    if terminalreporter.stats.get("failed") and seeds.GIVEN is not None:
+        terminalreporter.write_line(seeds.header())
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import overload
 
 import duckdb
 import pyarrow as pa
@@ -14,9 +17,57 @@ from tests.e2e.dataset import Dataset
 
 Row = tuple[object, ...]
 
+TYPES = {
+    "BOOLEAN": pa.bool_(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "HUGEINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", tz="UTC"),
+}
+"""The type that Spark gives a column, by DuckDB's; a decimal is one of the same digits.
+
+HUGEINT is what DuckDB makes of a sum of integers, Spark a BIGINT. Wherever else Spark has another type than DuckDB, by
+its rules for decimals above all, the oracle's query says so with a CAST.
+"""
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Sequence[Row]):
+    """Columns, and rows as plain values that compare across engines, sorted."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def where(self, keeps: Callable[[Row], bool]) -> Answer:
+        """The rows that the function keeps."""
+        return replace(self, rows=tuple(filter(keeps, self.rows)))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        return self.rows[index]
+
 
 def connect(dataset: Dataset) -> duckdb.DuckDBPyConnection:
-    """DuckDB with the dataset's relations as views and `w(ts, n)`, the start of ts's window of n seconds."""
+    """DuckDB with the dataset's relations as tables and `w(ts, n)`, the start of ts's window of n seconds."""
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
     db.execute("CREATE MACRO w(ts, n) AS to_timestamp(floor(epoch(ts) / n) * n)")
@@ -26,37 +77,55 @@ def connect(dataset: Dataset) -> duckdb.DuckDBPyConnection:
     )
     root = dataset.root
     db.execute(
-        f"""CREATE VIEW orders AS
+        f"""CREATE TABLE orders AS
         SELECT *, 'us' AS site FROM read_csv('{root}/us/orders/*.csv', header = true, columns = {columns})
         UNION ALL SELECT *, 'eu' AS site
         FROM read_json('{root}/eu/orders/*.json', format = 'newline_delimited', columns = {columns})
         UNION ALL SELECT *, 'asia' AS site FROM read_parquet('{root}/asia/orders/*.parquet')"""
     )
-    db.execute("CREATE VIEW parcels AS SELECT id, ts, product, fee, site FROM orders WHERE site = 'asia'")
-    db.execute(f"CREATE VIEW products AS SELECT * FROM read_csv('{root}/us/products.csv', header = true)")
+    db.execute("CREATE TABLE parcels AS SELECT id, ts, product, fee, site FROM orders WHERE site = 'asia'")
+    db.execute(f"CREATE TABLE products AS SELECT * FROM read_csv('{root}/us/products.csv', header = true)")
     db.execute("CREATE TABLE recalls (product VARCHAR, reason VARCHAR)")
     shards = " UNION ALL ".join(
         f"SELECT *, '{site}' AS site FROM read_parquet('{root}/{site}/stock.parquet')" for site in ("us", "eu", "asia")
     )
-    db.execute(f"CREATE VIEW stock AS {shards}")
+    db.execute(f"CREATE TABLE stock AS {shards}")
     return db
 
 
-def rows_of(table: pa.Table) -> list[Row]:
-    """Rows as plain values that compare across engines, sorted."""
-    return _sorted([tuple(_plain(v) for v in row.values()) for row in table.to_pylist()])
+def rows_of(table: pa.Table) -> Answer:
+    """The answer that a client was given."""
+    columns = tuple(Column(field.name, field.type) for field in table.schema)
+    values = [column.to_pylist() for column in table.columns]
+    return Answer(columns, _sorted(zip(*values, strict=True)))
 
 
-def expected(db: duckdb.DuckDBPyConnection, sql: str) -> list[Row]:
-    return _sorted([tuple(_plain(v) for v in row) for row in db.execute(sql).fetchall()])
+def expected(db: duckdb.DuckDBPyConnection, sql: str) -> Answer:
+    """DuckDB's answer, with the types that Spark gives it."""
+    found = db.execute(sql)
+    columns = tuple(Column(name, _type_of(str(kind))) for name, kind, *_ in found.description or ())
+    return Answer(columns, _sorted(found.fetchall()))
 
 
-def assert_same(actual: Sequence[Row], wanted: Sequence[Row], name: str) -> None:
+def assert_same(actual: Answer, wanted: Answer, name: str) -> None:
+    """The same names and types of columns, and the same rows."""
+    got, want = (", ".join(map(str, answer.columns)) for answer in (actual, wanted))
+    assert got == want, f"{name}: columns {got}, the oracle has {want}"
+    assert_same_rows(actual, wanted, name)
+
+
+def assert_same_rows(actual: Sequence[Row], wanted: Sequence[Row], name: str) -> None:
     """Equal as multisets; floats to 9 digits, because sums are added in another order."""
     assert len(actual) == len(wanted), f"{name}: {len(actual)} rows, the oracle has {len(wanted)}"
-    for got, want in zip(actual, wanted, strict=True):
+    for got, want in zip(_sorted(actual), _sorted(wanted), strict=True):
         assert len(got) == len(want), f"{name}: {got} against {want}"
         assert all(_same(a, b) for a, b in zip(got, want, strict=True)), f"{name}: {got}, the oracle says {want}"
+
+
+def _type_of(duckdb_type: str) -> pa.DataType:
+    """Raises KeyError for a type that no query had yet: `TYPES` has to say what Spark makes of it."""
+    decimal = _DECIMAL.fullmatch(duckdb_type)
+    return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else TYPES[duckdb_type]
 
 
 def _plain(value: object) -> object:
@@ -73,9 +142,11 @@ def _same(a: object, b: object) -> bool:
     return a == b
 
 
-def _sorted(rows: list[Row]) -> list[Row]:
+def _sorted(rows: Iterable[Sequence[object]]) -> tuple[Row, ...]:
     # Floats last: two sums that differ in the last digit must not change the order of rows.
-    return sorted(
-        rows,
-        key=lambda row: ([str(v) for v in row if not isinstance(v, float)], [v for v in row if isinstance(v, float)]),
-    )
+    plain = (tuple(map(_plain, row)) for row in rows)
+    return tuple(sorted(plain, key=lambda row: ([str(v) for v in row if not isinstance(v, float)], _floats(row))))
+
+
+def _floats(row: Row) -> list[float]:
+    return [v for v in row if isinstance(v, float)]

@@ -12,6 +12,8 @@ import duckdb
 import pyarrow as pa
 
 import selat
+from tests.e2e import oracle
+from tests.e2e.oracle import Answer
 
 PATIENCE = timedelta(minutes=5)
 """The start of an agent takes minutes on a machine that is busy."""
@@ -87,7 +89,7 @@ class Writer:
         return producer.totals.duplicates
 
 
-def expected(sql: str, writers: Iterable[Writer]) -> list[tuple[object, ...]]:
+def expected(sql: str, writers: Iterable[Writer]) -> Answer:
     """The answer over everything that the writers were to push, as a table `orders` with its site."""
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
@@ -97,4 +99,4 @@ def expected(sql: str, writers: Iterable[Writer]) -> list[tuple[object, ...]]:
         for n in range(BATCHES)
     )
     db.register("orders", orders)
-    return sorted(db.execute(sql).fetchall())
+    return oracle.expected(db, sql)

@@ -7,7 +7,9 @@ from pathlib import Path
 import duckdb
 
 import selat
-from tests.e2e.oracle import Row, expected
+from tests.e2e.oracle import Answer, expected
+
+NOTHING = Answer((), ())
 
 
 def insert(client: selat.Client, sink: str, sql: str) -> selat.Query:
@@ -22,9 +24,10 @@ def files(directory: Path) -> list[Path]:
     return sorted(directory.rglob("*.parquet"))
 
 
-def written(db: duckdb.DuckDBPyConnection, directory: Path, columns: str = "*") -> list[Row]:
-    """All rows in the files that are there."""
-    return expected(db, f"SELECT {columns} FROM read_parquet('{directory}/**/*.parquet')") if files(directory) else []
+def written(db: duckdb.DuckDBPyConnection, directory: Path, columns: str = "*") -> Answer:
+    """All rows in the files that are there; without files, no columns either."""
+    there = files(directory)
+    return expected(db, f"SELECT {columns} FROM read_parquet({[str(path) for path in there]})") if there else NOTHING
 
 
 def half_written(directory: Path) -> list[Path]:

@@ -19,7 +19,7 @@ from selat.dev.state import DataDirectory
 from tests.e2e.cluster import wait_until
 from tests.jvm import ENVIRONMENT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills]
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,6 @@ What clients get still equals DuckDB over the whole input; or, where rows are lo
 from __future__ import annotations
 
 import os
-import random
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -22,8 +21,9 @@ from tests.e2e.cluster import await_all_ready, check_against_oracle, submit, wai
 from tests.e2e.faults import Scene, damage, epoch_files, in_the_middle, kill, kill_jvm, stopped
 from tests.e2e.proxy import Cut
 from tests.e2e.queries import CASES
+from tests.seeds import random_of
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(400)]
 
 CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join", "top_k"))
 JOINS = tuple(c for c in CASES if c.name in ("window_left_join", "window_join_aggregate"))
@@ -76,8 +76,9 @@ def test_results_equal_the_oracle_after_kills_of_the_master_and_every_merge(scen
 
 
 @pytest.mark.long
+@pytest.mark.seeded
 def test_random_kills_during_one_query(scene: Scene, client: selat.Client) -> None:
-    rng = random.Random(SEED)
+    rng = random_of(SEED)
     queries = submit(client, AGGREGATE)
     for _ in range(4):
         time.sleep(rng.uniform(1.0, 3.0))

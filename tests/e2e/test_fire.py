@@ -20,7 +20,7 @@ from tests.e2e.faults import REPLAY, SPEED, in_the_middle
 from tests.e2e.queries import CASES
 from tests.integration.small_disk import SmallDisk, half_files, small_disk
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(500)]
 
 CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "top_k"))
 

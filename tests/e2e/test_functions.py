@@ -55,7 +55,8 @@ CASE = Case(
     "SELECT window.start AS s, grade(quantity, express) AS g, count(*) AS n, sum(doubled(price)) AS d, "
     "grade(CAST(count(*) AS INT), false) AS busy FROM orders WHERE grade(quantity, false) <> 'none' "
     "GROUP BY window(ts, '10 seconds'), grade(quantity, express)",
-    "SELECT w(ts, 10), grade(quantity, express), count(*), sum(price * 2.0), grade(count(*)::INTEGER, false) "
+    "SELECT w(ts, 10) AS s, grade(quantity, express) AS g, count(*) AS n, sum(price * 2.0::DOUBLE) AS d, "
+    "grade(count(*)::INTEGER, false) AS busy "
     "FROM orders WHERE grade(quantity, false) <> 'none' GROUP BY 1, 2",
 )
 

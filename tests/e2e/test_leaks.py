@@ -16,7 +16,7 @@ from tests.e2e.cluster import TOPOLOGY, wait_until
 from tests.e2e.inventory import Inventory, hooked, take
 from tests.jvm import AGENT_ARGUMENTS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills]
 
 STREAMS = """
 CREATE STREAM clicks (user_id BIGINT, page STRING, ts TIMESTAMP, WATERMARK FOR ts)

@@ -75,6 +75,7 @@ def test_a_rate_changes_while_the_query_runs(calm_client: selat.Client, query: s
     assert len({(row["page"], row["s"]) for row in windows}) == 40, "a window came twice"
 
 
+@pytest.mark.kills
 def test_a_silent_site_is_unreachable_and_nothing_else(isolated: Scene, isolated_client: selat.Client) -> None:
     client = isolated_client
     list(client.script(CLICKS))

@@ -12,7 +12,7 @@ import selat
 from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, kill
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(400)]
 
 FILES = 12
 

@@ -10,9 +10,10 @@ import selat
 from selat.dev.cluster import AGENTS
 from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, kill
+from tests.e2e.oracle import assert_same, rows_of
 from tests.e2e.pushing import BATCH_ROWS, BATCHES, PATIENCE, WINDOWED_ORACLE, Writer, ddl, expected, windowed
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(600)]
 
 SITES = ("us", "eu", "asia")
 PROJECTED = "SELECT id, site FROM {} WHERE id % 10 = 3"
@@ -39,14 +40,13 @@ def test_what_is_pushed_is_counted_once_whoever_dies(frail: Scene, frail_client:
 
     sent = len(writers) * BATCHES * BATCH_ROWS
     rows = [client.push("pushed", site).finish() for site in SITES]
-    counts = [(r["s"], r["k"], r["n"], r["total"]) for r in counted.results().rows()]
-    listed = [(r["id"], r["site"]) for r in projected.results().rows()]
+    counts, listed = (rows_of(query.results().arrow()) for query in (counted, projected))
     info = counted.wait()
 
     assert sum(rows) == sent
     assert (info.state, info.rows_in, info.rows_late) == (selat.QueryState.FINISHED, sent, 0)
-    assert sorted(counts) == expected(WINDOWED_ORACLE, writers)
-    assert sorted(listed) == expected(PROJECTED.format("orders"), writers)
+    assert_same(counts, expected(WINDOWED_ORACLE, writers), "counted")
+    assert_same(listed, expected(PROJECTED.format("orders"), writers), "projected")
     assert writers[5].duplicates >= BATCHES // 4
 
     # A query that comes later reads what is retained.

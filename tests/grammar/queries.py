@@ -18,6 +18,8 @@ JOINS = (
     Both.same(" JOIN stock AS k ON o.product = k.product AND o.site = k.site"),
     Both.same(" JOIN products AS p ON o.product = p.product LEFT JOIN recalls AS r ON r.product = p.product"),
 )
+SUM_OF_DECIMALS = "DECIMAL(20,2)"
+"""Of those of `decimals`, by Spark's rule: ten digits more."""
 OF_JOIN = {"p": ("p.category", "p.name"), "k": ("k.amount",), "r": ("r.reason",)}
 """Columns to select, by the alias that a join brings."""
 
@@ -59,20 +61,36 @@ def stateless(draw: st.DrawFn) -> Both:
     return fill("{}SELECT o.id, {} FROM {} AS o{}{}", source.prefix, joined(", ", items), source.rows, join, where)
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an aggregate."""
+
+    text: Both
+    type: str = ""
+    """Spark's, where DuckDB has another."""
+
+    def over(self, rows: Both) -> Both:
+        """The expression, with what is behind the call."""
+        whole = fill("{}{}", self.text, rows)
+        return Both(whole.selat, f"CAST({whole.oracle} AS {self.type})") if self.type else whole
+
+
 def aggregates() -> st.SearchStrategy[Both]:
     """Aggregate calls; some with DISTINCT, some with FILTER."""
     exact = st.one_of(integers(), decimals())
-    plain = st.one_of(
+    calls = st.one_of(
         st.just(Both.same("count(*)")),
         st.builds(lambda a: fill("count({})", a), scalars()),
-        st.builds(lambda a: fill("sum({})", a), st.one_of(exact, doubles())),
+        st.builds(lambda a: fill("sum({})", a), st.one_of(integers(), doubles())),
         st.builds(lambda f, a: fill(f"{f}({{}})", a), st.sampled_from(("min", "max")), st.one_of(exact, strings())),
         st.builds(lambda a: fill("avg({})", a), st.one_of(integers(), doubles())),
         st.builds(lambda f, a: _spread(f, a), st.sampled_from(("stddev_pop", "var_pop")), integers(1)),
         st.builds(lambda a: fill("count(DISTINCT {})", a), st.one_of(integers(), strings())),
         st.builds(lambda a: fill("sum(DISTINCT {})", a), integers()),
     )
-    return st.one_of(plain, st.builds(lambda a, c: fill("{} FILTER (WHERE {})", a, c), plain, booleans(1)))
+    sums = st.builds(lambda a: Call(fill("sum({})", a), SUM_OF_DECIMALS), decimals())
+    rows = st.one_of(st.just(Both.same("")), st.builds(lambda c: fill(" FILTER (WHERE {})", c), booleans(1)))
+    return st.builds(Call.over, st.one_of(st.builds(Call, calls), sums), rows)
 
 
 def _spread(function: str, argument: Both) -> Both:
@@ -114,9 +132,11 @@ def longer(draw: st.DrawFn) -> Both:
     where = draw(st.sampled_from(("", " WHERE d.n > 2")))
     having = draw(st.sampled_from(("", " HAVING sum(d.n) > 5")))
     key = draw(st.sampled_from(("d.k", "d.n % 2")))
-    start = Both(f"window(d.w.start, '{length_s} seconds').start", f"w(d.w, {length_s})")
+    # The same wherever it stands: Spark takes two spellings for two windows.
+    shorter = draw(st.sampled_from(("d.w", "d.w.start")))
+    group = Both(f"window({shorter}, '{length_s} seconds')", f"w(d.w, {length_s})")
+    start = Both(f"{group.selat}.start", group.oracle)
     items = f"{key} AS k, max(d.n) AS most, sum(d.n) AS n, count(d.a) AS filled, count(DISTINCT d.n) AS ns"
-    group = Both(f"window(d.w, '{length_s} seconds')", f"w(d.w, {length_s})")
     query = fill(f"SELECT {{}} AS s, {items} FROM ({{}}) AS d{where} GROUP BY {{}}, {key}{having}", start, inner, group)
     return _prefixed(source, query)
 

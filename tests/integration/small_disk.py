@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.needs import Lack, Need, skip
 
 SIZE_KIB = 1024
 _PIECE = b"\0" * 4096
@@ -47,7 +47,7 @@ def small_disk(root: Path, *, size_kib: int = SIZE_KIB) -> Iterator[SmallDisk]:
     command = ["mount", "-t", "tmpfs", "-o", f"size={size_kib}k", "tmpfs", str(root)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
     if mounted.returncode:
-        pytest.skip(f"NOT TESTED: a full disk, because mounting one is not permitted: {mounted.stderr.strip()}")
+        skip(Lack(Need.MACHINE if os.geteuid() == 0 else Need.ROOT, f"to mount a disk: {mounted.stderr.strip()}"))
     try:
         yield SmallDisk(root)
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from selat.v1 import ingest_pb2_grpc
 from site_agent.exchange.status import STATUS_CODES
 from tests.integration.ingest_site import IngestSite
 from tests.integration.test_ingest import encoded, rows
+from tests.seeds import random_of
 
 FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 DOCUMENTED = frozenset(STATUS_CODES.values()) - {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}
@@ -83,8 +83,9 @@ def test_every_message_is_answered_as_documented_and_the_service_lives(site: Ing
     table.validate(full=True)
 
 
+@pytest.mark.seeded
 def test_bytes_that_are_no_message_are_answered(site: IngestSite, channel: grpc.Channel) -> None:
-    rng = random.Random(7)
+    rng = random_of(7)
     push = channel.stream_stream("/selat.v1.IngestService/Push", None, None)
     for _ in range(50):
         with pytest.raises(grpc.RpcError):

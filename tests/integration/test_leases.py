@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ from master.model import TaskState
 from selat.v1 import lease_pb2 as pb
 from selat.v1 import lease_pb2_grpc
 from tests.integration.master_cluster import CREATE, FILTER, Cluster, eventually, refusal, running_cluster
+from tests.seeds import random_of
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -78,7 +78,7 @@ class Client:
 
     def __init__(self, number: int, address: str, held: dict[tuple[str, int], str]) -> None:
         self.name = f"f{number:02d}"
-        self.rng = random.Random(number)
+        self.rng = random_of(number)
         self.held = held
         self.mine: dict[tuple[str, int], pb.Lease] = {}
         self.granted = 0
@@ -141,6 +141,7 @@ class Client:
             assert all(outcome.WhichOneof("outcome") == "released" for outcome in response.outcomes)
 
 
+@pytest.mark.seeded
 async def test_twenty_clients_at_once_never_share_a_slot_and_nobody_waits_for_ever(cluster: Cluster) -> None:
     held: dict[tuple[str, int], str] = {}
     clients = [Client(number, cluster.address, held) for number in range(CLIENTS)]

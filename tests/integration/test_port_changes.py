@@ -25,6 +25,7 @@ from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, ViewSpec, WindowSpec
+from tests.seeds import random_of
 
 pytestmark = pytest.mark.spark
 
@@ -63,7 +64,7 @@ def partials(rng: random.Random, floor_us: int, sent: Counts) -> pa.Table:
 
 async def produce(log: ChannelLog, *, epochs: int, floor_us: int, sent: Counts) -> int:
     """Publish epochs whose watermark moves on; returns the last watermark."""
-    rng = random.Random(log.id)
+    rng = random_of(log.id)
     for _ in range(epochs):
         rows = partials(rng, floor_us, sent)
         floor_us += rng.randrange(WINDOW_US // 4)
@@ -103,6 +104,7 @@ def emitted(log: ChannelLog) -> Counts:
     return counts
 
 
+@pytest.mark.seeded
 async def test_channels_join_and_leave_under_load(
     tmp_path: Path, spark_engine: SparkEngine, stack: AsyncExitStack
 ) -> None:

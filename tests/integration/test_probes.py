@@ -16,8 +16,10 @@ from selat.v1 import wan_pb2 as pb
 from selat.v1.wan_pb2_grpc import ProbeServiceStub, add_ProbeServiceServicer_to_server
 from site_agent.probes import iperf, train
 from site_agent.probes.service import ProbeServicer
+from tests.needs import Lack, Need, skip, unless
 
-NEEDS_IPERF3 = pytest.mark.skipif(not iperf.installed(), reason="iperf3 is not installed")
+NO_IPERF3 = None if iperf.installed() else Lack(Need.PACKAGES, "iperf3")
+NEEDS_IPERF3 = unless(NO_IPERF3)
 
 
 @pytest.fixture
@@ -54,11 +56,11 @@ async def test_a_train_ends_with_its_last_packet(address: str, monkeypatch: pyte
     assert response.bytes_per_s > 1e6
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+@unless(None if sys.platform == "linux" else Lack(Need.MACHINE, "Linux"))
 @pytest.mark.parametrize("method", [pb.PROBE_METHOD_TRAIN, pb.PROBE_METHOD_TCP, pb.PROBE_METHOD_IPERF3])
 async def test_what_comes_beside_a_probe_is_counted(address: str, method: pb.ProbeMethod.ValueType) -> None:
-    if method == pb.PROBE_METHOD_IPERF3 and not iperf.installed():
-        pytest.skip("iperf3 is not installed")
+    if method == pb.PROBE_METHOD_IPERF3 and NO_IPERF3:
+        skip(NO_IPERF3)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         source = f"127.0.0.1:{listener.getsockname()[1]}"
         nothing = await measured(address, method, expected_bytes_per_s=10e6, from_address=source, duration_ms=1000)

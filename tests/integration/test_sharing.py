@@ -13,6 +13,7 @@ import pytest
 from master.model import ChannelUse, QueryBehind, ResultStatus, TaskState, TaskStatus
 from selat.v1 import query_pb2, site_pb2
 from tests.integration.master_cluster import COUNT, CREATE, FILTER, NAMES, Cluster, eventually, refusal, running_cluster
+from tests.seeds import random_of
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -450,9 +451,10 @@ TEXTS = (
 )
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_comes_and_goes_every_channel_has_its_producer(cluster: Cluster, seed: int) -> None:
-    rng = random.Random(seed)
+    rng = random_of(seed)
     running: list[str] = []
     for _ in range(12):
         step = rng.random()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.sink_process import CHANNELS, rows
+from tests.seeds import random_of
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -41,8 +41,9 @@ def listed(directory: Path) -> list[Path]:
     return sorted(directory / entry["file"] for manifest in manifests for entry in manifest["files"])
 
 
+@pytest.mark.seeded
 def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    rng = random.Random(SEED)
+    rng = random_of(SEED)
     out = tmp_path / "out"
     command = [sys.executable, "-m", "tests.integration.sink_process", str(tmp_path), str(EPOCHS)]
     killed = 0

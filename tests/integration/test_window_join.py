@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -29,6 +28,7 @@ from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from tests.integration.test_split_aggregates import analyzed
+from tests.seeds import random_of
 from tests.unit.planner.build import catalog_of, draft_of
 
 pytestmark = pytest.mark.spark
@@ -63,7 +63,7 @@ class Input:
 
 
 def input_of(seed: int) -> Input:
-    rng = random.Random(seed)
+    rng = random_of(seed)
 
     def times(epoch: int) -> pa.Array:
         spread = 2 * WINDOW_US
@@ -181,6 +181,7 @@ async def until_an_epoch_is_done(hub: Hub, running: asyncio.Task[None]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("sql", [PLAIN, GROUPED], ids=["rows", "aggregate"])
 async def test_a_join_that_is_stopped_again_and_again_gives_every_window_once(
     tmp_path: Path, spark_engine: SparkEngine, sql: str

@@ -12,7 +12,7 @@ import selat
 from tests.e2e.cluster import check_against_oracle, submit
 from tests.e2e.dataset import SITES
 from tests.e2e.faults import Queries, Scene
-from tests.e2e.oracle import assert_same, connect, expected
+from tests.e2e.oracle import assert_same, connect, expected, rows_of
 from tests.e2e.pushing import PATIENCE, WINDOWED_ORACLE, Writer, ddl, windowed
 from tests.e2e.pushing import expected as expected_of_pushed
 from tests.e2e.queries import CASES
@@ -103,12 +103,12 @@ class Work:
     def _check_pushed(self) -> int:
         assert [writer.failure for writer in self.writers] == [None] * len(SITES)
         query = self.queries["pushed"]
-        rows = sorted(tuple(row.values()) for row in query.results().rows())
+        rows = rows_of(query.results().arrow())
         info = query.info()
         assert (info.state, info.rows_late) == (selat.QueryState.FINISHED, 0), (
             f"pushed: {info.state.value} {info.reason}"
         )
-        assert rows == expected_of_pushed(WINDOWED_ORACLE, self.writers), "pushed: not the oracle's rows"
+        assert_same(rows, expected_of_pushed(WINDOWED_ORACLE, self.writers), "pushed")
         return len(rows)
 
     def clear(self) -> None:

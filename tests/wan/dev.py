@@ -13,6 +13,7 @@ from selat.dev.cli import WAN_NAME
 from selat.dev.state import DataDirectory
 from selat.wan.emulation import Emulations
 from selat.wan.record import Record
+from tests.needs import Lack, Need
 from tests.wan.lab import environment, run_selat, selat_command
 
 
@@ -82,8 +83,8 @@ def netns_dev(directory: Path) -> Iterator[NetnsDev]:
         dev("dev", "stop", "--data", str(dev.data.root))
 
 
-def why_not() -> str:
-    """Why no such cluster can be started now; empty: it can. There is one for a whole machine."""
+def lack_of_room() -> Lack | None:
+    """Why no such cluster can be started now; None: it can. There is one for a whole machine."""
     record = next((r for r in Emulations().all() if r.layout.name == WAN_NAME), None)
     taken = record is not None and (record.owner is None or record.owner.alive)
-    return f"a WAN named {WAN_NAME} is up on this machine" if taken else ""
+    return Lack(Need.MACHINE, f"a WAN named {WAN_NAME} is up on this one") if taken else None

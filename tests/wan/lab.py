@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
 import statistics
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import psutil
+import pytest
 
 from planner.topology import Link, Site, Topology
 from selat.dev.identity import ProcessIdentity
@@ -29,10 +31,13 @@ from selat.wan.links import Pair
 from selat.wan.probe import Capability, capabilities
 from selat.wan.record import RUN, Record
 from selat.wan.system import SEARCH_PATH
+from tests.needs import Lack, Need, unless
 
 ROOT = Path(__file__).parents[2]
 PORT = 5201
 TOOLS = ("iperf3", "ping", "ip", "tc", "ethtool")
+X86 = ("x86_64", "i686")
+"""The only machines that a package with a User-Mode Linux is made for."""
 ATTEMPTS = 5
 T = TypeVar("T")
 _SENDER = """
@@ -48,21 +53,38 @@ _TIME_MS = re.compile(r"time=([0-9.]+) ms")
 
 
 @cache
-def what_is_missing() -> str:
-    """Why tests with namespaces cannot run here; empty: they can."""
+def lack() -> Lack | None:
+    """Why tests with namespaces cannot run here; None: they can."""
     if os.geteuid() != 0:
-        return "needs root"
-    absent = [tool for tool in TOOLS if shutil.which(tool, path=SEARCH_PATH) is None]
-    if absent:
-        return f"not installed: {', '.join(absent)}"
+        return Lack(Need.ROOT)
+    if absent := _absent(*TOOLS):
+        return Lack(Need.PACKAGES, absent)
     found = found_backends()
-    return "" if any(c.works for c in found) else found[0].reason
+    return None if any(c.works for c in found) else Lack(Need.MACHINE, found[0].reason)
+
+
+def lack_of(backend: str) -> Lack | None:
+    """Why one backend cannot run here; None: it can."""
+    (found,) = (c for c in found_backends() if c.backend == backend)
+    if found.works:
+        return None
+    absent = _absent("linux.uml", "busybox") if backend == "uml-router" and platform.machine() in X86 else ""
+    return Lack(Need.PACKAGES, absent) if absent else Lack(Need.MACHINE, f"{backend}: {found.reason}")
+
+
+def _absent(*tools: str) -> str:
+    """Those that are not installed."""
+    return ", ".join(tool for tool in tools if shutil.which(tool, path=SEARCH_PATH) is None)
 
 
 @cache
 def found_backends() -> tuple[Capability, ...]:
     """What this machine can do; it is tried once."""
     return capabilities()
+
+
+MARKS = [pytest.mark.wan, unless(lack())]
+"""Of every test with namespaces."""
 
 
 def topology(links: dict[Pair, tuple[float, float]]) -> Topology:

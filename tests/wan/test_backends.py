@@ -14,10 +14,10 @@ from selat.wan.links import LinkChange, Pair
 from selat.wan.probe import PREFERENCE
 from selat.wan.shaping import PAYLOAD_RATIO
 from tests.e2e.cluster import wait_until
-from tests.wan.lab import Lab, found_backends, lab, machine_reaches, topology, what_is_missing, wrong_ones
+from tests.needs import skip
+from tests.wan.lab import MARKS, Lab, lab, lack_of, machine_reaches, topology, wrong_ones
 
-MISSING = what_is_missing()
-pytestmark = [pytest.mark.wan, pytest.mark.skipif(bool(MISSING), reason=f"network namespaces: {MISSING}")]
+pytestmark = MARKS
 
 LINKS = {
     ("us", "eu"): (16.0, 40.0),
@@ -46,10 +46,9 @@ DELAYS = ("netem", "tun", "uml-router")
 
 @pytest.fixture(scope="module", params=PREFERENCE)
 def sites(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    (found,) = (c for c in found_backends() if c.backend == request.param)
-    if not found.works:
-        pytest.skip(f"this machine has no {found.backend}: {found.reason}")
-    with lab(topology(LINKS), found.backend) as made:
+    if lacking := lack_of(request.param):
+        skip(lacking)
+    with lab(topology(LINKS), request.param) as made:
         yield made
 
 
@@ -105,9 +104,8 @@ def test_a_link_changes_while_it_is_busy(sites: Lab) -> None:
         sites.emulations.change(sites.name, {ASYMMETRIC: LinkChange(bandwidth_factor=1)})
 
 
+@pytest.mark.parametrize("sites", DELAYS, indirect=True)
 def test_latency_and_loss_change(sites: Lab) -> None:
-    if sites.record.backend not in DELAYS:
-        pytest.skip(f"{sites.record.backend} emulates no latency and no loss")
     a, b = ASYMMETRIC
     _, there_ms = LINKS[a, b]
     _, back_ms = LINKS[b, a]

@@ -21,16 +21,11 @@ from selat.wan.shaping import PAYLOAD_RATIO
 from tests.e2e.cluster import check_against_oracle, submit, wait_until
 from tests.e2e.dataset import Dataset, write_dataset
 from tests.e2e.queries import CASES
-from tests.wan.dev import NetnsDev, netns_dev, why_not
-from tests.wan.lab import devices, environment, leavings, selat_command, what_is_missing
+from tests.needs import Lack, Need, skip
+from tests.wan.dev import NetnsDev, lack_of_room, netns_dev
+from tests.wan.lab import MARKS, devices, environment, leavings, selat_command
 
-MISSING = what_is_missing()
-pytestmark = [
-    pytest.mark.wan,
-    pytest.mark.spark,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(bool(MISSING), reason=f"network namespaces: {MISSING}"),
-]
+pytestmark = [*MARKS, pytest.mark.spark, pytest.mark.timeout(600)]
 
 CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join"))
 CPUS_PER_SLOT = 1.5
@@ -61,8 +56,8 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    if reason := why_not():
-        pytest.skip(reason)
+    if lacking := lack_of_room():
+        skip(lacking)
     directory: Path = tmp_path_factory.mktemp("wan")
     dataset = write_dataset(directory / "input")
     before = devices()
@@ -94,7 +89,7 @@ def test_the_master_knows_the_links(scene: Scene) -> None:
 def test_sites_are_held_to_their_slots(scene: Scene) -> None:
     groups = CpuGroups(WAN_NAME)
     if groups.version is None:
-        pytest.skip("this machine has no CPU controller for control groups")
+        skip(Lack(Need.MACHINE, "a CPU controller for control groups"))
     emulations, record = Emulations(), scene.dev.record
     for site in record.layout.sites:
         inside = set(emulations.processes(record, site))

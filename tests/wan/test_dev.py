@@ -11,28 +11,24 @@ import pytest
 
 from selat.dev.cli import WAN_NAME
 from tests.e2e.cluster import wait_until
-from tests.wan.dev import NetnsDev, netns_dev, why_not
-from tests.wan.lab import devices, leavings, what_is_missing
+from tests.needs import skip
+from tests.wan.dev import NetnsDev, lack_of_room, netns_dev
+from tests.wan.lab import MARKS, devices, leavings
 
-MISSING = what_is_missing()
-pytestmark = [
-    pytest.mark.wan,
-    pytest.mark.spark,
-    pytest.mark.skipif(bool(MISSING), reason=f"network namespaces: {MISSING}"),
-]
+pytestmark = [*MARKS, pytest.mark.spark]
 
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Iterator[NetnsDev]:
-    if reason := why_not():
-        pytest.skip(reason)
+    if lacking := lack_of_room():
+        skip(lacking)
     with netns_dev(tmp_path) as made:
         yield made
 
 
 @pytest.mark.parametrize(
     "command",
-    [("dev", "stop"), pytest.param(("wan", "down", "--name", WAN_NAME), marks=pytest.mark.long)],
+    [("dev", "stop"), pytest.param(("wan", "down", "--name", WAN_NAME), marks=(pytest.mark.long, pytest.mark.kills))],
     ids=" ".join,
 )
 def test_nothing_is_left_after_a_kill(dev: NetnsDev, command: tuple[str, ...]) -> None:

@@ -22,22 +22,22 @@ from selat.wan.emulation import Emulations, Wish
 from selat.wan.errors import WanError
 from selat.wan.record import RUN
 from tests.e2e.cluster import wait_until
+from tests.needs import Lack, Need, skip
 from tests.wan.lab import (
+    MARKS,
     Lab,
     devices,
     environment,
-    found_backends,
     lab,
+    lack_of,
     leavings,
     namespaces,
     run_selat,
     selat_command,
     topology,
-    what_is_missing,
 )
 
-MISSING = what_is_missing()
-pytestmark = [pytest.mark.wan, pytest.mark.skipif(bool(MISSING), reason=f"network namespaces: {MISSING}")]
+pytestmark = MARKS
 
 LINKS = {("us", "eu"): (20.0, 5.0), ("eu", "us"): (10.0, 5.0)}
 PROCESS_FILES = {"tun": "delayline.json", "uml-router": "uml/router.json"}
@@ -49,9 +49,8 @@ CPUS_PER_SLOT = 0.2
 def backend(request: pytest.FixtureRequest) -> str:
     """One that has a process."""
     name = str(request.param)
-    reasons = {c.backend: c.reason for c in found_backends() if not c.works}
-    if name in reasons:
-        pytest.skip(f"this machine has no {name}: {reasons[name]}")
+    if lacking := lack_of(name):
+        skip(lacking)
     return name
 
 
@@ -124,6 +123,7 @@ def test_a_wan_is_its_owners() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.kills
 def test_processes_that_do_not_end_are_killed() -> None:
     with lab(topology(LINKS), "rate-only", name="deaf") as made:
         command = made.inside("us", "sh", "-c", "trap '' TERM; echo; while :; do sleep 0.1; done")
@@ -227,7 +227,7 @@ def test_a_rate_needs_a_master(typed: Lab, tmp_path: Path) -> None:
 def test_a_site_is_held_to_its_slots() -> None:
     groups = CpuGroups("held")
     if groups.version is None:
-        pytest.skip("this machine has no CPU controller for control groups")
+        skip(Lack(Need.MACHINE, "a CPU controller for control groups"))
     wanted = topology(LINKS)
     sites = {"us": Site("us", slots=1), "eu": replace(wanted.sites["eu"], slots=2)}
     with lab(Topology(sites, wanted.links, "us"), "rate-only", name="held", cpus_per_slot=CPUS_PER_SLOT) as made:

@@ -15,10 +15,9 @@ from planner.wan.probing import DEFAULT_SETTINGS
 from selat.cli import cli
 from selat.links import LinkPoint, LinkView, ProbeMethod
 from tests.e2e.cluster import wait_until
-from tests.wan.lab import ATTEMPTS, leavings, what_is_missing
+from tests.wan.lab import ATTEMPTS, MARKS, leavings
 
-MISSING = what_is_missing()
-pytestmark = [pytest.mark.wan, pytest.mark.skipif(bool(MISSING), reason=f"network namespaces: {MISSING}")]
+pytestmark = MARKS
 
 FILLED: Pair = ("us", "eu")
 IDLE: Pair = ("eu", "us")

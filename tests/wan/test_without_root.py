@@ -15,6 +15,7 @@ from selat.dev.cluster import ClusterOptions, DevCluster
 from tests.e2e.cluster import check_against_oracle, submit
 from tests.e2e.dataset import write_dataset
 from tests.e2e.queries import CASES
+from tests.needs import Lack, Need, skip
 from tests.wan.lab import environment, selat_command
 
 NARROW_BYTES_PER_S = 20_000
@@ -35,7 +36,7 @@ def test_it_needs_root_and_says_so(command: list[str]) -> None:
     # In a user namespace without a mapping, root is nobody.
     outside = ["unshare", "--user"] if os.geteuid() == 0 else []
     if outside and subprocess.run([*outside, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("root cannot be somebody else here: no user namespaces")
+        skip(Lack(Need.MACHINE, "a user namespace, in which root is nobody"))
     done = subprocess.run(
         [*outside, *selat_command(*command)], capture_output=True, text=True, env=environment(), check=False
     )

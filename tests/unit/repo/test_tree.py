@@ -125,13 +125,6 @@ def test_make_help_lists_every_target() -> None:
     assert all(len(line.split()) > 3 for line in shown.stdout.splitlines())
 
 
-def test_continuous_integration_checks_and_tests() -> None:
-    script = (ROOT / ".ci" / "run").read_text()
-    assert "make check" in script
-    assert "make test" in script
-    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
-
-
 def test_the_lock_files_pin_with_hashes_and_name_no_index() -> None:
     for name in ("requirements.lock", "requirements-java.lock"):
         text = (ROOT / name).read_text()

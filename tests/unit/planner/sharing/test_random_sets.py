@@ -15,6 +15,7 @@ import pytest
 
 from planner.sharing.modes import Sharing
 from planner.sharing.schedule import Action
+from tests.seeds import random_of
 from tests.unit.planner.engine import connect
 from tests.unit.planner.sharing.executor import SITES, Deployment, Lab, Spare
 from tests.unit.planner.sharing.test_fingerprints import AGGREGATES as WORDS_OF_AGGREGATES
@@ -227,7 +228,7 @@ def check_results(deployment: Deployment) -> None:
 
 def check_block(db: duckdb.DuckDBPyConnection, block: int) -> Counter[Action]:
     """Sets over the same rows and texts, each of one theme or two."""
-    rng = Random(block)
+    rng = random_of(block)
     lab = Lab(db, data(rng))
     themes = [theme(rng) for _ in range(THEMES)]
     pools = [[kind(rng, own) for kind in (wide, *rng.choices(KINDS, k=TEXTS_OF_A_THEME))] for own in themes]
@@ -242,6 +243,7 @@ def check_block(db: duckdb.DuckDBPyConnection, block: int) -> Counter[Action]:
     return actions
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("block", range(3))
 def test_each_query_of_a_set_gives_what_it_gives_alone(db: duckdb.DuckDBPyConnection, block: int) -> None:
     actions = check_block(db, block)

