@@ -96,11 +96,8 @@ def _rows(log: ChannelLog) -> int:
 
 
 def _watermark_us(log: ChannelLog) -> int | None:
-    try:
-        manifest = log.last_manifest
-    except CorruptEpochError:
-        return None
-    return manifest.watermark_us if manifest else None
+    standing = log.standing
+    return standing.watermark_us if standing else None
 
 
 def _starts_at_us(item: InputSpec, log: ChannelLog) -> int | None:

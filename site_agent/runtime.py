@@ -31,7 +31,7 @@ from site_agent.tasks.progress import Progress
 from site_agent.tasks.reduce import ReduceTask
 from site_agent.tasks.runner import RunnableTask, TaskRunner
 from site_agent.tasks.sink import SinkTask
-from site_agent.tasks.source import SourceTask
+from site_agent.tasks.source import SourceTask, end_idleness
 from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
 from site_agent.tasks.table import TableTask
 
@@ -120,6 +120,7 @@ class SiteRuntime:
             if failed:
                 runner.fail(failed)
             else:
+                await self._end_idleness(spec)
                 runner.start()
                 logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
         elif runner.spec != spec and not _pauses(runner, spec):
@@ -139,8 +140,14 @@ class SiteRuntime:
 
     async def _pause(self, spec: TaskSpec) -> None:
         await self._runners[spec.task_id].pause(spec)
+        await self._end_idleness(spec)
         await asyncio.to_thread(self._services.engine.drop_task, spec.task_id)
         logger.info("task paused task=%s", spec.task_id)
+
+    async def _end_idleness(self, spec: TaskSpec) -> None:
+        """A source that is paused is not idle; it does not run."""
+        if spec.paused and spec.kind is StageKind.SOURCE:
+            await asyncio.to_thread(end_idleness, self._services.store.open(spec.task_id))
 
     def _forget(self, wanted: Mapping[str, TaskSpec]) -> None:
         """Remove the channels and directories of tasks that are neither wanted nor kept for clients."""

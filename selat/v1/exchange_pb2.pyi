@@ -67,6 +67,7 @@ class OpenChannel(_message.Message):
     BINS_FIELD_NUMBER: _builtins.int
     CREDIT_BYTES_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
+    WANTS_STANDING_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     consumer: _builtins.str
     """Who reads: a site's router, or `client`, whose reading retains nothing."""
@@ -74,6 +75,8 @@ class OpenChannel(_message.Message):
     credit_bytes: _builtins.int
     follow: _builtins.bool
     """False: answer with what is there and end."""
+    wants_standing: _builtins.bool
+    """The reader does not know what the channel said before `from_epoch`, and wants to be told first."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Empty: all."""
@@ -92,10 +95,11 @@ class OpenChannel(_message.Message):
         bins: _abc.Iterable[_builtins.int] | None = ...,
         credit_bytes: _builtins.int = ...,
         follow: _builtins.bool = ...,
+        wants_standing: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "consumer", b"consumer", "credit_bytes", b"credit_bytes", "follow", b"follow", "from_epoch", b"from_epoch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "consumer", b"consumer", "credit_bytes", b"credit_bytes", "follow", b"follow", "from_epoch", b"from_epoch", "wants_standing", b"wants_standing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -195,28 +199,63 @@ class PullResponse(_message.Message):
     SCHEMA_FIELD_NUMBER: _builtins.int
     PART_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
+    STANDING_FIELD_NUMBER: _builtins.int
     schema: _builtins.bytes
     """The Arrow schema (IPC encapsulated message) of the parts that follow; first, and again when it changes."""
     @_builtins.property
     def part(self) -> Global___EpochPart: ...
     @_builtins.property
     def end(self) -> Global___EndOfChannel: ...
+    @_builtins.property
+    def standing(self) -> Global___Standing:
+        """First, if it was asked for, and if it is `from_epoch` that comes next."""
+
     def __init__(
         self,
         *,
         schema: _builtins.bytes = ...,
         part: Global___EpochPart | None = ...,
         end: Global___EndOfChannel | None = ...,
+        standing: Global___Standing | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "message", b"message", "part", b"part", "schema", b"schema"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "message", b"message", "part", b"part", "schema", b"schema", "standing", b"standing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "message", b"message", "part", b"part", "schema", b"schema"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "message", b"message", "part", b"part", "schema", b"schema", "standing", b"standing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["schema", "part", "end"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["schema", "part", "end", "standing"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___PullResponse: _TypeAlias = PullResponse  # noqa: Y015
+
+@_typing.final
+class Standing(_message.Message):
+    """What a channel last said. It holds until the next epoch says something else."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NEXT_EPOCH_FIELD_NUMBER: _builtins.int
+    WATERMARK_US_FIELD_NUMBER: _builtins.int
+    IDLE_FIELD_NUMBER: _builtins.int
+    next_epoch: _builtins.int
+    watermark_us: _builtins.int
+    idle: _builtins.bool
+    def __init__(
+        self,
+        *,
+        next_epoch: _builtins.int = ...,
+        watermark_us: _builtins.int | None = ...,
+        idle: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "watermark_us", b"watermark_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "idle", b"idle", "next_epoch", b"next_epoch", "watermark_us", b"watermark_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
+    _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
+
+Global___Standing: _TypeAlias = Standing  # noqa: Y015
 
 @_typing.final
 class EpochPart(_message.Message):
@@ -276,7 +315,7 @@ class EpochManifest(_message.Message):
     raw_bytes: _builtins.int
     watermark_us: _builtins.int
     idle: _builtins.bool
-    """The source has been silent for its idle timeout: do not wait for its watermark."""
+    """The source has been silent for its idle timeout: do not wait for its watermark, until an epoch says otherwise."""
     @_builtins.property
     def bins(self) -> _containers.RepeatedCompositeFieldContainer[Global___BinRange]:
         """The rows' bins: bin, first row, rows."""

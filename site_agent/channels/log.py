@@ -15,9 +15,17 @@ from site_agent.channels.codec import EncodedRows, decode, encode, group_by_bin,
 from site_agent.channels.consumers import Consumers
 from site_agent.channels.epoch_file import EpochHeader, pack, read_epoch, read_header
 from site_agent.channels.files import Files, write_json
-from site_agent.channels.manifest import BinRange, EndMark, EpochManifest
+from site_agent.channels.manifest import BinRange, EndMark, EpochManifest, Standing
 from site_agent.channels.pace import ChannelReader, QueryReaders, ReaderCursors, Waiting
-from site_agent.channels.recovery import CONSUMERS_FILE, END_FILE, WHOLE_FILE, epoch_path, recover, temporary_path
+from site_agent.channels.recovery import (
+    CONSUMERS_FILE,
+    END_FILE,
+    STANDING_FILE,
+    WHOLE_FILE,
+    epoch_path,
+    recover,
+    temporary_path,
+)
 from site_agent.channels.waiters import Waiters
 from site_agent.connectors import Json
 from site_agent.disk import disk_error
@@ -44,6 +52,7 @@ class ChannelLog:
         state = recover(directory, files)
         self._sizes = state.sizes
         self._end = state.end
+        self._standing = state.standing
         self._consumers = state.consumers
         self._first = max(state.consumers.first_epoch, min(state.sizes, default=0))
         self._next = max(state.sizes, default=self._first - 1) + 1
@@ -98,6 +107,20 @@ class ChannelLog:
         """
         header = self._newest_header()
         return header.manifest if header else None
+
+    @property
+    def standing(self) -> Standing | None:
+        """What the channel last said, even when nobody needs that epoch any more.
+
+        None: nothing, or it is not known here, because those epochs never were, or the newest is damaged.
+        """
+        known = self._standing
+        if known is not None and known.next_epoch == self._next:
+            return known
+        with suppress(CorruptEpochError):
+            newest = self._newest_header()
+            return newest.manifest.standing if newest else None
+        return None
 
     @property
     def consumers(self) -> tuple[str, ...]:
@@ -259,8 +282,10 @@ class ChannelLog:
                 self._newest = header
             self._damage = None
 
-    def begin_at(self, epoch: int) -> None:
+    def begin_at(self, epoch: int, *, standing: Standing | None = None) -> None:
         """Make `epoch` the first one of a log that holds none, because earlier ones can no longer be had. Idempotent.
+
+        `standing` is what the channel said before that epoch, where it is known.
 
         Raises:
             ChannelError: the log holds epochs.
@@ -272,9 +297,26 @@ class ChannelLog:
                 raise ChannelError(
                     f"channel {self.id} cannot begin at epoch {epoch}: it is at {self._next}", ids=self._ids()
                 )
+            if standing is not None:
+                # First, so that no crash leaves a log that begins here and does not know it.
+                self._write_json(STANDING_FILE, asdict(standing), durable=True)
+                self._standing = standing
             moved = {name: max(cursor, epoch) for name, cursor in self._consumers.cursors.items()}
             self._store_consumers(Consumers(epoch, moved), durable=True)
             self._first = self._next = epoch
+        self._waiters.wake()
+
+    def learn(self, standing: Standing) -> None:
+        """Store what the producer of this copy last said, if it was before the next epoch and is not known here.
+
+        Raises:
+            ChannelError: the disk refused.
+        """
+        with self._writing:
+            if standing.next_epoch != self._next or self.standing is not None:
+                return
+            self._write_json(STANDING_FILE, asdict(standing), durable=True)
+            self._standing = standing
         self._waiters.wake()
 
     def finish(self, *, successor_channel: str = "", successor_site: str = "") -> None:
@@ -376,13 +418,19 @@ class ChannelLog:
         cursor = self._consumers.cursors.get(consumer, 0)
         return cursor - 1 if cursor else None
 
-    async def wait(self, epoch: int) -> None:
+    async def wait(self, epoch: int, *, or_standing: bool = False) -> None:
         """Return once `epoch` is published or the channel has ended.
+
+        With `or_standing` also once this copy has learned what the channel said before `epoch`.
 
         Raises:
             UnknownChannelError: the channel was removed.
         """
-        await self._waiters.until(lambda: self._removed or self._next > epoch or self._end is not None)
+
+        def learned() -> bool:
+            return or_standing and self._standing is not None and self._standing.next_epoch == epoch
+
+        await self._waiters.until(lambda: self._removed or self._next > epoch or self._end is not None or learned())
         self._check_exists()
 
     def discard(self) -> None:

@@ -22,6 +22,16 @@ class BinRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What a channel last said: it holds until the next epoch says something else."""
+
+    next_epoch: int
+    """It was said before this epoch."""
+    watermark_us: int | None = None
+    idle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class EpochManifest:
     """An epoch's description. Two manifests with equal `crc32` and `rows` describe the same payload."""
 
@@ -34,12 +44,17 @@ class EpochManifest:
     watermark_us: int | None
     """Later epochs hold no row with an earlier event time."""
     idle: bool
-    """The producer has had no input for a while: do not wait for its watermark."""
+    """The producer has had no input for a while: do not wait for its watermark, until an epoch says otherwise."""
     bins: tuple[BinRange, ...]
     commit: Mapping[str, Json] = field(default_factory=dict)
     """The producer's own (input offsets, totals); never sent to other sites."""
     raw_bytes: int = 0
     """Length of the payload when decompressed."""
+
+    @property
+    def standing(self) -> Standing:
+        """What the channel says after this epoch."""
+        return Standing(self.epoch + 1, self.watermark_us, self.idle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from site_agent.channels.consumers import Consumers
 from site_agent.channels.files import Files, read_json
-from site_agent.channels.manifest import EndMark
+from site_agent.channels.manifest import EndMark, Standing
 
 _EPOCH_NAME = re.compile(r"(\d{12,})\.epoch")
 
@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 
 CONSUMERS_FILE = "consumers.json"
 END_FILE = "end.json"
+STANDING_FILE = "standing.json"
+"""What the channel said before the first epoch that was here, as far as no epoch file says it."""
 WHOLE_FILE = "whole.json"
 """How many epochs are to be renamed, from the first on: they are visible together."""
 
@@ -38,6 +40,7 @@ class Recovered:
     """File size in bytes of each epoch that is there, without gaps."""
     consumers: Consumers
     end: EndMark | None
+    standing: Standing | None
 
 
 def recover(directory: Path, files: Files) -> Recovered:
@@ -56,7 +59,8 @@ def recover(directory: Path, files: Files) -> Recovered:
         files.remove(epoch_path(directory, epoch))
     # A process that died between rename and sync left an epoch that is about to be seen: from now on it must last.
     files.sync_directory(directory)
-    return Recovered(sizes, _read_consumers(directory / CONSUMERS_FILE), _read_end(directory / END_FILE))
+    consumers, end = _read_consumers(directory / CONSUMERS_FILE), _read_end(directory / END_FILE)
+    return Recovered(sizes, consumers, end, _read_standing(directory / STANDING_FILE))
 
 
 def _finish_renames(directory: Path, files: Files) -> None:
@@ -95,3 +99,8 @@ def _read_consumers(path: Path) -> Consumers:
 def _read_end(path: Path) -> EndMark | None:
     value = read_json(path)
     return None if value is None else EndMark(value["last_epoch"], value["successor_channel"], value["successor_site"])
+
+
+def _read_standing(path: Path) -> Standing | None:
+    value = read_json(path)
+    return None if value is None else Standing(value["next_epoch"], value["watermark_us"], value["idle"])

@@ -8,9 +8,9 @@ from google.protobuf.message import DecodeError
 
 from selat.v1 import exchange_pb2 as pb
 from site_agent.channels.codec import EncodedRows
-from site_agent.channels.manifest import EndMark, EpochManifest
+from site_agent.channels.manifest import EndMark, EpochManifest, Standing
 from site_agent.errors import CorruptEpochError
-from site_agent.exchange.convert import end_from_proto, manifest_from_proto
+from site_agent.exchange.convert import end_from_proto, manifest_from_proto, standing_from_proto
 from site_agent.exchange.wire import Payload, parse
 
 
@@ -38,7 +38,7 @@ class EpochAssembler:
         """The rest of an epoch is still to come."""
         return bool(self._pieces)
 
-    def feed(self, data: bytes) -> ReceivedEpoch | EndMark | None:
+    def feed(self, data: bytes) -> ReceivedEpoch | EndMark | Standing | None:
         """What the message completes.
 
         Raises:
@@ -57,6 +57,8 @@ class EpochAssembler:
         if kind == "schema":
             self._schema = response.schema
             return None
+        if kind == "standing":
+            return standing_from_proto(response.standing)
         if kind != "end":
             raise self._corrupt("an empty message came")
         end = end_from_proto(response.end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from selat.v1 import exchange_pb2 as pb
-from site_agent.channels.manifest import BinRange, EndMark, EpochManifest
+from site_agent.channels.manifest import BinRange, EndMark, EpochManifest, Standing
 
 
 def manifest_to_proto(manifest: EpochManifest) -> pb.EpochManifest:
@@ -44,3 +44,13 @@ def end_to_proto(end: EndMark) -> pb.EndOfChannel:
 def end_from_proto(message: pb.EndOfChannel) -> EndMark:
     last_epoch = message.last_epoch if message.HasField("last_epoch") else None
     return EndMark(last_epoch, message.successor_channel, message.successor_site)
+
+
+def standing_to_proto(standing: Standing) -> pb.Standing:
+    return pb.Standing(next_epoch=standing.next_epoch, watermark_us=standing.watermark_us, idle=standing.idle)
+
+
+def standing_from_proto(message: pb.Standing) -> Standing:
+    return Standing(
+        message.next_epoch, message.watermark_us if message.HasField("watermark_us") else None, message.idle
+    )

@@ -11,7 +11,7 @@ from site_agent.channels.codec import EncodedRows
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest
 from site_agent.errors import ChannelError, ChannelRequestError
-from site_agent.exchange.convert import end_to_proto, manifest_to_proto
+from site_agent.exchange.convert import end_to_proto, manifest_to_proto, standing_to_proto
 from site_agent.exchange.credit import Credit
 from site_agent.exchange.offload import Offload
 from site_agent.exchange.selection import Selection, read_selected
@@ -63,6 +63,9 @@ class Sender:
         """
         self._reader = reader = asyncio.create_task(self._follow_reader(requests))
         try:
+            standing = self._log.standing if self._request.wants_standing else None
+            if standing is not None and standing.next_epoch == self._position:
+                yield pb.PullResponse(standing=standing_to_proto(standing))
             async for response in self._epochs():
                 yield response
             if self._log.end is not None and self._position == self._log.next_epoch:

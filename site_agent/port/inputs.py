@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import Standing
 from site_agent.errors import TrimmedEpochError
 from site_agent.port.watermark import InputWatermark
 
@@ -58,6 +59,8 @@ class InputState:
     ended: bool = False
     """Everything up to the end mark was taken."""
     last_turn: int = 0
+    unheard: bool = True
+    """Nothing was taken from it since the port began, and it is not known what it said before."""
     missed: bool = False
     """Its first epochs are gone, and it must not be read without them."""
     given_up: bool = False
@@ -68,11 +71,25 @@ class InputState:
     """Rows with event times up to here may be among those that are gone."""
 
     def settle(self) -> None:
-        """Skip what the channel no longer kept when the port joined.
+        """Skip what the channel no longer kept when the port joined, and go by what it said before.
 
         Raises:
             TrimmedEpochError: epochs are missing in the middle.
         """
+        self._skip()
+        standing = self.log.standing if self.unheard and not (self.ended or self.missed) else None
+        if standing is not None and standing.next_epoch == self.cursor:
+            self.hear(standing)
+
+    def hear(self, standing: Standing) -> None:
+        """Go by what the channel says before the epoch at the cursor; where it says no watermark, by the one before."""
+        watermark_us = self.says.watermark_us if standing.watermark_us is None else standing.watermark_us
+        self.says = InputWatermark(watermark_us, standing.idle)
+        self.unheard = False
+        if self.joining:
+            self._joined_at(standing.watermark_us)
+
+    def _skip(self) -> None:
         if self.cursor >= self.log.first_epoch:
             return
         if self.resumed:
@@ -94,11 +111,11 @@ class InputState:
         """It has ended, and says nothing of how far its rows went."""
         return self.log.end is not None and self.log.first_epoch >= self.log.next_epoch
 
-    def joined_at(self, watermark_us: int | None) -> None:
-        """The first epoch was taken, in the middle of the channel; that is its watermark.
+    def _joined_at(self, watermark_us: int | None) -> None:
+        """The channel was joined in the middle: its watermark after the first epoch taken, or after the last one gone.
 
-        A watermark trails the newest event time so far by the delay at most, and that of this epoch is not behind those
-        of the epochs that are gone.
+        A watermark trails the newest event time so far by the delay at most, and this one is not behind those of the
+        epochs that are gone.
         """
         self.joining = False
         if watermark_us is not None:

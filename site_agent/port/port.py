@@ -19,7 +19,7 @@ from site_agent.waiting import first_of
 
 @dataclass(frozen=True, slots=True)
 class PortBatch:
-    """What is new. Rows with an event time before `watermark_us` come in no later batch, except from idle channels."""
+    """What is new. Rows with an event time before `watermark_us` come later only from channels that were idle."""
 
     tables: tuple[pa.Table, ...]
     origins: tuple[Origin, ...]
@@ -30,6 +30,8 @@ class PortBatch:
     ended: bool
     """All channels ended for good; `END_OF_TIME_US` is the watermark."""
     rows: int
+    idle: bool = False
+    """All channels that have not ended are idle, so the watermark stays where it is until one wakes."""
 
 
 class Port:
@@ -48,7 +50,7 @@ class Port:
         self._done: frozenset[str] = frozenset()
         self._skipped: dict[str, int] = {}
         self._watermark_us: int | None = None
-        self._returned: tuple[int | None, bool] = (None, False)
+        self._returned: tuple[int | None, bool, bool] = (None, False, False)
         self._turn = 0
         self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -100,7 +102,7 @@ class Port:
         self._known_cursors.update(cursors)
         self._done = frozenset(ended)
         self._watermark_us = watermark_us
-        self._returned = (watermark_us, False)
+        self._returned = (watermark_us, False, False)
 
     async def set_inputs(self, inputs: Sequence[PortInput]) -> None:
         """Read exactly these channels and their successors, from now on; also while `next` waits.
@@ -197,23 +199,23 @@ class Port:
         for pick, (manifest, _) in zip(picks, read, strict=True):
             self._turn += 1
             state = pick.state
-            if state.joining:
-                state.joined_at(manifest.watermark_us)
             state.cursor, state.resumed, state.last_turn = pick.epoch + 1, True, self._turn
-            watermark_us = state.says.watermark_us if manifest.watermark_us is None else manifest.watermark_us
-            state.says = InputWatermark(watermark_us, manifest.idle)
+            state.hear(manifest.standing)
 
     def _batch(self, taken: Sequence[tuple[Origin, pa.Table]], something: bool) -> PortBatch | None:
         heard = [state.heard() for state in self._states.values() if not state.ended or state.says.ended]
         heard += [InputWatermark(ended=True)] * len(self._skipped)
         self._watermark_us = port_watermark(self._watermark_us, heard)
         ended = bool(heard) and all(item.ended for item in heard)
-        if not something and (self._watermark_us, ended) == self._returned:
+        live = [item for item in heard if not item.ended]
+        idle = bool(live) and all(item.idle for item in live)
+        if not something and (self._watermark_us, ended, idle) == self._returned:
             return None
-        self._returned = (self._watermark_us, ended)
+        self._returned = (self._watermark_us, ended, idle)
         tables = tuple(table for _, table in taken)
         rows = sum(table.num_rows for table in tables)
-        return PortBatch(tables, tuple(origin for origin, _ in taken), self.cursors, self._watermark_us, ended, rows)
+        origins = tuple(origin for origin, _ in taken)
+        return PortBatch(tables, origins, self.cursors, self._watermark_us, ended, rows, idle)
 
     def _end(self, state: InputState) -> None:
         state.ended = True
@@ -270,7 +272,8 @@ class Port:
 
     async def _wait(self) -> None:
         states = [state for state in self._states.values() if not state.ended and not state.missed]
-        await first_of((state.log.wait(state.cursor) for state in states), self._changed)
+        waits = (state.log.wait(state.cursor, or_standing=state.unheard) for state in states)
+        await first_of(waits, self._changed)
 
 
 def _read(picks: Sequence[Pick]) -> list[tuple[EpochManifest, pa.Table | None]]:

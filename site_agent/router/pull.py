@@ -13,6 +13,7 @@ import grpc.aio
 
 from selat.v1 import exchange_pb2 as pb
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import Standing
 from site_agent.errors import SiteAgentError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.offload import Offload
@@ -202,7 +203,9 @@ class Pull:
                 received = assembler.feed(data)
                 self._count(len(data), epochs=isinstance(received, ReceivedEpoch))
                 transfer.count(len(data), idle_s=assembler.sender_idle_s, in_epoch=assembler.in_epoch)
-                if received is not None:
+                if isinstance(received, Standing):
+                    await self._env.offload.run(self._log.learn, received)
+                elif received is not None:
                     await storing.put(received)
 
     def _stored(self, payload_bytes: int) -> None:
@@ -218,6 +221,7 @@ class Pull:
             from_epoch=from_epoch,
             credit_bytes=self._env.window_bytes,
             follow=True,
+            wants_standing=self._log.standing is None,
         )
         await call.write(pb.PullRequest(open=opening))
         said = 0

@@ -116,11 +116,15 @@ class DeriveTask:
             )
         if self._input.join is Join.WHOLE:
             return False
-        await source.wait(source.first_epoch)
-        if source.first_epoch >= source.next_epoch:
-            # It has ended, and says nothing of how far its rows went.
+        if source.standing is None:
+            await source.wait(source.first_epoch, or_standing=True)
+        first = source.first_epoch
+        if first >= source.next_epoch and source.end is not None:
+            # It has ended, and nothing of it is left.
             return False
-        await self._context.in_thread(lambda: log.begin_at(source.first_epoch))
+        known = source.standing
+        standing = known if known is not None and known.next_epoch == first else None
+        await self._context.in_thread(lambda: log.begin_at(first, standing=standing))
         return True
 
     async def _give_up(self) -> None:
@@ -179,15 +183,17 @@ class DeriveTask:
         """Whether the rows of an epoch are not for this query: it begins in the middle, at a window.
 
         An epoch of a MERGE has whole windows, but nothing says which of them were in the epochs that are gone. All that
-        end after its watermark are still to come.
+        end after its watermark are still to come, and no others where it is known what was said before this epoch.
         """
         context, window = self._context, self._context.spec.window
         begins = context.log.last_manifest is None and manifest.epoch == context.log.next_epoch > 0
-        if not begins or window is None or manifest.watermark_us is None:
+        before = context.log.standing
+        watermark_us = manifest.watermark_us if before is None else before.watermark_us
+        if not begins or window is None or watermark_us is None:
             return False
-        periods = (manifest.watermark_us - window.length_us) // window.slide_us
+        periods = (watermark_us - window.length_us) // window.slide_us
         context.progress.starts_at_us = (periods + 1) * window.slide_us
-        return True
+        return before is None
 
     def _request(self, rows: pa.Table) -> EpochRequest:
         spec = self._context.spec

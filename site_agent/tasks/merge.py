@@ -157,7 +157,7 @@ class MergeTask:
             self._take(origin, table)
         self._held_bytes = sum(table.get_total_buffer_size() for table in batch.tables)
         emission = Emission()
-        closes = self._open.crosses_boundary(batch.watermark_us) or batch.ended
+        closes = self._open.crosses_boundary(batch.watermark_us) or batch.ended or batch.idle != self._is_idle()
         if closes:
             emission = await self._emit(batch)
         if batch.ended:
@@ -165,6 +165,11 @@ class MergeTask:
         await self._maybe_checkpoint(batch)
         self._record(batch, started_s, emission)
         return closes
+
+    def _is_idle(self) -> bool:
+        """As readers of the output know it."""
+        standing = self._context.log.standing
+        return standing is not None and standing.idle
 
     def _begin(self) -> None:
         """Leave out windows of which rows may be missing. None of them is out yet: all channels have to say more."""
@@ -199,7 +204,7 @@ class MergeTask:
         epoch = context.log.next_epoch
         reached(FaultPoint.WINDOW_CLOSED)
         manifest = await context.in_thread(
-            lambda: context.log.publish(epoch, merged, watermark_us=batch.watermark_us, commit=commit)
+            lambda: context.log.publish(epoch, merged, watermark_us=batch.watermark_us, idle=batch.idle, commit=commit)
         )
         reached(FaultPoint.WINDOW_PUBLISHED)
         self._totals = self._totals.plus(bytes_out=manifest.size_bytes)

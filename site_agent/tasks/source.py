@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest
 from site_agent.connectors import Json, Offset, Poll, ReadLimit, Source
 from site_agent.connectors.options import idle_timeout_of
@@ -79,6 +80,19 @@ def read_limit(rows: int, size_bytes: int, budget_bytes: int) -> ReadLimit:
     return replace(most, rows=min(most.rows, max(LEAST_EPOCH_ROWS, fitting)))
 
 
+def end_idleness(log: ChannelLog) -> None:
+    """Have readers wait for a source that was idle; nobody else may publish meanwhile.
+
+    Called when a source is paused, and when it begins: the time in which nobody looked for rows is no silence.
+
+    Raises:
+        ChannelError: the disk refused.
+    """
+    last = log.last_manifest
+    if last is not None and last.idle and log.end is None:
+        log.publish(last.epoch + 1, None, watermark_us=last.watermark_us, commit=last.commit)
+
+
 class SourceTask:
     """The epoch loop of a SOURCE stage at one site."""
 
@@ -106,6 +120,7 @@ class SourceTask:
             initial = await context.in_thread(self._source.initial)
         position = position_after(context.log.last_manifest, initial)
         context.progress.restore(position.totals, position.watermark_us)
+        await context.in_thread(lambda: end_idleness(context.log))
         await put_table_copies(context, context.spec.inputs)
         context.progress.enter(TaskState.RUNNING)
         while not position.ended:
