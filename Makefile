@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 BIN := .venv/bin
-SOURCES := selat planner master site_agent simulator tests benchmarks examples scripts/check_sizes.py
+SOURCES := selat planner master site_agent simulator evidence tests benchmarks examples scripts/check_sizes.py
 
 .PHONY: help setup demo test unit unit-planner unit-others integration e2e long wan soak check format proto bench reproduce lock clean
 
@@ -61,10 +61,10 @@ format: setup  ## format all code and fix what can be fixed
 proto: setup  ## generate selat/v1 from proto/
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/generate_stubs
 
-bench: setup  ## all benchmarks beside their baselines, recorded in docs/results; half an hour
+bench: setup  ## all benchmarks beside their baselines: docs/results/performance.md anew, with commit and verdicts; an hour or more
 	$(BIN)/python -m benchmarks --record docs/results/performance.md
 
-reproduce: setup  ## published evaluations, run again in the simulator; tables and plots in docs/results
+reproduce: setup  ## published evaluations, run again in the simulator; tables and plots in docs/results, with the commit
 	$(BIN)/python -m simulator
 
 lock:  ## write the lock files anew from pyproject.toml (needs uv)

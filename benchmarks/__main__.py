@@ -2,8 +2,10 @@
 
     python -m benchmarks [--record FILE] [NAME ...]
 
-Those that need root are left out for others, unless they are named. One may have a file of its own beside FILE.
-Exit code: 1 when one of them failed or took too long; the others run all the same.
+Those that need root are left out for others, unless they are named. One may have a file of its own beside FILE. Each
+section is recorded when its benchmark ends, and the page is whole at any time: a benchmark that fails or takes too long
+is reported as failed in the place of its section, and the others run all the same. Without names, sections that are no
+benchmark's any more are taken out. Exit code: 1 when one failed.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.pages import OWN_PAGES, failed, page_of, record_section, tidy
 from benchmarks.report import say
+from evidence.page import Section, read_page
 
 LIMITS_S = {
     "exchange": 120,
@@ -33,9 +38,8 @@ LIMITS_S = {
     "wordcount": 480,
     "monitor": 600,
 }
-"""In the order of the record; thirty to forty minutes together."""
+"""In the order of the page."""
 NEED_ROOT = frozenset({"monitor"})
-OWN_RECORDS = {"monitor": "wan-monitor.md"}
 GRACE_S = 20
 
 
@@ -47,10 +51,12 @@ def main() -> int:
     unknown = sorted(set(arguments.names) - LIMITS_S.keys())
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]}: there are {', '.join(LIMITS_S)}")
-    failed = [name for name in arguments.names or _possible() if not _run(name, arguments.record)]
-    for name in failed:
+    bad = [name for name in arguments.names or _possible() if not _run_and_record(name, arguments.record)]
+    if arguments.record and not arguments.names:
+        tidy(arguments.record, [name for name in LIMITS_S if name not in OWN_PAGES])
+    for name in bad:
         say(f"{name} failed")
-    return 1 if failed else 0
+    return 1 if bad else 0
 
 
 def _possible() -> list[str]:
@@ -61,20 +67,37 @@ def _possible() -> list[str]:
     return [name for name in LIMITS_S if name not in left_out]
 
 
-def _run(name: str, record: Path | None) -> bool:
+def _run_and_record(name: str, record: Path | None) -> bool:
+    """True when the benchmark ended well; what went wrong stands on the page."""
+    page = page_of(record, name) if record else None
+    before = _section(name, page)
+    problem = _run(name, ["--record", str(page)] if page else [])
+    if problem and page:
+        written = _section(name, page)
+        record_section(page, failed(name, problem, written if written != before else None))
+    return not problem
+
+
+def _section(name: str, page: Path | None) -> Section | None:
+    return next((section for section in read_page(page) if section.name == name), None) if page else None
+
+
+def _run(name: str, recording: Sequence[str]) -> str:
+    """Why the benchmark failed; empty when it did not."""
     say(f"{name}, {LIMITS_S[name]} s at most")
-    recording = ["--record", str(record.with_name(OWN_RECORDS.get(name, record.name)))] if record else []
     with subprocess.Popen([sys.executable, "-m", f"benchmarks.{name}", *recording]) as process:
         try:
-            return process.wait(LIMITS_S[name]) == 0
+            code = process.wait(LIMITS_S[name])
         except subprocess.TimeoutExpired:
             # As Ctrl-C: it ends its own processes and removes its files.
             process.send_signal(signal.SIGINT)
+        else:
+            return f"exit code {code}" if code else ""
         try:
             process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             process.kill()
-        return False
+        return f"not over after {LIMITS_S[name]} s"
 
 
 if __name__ == "__main__":

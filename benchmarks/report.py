@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import re
 import sys
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
+from benchmarks.criteria import CRITERIA
+from benchmarks.pages import record_section
+from evidence.criteria import Finding, findings_to, verdicts
+from evidence.page import Section
+from evidence.provenance import code_at_start, facts
+
+PACKAGES = {"PySpark": "pyspark", "gRPC": "grpcio", "Arrow": "pyarrow"}
 _STARTED_S = monotonic()
 
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
     """A parser that knows `--record`."""
+    code_at_start()
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", type=Path, metavar="FILE", help="replace this benchmark's section of FILE")
     return parser
@@ -28,29 +31,30 @@ def say(text: str) -> None:
     print(f"[{monotonic() - _STARTED_S:5.0f} s] {text}", file=sys.stderr, flush=True)
 
 
-def publish(name: str, title: str, parts: Sequence[str], record: Path | None) -> None:
-    """Print a section, and with `record` put it in the place of the benchmark's last one."""
-    body = "\n\n".join([f"## {title}", facts(name), *parts])
-    print(body)
-    if record is not None:
-        before = record.read_text() if record.exists() else ""
-        record.write_text(replace_section(before, name, body))
-        say(f"recorded in {record}")
+def publish(
+    name: str,
+    title: str,
+    parts: Sequence[str],
+    record: Path | None,
+    findings: Mapping[str, float | Finding] | None = None,
+) -> None:
+    """Print a section, and with `record` put it in the place of the benchmark's last one.
 
-
-def facts(name: str) -> str:
-    """Date, machine and command of this run."""
+    `findings` are the figures of the benchmark's criteria by what comes behind the dot of their keys.
+    """
+    found = {f"{name}.{key}": x if isinstance(x, Finding) else Finding(x) for key, x in (findings or {}).items()}
+    judged = [criterion for criterion in CRITERIA if criterion.section == name]
+    unknown = found.keys() - {criterion.key for criterion in judged}
+    if unknown:
+        raise ValueError(f"no criterion {min(unknown)}")
     command = " ".join(["python -m", f"benchmarks.{name}", *_arguments_without_record(sys.argv[1:])])
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    return "\n".join(
-        [
-            f"- Date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-            f"- Machine: {machine}, load average {os.getloadavg()[0]:.1f} at the end",
-            f"- Versions: Python {platform.python_version()}, PySpark {version('pyspark')}, gRPC {version('grpcio')}, "
-            f"Arrow {version('pyarrow')}",
-            f"- Command: `{command}`",
-        ]
-    )
+    code = code_at_start()
+    text = [f"## {title}", facts(code, command, PACKAGES), *parts, *([verdicts(judged, found)] if judged else [])]
+    section = Section(name, str(code), "\n\n".join(text), {"findings": findings_to(found)} if found else {})
+    print(section.text)
+    if record is not None:
+        record_section(record, section)
+        say(f"recorded in {record}")
 
 
 def _arguments_without_record(arguments: Sequence[str]) -> list[str]:
@@ -61,16 +65,6 @@ def _arguments_without_record(arguments: Sequence[str]) -> list[str]:
             kept.append(argument)
         skip = argument == "--record"
     return kept
-
-
-def replace_section(text: str, name: str, body: str) -> str:
-    """The text with this body between the benchmark's two markers, which are added at the end if they are not there."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    section = f"{begin}\n{body.strip()}\n{end}"
-    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    if pattern.search(text):
-        return pattern.sub(lambda _: section, text, count=1)
-    return "\n\n".join(part for part in (text.rstrip(), section) if part) + "\n"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from evidence.provenance import code_at_start
 from simulator.awan import report as awan
 from simulator.sana import report as sana
 
@@ -26,6 +27,7 @@ def main() -> int:
         parser.error(f"there is no evaluation {unknown[0]}: there are {', '.join(EVALUATIONS)}")
     if arguments.rounds < 1:
         parser.error("--rounds is at least 1")
+    code_at_start()
     for name in arguments.names or EVALUATIONS:
         page = EVALUATIONS[name](arguments.into, arguments.rounds)
         sys.stdout.write(f"{page}\n")

@@ -23,6 +23,7 @@ from simulator.awan.figures import (
 )
 from simulator.awan.models import Model
 from simulator.awan.world import WorldSettings
+from simulator.pages import write_evaluation
 from simulator.plots import Axes, bars, cumulative, lines
 from simulator.progress import say
 from simulator.statistics import Mean, mean, paired_change
@@ -52,10 +53,7 @@ def write(directory: Path, rounds: int) -> Path:
         _accuracy(settings, rounds, plots),
         _thresholds(settings, rounds, plots),
     ]
-    page = directory / PAGE
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n\n".join(parts) + "\n")
-    return page
+    return write_evaluation(directory / PAGE, parts)
 
 
 def _head(seeds: int) -> str:

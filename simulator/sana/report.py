@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from simulator.pages import write_evaluation
 from simulator.plots import Axes, bars, lines
 from simulator.progress import say
 from simulator.sana.figures import (
@@ -62,10 +63,7 @@ def write(directory: Path, rounds: int) -> Path:
         _savings(rounds, plots),
         *reasons(rounds),
     ]
-    page = directory / PAGE
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n\n".join(parts) + "\n")
-    return page
+    return write_evaluation(directory / PAGE, parts)
 
 
 def _head(rounds: int) -> str:

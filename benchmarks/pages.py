@@ -1,0 +1,62 @@
+"""The pages that benchmarks write: which section is on which, and the head with all verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.criteria import CRITERIA
+from evidence.criteria import Finding, findings_from, verdicts
+from evidence.page import HEAD, Section, origins, put, read_page, write_page
+from evidence.provenance import code_of
+
+OWN_PAGES = {"monitor": "wan-monitor.md"}
+"""Pages of benchmarks that have one of their own, beside the page of all the others."""
+PERFORMANCE = """# Performance
+
+`make bench` writes this page whole: a section for each benchmark, by the command that stands in it. Nothing is typed: a
+test compares each section with the digest that its command left. Baseline and Selat ran in one run on one machine, in
+turn where a section says so. Take the ratios: the machine has few cores, and others may have been at work on it."""
+LINKS = """# The monitor of links
+
+`sudo python -m benchmarks.monitor --record docs/results/wan-monitor.md` writes this page: it makes a WAN of three
+network namespaces whose bandwidths are known, runs a master and three agents in it (the real ones, but without Spark)
+at default settings, and compares."""
+HEADS = {"wan-monitor.md": LINKS}
+
+
+def page_of(page: Path, benchmark: str) -> Path:
+    """The page that a benchmark is recorded on, when the others' is `page`."""
+    return page.with_name(OWN_PAGES.get(benchmark, page.name))
+
+
+def record_section(page: Path, section: Section) -> None:
+    """Put a section in the place of its last one, and write the head anew."""
+    sections = put(read_page(page), section)
+    write_page(page, put(sections, head(page.name, sections)))
+
+
+def failed(benchmark: str, reason: str, written: Section | None) -> Section:
+    """In the place of the section of a benchmark that failed: what it wrote before, if anything, and the reason."""
+    code = str(code_of())
+    wrote = written or Section(benchmark, code, f"## {benchmark}\n\n- Commit: {code}")
+    return Section(benchmark, wrote.commit, f"{wrote.text}\n\n**Failed**: {reason}.", {**wrote.data, "failed": reason})
+
+
+def tidy(page: Path, benchmarks: Sequence[str]) -> None:
+    """Sections in the order of these benchmarks; those of others are taken out."""
+    found = {section.name: section for section in read_page(page)}
+    sections = [found[name] for name in benchmarks if name in found]
+    write_page(page, put(sections, head(page.name, sections)))
+
+
+def head(page: str, sections: Sequence[Section]) -> Section:
+    """The page's subject, which code its sections ran, what failed, and every criterion with its verdict."""
+    own = page if page in OWN_PAGES.values() else None
+    criteria = [criterion for criterion in CRITERIA if OWN_PAGES.get(criterion.section) == own]
+    findings: dict[str, Finding] = {}
+    for section in sections:
+        findings |= findings_from(section.data.get("findings", {}))
+    failures = [f"- **{s.name} failed**: {s.data['failed']}" for s in sections if "failed" in s.data]
+    parts = [HEADS.get(page, PERFORMANCE), origins(sections), "\n".join(failures), verdicts(criteria, findings)]
+    return Section(HEAD, str(code_of()), "\n\n".join(part for part in parts if part))

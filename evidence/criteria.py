@@ -1,0 +1,88 @@
+"""Criteria that figures are held against, each declared once, and the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Direction(Enum):
+    """The side of the wanted figure on which a measured one has to lie."""
+
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A wanted figure."""
+
+    key: str
+    """`SECTION.FIGURE`: the section that measures it, and a word for what."""
+    name: str
+    direction: Direction
+    wanted: float
+    unit: str = ""
+    """After a blank; empty: a ratio."""
+    source: str = ""
+    """Who wants it: where the figure comes from."""
+    was: str = ""
+    """How it read before it was changed, and the reason; empty: it never changed."""
+
+    @property
+    def section(self) -> str:
+        return self.key.partition(".")[0]
+
+    def shown(self, value: float) -> str:
+        number = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return f"{number} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A measured figure; with a note it is no fair one, or there is none."""
+
+    value: float | None
+    note: str = ""
+    """Why there is no verdict."""
+
+    def verdict(self, criterion: Criterion) -> str:
+        """`reached`, `missed` by so much of what was wanted, or that there is none."""
+        if self.note or self.value is None:
+            return f"**no verdict**: {self.note or 'not measured'}"
+        off = (self.value - criterion.wanted) / criterion.wanted
+        short = -off if criterion.direction is Direction.AT_LEAST else off
+        # A miss that rounds to nothing is a miss.
+        return "reached" if short <= 0 else f"**missed** by {max(short, 0.001):.1%}"
+
+
+NOT_MEASURED = Finding(None)
+
+
+def verdicts(criteria: Iterable[Criterion], findings: Mapping[str, Finding]) -> str:
+    """A Markdown table with every criterion, measured or not; below it those that changed, and why."""
+    lines = ["| criterion | wanted | measured | verdict | wanted by |", "| --- | ---: | ---: | --- | --- |"]
+    changed = []
+    for criterion in criteria:
+        finding = findings.get(criterion.key, NOT_MEASURED)
+        measured = "" if finding.value is None else criterion.shown(finding.value)
+        wanted = f"{criterion.direction.value} {criterion.shown(criterion.wanted)}"
+        cells = [criterion.name, wanted, measured, finding.verdict(criterion), criterion.source]
+        lines.append("| " + " | ".join(cells) + " |")
+        if criterion.was:
+            changed.append(f"- {criterion.name}: {criterion.was}")
+    return "\n".join([*lines, *(["", "Criteria that changed:", "", *changed] if changed else [])])
+
+
+def findings_from(data: Mapping[str, Iterable[float | str | None]]) -> dict[str, Finding]:
+    """From what `findings_to` made."""
+    found = {}
+    for key, (value, note) in data.items():
+        found[key] = Finding(value if isinstance(value, int | float) else None, str(note))
+    return found
+
+
+def findings_to(findings: Mapping[str, Finding]) -> dict[str, list[float | str | None]]:
+    """JSON."""
+    return {key: [finding.value, finding.note] for key, finding in findings.items()}

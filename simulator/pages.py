@@ -1,0 +1,18 @@
+"""An evaluation's page, in the one section that it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from evidence.page import Section, write_page
+from evidence.provenance import code_at_start, facts
+
+
+def write_evaluation(page: Path, parts: Sequence[str]) -> Path:
+    """Write the parts, the first of which is the head, with the facts of this run behind it."""
+    code = code_at_start()
+    run = facts(code, " ".join(["python -m simulator", *sys.argv[1:]]), {"NetworkX": "networkx", "SQLGlot": "sqlglot"})
+    write_page(page, [Section(page.stem, str(code), "\n\n".join([parts[0], run, *parts[1:]]))])
+    return page
