@@ -7,31 +7,29 @@ import shlex
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
+from evidence.provenance import code_at_start, facts
 from tests.soak.draw import draw
-from tests.soak.report import HEAD, Round, Segment, commit, machine, read, record_of, summary, write
+from tests.soak.report import TABLE, Round, earlier_runs, run_section, summary, write
 from tests.soak.round import Stage
 
 
 def main() -> int:
     options = _options()
-    begun_s = time.monotonic()
-    revision, clean = commit()
-    started = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
+    code, begun_s = code_at_start(), time.monotonic()
     command = shlex.join(["python", "-m", "tests.soak", *sys.argv[1:]])
-    earlier = read(record_of(options.table)) if options.table is not None and options.append else ()
+    earlier = earlier_runs(options.table) if options.table is not None and options.append else []
     rounds: list[Round] = []
     with Stage(Path(tempfile.mkdtemp(prefix="selat-soak-")), _say) as stage:
-        _say(HEAD)
+        _say(TABLE)
         while time.monotonic() - begun_s < options.minutes * 60 and len(rounds) < options.rounds:
             rounds.append(stage.play(draw(options.seed + len(rounds))))
             _say(rounds[-1].line())
             if options.table is not None:
+                told = facts(code, command, {"PySpark": "pyspark", "DuckDB": "duckdb"})
                 lasted_s = time.monotonic() - begun_s
-                segment = Segment(started, lasted_s, revision, clean, machine(), command, tuple(rounds))
-                write(options.table, (*earlier, segment))
+                write(options.table, [*earlier, run_section(len(earlier) + 1, str(code), told, rounds, lasted_s)])
     _say(f"\n{summary(rounds)}.")
     return 1 if any(r.difference for r in rounds) else 0
 

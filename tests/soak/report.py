@@ -1,21 +1,30 @@
-"""What soak runs found: a page in Markdown of one or several segments, and the record that it is made from."""
+"""What soak runs found: a page of results with a section for each run, and the sum of all runs in its head."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from benchmarks.report import replace_section
+from evidence.page import HEAD, Section, origins, put, read_page, write_page
+from evidence.provenance import code_of
 
-HEAD = "| seed | workload | faults | seconds | rows | result |\n|---|---|---|---|---|---|"
-SECTION = "soak"
-ROOT = Path(__file__).parents[2]
+SUBJECT = """# Soak
+
+`make soak MINUTES=60 SEED=1` writes this page; with `APPEND=--append` it adds a run to those that are here. A run
+plays rounds on a master and three sites (one process and JVM each, behind proxies). By its seed a round draws queries
+over streams of three kinds (replayed files, generators, pushed rows whose producers fall silent, wake and restart),
+how they share, who comes late, is paused or cancelled, which write into a Parquet sink, batch queries over tables,
+and faults: SIGKILL or SIGSTOP of the master or an agent, a link that loses packets or refuses connections. At its end
+every result and sink is compared with DuckDB's over all input; of a query that was cancelled, no row may be there
+that DuckDB does not have. No task, shared operator or slot may be left. A round that does not end within four minutes
+after its last fault counts as a difference. `python -m tests.soak --seed N --rounds 1` draws the same round again;
+when its faults strike depends on the machine."""
+TABLE = "| seed | workload | faults | seconds | rows | result |\n|---|---|---|---|---|---|"
+RUN = "run-"
+MOST_TOLD = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,49 +40,13 @@ class Round:
 
     def line(self) -> str:
         words = ", ".join(f"{word} {count}" if count > 1 else word for word, count in self.coverage.items() if count)
-        result = " ".join(self.difference.replace("|", "/").split()) or "equal"
-        return (
-            f"| {self.seed} | {words} | {'; '.join(self.faults) or 'none'} | {self.seconds:.0f} | {self.rows} "
-            f"| {result[:300]} |"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One run of the command."""
-
-    started: str
-    """UTC."""
-    seconds: float
-    commit: str
-    clean: bool
-    """The tree was as committed when it began."""
-    machine: str
-    command: str
-    rounds: tuple[Round, ...]
-
-    def lines(self) -> list[str]:
-        tree = "clean" if self.clean else "with changes that are not committed"
-        return [
-            f"- {self.started} UTC, {self.seconds / 60:.1f} minutes, commit {self.commit} ({tree}): `{self.command}`",
-            f"  {self.machine}; {summary(self.rounds)}",
-        ]
-
-
-def commit() -> tuple[str, bool]:
-    """The commit that runs, and whether the tree is as committed."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(("git", *arguments), cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
-
-    return git("rev-parse", "--short=12", "HEAD") or "unknown", not git("status", "--porcelain")
-
-
-def machine() -> str:
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+        result = " ".join(self.difference.replace("|", "/").split())[:MOST_TOLD] or "equal"
+        faults = "; ".join(self.faults) or "none"
+        return f"| {self.seed} | {words} | {faults} | {self.seconds:.0f} | {self.rows} | {result} |"
 
 
 def summary(rounds: Sequence[Round]) -> str:
+    """One line on rounds."""
     kinds = Counter(fault.split()[0] for r in rounds for fault in r.faults)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
     different = sum(1 for r in rounds if r.difference)
@@ -83,25 +56,44 @@ def summary(rounds: Sequence[Round]) -> str:
     )
 
 
-def section(segments: Sequence[Segment]) -> str:
-    """All segments: the sum of them, what they covered, and a line for each round."""
-    rounds = [r for segment in segments for r in segment.rounds]
-    minutes = sum(segment.seconds for segment in segments) / 60
-    return "\n".join(
-        [
-            f"{minutes:.1f} minutes in {len(segments)} runs: {summary(rounds)}.",
-            "",
-            *(line for segment in segments for line in segment.lines()),
-            "",
-            *_coverage(rounds),
-            "",
-            HEAD,
-            *(r.line() for r in rounds),
-        ]
+def earlier_runs(page: Path) -> list[Section]:
+    """Runs that a page has. Raises evidence.page.PageError when it was edited."""
+    return [section for section in read_page(page) if section.name.startswith(RUN)]
+
+
+def run_section(number: int, code: str, facts: str, rounds: Sequence[Round], seconds: float) -> Section:
+    """What one run of the command did."""
+    parts = [
+        f"## Run {number}",
+        f"{facts}\n- {seconds / 60:.1f} minutes, {summary(rounds)}",
+        "\n".join([TABLE, *(r.line() for r in rounds)]),
+    ]
+    told = [asdict(r) | {"difference": r.difference.replace("-->", "->")} for r in rounds]
+    return Section(f"{RUN}{number}", code, "\n\n".join(parts), {"seconds": round(seconds, 1), "rounds": told})
+
+
+def write(page: Path, runs: Sequence[Section]) -> None:
+    """The page of these runs, with a head that sums them up."""
+    page_head = Section(
+        HEAD, str(code_of()), "\n\n".join([SUBJECT, _sum(runs), origins(runs), _coverage(_rounds(runs))])
     )
+    write_page(page, put(runs, page_head))
 
 
-def _coverage(rounds: Iterable[Round]) -> list[str]:
+def _sum(runs: Sequence[Section]) -> str:
+    minutes = sum(run.data["seconds"] for run in runs) / 60
+    return f"**{minutes:.0f} minutes in {len(runs)} runs: {summary(_rounds(runs))}.**"
+
+
+def _rounds(runs: Iterable[Section]) -> list[Round]:
+    return [_round(told) for run in runs for told in run.data["rounds"]]
+
+
+def _round(told: Mapping[str, Any]) -> Round:
+    return Round(**{**told, "faults": tuple(told["faults"])})
+
+
+def _coverage(rounds: Iterable[Round]) -> str:
     """In how many rounds each word occurred, and how often in all."""
     rounds_with, times = Counter[str](), Counter[str]()
     for r in rounds:
@@ -109,24 +101,4 @@ def _coverage(rounds: Iterable[Round]) -> list[str]:
         rounds_with.update(found.keys())
         times.update(found)
     lines = [f"| {word} | {count} | {times[word]} |" for word, count in sorted(rounds_with.items())]
-    return ["| covered | rounds | times |", "|---|---|---|", *lines]
-
-
-def read(record: Path) -> tuple[Segment, ...]:
-    """Segments of earlier runs; none when there is no such file."""
-    if not record.exists():
-        return ()
-    return tuple(
-        Segment(**{**s, "rounds": tuple(Round(**{**r, "faults": tuple(r["faults"])}) for r in s["rounds"])})
-        for s in json.loads(record.read_text())
-    )
-
-
-def write(page: Path, segments: Sequence[Segment]) -> None:
-    """The record beside the page, and the page's section; what stands around it stays."""
-    record_of(page).write_text(json.dumps([asdict(segment) for segment in segments], indent=1) + "\n")
-    page.write_text(replace_section(page.read_text() if page.exists() else "", SECTION, section(segments)))
-
-
-def record_of(page: Path) -> Path:
-    return page.with_suffix(".json")
+    return "\n".join(["| covered | rounds | times |", "|---|---|---|", *lines])
