@@ -153,13 +153,13 @@ class _Round:
                 raise StuckError(f"{type(part).__name__}: {part.failure}")
         return self._work.over()
 
-    def _caught_up(self, instant: datetime) -> None:
+    def _caught_up(self, instant: datetime, awake: frozenset[str]) -> None:
         behind: list[str] = []
 
         def none_behind() -> bool:
             nonlocal behind
             with suppress(selat.SelatError):
-                behind = self._work.behind(instant)
+                behind = self._work.behind(instant, awake)
                 return not behind
             return False
 

@@ -128,8 +128,8 @@ class Producers:
     stream: str
     plan: Plan
     calm: Callable[[], AbstractContextManager[None]]
-    caught_up: Callable[[datetime], None]
-    """Waits until the queries of the stream have a watermark past that instant."""
+    caught_up: Callable[[datetime, frozenset[str]], None]
+    """Waits until the queries that read the stream at one of the sites have a watermark past that instant."""
     stop: threading.Event = field(default_factory=threading.Event)
     beat: int = 0
     naps: int = 0
@@ -168,7 +168,8 @@ class Producers:
             self._beat(producers)
             return
         with self.calm():
-            self.caught_up(START + (self.beat - DELAY_BEATS - 1) * BEAT_SPAN)
+            awake = frozenset(site for site in SITES if not asleep(self.plan, site, self.beat - 1))
+            self.caught_up(START + (self.beat - DELAY_BEATS - 1) * BEAT_SPAN, awake)
             self.naps += len(waking)
             self._beat(producers)
             self.stop.wait(WAKING_S)

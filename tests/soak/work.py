@@ -117,16 +117,20 @@ class Work:
             return all(running.query.state().over for running in self.running.values())
         return False
 
-    def behind(self, instant: datetime) -> list[str]:
-        """Queries over the pushed stream whose merges have not passed that event time; paused ones do not count."""
+    def behind(self, instant: datetime, awake: frozenset[str]) -> list[str]:
+        """Merges over the pushed stream that have not passed that event time, although a site that they need is awake.
+
+        Those of paused queries do not count.
+        """
         return [
-            f"{running.query.id} has a watermark of {task.watermark} at {task.task_id}"
+            f"{task.task_id} of {info.id} has the watermark {task.watermark}"
             for running in list(self.running.values())
             if isinstance(running.asked, Visit) and running.asked.kind is Kind.PUSH
             for info in [running.query.info()]
             if info.state is selat.QueryState.RUNNING
+            and any(task.site in awake for task in info.tasks if task.stage_id.removeprefix("s").isdigit())
             for task in info.tasks
-            if task.stage_id.startswith("m") and (task.watermark is None or task.watermark < instant)
+            if task.stage_id.removeprefix("m").isdigit() and (task.watermark is None or task.watermark < instant)
         ]
 
     def check(self) -> tuple[int, list[str]]:
