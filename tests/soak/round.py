@@ -30,6 +30,8 @@ LIVENESS_S = 240.0
 """So long after the last fault everything that was asked is delivered."""
 CAUGHT_UP_S = 120.0
 """So long after a producer fell silent results go on without it."""
+LEFT_S = 60.0
+"""So long after the last query everything of a round is gone."""
 _POLL_S = 0.2
 
 
@@ -135,9 +137,17 @@ class _Round:
                 thread.join(LIVENESS_S)
             await_everything(self._scene)
             rows, wrong = self._work.check()
-            self._await("nothing to be left", lambda: not self._work.left(), LIVENESS_S)
+            wrong += self._left()
             self._work.clear()
             return rows, wrong
+
+    def _left(self) -> list[str]:
+        """What does not go away."""
+        try:
+            self._await("nothing to be left", lambda: not self._work.left(), LEFT_S)
+        except StuckError:
+            return [f"left: {what}" for what in self._work.left()]
+        return []
 
     def covered(self) -> Counter[str]:
         """What came to pass, beside what was planned."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 
 import selat
-from tests.e2e.dataset import FORMATS, HEADER, Dataset
+from tests.e2e.dataset import FORMATS, HEADER, SITES, Dataset
 from tests.e2e.faults import Scene
 from tests.e2e.oracle import Row, assert_same, connect, expected, rows_of
 from tests.e2e.sinks import half_written, written
@@ -26,6 +26,7 @@ from tests.soak.streams import generated, generator_ddl, push_ddl, pushed, secon
 
 SOLD = "sold"
 """The table that batch queries read; it has the rows of `orders`."""
+GATEWAY = "us"
 
 
 def sold_ddl(dataset: Dataset) -> str:
@@ -190,7 +191,15 @@ class Work:
         tasks = [f"task {task.task_id} at {site.name}" for site in self.client.sites() for task in site.tasks]
         operators = [f"shared operator {operator.task_id}" for operator in self.client.sharing()]
         slots = [f"slot {s.slot} {s.state.value}" for s in self.client.slots() if s.lease is not None]
-        return tasks + operators + slots
+        return tasks + operators + slots + [str(path) for path in self._files_left()]
+
+    def _files_left(self) -> list[Path]:
+        """State of tasks, and channels but for results, which the gateway keeps."""
+        sites = self.scene.cluster.data.root / "sites"
+        channels = [site for site in SITES if site != GATEWAY]
+        kept = [sites / site / kind for site in SITES for kind in ("tasks", "sources")]
+        kept += [sites / site / "channels" for site in channels]
+        return [path for directory in kept for path in directory.iterdir()]
 
     def clear(self) -> None:
         """Forget the round, so that the next one's recovery does not grow with the rounds."""
