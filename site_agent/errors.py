@@ -56,6 +56,12 @@ class TrimmedEpochError(ChannelError):
     code = "TRIMMED_EPOCH"
 
 
+class LostChannelError(ChannelError):
+    """A channel's producer answers, but has refused to send the channel for too long."""
+
+    code = "LOST_CHANNEL"
+
+
 class CorruptEpochError(ChannelError):
     """A stored or received epoch does not match its checksum."""
 

@@ -78,6 +78,9 @@ class SiteRuntime:
         """Make it so: end what is not in it, start what is new, change what differs, then forget what nobody names."""
         self._services.router.set_addresses(assignment.site_addresses)
         wanted = {spec.task_id: spec for spec in assignment.tasks}
+        for task_id in wanted:
+            # A task may have to wait for others to end; its readers are not to take that for a channel that is gone.
+            self._services.store.open(task_id)
         pausing = [wanted[name] for name, runner in self._runners.items() if _pauses(runner, wanted.get(name))]
         ending = asyncio.gather(
             *map(self._end, sorted(self._runners.keys() - wanted.keys())), *map(self._pause, pausing)

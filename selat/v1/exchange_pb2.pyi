@@ -208,7 +208,7 @@ class PullResponse(_message.Message):
     def end(self) -> Global___EndOfChannel: ...
     @_builtins.property
     def standing(self) -> Global___Standing:
-        """First, if it was asked for, and if it is `from_epoch` that comes next."""
+        """First, if it was asked for, the channel has not ended, and it is `from_epoch` that comes next."""
 
     def __init__(
         self,

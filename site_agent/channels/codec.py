@@ -6,7 +6,7 @@ Disk and wire share it, so an epoch is compressed once, where it is made, and is
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -131,3 +131,14 @@ def _has_dictionary(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return True
     return any(_has_dictionary(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
+    """Each table, and whether it is the last."""
+    before: pa.Table | None = None
+    for table in tables:
+        if before is not None:
+            yield before, False
+        before = table
+    if before is not None:
+        yield before, True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 
@@ -128,4 +128,17 @@ def _corrupt(path: Path, reason: str) -> CorruptEpochError:
     return CorruptEpochError(
         f"epoch file {path.name} of channel {path.parent.name} is damaged: {reason}",
         ids={"channel": path.parent.name, "epoch": path.stem.lstrip("0") or "0", "file": path.name},
+    )
+
+
+def counted(manifest: EpochManifest, encoded: EncodedRows | None) -> EpochManifest:
+    """The manifest with the counts of these rows."""
+    if encoded is None:
+        return replace(manifest, rows=0, size_bytes=0, raw_bytes=0, crc32=0)
+    return replace(
+        manifest,
+        rows=encoded.rows,
+        size_bytes=len(encoded.payload),
+        raw_bytes=encoded.raw_bytes,
+        crc32=encoded.crc32,
     )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
 
 import pyarrow as pa
 
-from site_agent.channels.codec import EncodedRows, decode, encode, group_by_bin, select
+from site_agent.channels.codec import EncodedRows, decode, encode, group_by_bin, select, with_last
 from site_agent.channels.consumers import Consumers
-from site_agent.channels.epoch_file import EpochHeader, pack, read_epoch, read_header
+from site_agent.channels.epoch_file import EpochHeader, counted, pack, read_epoch, read_header
 from site_agent.channels.files import Files, write_json
 from site_agent.channels.manifest import BinRange, EndMark, EpochManifest, Standing
 from site_agent.channels.pace import ChannelReader, QueryReaders, ReaderCursors, Waiting
@@ -29,7 +29,13 @@ from site_agent.channels.recovery import (
 from site_agent.channels.waiters import Waiters
 from site_agent.connectors import Json
 from site_agent.disk import disk_error
-from site_agent.errors import ChannelError, CorruptEpochError, TrimmedEpochError, UnknownChannelError
+from site_agent.errors import (
+    ChannelError,
+    CorruptEpochError,
+    LostChannelError,
+    TrimmedEpochError,
+    UnknownChannelError,
+)
 from site_agent.faults import FaultPoint, reached
 
 BYTES_OUT = "bytes_out"
@@ -63,6 +69,7 @@ class ChannelLog:
         self._readers = ReaderCursors()
         self._newest: EpochHeader | None = None
         self._damage: CorruptEpochError | None = None
+        self._lost: LostChannelError | None = None
         self._remove_given_up()
 
     @property
@@ -183,7 +190,7 @@ class ChannelLog:
         After an error none of them is.
         """
         with self._writing:
-            new = [(_counted(m, encoded), encoded) for m, encoded in epochs if m.epoch >= self._next]
+            new = [(counted(m, encoded), encoded) for m, encoded in epochs if m.epoch >= self._next]
             headers: list[EpochHeader] = []
             rows_before = self._rows_so_far() if new else 0
             for manifest, encoded in new:
@@ -222,13 +229,13 @@ class ChannelLog:
             sizes: dict[int, int] = {}
             size_bytes, rows_before, header = 0, 0, None
             try:
-                for table, last in _with_last(tables):
+                for table, last in with_last(tables):
                     self._check_next(len(sizes), after=len(sizes))
                     grouped, bins = group_by_bin(table)
                     encoded = encode(grouped)
                     size_bytes += len(encoded.payload)
                     said = {**commit, BYTES_OUT: size_bytes} if last else {}
-                    manifest = _counted(EpochManifest(len(sizes), 0, 0, 0, None, False, bins, said), encoded)
+                    manifest = counted(EpochManifest(len(sizes), 0, 0, 0, None, False, bins, said), encoded)
                     header = EpochHeader(manifest, len(encoded.schema), rows_before)
                     rows_before += manifest.rows
                     parts = pack(header, encoded)
@@ -266,7 +273,7 @@ class ChannelLog:
         Raises:
             ChannelError: the epoch is not published yet, or the disk refused.
         """
-        manifest = _counted(manifest, encoded)
+        manifest = counted(manifest, encoded)
         with self._writing:
             if manifest.epoch < self._first and manifest.epoch not in self._sizes:
                 return
@@ -419,19 +426,36 @@ class ChannelLog:
         return cursor - 1 if cursor else None
 
     async def wait(self, epoch: int, *, or_standing: bool = False) -> None:
-        """Return once `epoch` is published or the channel has ended.
-
-        With `or_standing` also once this copy has learned what the channel said before `epoch`.
+        """Return once `epoch` is published, the channel has ended, or (`or_standing`) it learned what was said before.
 
         Raises:
             UnknownChannelError: the channel was removed.
+            LostChannelError: its producer does not send it.
         """
 
-        def learned() -> bool:
-            return or_standing and self._standing is not None and self._standing.next_epoch == epoch
+        def settled() -> bool:
+            known = or_standing and self._standing is not None and self._standing.next_epoch == epoch
+            return known or self._next > epoch or self._removed or self._end is not None or self._lost is not None
 
-        await self._waiters.until(lambda: self._removed or self._next > epoch or self._end is not None or learned())
+        await self._waiters.until(settled)
+        self.check_can_come(epoch)
+
+    def check_can_come(self, epoch: int) -> None:
+        """Whether the epoch is here, or may still come, or there is none because the channel has ended.
+
+        Raises:
+            UnknownChannelError: the channel was removed.
+            LostChannelError: its producer does not send it.
+        """
         self._check_exists()
+        if self._lost is not None and epoch >= self._next and self._end is None:
+            raise self._lost
+
+    def set_lost(self, why: LostChannelError | None) -> None:
+        """Say that the producer of this copy does not send what is still to come, or (None) that it does."""
+        if self._lost is not why:
+            self._lost = why
+            self._waiters.wake()
 
     def discard(self) -> None:
         """Forget the channel; who waits for it gets UnknownChannelError. The store removes its files."""
@@ -571,26 +595,3 @@ class ChannelLog:
 
     def _ids(self, epoch: int | None = None) -> dict[str, str]:
         return {"channel": self.id} if epoch is None else {"channel": self.id, "epoch": str(epoch)}
-
-
-def _with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
-    """Each table, and whether it is the last."""
-    before: pa.Table | None = None
-    for table in tables:
-        if before is not None:
-            yield before, False
-        before = table
-    if before is not None:
-        yield before, True
-
-
-def _counted(manifest: EpochManifest, encoded: EncodedRows | None) -> EpochManifest:
-    if encoded is None:
-        return replace(manifest, rows=0, size_bytes=0, raw_bytes=0, crc32=0)
-    return replace(
-        manifest,
-        rows=encoded.rows,
-        size_bytes=len(encoded.payload),
-        raw_bytes=encoded.raw_bytes,
-        crc32=encoded.crc32,
-    )

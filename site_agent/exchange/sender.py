@@ -64,7 +64,7 @@ class Sender:
         self._reader = reader = asyncio.create_task(self._follow_reader(requests))
         try:
             standing = self._log.standing if self._request.wants_standing else None
-            if standing is not None and standing.next_epoch == self._position:
+            if standing is not None and standing.next_epoch == self._position and self._log.end is None:
                 yield pb.PullResponse(standing=standing_to_proto(standing))
             async for response in self._epochs():
                 yield response

@@ -75,7 +75,11 @@ class InputState:
 
         Raises:
             TrimmedEpochError: epochs are missing in the middle.
+            UnknownChannelError: the channel was removed.
+            LostChannelError: its producer does not send what is to be taken next.
         """
+        if not (self.ended or self.missed):
+            self.log.check_can_come(self.cursor)
         self._skip()
         standing = self.log.standing if self.unheard and not (self.ended or self.missed) else None
         if standing is not None and standing.next_epoch == self.cursor:

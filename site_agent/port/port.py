@@ -135,6 +135,7 @@ class Port:
             TrimmedEpochError: epochs that were not taken yet are gone.
             CorruptEpochError: an epoch is damaged on disk and cannot be fetched again.
             UnknownChannelError: a channel of this site was removed.
+            LostChannelError: the site of a channel answers, but does not send it.
         """
         while True:
             self._changed.clear()

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
+from time import monotonic
 
 import grpc
 import grpc.aio
@@ -25,6 +26,7 @@ from site_agent.router.backoff import Backoff
 from site_agent.router.links import Links, LinkUsage
 from site_agent.router.meter import MeteredTransfer, TransferMeter
 from site_agent.router.pacing import LinkPace, Paced
+from site_agent.router.refusals import Refusals
 from site_agent.router.storing import Storing
 
 _log = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ class PullEnvironment:
     window_bytes: int
     backlog: Backlog
     meter: TransferMeter
+    now_s: Callable[[], float] = monotonic
     paces: dict[str, LinkPace] = field(default_factory=dict)
     """Links that are slowed down, by the site where they begin."""
 
@@ -79,6 +82,7 @@ class Pull:
         self._env = environment
         self._link = link
         self._backoff = Backoff(environment.random)
+        self._refusals = Refusals(log.id, from_site)
         self._needs = needs
         self._granted_bytes = 0
         self._something_to_say = asyncio.Event()
@@ -126,6 +130,7 @@ class Pull:
     def _delay_after(self, attempt: asyncio.Task[None]) -> float | None:
         """How long to wait before the next attempt, None when there is nothing left to do."""
         if attempt.cancelled():
+            self._refusals.clear()
             return 0.0 if self._retry.is_set() else self._backoff.next_delay_s()
         error = attempt.exception()
         if error is None:
@@ -134,6 +139,7 @@ class Pull:
         if unknown and self._log.end is not None:
             # Everything is here, and the producer has forgotten the channel: nobody is left to acknowledge to.
             return None
+        self._log.set_lost(self._refusals.add(error, self._env.now_s()))
         if unknown:
             # Quite usual while a query is being deployed; do not be late for its first result.
             return self._backoff.next_delay_s(longest_s=_LONGEST_WAIT_FOR_UNKNOWN_S)
@@ -160,7 +166,8 @@ class Pull:
             await self._call()
         except grpc.aio.AioRpcError as error:
             first_epoch = _first_kept_epoch(error)
-            if first_epoch is None:
+            if first_epoch is None or self._log.stored_bytes(self._log.next_epoch - 1):
+                # A copy that holds epochs would have a hole.
                 raise
             await self._env.offload.run(self._log.begin_at, first_epoch)
             self._backoff.reset()
@@ -201,12 +208,17 @@ class Pull:
         async with aclosing(transfer.timed(messages)) as timed:
             async for data in timed:
                 received = assembler.feed(data)
+                self._sends()
                 self._count(len(data), epochs=isinstance(received, ReceivedEpoch))
                 transfer.count(len(data), idle_s=assembler.sender_idle_s, in_epoch=assembler.in_epoch)
                 if isinstance(received, Standing):
                     await self._env.offload.run(self._log.learn, received)
                 elif received is not None:
                     await storing.put(received)
+
+    def _sends(self) -> None:
+        self._refusals.clear()
+        self._log.set_lost(None)
 
     def _stored(self, payload_bytes: int) -> None:
         self._granted_bytes += payload_bytes

@@ -59,7 +59,7 @@ class Router:
         self.offload = Offload("selat-router", threads=SYNCING_THREADS)
         backlog = Backlog(max(BACKLOG_BYTES, window_bytes), writers=SYNCING_THREADS)
         self._meter = TransferMeter()
-        self._env = PullEnvironment(site, self._links, self.offload, random, window_bytes, backlog, self._meter, {})
+        self._env = PullEnvironment(site, self._links, self.offload, random, window_bytes, backlog, self._meter)
         self._usage: dict[str, LinkUsage] = {}
         self._pulls: dict[str, Pull] = {}
         self._readers: dict[str, Readers] = {}
@@ -71,6 +71,10 @@ class Router:
             readers = load_readers(store.root / channel)
             if readers is not None:
                 self._readers[channel] = readers
+
+    def set_clock(self, now_s: Callable[[], float]) -> None:
+        """Seconds that say how long a producer has refused a channel; before the first subscription."""
+        self._env = replace(self._env, now_s=now_s)
 
     def slow_down(self, paces: Mapping[str, LinkPace]) -> None:
         """Links that are to be slowed down, by the site where they begin; before the first subscription."""

@@ -93,7 +93,9 @@ class DeriveTask:
                 await self._give_up()
             started_s = context.clock.monotonic()
             if log.next_epoch >= source.next_epoch:
-                self._finish(source)
+                # Or it is known where it begins, and no more.
+                if source.end is not None:
+                    self._finish(source)
             elif log.next_epoch <= self._through:
                 await self._make_up(source)
             elif await self._step(source, started_s):

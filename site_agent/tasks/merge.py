@@ -148,7 +148,9 @@ class MergeTask:
         newer = restored if restored.totals.rows_in >= emitted.totals.rows_in else emitted
         self._counted, self._totals = newer.cursors, newer.totals
         context.progress.restore(self._totals, emitted.closed_us)
-        self._port.restore(restored.cursors, restored.ended, watermark_us=restored.watermark_us)
+        # Not behind what is out, though a channel that was idle then may have woken since.
+        reached_us = max((w for w in (restored.watermark_us, emitted.closed_us) if w is not None), default=None)
+        self._port.restore(restored.cursors, restored.ended, watermark_us=reached_us)
 
     async def _epoch(self, batch: PortBatch, started_s: float) -> bool:
         """Whether an epoch was published."""
@@ -172,7 +174,7 @@ class MergeTask:
         return standing is not None and standing.idle
 
     def _begin(self) -> None:
-        """Leave out windows of which rows may be missing. None of them is out yet: all channels have to say more."""
+        """Leave out windows of which rows may be missing. None of them is out: the watermark waits for all channels."""
         until_us, progress = self._port.incomplete_until_us, self._context.progress
         if until_us is None:
             return

@@ -61,16 +61,19 @@ def submitted(client: selat.Client, sql: str) -> selat.Query:
     return query
 
 
+def merge_of(query: selat.Query) -> selat.TaskStatus:
+    wait_until(lambda: any(task.stage_id == "m1" for task in query.info().tasks))
+    (merge,) = (task for task in query.info().tasks if task.stage_id == "m1")
+    return merge
+
+
 def reaches(query: selat.Query, second: int) -> None:
     """Wait until the windows up to here are out."""
     until = START + timedelta(seconds=second)
 
     def there() -> bool:
-        info = query.info()
-        assert info.state is selat.QueryState.RUNNING, info.reason
-        return any(
-            t.query_id == query.id and t.stage_id == "m1" and (t.watermark or START) >= until for t in info.tasks
-        )
+        assert not query.info().over, query.info().reason
+        return (merge_of(query).watermark or START) >= until
 
     wait_until(there, timeout_s=PATIENCE_S)
 
@@ -93,7 +96,7 @@ def test_an_idle_source_holds_up_neither_a_restarted_merge_nor_who_shares_it_lat
     made.push("us", range(10))
     made.push("eu", range(10))
     reaches(query, 5)
-    (merge,) = (task.site for task in query.info().tasks if task.stage_id == "m1")
+    merge = merge_of(query).site
     silent = "eu" if merge == "us" else "us"
     live = "us" if silent == "eu" else "eu"
 
@@ -112,9 +115,13 @@ def test_an_idle_source_holds_up_neither_a_restarted_merge_nor_who_shares_it_lat
     reaches(query, 65)
     reaches(late, 65)
 
-    for site in ("us", "eu"):
-        # Both wake, one of them after it was idle for long: no row is late.
-        made.push(site, range(70, 80))
+    # It wakes, ahead of the other one: no row is late.
+    before = {q.id: merge_of(q).rows_in for q in (query, late)}
+    made.push(silent, range(70, 80))
+    for q in (query, late):
+        wait_until(lambda q=q: merge_of(q).rows_in >= before[q.id] + 6, timeout_s=PATIENCE_S)
+    made.push(live, range(70, 80))
+    for site in (silent, live):
         client.push("taps", site).finish()
     info = query.wait(timeout=timedelta(seconds=PATIENCE_S))
     assert (info.state, info.rows_late) == (selat.QueryState.FINISHED, 0)

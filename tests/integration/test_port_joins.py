@@ -85,11 +85,22 @@ async def test_a_late_join_says_up_to_when_rows_may_be_missing(tmp_path: Path) -
         await trimmed(jfk, FIRST, epochs=2)
         log = jfk.store.open(FIRST)
         await port.set_inputs([PortInput(FIRST, "jfk", join=Join.LATE, event_delay_us=50)])
-        waiting = asyncio.create_task(next_batch(port))
-        await asyncio.sleep(0)
-        assert (port.incomplete_until_us, port.late_inputs) == (None, ())
+        batch = await next_batch(port)
+        assert (values(batch), batch.watermark_us) == ([], 200)
+        assert (port.incomplete_until_us, port.late_inputs) == (250, ())
         log.publish(2, numbers(2, 1), watermark_us=260)
-        assert values(await waiting) == [2]
+        assert values(await next_batch(port)) == [2]
+        assert port.incomplete_until_us == 250
+
+
+async def test_a_late_join_at_an_epoch_goes_by_its_watermark(tmp_path: Path) -> None:
+    """What was said before it is not known any more; what it says is not behind that."""
+    async with sites(tmp_path, "jfk") as (jfk,), port_at(jfk) as port:
+        await trimmed(jfk, FIRST, epochs=2)
+        log = jfk.store.open(FIRST)
+        log.publish(2, numbers(2, 1), watermark_us=260)
+        await port.set_inputs([PortInput(FIRST, "jfk", join=Join.LATE, event_delay_us=50)])
+        assert values(await next_batch(port)) == [2]
         assert port.incomplete_until_us == 310
         log.publish(3, numbers(3, 1), watermark_us=400)
         assert values(await next_batch(port)) == [3]
@@ -99,11 +110,21 @@ async def test_a_late_join_says_up_to_when_rows_may_be_missing(tmp_path: Path) -
 async def test_a_channel_that_ended_and_holds_nothing_is_not_joined(tmp_path: Path) -> None:
     async with sites(tmp_path, "jfk") as (jfk,), port_at(jfk) as port:
         await trimmed(jfk, FIRST, epochs=2)
+        jfk.store.open(FIRST).finish()
         await port.set_inputs([PortInput(FIRST, "jfk", join=Join.LATE)])
         taking = asyncio.create_task(next_batch(port))
-        await asyncio.sleep(0)
-        jfk.store.open(FIRST).finish()
         await eventually(lambda: port.late_inputs == (FIRST,))
+        assert not taking.done()
+        taking.cancel()
+
+
+async def test_a_remote_channel_that_ended_and_holds_nothing_is_not_joined(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk), port_at(jfk) as port:
+        await trimmed(ewr, LATER, epochs=2)
+        ewr.store.open(LATER).finish()
+        await port.set_inputs([PortInput(LATER, "ewr", join=Join.LATE)])
+        taking = asyncio.create_task(next_batch(port))
+        await eventually(lambda: port.late_inputs == (LATER,))
         assert not taking.done()
         taking.cancel()
 

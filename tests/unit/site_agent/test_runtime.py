@@ -12,6 +12,7 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
+from site_agent.channels.manifest import Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors import Source, SourceContext, Split, Table
 from site_agent.engine import ArrowScan, Field
@@ -263,6 +264,42 @@ async def test_paused_tasks_keep_what_they_have_and_go_on_from_there(tmp_path: P
     await site.runtime.apply(replace(WHOLE, version=3))
     await asyncio.wait_for(site.until_complete(), 20)
     assert site.runtime.results.statuses()[0].rows == 2
+    await site.close()
+
+
+async def test_a_source_that_is_paused_is_not_idle(tmp_path: Path) -> None:
+    """What comes to it meanwhile must not find that the others have gone ahead when all go on."""
+    for version in (1, 2):
+        site = Site(tmp_path)
+        log = site.store.open(SOURCE.task_id)
+        log.publish(log.next_epoch, None, watermark_us=7, idle=True, commit={"offset": {"group": 0}})
+        await site.runtime.apply(Assignment("c", version, paused(SOURCE)))
+        assert site.state(SOURCE.task_id) is TaskState.PAUSED
+        assert log.standing == Standing(2 * version, 7)
+        assert log.manifest(log.next_epoch - 1).commit == {"offset": {"group": 0}}
+        await site.close()
+
+
+async def test_a_channel_is_there_before_its_task_may_begin(tmp_path: Path) -> None:
+    """Its readers would take it for one that is gone."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow(table: pa.Table) -> pa.Table:
+        began.set()
+        may_end.wait(10)
+        return table
+
+    site = Site(tmp_path, {"slow": slow})
+    old = replace(SOURCE, task_id="old.s1.us", query_id="old", sql="slow", inputs=())
+    await site.runtime.apply(Assignment("c", 1, (old,)))
+    await asyncio.to_thread(began.wait, 10)
+    assert SOURCE.relation is not None
+    pushed = replace(SOURCE, relation=replace(SOURCE.relation, options={"connector": "push"}))
+    applying = asyncio.create_task(site.runtime.apply(Assignment("c", 2, (pushed,))))
+    await asyncio.wait_for(site.store.find(pushed.task_id, within_s=10), 10)
+    assert pushed.task_id not in site.runtime.runners
+    may_end.set()
+    await asyncio.wait({applying})
     await site.close()
 
 

@@ -9,10 +9,16 @@ import pytest
 
 from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import BinRange, EndMark
+from site_agent.channels.manifest import BinRange, EndMark, Standing
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelError, ChannelRequestError, CorruptEpochError, UnknownChannelError
+from site_agent.errors import (
+    ChannelError,
+    ChannelRequestError,
+    CorruptEpochError,
+    LostChannelError,
+    UnknownChannelError,
+)
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -229,3 +235,74 @@ def test_an_epoch_that_was_put_right_counts_with_its_new_size(log: ChannelLog) -
     log.put_right(manifest, encoded)
     log.passed("jfk", "a.m", 1)
     assert waits(log)["a"] == log.stored_bytes(1) + log.stored_bytes(2)
+
+
+def test_what_a_channel_last_said_outlives_its_rows_and_the_process(tmp_path: Path) -> None:
+    log = ChannelStore(tmp_path).open("c")
+    assert log.standing is None
+    log.set_consumers(["hub"])
+    log.publish(0, TABLE, watermark_us=5)
+    log.publish(1, None, watermark_us=5, idle=True)
+    log.acknowledge("hub", 1)
+    assert log.first_epoch == log.next_epoch == 2
+    assert log.standing == ChannelStore(tmp_path).open("c").standing == Standing(2, 5, idle=True)
+    log.publish(2, None, watermark_us=6)
+    assert log.standing == Standing(3, 6)
+
+
+def test_a_copy_without_epochs_learns_what_was_said_before_them(tmp_path: Path) -> None:
+    copy = ChannelStore(tmp_path).open("c")
+    copy.begin_at(4)
+    copy.learn(Standing(3, 1, idle=True))
+    assert copy.standing is None
+    copy.learn(Standing(4, 9, idle=True))
+    assert copy.standing == ChannelStore(tmp_path).open("c").standing == Standing(4, 9, idle=True)
+    copy.publish(4, TABLE, watermark_us=10)
+    assert copy.standing == ChannelStore(tmp_path).open("c").standing == Standing(5, 10)
+    # What it said itself counts more than what is said of it.
+    copy.learn(Standing(5, 99))
+    assert copy.standing == Standing(5, 10)
+
+
+def test_a_copy_whose_newest_epoch_is_damaged_learns_it_anew(tmp_path: Path) -> None:
+    first = ChannelStore(tmp_path).open("c")
+    first.publish(0, TABLE, watermark_us=5, idle=True)
+    path = first.directory / f"{0:012d}.epoch"
+    path.write_bytes(b"\0" * path.stat().st_size)
+    copy = ChannelStore(tmp_path).open("c")
+    assert copy.standing is None
+    copy.learn(Standing(1, 5, idle=True))
+    assert copy.standing == Standing(1, 5, idle=True)
+
+
+def test_where_a_log_begins_it_may_know_what_was_said_before(tmp_path: Path) -> None:
+    log = ChannelStore(tmp_path).open("c")
+    log.begin_at(3, standing=Standing(3, 7, idle=True))
+    assert log.standing == ChannelStore(tmp_path).open("c").standing == Standing(3, 7, idle=True)
+
+
+async def test_who_waits_for_an_epoch_or_for_what_was_said_before_it(tmp_path: Path) -> None:
+    copy = ChannelStore(tmp_path).open("c")
+    copy.begin_at(4)
+    either = asyncio.create_task(copy.wait(4, or_standing=True))
+    epoch = asyncio.create_task(copy.wait(4))
+    await asyncio.sleep(0)
+    copy.learn(Standing(4, 9))
+    await asyncio.wait_for(either, 10)
+    assert not epoch.done()
+    copy.publish(4, None, watermark_us=10)
+    await asyncio.wait_for(epoch, 10)
+
+
+async def test_who_waits_for_what_does_not_come_is_told(tmp_path: Path) -> None:
+    copy = ChannelStore(tmp_path).open("c")
+    copy.publish(0, None, watermark_us=1)
+    waiting = asyncio.create_task(copy.wait(1))
+    await asyncio.sleep(0)
+    copy.set_lost(LostChannelError("ewr does not send it"))
+    with pytest.raises(LostChannelError):
+        await waiting
+    # What is here can be read all the same.
+    await asyncio.wait_for(copy.wait(0), 10)
+    copy.set_lost(None)
+    copy.check_can_come(1)

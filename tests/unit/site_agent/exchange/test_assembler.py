@@ -5,10 +5,10 @@ import pytest
 
 from selat.v1 import exchange_pb2 as pb
 from site_agent.channels.codec import decode, encode
-from site_agent.channels.manifest import EndMark, EpochManifest
+from site_agent.channels.manifest import EndMark, EpochManifest, Standing
 from site_agent.errors import CorruptEpochError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
-from site_agent.exchange.convert import manifest_to_proto
+from site_agent.exchange.convert import manifest_to_proto, standing_to_proto
 from site_agent.exchange.wire import part_of_epoch
 from site_agent.exchange.wire import serialize as serialized
 
@@ -60,6 +60,13 @@ def test_what_the_sender_says_of_itself_and_whether_more_comes_at_once() -> None
     assert (assembler.sender_idle_s, assembler.in_epoch) == (0.0025, True)
     assembler.feed(part(3, ENCODED.payload[20:], manifest(3)))
     assert (assembler.sender_idle_s, assembler.in_epoch) == (None, False)
+
+
+@pytest.mark.parametrize("standing", [Standing(3, 7, idle=True), Standing(3)])
+def test_what_the_channel_said_before_comes_first(standing: Standing) -> None:
+    assembler = EpochAssembler("c", 3)
+    assert assembler.feed(incoming(pb.PullResponse(standing=standing_to_proto(standing)))) == standing
+    assert assembler.next_epoch == 3
 
 
 def test_an_empty_channel_may_end() -> None:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import END_OF_TIME_US
+from site_agent.channels.manifest import END_OF_TIME_US, Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, EngineError, SiteAgentError, TrimmedEpochError
 from site_agent.port import Join
@@ -262,6 +262,27 @@ async def test_where_a_copy_begins_may_be_known_before_its_first_epoch(tmp_path:
         hub.source.finish()
         await asyncio.wait_for(running, 10)
         assert (hub.log.first_epoch, hub.rows(), hub.marks()) == (3, [2], [30])
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_one_that_begins_at_a_silent_channel_says_what_that_said(tmp_path: Path, dies: bool) -> None:
+    """Its own readers are not to wait for a channel that is idle; and no window is left out that is whole."""
+    async with site(tmp_path, replace(LATE, window=WINDOW)) as hub:
+        hub.publish((2,), (4,))
+        hub.source.publish(2, None, watermark_us=10, idle=True)
+        forget(hub.source, 3)
+        running = asyncio.create_task(DeriveTask(hub.context).run())
+        await until(lambda: hub.log.standing == Standing(3, 10, idle=True))
+        if dies:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            running = asyncio.create_task(DeriveTask(hub.context).run())
+        hub.publish((6,))
+        hub.source.finish()
+        await asyncio.wait_for(running, 10)
+        assert (hub.log.first_epoch, hub.rows(), hub.marks()) == (3, [6], [30])
+        # Windows of 20 that begin after -10 end after the watermark 10.
+        assert hub.context.progress.starts_at_us == 0
 
 
 @pytest.mark.parametrize("dies", [False, True])

@@ -161,6 +161,69 @@ async def test_killed_at_any_epoch_it_emits_every_window_once(
         assert (totals.rows_in, totals.rows_late) == (36, 0), "what is read again must not be counted again"
 
 
+async def ran(hub: Site, *, until: int, rows_in: int = 0) -> None:
+    """Run the merge until its output has so many epochs and it has read so many rows, and kill it."""
+    task = asyncio.create_task(MergeTask(hub.context, WINDOW).run())
+    async with asyncio.timeout(10):
+        await hub.log.wait(until - 1)
+        while hub.context.progress.totals.rows_in < rows_in or hub.context.progress.state is not TaskState.RUNNING:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("checkpoint_bytes", [0, 10**9])
+async def test_its_output_is_idle_when_all_its_inputs_are(tmp_path: Path, checkpoint_bytes: int) -> None:
+    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+        us, eu = hub.inputs
+        us.publish(0, partials((0, "a", 1)), watermark_us=12)
+        eu.publish(0, None, watermark_us=5, idle=True)
+        await ran(hub, until=1)
+        us.publish(1, None, watermark_us=12, idle=True)
+        await ran(hub, until=2)
+    for _ in range(2):
+        # Killed and started again it knows, and says nothing twice.
+        async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+            await ran(hub, until=2)
+            assert [(m.watermark_us, m.idle) for m in map(hub.log.manifest, range(hub.log.next_epoch))] == [
+                (12, False),
+                (12, True),
+            ]
+    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+        hub.inputs[1].publish(1, partials((20, "b", 1)), watermark_us=22)
+        await ran(hub, until=3)
+        assert not hub.log.manifest(2).idle
+        assert hub.results() == [(0, "a", 1)]
+
+
+@pytest.mark.parametrize("checkpoint_bytes", [0, 10**9])
+async def test_rows_of_a_channel_that_wakes_are_judged_once(tmp_path: Path, checkpoint_bytes: int) -> None:
+    """Those of windows that are out are late for good, also where no checkpoint knows of these windows."""
+    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+        us, eu = hub.inputs
+        eu.publish(0, None, watermark_us=5, idle=True)
+        us.publish(0, partials((0, "a", 1), (10, "a", 1), (20, "a", 1)), watermark_us=25)
+        us.publish(1, None, watermark_us=25, idle=True)
+        await ran(hub, until=1)
+        assert hub.results() == [(0, "a", 1), (10, "a", 1)]
+    for died in range(3):
+        async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+            us, eu = hub.inputs
+            if not died:
+                eu.publish(1, partials((10, "a", 7), (20, "a", 7)), watermark_us=12)
+            await ran(hub, until=hub.log.next_epoch, rows_in=5)
+            assert hub.context.progress.totals.rows_late == 1
+            assert (hub.context.progress.watermark_us or 0) >= 25
+    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+        for log in hub.inputs:
+            log.finish()
+        await asyncio.wait_for(MergeTask(hub.context, WINDOW).run(), 10)
+        assert hub.results() == [(0, "a", 1), (10, "a", 1), (20, "a", 8)]
+        marks = [hub.log.manifest(epoch).watermark_us or 0 for epoch in range(hub.log.next_epoch)]
+        assert marks == sorted(marks)
+
+
 async def test_a_failed_merge_loses_nothing(tmp_path: Path) -> None:
     failing = engine()
     failing.failures = [EngineError("no memory")]

@@ -12,7 +12,7 @@ import pytest
 
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ConnectorError, CorruptEpochError, EngineError, NoSpaceError
+from site_agent.errors import ConnectorError, CorruptEpochError, EngineError, LostChannelError, NoSpaceError
 from site_agent.tasks.progress import Progress, Sample, TaskState
 from site_agent.tasks.runner import RETRY_DELAYS_S, TaskRunner
 from site_agent.tasks.spec import StageKind, TaskSpec
@@ -76,6 +76,13 @@ async def test_it_fails_for_good_with_the_last_reason_and_its_hint(log: ChannelL
 
     assert await finished(made) is TaskState.FAILED
     assert made.status().reason == "no such directory (make it)"
+
+
+async def test_a_channel_that_does_not_come_is_not_waited_for_again(log: ChannelLog) -> None:
+    made = runner(log, VirtualClock(), LostChannelError("ewr does not send channel c", hint="run the query again"))
+
+    assert await finished(made) is TaskState.FAILED
+    assert made.status().reason == "ewr does not send channel c (run the query again)"
 
 
 async def test_a_full_disk_is_waited_for_as_long_as_it_takes(log: ChannelLog) -> None:

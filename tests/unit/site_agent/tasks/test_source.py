@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -282,3 +283,21 @@ def test_the_watermark_never_goes_back(
     before: int | None, newest: int | None, floor: int | None, after: int | None
 ) -> None:
     assert advance_watermark(before, max_event_time_us=newest, delay_us=3, floor_us=floor) == after
+
+
+async def test_a_source_that_starts_anew_is_not_idle_until_it_was_silent_again(tmp_path: Path) -> None:
+    quiet: list[pa.Table | None] = [None] * 8
+    first = context(tmp_path, TableEngine({"all": everything}))
+    running = asyncio.create_task(SourceTask(first, RELATION, ListSource([events(10), *quiet], ends=False)).run())
+    await asyncio.wait_for(first.log.wait(1), 10)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert first.log.manifest(1).idle
+
+    again = context(tmp_path, TableEngine({"all": everything}))
+    await SourceTask(again, RELATION, ListSource([events(10), *quiet, *quiet, events(20)])).run()
+
+    marks = [(m.watermark_us, m.idle) for m in map(again.log.manifest, range(again.log.next_epoch))]
+    assert marks == [(7, False), (7, True), (7, False), (7, True), (17, False)]
+    assert published(again) == [[10], [], [], [], [20]]
+    assert again.progress.totals.rows_in == 2

@@ -1,0 +1,46 @@
+"""How long a producer may refuse to send a channel before its readers are told that they wait in vain."""
+
+from __future__ import annotations
+
+import grpc
+import grpc.aio
+
+from site_agent.errors import LostChannelError
+from site_agent.exchange.status import received_detail
+
+PATIENCE_S = 60.0
+"""A producer may get its assignment later than its readers, and its agent may be about to read what is on its disk."""
+
+_REFUSALS = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.FAILED_PRECONDITION)
+"""The channel is not there, begins behind what was asked for, or ends before it. Damage is reported by its own task."""
+
+
+class Refusals:
+    """What one producer has answered since it last sent anything. Sites that do not answer refuse nothing."""
+
+    def __init__(self, channel: str, site: str) -> None:
+        self._channel = channel
+        self._site = site
+        self._since_s: float | None = None
+
+    def clear(self) -> None:
+        """Something was sent."""
+        self._since_s = None
+
+    def add(self, error: BaseException, now_s: float) -> LostChannelError | None:
+        """Count the end of one more call: what to tell readers once it has been refusals alone for too long."""
+        refusal = error if isinstance(error, grpc.aio.AioRpcError) and error.code() in _REFUSALS else None
+        if refusal is None or received_detail(refusal) is None:
+            self.clear()
+            return None
+        if self._since_s is None:
+            self._since_s = now_s
+        refused_s = now_s - self._since_s
+        if refused_s < PATIENCE_S:
+            return None
+        return LostChannelError(
+            f"{self._site} does not send channel {self._channel}, and has refused for {refused_s:.0f} s:"
+            f" {refusal.details()}",
+            hint="the task that makes it was not given to that site, or its data there was lost; run the query again",
+            ids={"channel": self._channel, "site": self._site},
+        )
