@@ -25,6 +25,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from site_agent.engine.session import start_spark
+from site_agent.engine.spark import SparkEngine
+from site_agent.engine.warm import warm_up, warm_up_whole
 
 WINDOW = "5 seconds"
 _HEAD = struct.Struct("<QQ")
@@ -100,6 +102,7 @@ def answer(session: SparkSession, directories: list[Path], checkpoint: Path, sto
     output = counted.select(sf.col("window.end").alias("e"), "page", "n", "m")
     writer = output.writeStream.outputMode("append").foreachBatch(take).trigger(processingTime="1 second")
     query = writer.option("checkpointLocation", str(checkpoint)).start()
+    print(json.dumps("ready"), flush=True)
     stop.wait()
     query.stop()
 
@@ -110,8 +113,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     with tempfile.TemporaryDirectory(prefix="selat-central-", ignore_cleanup_errors=True) as root:
         session = start_spark(slots=os.cpu_count() or 1, scratch=Path(root) / "spark")
-        session.range(1000).groupBy("id").count().toArrow()
-        print(json.dumps("ready"), flush=True)
+        # As an agent does when it starts.
+        engine = SparkEngine(session, scratch=Path(root) / "engine")
+        warm_up(engine)
+        warm_up_whole(engine, stop)
         answer(session, directories, Path(root) / "checkpoint", stop)
     return 0
 

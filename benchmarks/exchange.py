@@ -25,7 +25,7 @@ import grpc.aio
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.report import make_parser, median, met, publish, quantile, say, table
+from benchmarks.report import make_parser, median, publish, quantile, ratio, say, table
 from selat.v1 import exchange_pb2 as pb
 from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
@@ -39,8 +39,6 @@ MANY_EPOCHS, MANY_EPOCH_BYTES = 32, 64 * 1024
 SMALL_EPOCHS = 500
 MESSAGE_BYTES = 1024 * 1024
 LIMIT_S = 60.0
-WANTED_MB_PER_S = 300.0
-WANTED_SHARE = 0.5
 _RAW = "/benchmark/Raw"
 
 
@@ -67,6 +65,11 @@ class Fairness:
     """Per channel, what was durable at the reader when half of all was."""
     longest_wait_s: tuple[float, ...]
     """Per channel, the longest time in which nothing of it became durable."""
+
+    @property
+    def slowest(self) -> float:
+        """Over the median channel, at half time."""
+        return min(self.halfway_epochs) / median(self.halfway_epochs)
 
 
 def noise(size_bytes: int, seed: int) -> pa.Table:
@@ -187,7 +190,10 @@ async def measure_small(router: Router) -> tuple[float, float]:
     return SMALL_EPOCHS / wall_s, (router.link_bytes()["producer"].bytes - before_bytes) / SMALL_EPOCHS
 
 
-async def measure_all(root: Path, arguments: argparse.Namespace, port: int) -> list[str]:
+async def measure_all(
+    root: Path, arguments: argparse.Namespace, port: int
+) -> tuple[list[Speed], list[Speed], Fairness, tuple[float, float]]:
+    """Raw gRPC and the exchange in turn, many channels, small epochs."""
     router, second = (Router("reader", ChannelStore(root / name), connect) for name in ("one", "many"))
     router.set_addresses({"producer": f"127.0.0.1:{port}"})
     raw, large = [], []
@@ -200,19 +206,17 @@ async def measure_all(root: Path, arguments: argparse.Namespace, port: int) -> l
         say(f"{arguments.channels} channels: {many.speed.mb_per_s:.0f} MB/s")
         small = await measure_small(router)
     await asyncio.gather(router.close(), second.close())
-    return [_speeds(raw, large), _fairness(many), _small(*small)]
+    return raw, large, many, small
 
 
 def _speeds(raw: list[Speed], large: list[Speed]) -> str:
-    ratio = median([mine.mb_per_s / base.mb_per_s for mine, base in zip(large, raw, strict=True)])
-    speed = median([s.mb_per_s for s in large])
+    over_raw = ratio([speed.mb_per_s for speed in large], [speed.mb_per_s for speed in raw])
     rows = [
         _speed_row("raw gRPC, 1 MiB messages, nothing stored", raw),
         _speed_row("exchange, durable at the reader", large),
     ]
     head = ["payload, one channel", "MB/s, median", "least", "most", "reader's CPU, ms per MB"]
-    wanted = f"Wanted: at least {WANTED_MB_PER_S:.0f} MB/s. Reached: {met(speed, at_least=WANTED_MB_PER_S)}."
-    return f"{table(head, rows)}\n\nExchange over raw gRPC, round by round, median: {ratio:.2f}. {wanted}"
+    return f"{table(head, rows)}\n\nExchange over raw gRPC, round by round, median: {over_raw:.2f}."
 
 
 def _speed_row(name: str, speeds: list[Speed]) -> list[str]:
@@ -222,18 +226,16 @@ def _speed_row(name: str, speeds: list[Speed]) -> list[str]:
 
 
 def _fairness(many: Fairness) -> str:
-    share = min(many.halfway_epochs) / median(many.halfway_epochs)
     rows = [
         ["MB/s over all", f"{many.speed.mb_per_s:.0f}"],
-        ["when half of all was durable: slowest channel over the median one", f"{share:.2f}"],
+        ["when half of all was durable: slowest channel over the median one", f"{many.slowest:.2f}"],
         ["longest time without progress, median channel", f"{median(many.longest_wait_s):.2f} s"],
         ["... 95th percentile", f"{quantile(many.longest_wait_s, 0.95):.2f} s"],
         ["... of all channels", f"{max(many.longest_wait_s):.2f} s"],
         ["the whole transfer", f"{many.speed.wall_s:.2f} s"],
     ]
     head = [f"{len(many.longest_wait_s)} channels at once, {MANY_EPOCHS} epochs of {MANY_EPOCH_BYTES // 1024} KiB", ""]
-    wanted = f"Wanted: the slowest at least {WANTED_SHARE} of the median. Reached: {met(share, at_least=WANTED_SHARE)}."
-    return f"{table(head, rows)}\n\n{wanted}"
+    return table(head, rows)
 
 
 def _small(per_s: float, wire_bytes: float) -> str:
@@ -257,10 +259,12 @@ def main() -> int:
         producer.start()
         there.close()
         say("filling the producer's channels")
-        parts = asyncio.run(measure_all(Path(root) / "reader", arguments, here.recv()))
+        raw, large, many, small = asyncio.run(measure_all(Path(root) / "reader", arguments, here.recv()))
         here.send("done")
         producer.join(10)
-    publish("exchange", "Exchange between two agents", parts, arguments.record)
+    findings = {"speed": median([speed.mb_per_s for speed in large]), "slowest": many.slowest}
+    parts = [_speeds(raw, large), _fairness(many), _small(*small)]
+    publish("exchange", "Exchange between two agents", parts, arguments.record, findings)
     return 0
 
 

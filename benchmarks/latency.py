@@ -22,7 +22,7 @@ from datetime import datetime
 from pathlib import Path
 
 import selat
-from benchmarks.report import make_parser, median, met, publish, quantile, say, table
+from benchmarks.report import make_parser, median, publish, quantile, say, table
 from selat.dev.cluster import ClusterOptions, DevCluster
 from site_agent.channels.epoch_file import read_header
 from site_agent.errors import CorruptEpochError
@@ -38,7 +38,6 @@ WARM_UP_WINDOWS = 5
 SOURCES, MERGE = "s1", "m1"
 """Stages of the query, as its channels are named by them."""
 POLL_S = 0.02
-WANTED_MEDIAN_S, WANTED_P95_S = 3.0, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,10 @@ def main() -> int:
     if not delays:
         say("no window was measured")
         return 1
-    publish("latency", "From a window's end to its result", _parts(delays, rows, arguments), arguments.record)
+    total_s = [delay.client_s for delay in delays]
+    findings = {"median": median(total_s), "p95": quantile(total_s, 0.95)}
+    title = "From a window's end to its result"
+    publish("latency", title, _parts(delays, rows, arguments), arguments.record, findings)
     return 0
 
 
@@ -182,17 +184,14 @@ def _parts(delays: Sequence[WindowDelay], rows: int, arguments: argparse.Namespa
         "all": [d.client_s for d in delays],
     }
     lines = [[name, f"{median(v):.2f} s", f"{quantile(v, 0.95):.2f} s"] for name, v in steps.items()]
-    total = steps["all"]
-    middle, late = median(total), quantile(total, 0.95)
     processes = "one process and JVM per site" if arguments.isolated else "all sites in one process and JVM"
     return [
         f"Three sites with {arguments.rows_per_second:,} rows/s each, count and mean by 10 s window (one ends every "
         f"{arguments.slide} s) and page, epochs of 1 s, {processes}; "
         f"{len(delays)} windows, {rows:,} rows counted.",
         table(["", "median", "95th percentile"], lines),
-        f"Over the floor, median: {middle / floor_s:.2f}. "
-        f"Wanted: median at most {WANTED_MEDIAN_S:.0f} s, 95th percentile at most {WANTED_P95_S:.0f} s. "
-        f"Reached: {met(middle, at_most=WANTED_MEDIAN_S)}, {met(late, at_most=WANTED_P95_S)}.",
+        f"Over the floor, median: {median(steps['all']) / floor_s:.2f}. The first {WARM_UP_WINDOWS} windows are not "
+        "counted.",
     ]
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import grpc.aio
 
-from benchmarks.report import make_parser, met, publish, quantile, say, table
+from benchmarks.report import make_parser, median, publish, quantile, say, table
 from planner.leases import Framework, LeasePolicy, LeaseRef, LeaseTable, Slot, Wish, acquire, release, set_site
 from selat.v1 import lease_pb2 as pb
 from selat.v1 import lease_pb2_grpc, site_pb2, site_pb2_grpc
@@ -33,8 +33,6 @@ CLIENTS = 20
 WATCHERS = 20
 INSIDE_GRANTS = 50_000
 PHASE_S = 8.0
-INSIDE_WANTED = 50_000
-GRPC_WANTED = 1_500
 TOPOLOGY = f"gateway: big\nsites:\n  big: {{slots: {SLOTS}}}\nlinks: []\n"
 
 OPTIONS = (("grpc.max_receive_message_length", -1),)
@@ -52,14 +50,15 @@ def main() -> None:
     if arguments.watch:
         asyncio.run(_watchers(arguments.watch))
         return
-    inside = _inside()
-    through, watched = asyncio.run(_through_grpc())
-    parts = [inside, through, watched]
-    publish("leases", "Leases", parts, arguments.record)
+    inside, least_inside = _inside()
+    through, watched, least_through = asyncio.run(_through_grpc())
+    findings = {"inside": least_inside, "grpc": least_through}
+    publish("leases", "Leases", [inside, through, watched], arguments.record, findings)
 
 
-def _inside() -> str:
-    rows = []
+def _inside() -> tuple[str, float]:
+    """A table, and the grants a second of its slowest way."""
+    rows, rates = [], []
     for name, fair, size in (
         ("one slot a request", False, 1),
         ("one slot a request, fair cap", True, 1),
@@ -67,18 +66,19 @@ def _inside() -> str:
     ):
         say(f"inside: {name}")
         grants_per_s, releases_per_s = _inside_rates(fair=fair, size=size)
-        rows.append([name, f"{grants_per_s:,.0f}", met(grants_per_s, at_least=INSIDE_WANTED), f"{releases_per_s:,.0f}"])
-    head = ["inside the manager", "grants/s", f"at least {INSIDE_WANTED:,}", "releases/s"]
-    return table(head, rows)
+        rows.append([name, f"{grants_per_s:,.0f}", f"{releases_per_s:,.0f}"])
+        rates.append(grants_per_s)
+    head = ["inside the manager, medians of three rounds", "grants/s", "releases/s"]
+    return table(head, rows), min(rates)
 
 
 def _inside_rates(*, fair: bool, size: int) -> tuple[float, float]:
-    """The best of three rounds: what others do on the machine only ever slows one down."""
+    """Grants and releases a second, medians of three rounds."""
     leases = LeaseTable(LeasePolicy(fair=fair))
     for name in ("nightly", "other", "streaming"):
         leases.put_framework(Framework(name, NOW))
     leases.apply(set_site(leases, "big", SLOTS, reachable=True, now=NOW))
-    best_grants = best_releases = 0.0
+    grants_per_s, releases_per_s = [], []
     for _ in range(3):
         first = leases.fencing + 1
         begun = time.perf_counter()
@@ -92,9 +92,9 @@ def _inside_rates(*, fair: bool, size: int) -> tuple[float, float]:
             leases.apply(release(leases, "nightly", refs, now=NOW))
         released = time.perf_counter()
         assert leases.held("nightly") == 0
-        best_grants = max(best_grants, INSIDE_GRANTS / (granted - begun))
-        best_releases = max(best_releases, INSIDE_GRANTS / (released - granted))
-    return best_grants, best_releases
+        grants_per_s.append(INSIDE_GRANTS / (granted - begun))
+        releases_per_s.append(INSIDE_GRANTS / (released - granted))
+    return median(grants_per_s), median(releases_per_s)
 
 
 class Load:
@@ -136,18 +136,20 @@ class Load:
             await self._stubs[number].Release(pb.ReleaseRequest(framework="nightly", leases=refs))
 
 
-async def _through_grpc() -> tuple[str, str]:
-    """Two tables: what is granted, and what watchers see and cost."""
+async def _through_grpc() -> tuple[str, str, float]:
+    """Two tables: grants, and the watchers' view and cost; and the grants a second of the slowest way."""
     async with _master() as (address, stubs):
         load = Load(stubs)
-        rows = []
+        rows, rates = [], []
         for size in (1, 10):
             say(f"through gRPC: {size} slots a call")
             rate, times = await load.run(size, PHASE_S)
+            rates.append(rate)
             rows.append(_grant_row(f"{CLIENTS} clients, {_slots(size)} a call", rate, times))
         say(f"watched: {WATCHERS} clients, {SLOTS} slots")
         async with _watching(address) as (snapshots_s, mark):
             rate, times = await load.run(1, PHASE_S)
+            rates.append(rate)
             rows.append(_grant_row(f"the same, one slot a call, while {WATCHERS} watch", rate, times))
             lags_s = await mark(stubs[0])
         # Clients that acquire while the watchers take their first snapshot.
@@ -155,20 +157,21 @@ async def _through_grpc() -> tuple[str, str]:
         coming = asyncio.create_task(load.run(1, PHASE_S))
         async with _watching(address) as (busy_snapshots_s, _):
             rate, times = await coming
+            rates.append(rate)
             rows.append(_grant_row(f"the same, while {WATCHERS} begin to watch", rate, times))
-    head = ["through gRPC", "grants/s", f"at least {GRPC_WANTED:,}", "median call", "slowest call"]
+    head = ["through gRPC", "grants/s", "median call", "slowest call"]
     watch_head = [f"{WATCHERS} watchers, {SLOTS:,} slots", "median", "slowest"]
     watch_rows = [
         _times_row("all slots, after the call", snapshots_s, "s"),
         _times_row("all slots, while 20 clients acquire", busy_snapshots_s, "s"),
         _times_row("a change, after its request was sent", lags_s, "s"),
     ]
-    return table(head, rows), table(watch_head, watch_rows)
+    return table(head, rows), table(watch_head, watch_rows), min(rates)
 
 
 def _grant_row(name: str, rate: float, times: Sequence[float]) -> list[str]:
     median_ms, slowest_ms = 1000 * quantile(times, 0.5), 1000 * max(times)
-    return [name, f"{rate:,.0f}", met(rate, at_least=GRPC_WANTED), f"{median_ms:.1f} ms", f"{slowest_ms:.0f} ms"]
+    return [name, f"{rate:,.0f}", f"{median_ms:.1f} ms", f"{slowest_ms:.0f} ms"]
 
 
 def _times_row(name: str, times_s: Sequence[float], unit: str) -> list[str]:

@@ -27,7 +27,8 @@ from benchmarks.monitor_scene import (
     payload_bytes_per_s,
     scene,
 )
-from benchmarks.report import make_parser, median, met, publish, say, table
+from benchmarks.report import make_parser, median, publish, say, table
+from evidence.criteria import Finding
 from selat.dev.errors import DevError
 from selat.wan.errors import WanError
 
@@ -39,9 +40,7 @@ LOADED_TOGETHER: Sequence[Sequence[Pair]] = (
 """All at once would be more than an emulation in user space passes on."""
 PARTLY = 0.6
 """Of a link, that a load takes which could not take more."""
-NOTICED_WITHIN_S = 15.0
 FULL_EVERY_S = 600.0
-MOST_COST = 0.02
 SETTLE_S = 8.0
 """So long a load runs before estimates count against it."""
 
@@ -92,6 +91,24 @@ class Findings:
     noticed_loaded_s: Mapping[Pair, float | None]
     noticed_at_once_s: Mapping[Pair, float | None]
     """All links doubled at one moment."""
+
+    @property
+    def offs(self) -> list[float]:
+        """How far each estimate that counts was off: idle, and loaded by ourselves."""
+        counted = (self.idle, self.partly, self.fully)
+        return [abs(value) for looks in counted for pair in LINKS for value in offs(looks[pair], pair)]
+
+    @property
+    def criteria(self) -> dict[str, float | Finding]:
+        """Figures of the criteria; a halved link that was not noticed in time has none."""
+        noticed = [times[pair] for times in (self.noticed_idle_s, self.noticed_loaded_s) for pair in LINKS]
+        known_s = [time_s for time_s in noticed if time_s is not None]
+        late = f"{len(noticed) - len(known_s)} not in {NOTICE_LIMIT_S:.0f} s"
+        return {
+            "estimate": 100 * max(self.offs),
+            "noticed": max(known_s) if len(known_s) == len(noticed) else Finding(None, late),
+            "cost": 100 * max(self.cost.share(pair) for pair in LINKS),
+        }
 
 
 def measure(place: Scene, seconds: int) -> Findings:
@@ -160,11 +177,29 @@ def _halved_one_by_one(place: Scene, pairs: Sequence[Pair]) -> dict[Pair, float 
 def report(found: Findings, backend: str) -> list[str]:
     """The tables."""
     return [
+        _legend(),
         f"Backend `{backend}`. All links were measured {found.known_after_s:.1f} s after the last agent was there.",
         _estimates(found),
         _noticing(found),
         _costs(found),
     ]
+
+
+def _legend() -> str:
+    """How the tables are to be read."""
+    return f"""- *carries*: Mbit/s of the emulated rate that are payload of full-sized TCP packets, 0.956 of it. The TUN
+  devices of the backend `tun` have no Ethernet header, so there it is 0.965, and estimates are 1 % above.
+- *idle*, *{PARTLY:.0%} ours*, *all ours*, *foreign*: the median of the master's estimate, looked at four times a
+  second, with no load, with transfers between the agents of {PARTLY:.0%} of the link or of all that goes, and with an
+  iperf3 that is none of ours. Loads run on two links at a time, and count after {SETTLE_S:g} s. *worst* is the estimate
+  furthest off at any look. *got* is the rate of our transfers, as the master knows it.
+- Foreign traffic cannot be told from a slower link. No criterion is set for the figures under it.
+- *halved*: from the change of the link until the estimate is within {WITHIN:.0%} of the new rate.
+- The cost of probes is counted by the shaper of each link: all bytes on the wire, also echoes, and the traffic between
+  agents and master. A link may save up some seconds of probing, so a short time can cost more than the criterion
+  allows, the mean over long ones cannot.
+- Emulation, agents and probes share the machine with whatever else runs there, and a packet that waits tens of
+  milliseconds for a process looks like a slow link: on a busy machine single looks are far off, and notice is late."""
 
 
 def _estimates(found: Findings) -> str:
@@ -178,20 +213,16 @@ def _estimates(found: Findings) -> str:
         carried = payload_bytes_per_s(LINKS[pair][0])
         foreign = _median_capacity(found.foreign[pair], pair)
         rows.append([_label(pair), _mbit(carried), *cells, _mbit(got), _mbit(foreign)])
-    counted = (found.idle, found.partly, found.fully)
-    wanted = [abs(value) for looks in counted for pair in LINKS for value in offs(looks[pair], pair)]
+    wanted = found.offs
     share = sum(value <= WITHIN for value in wanted) / len(wanted)
-    reached = f"Reached at every look: {met(max(wanted), at_most=WITHIN)}; at {share:.1%} of {len(wanted)} looks."
-    return f"{table(head, rows)}\n\nWanted: within {WITHIN:.0%}. {reached}"
+    return f"{table(head, rows)}\n\nWithin {WITHIN:.0%} at {share:.1%} of {len(wanted)} looks."
 
 
 def _noticing(found: Findings) -> str:
     head = ["link", "halved, idle", "halved, all ours on it", "all six doubled at once, idle"]
     columns = (found.noticed_idle_s, found.noticed_loaded_s, found.noticed_at_once_s)
     rows = [[_label(pair), *(_seconds(column[pair]) for column in columns)] for pair in LINKS]
-    slowest_s = max(column[pair] or NOTICE_LIMIT_S for column in columns[:2] for pair in LINKS)
-    reached = met(slowest_s, at_most=NOTICED_WITHIN_S)
-    return f"{table(head, rows)}\n\nWanted: halved links within {NOTICED_WITHIN_S:.0f} s. Reached: {reached}."
+    return table(head, rows)
 
 
 def _costs(found: Findings) -> str:
@@ -201,8 +232,7 @@ def _costs(found: Findings) -> str:
     for pair in LINKS:
         kb_per_s = cost.idle_bytes[pair] / cost.idle_s / 1e3
         rows.append([_label(pair), f"{kb_per_s:.1f}", f"{cost.idle_share(pair):.2%}", f"{cost.share(pair):.2%}"])
-    reached = met(max(cost.share(pair) for pair in LINKS), at_most=MOST_COST)
-    return f"{table(head, rows)}\n\nWanted: {MOST_COST:.0%} at most. Reached: {reached}."
+    return table(head, rows)
 
 
 def _median_capacity(series: Series, pair: Pair) -> float:
@@ -236,7 +266,7 @@ def main() -> int:
     except (WanError, DevError) as error:
         say(f"{error.message} ({error.hint})" if error.hint else error.message)
         return 1
-    publish("monitor", "The monitor of links", report(found, backend), arguments.record)
+    publish("monitor", "Estimates, notice and cost", report(found, backend), arguments.record, found.criteria)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.criteria import CRITERIA
@@ -56,7 +57,10 @@ def head(page: str, sections: Sequence[Section]) -> Section:
     criteria = [criterion for criterion in CRITERIA if OWN_PAGES.get(criterion.section) == own]
     findings: dict[str, Finding] = {}
     for section in sections:
-        findings |= findings_from(section.data.get("findings", {}))
+        found = findings_from(section.data.get("findings", {}))
+        # A benchmark whose two sides disagree has figures, too.
+        note = "the benchmark failed" if "failed" in section.data else ""
+        findings |= {key: replace(finding, note=finding.note or note) for key, finding in found.items()}
     failures = [f"- **{s.name} failed**: {s.data['failed']}" for s in sections if "failed" in s.data]
     parts = [HEADS.get(page, PERFORMANCE), origins(sections), "\n".join(failures), verdicts(criteria, findings)]
     return Section(HEAD, str(code_of()), "\n\n".join(part for part in parts if part))

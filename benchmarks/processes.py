@@ -36,7 +36,7 @@ def end_process(process: subprocess.Popen[str]) -> None:
 
 
 def cpu_s(pids: Iterable[int] | None = None) -> float:
-    """CPU seconds of these processes (None: this one) and all their descendants that are there."""
+    """CPU seconds of these processes (None: this one) and all their descendants, those that ended included."""
     roots = [psutil.Process(pid) for pid in pids] if pids is not None else [psutil.Process()]
     total = 0.0
     for root in roots:
@@ -45,5 +45,6 @@ def cpu_s(pids: Iterable[int] | None = None) -> float:
                 times = process.cpu_times()
             except psutil.NoSuchProcess:
                 continue
-            total += times.user + times.system
+            # Children that ended count at their parent, once it has waited for them.
+            total += times.user + times.system + times.children_user + times.children_system
     return total

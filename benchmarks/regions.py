@@ -1,12 +1,13 @@
 """A query over three regions, beside the centralised way, on links of 20 Mbit/s.
 
-    python -m benchmarks.regions [--rates 5000 40000] [--seconds 32] [--record FILE]
+    python -m benchmarks.regions [--rates 5000 40000] [--seconds 42] [--rounds 3] [--record FILE]
 
 Rows are born at us, eu and asia, a Parquet file a second at each. Centralised: eu and asia ship their files to us,
 where plain Structured Streaming answers (`benchmarks.central`). Selat: a cluster with a process and JVM per site.
 Either way, what leaves eu and what leaves asia passes a link of its own, shaped and counted in user space
-(`benchmarks.links`). The same rows, windows of 5 s, watermark 1 s, triggers and epochs of 1 s, on the same cores. Ends
-within seven minutes.
+(`benchmarks.links`). The same rows, windows of 5 s, watermark 1 s, triggers and epochs of 1 s, on the same cores. They
+take turns, each run with new processes whose JVMs had an agent's warm-up; the first windows of a run are not counted.
+Ends within twenty minutes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import selat
@@ -29,13 +31,17 @@ from benchmarks.arrivals import Arrivals
 from benchmarks.central import WINDOW, Receiver, Shipper
 from benchmarks.links import ShapedLink
 from benchmarks.processes import end_process
-from benchmarks.report import make_parser, median, publish, quantile, say, table
+from benchmarks.report import make_parser, median, publish, quantile, ratio, say, spread, table
 from selat.dev.cluster import ClusterOptions, DevCluster
 
+WAYS = ("centralised", "Selat")
 SITES = ("us", "eu", "asia")
 REMOTE = ("eu", "asia")
 BITS_PER_S = 20e6
 WINDOW_S = 5
+WARM_UP_WINDOWS = 2
+LEAST_S = (WARM_UP_WINDOWS + 1) * WINDOW_S + 2
+"""Of rows, so that one window counts."""
 PATIENCE_S = 20.0
 """So long after the last row was born the remaining windows are waited for."""
 START_LIMIT_S = 120.0
@@ -59,9 +65,14 @@ class Outcome:
     rows: int
     """Counted in those windows."""
     wall_s: float
-    """From the first row's birth to the last window."""
+    """From the birth of their first row to the last of them."""
     wan_bytes: int
+    """Of the whole run."""
     delays_s: tuple[float, ...]
+
+    @property
+    def answered_per_s(self) -> float:
+        return self.rows / self.wall_s
 
 
 Windows = dict[float, tuple[float, int]]
@@ -69,8 +80,8 @@ Windows = dict[float, tuple[float, int]]
 
 
 def wanted_ends(arrivals: Arrivals) -> list[int]:
-    """Whole windows that a second of later rows has passed."""
-    first = -(-arrivals.start_s // WINDOW_S) * WINDOW_S + WINDOW_S
+    """Whole windows that a second of later rows has passed, but for the first ones."""
+    first = -(-arrivals.start_s // WINDOW_S) * WINDOW_S + (1 + WARM_UP_WINDOWS) * WINDOW_S
     return list(range(first, arrivals.end_s - 1, WINDOW_S))
 
 
@@ -80,7 +91,8 @@ def outcome_of(way: str, rate: int, arrivals: Arrivals, windows: Windows, wan_by
     last_s = max((at_s for at_s, _ in found.values()), default=time.time())
     delays = tuple(at_s - end for end, (at_s, _) in found.items())
     rows = sum(count for _, count in found.values())
-    return Outcome(way, rate * len(SITES), len(found), len(wanted), rows, last_s - arrivals.start_s, wan_bytes, delays)
+    wall_s = last_s - (wanted[0] - WINDOW_S)
+    return Outcome(way, rate * len(SITES), len(found), len(wanted), rows, wall_s, wan_bytes, delays)
 
 
 def await_windows(arrivals: Arrivals, windows: Windows) -> None:
@@ -142,7 +154,7 @@ def selat_cluster(root: Path) -> Iterator[tuple[DevCluster, Sequence[ShapedLink]
 
 
 def run_selat(root: Path, cluster: DevCluster, links: Sequence[ShapedLink], rate: int, seconds: int) -> Outcome:
-    born = _directories(root / f"born-{rate}")
+    born = _directories(root / "born")
     bindings = ", ".join(f"AT {site} WITH ('path' = '{born[site]}')" for site in SITES)
     windows: Windows = {}
     with selat.connect(cluster.address) as client:
@@ -203,16 +215,15 @@ def measure(arguments: argparse.Namespace) -> list[Outcome]:
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="selat-regions-", ignore_cleanup_errors=True) as directory:
         root = Path(directory)
-        for rate in arguments.rates:
-            (root / f"central-{rate}").mkdir()
-            outcomes.append(run_central(root / f"central-{rate}", rate, arguments.seconds))
+        for number, rate in product(range(arguments.rounds), arguments.rates):
+            place = root / f"{number}-{rate}"
+            outcomes.append(run_central(place / "central", rate, arguments.seconds))
             say(_told(outcomes[-1]))
-        with selat_cluster(root) as (cluster, links):
-            say("the cluster serves")
-            for rate in arguments.rates:
-                outcomes.append(run_selat(root, cluster, links, rate, arguments.seconds))
-                say(_told(outcomes[-1]))
-    return sorted(outcomes, key=lambda o: o.rows_per_s)
+            (place / "selat").mkdir()
+            with selat_cluster(place / "selat") as (cluster, links):
+                outcomes.append(run_selat(place / "selat", cluster, links, rate, arguments.seconds))
+            say(_told(outcomes[-1]))
+    return outcomes
 
 
 def _told(outcome: Outcome) -> str:
@@ -224,8 +235,11 @@ def main() -> int:
     """Exit code: 1 when Selat did not deliver all windows."""
     parser = make_parser(__doc__)
     parser.add_argument("--rates", type=int, nargs="+", default=[5000, 40_000], help="rows a second at each site")
-    parser.add_argument("--seconds", type=int, default=32, help="of rows in each run")
+    parser.add_argument("--seconds", type=int, default=42, help="of rows in each run")
+    parser.add_argument("--rounds", type=int, default=3, help="of either way in turn, for each rate")
     arguments = parser.parse_args()
+    if arguments.seconds < LEAST_S:
+        parser.error(f"--seconds is at least {LEAST_S}")
     outcomes = measure(arguments)
     publish("regions", "Three regions, beside the centralised way", _parts(outcomes), arguments.record)
     return 0 if all(o.windows == o.windows_wanted for o in outcomes if o.way == "Selat") else 1
@@ -233,39 +247,40 @@ def main() -> int:
 
 def _parts(outcomes: Sequence[Outcome]) -> list[str]:
     head = ["", "rows/s offered", "rows/s answered", "windows in time", "MB on the WAN", "delay, median", "delay, most"]
-    rows = [
-        [
-            o.way,
-            f"{o.rows_per_s:,}",
-            f"{o.rows / o.wall_s:,.0f}",
-            f"{o.windows} of {o.windows_wanted}",
-            f"{o.wan_bytes / 1e6:.2f}",
-            f"{median(o.delays_s):.1f} s" if o.delays_s else "none came",
-            f"{quantile(o.delays_s, 1):.1f} s" if o.delays_s else "",
-        ]
-        for o in outcomes
-    ]
+    rates = sorted({outcome.rows_per_s for outcome in outcomes})
+    ways = [[[o for o in outcomes if (o.rows_per_s, o.way) == (rate, way)] for way in WAYS] for rate in rates]
     return [
         "Count and mean by 5 s window and one of 100 pages. Raw rows have a column of 120 characters that the query "
         "does not read; raw files are Parquet with zstd. Links: 20 Mbit/s each way, shaped in user space, no latency. "
         f"Delay: from a window's end to its result. Windows that were not there {PATIENCE_S:.0f} s after the last row "
-        "count as missing.",
-        table(head, rows),
-        "\n".join(_ratios(outcomes)),
+        f"count as missing. {len(ways[0][0])} rounds in turn, each with new processes that had the same warm-up; the "
+        f"first {WARM_UP_WINDOWS} windows are not counted. Medians of the rounds, with the least and the most.",
+        table(head, [_row(runs) for pair in ways for runs in pair]),
+        "\n".join(_ratios(base, mine) for base, mine in ways),
     ]
 
 
-def _ratios(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    for rate in sorted({o.rows_per_s for o in outcomes}):
-        ways = {o.way: o for o in outcomes if o.rows_per_s == rate}
-        mine, base = ways["Selat"], ways["centralised"]
-        bytes_ratio = mine.wan_bytes / max(1, base.wan_bytes)
-        answered = (mine.rows / mine.wall_s) / max(1.0, base.rows / base.wall_s)
-        text = f"- {rate:,} rows/s, Selat over centralised: {bytes_ratio:.3f} of the bytes, "
-        text += f"{answered:.2f} of the rows answered a second"
-        if mine.delays_s and base.delays_s:
-            text += f", {median(mine.delays_s) / median(base.delays_s):.2f} of the median delay"
-        yield text + "."
+def _row(runs: Sequence[Outcome]) -> list[str]:
+    came = all(run.delays_s for run in runs)
+    return [
+        runs[0].way,
+        f"{runs[0].rows_per_s:,}",
+        spread([run.answered_per_s for run in runs], "{:,.0f}"),
+        f"{sum(run.windows for run in runs)} of {sum(run.windows_wanted for run in runs)}",
+        spread([run.wan_bytes / 1e6 for run in runs], "{:.2f}"),
+        spread([median(run.delays_s) for run in runs], "{:.1f} s") if came else "none came in a round",
+        spread([quantile(run.delays_s, 1) for run in runs], "{:.1f} s") if came else "",
+    ]
+
+
+def _ratios(base: Sequence[Outcome], mine: Sequence[Outcome]) -> str:
+    bytes_ratio = ratio([o.wan_bytes for o in mine], [max(1, o.wan_bytes) for o in base])
+    answered = ratio([o.answered_per_s for o in mine], [max(1.0, o.answered_per_s) for o in base])
+    came = all(outcome.delays_s for outcome in (*mine, *base))
+    delay = ratio([median(o.delays_s) for o in mine], [median(o.delays_s) for o in base]) if came else None
+    text = f"- {base[0].rows_per_s:,} rows/s, Selat over centralised, round by round, median: {bytes_ratio:.3f} of the "
+    text += f"bytes, {answered:.2f} of the rows answered a second"
+    return text + (f", {delay:.2f} of the median delay." if delay else ".")
 
 
 if __name__ == "__main__":

@@ -88,6 +88,18 @@ def quantile(values: Sequence[float], fraction: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
+def ratio(mine: Sequence[float], base: Sequence[float]) -> float:
+    """Median of the ratios of rounds in turn; a round's two runs met the same machine."""
+    return median([own / other for own, other in zip(mine, base, strict=True)])
+
+
+def spread(values: Sequence[float], form: str = "{:.1f}") -> str:
+    """The median, with the least and the most of several rounds behind it."""
+    least, most = form.format(min(values)), form.format(max(values))
+    middle = form.format(median(values))
+    return middle if least == most else f"{middle} ({least} to {most})"
+
+
 def median(values: Sequence[float]) -> float:
     """Raises ValueError when there are no values."""
     return quantile(values, 0.5)

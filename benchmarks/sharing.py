@@ -1,26 +1,30 @@
 """Six queries over geo-tagged posts at three sites under each of the five modes of sharing, on links that are narrow.
 
-    python -m benchmarks.sharing [--small] [--mbit 0.2] [--rows-per-second 2000] [--record FILE]
+    python -m benchmarks.sharing [--small] [--mbit 0.2] [--rows-per-second 2000] [--epoch-ms 4000] [--record FILE]
 
 A real cluster whose routers keep to the links' bandwidth and 30 ms; no root is needed. Posts are made live at all
 sites. For every mode the same queries are submitted anew, at once.
 
-Throughput is that of the steady state. At first, queries that want more than the links carry fill channels, and take in
-rows that nobody has processed. So channels keep little, then their sources wait; and it is measured from when
-what channels keep has stopped growing and nothing is made up for, for the same time in every mode. All is looked at
-once a second, and rates are slopes of the lines of least squares, for epochs and windows move the figures in steps:
+Two throughputs are told apart, both of the steady state:
 
     rows processed   rows born in the event time that a query's results at the gateway moved on by: of these all is
-                     out, from every site
-    rows taken in    rows that its sources read. More than those processed where rows wait: in a channel, or in a merge
-                     for those of a site behind a slower link
-    bytes            on each link, by the routers' own counts
-    delay            from a window's end to its first result at the client
+                     out, from every site. Where links are too narrow, this is what they let through, three times the
+                     slowest site's rows
+    rows taken in    rows that its sources read. More than those processed where rows wait: in a channel that fills,
+                     or in a merge that has the rows of its own site and not yet those of a site behind a slower link.
+                     The latter never ends while links are too narrow: event time falls behind farther and farther
+
+At first, queries that want more than the links carry fill channels, and take in rows that nobody has processed. So
+channels keep little, then their sources wait; and the time that counts begins when, over all of it, what channels keep
+grows or shrinks by no more than 2 % of what a link carries, and nothing is made up for. If that never comes, the last
+looks count, and there is no verdict: not steady. All is looked at once a second, and rates are slopes of the lines of
+least squares, for epochs and windows move the figures in steps. Bytes on each link are the routers' own counts; delay
+is from a window's end to its first result at the client.
 
 Then the stream pauses, what is under way arrives, and bytes since the submission are compared with the least
 possible: what each distinct operator wrote, once for each other site with a reader. Placement is taken as it is.
 Sources of one partial aggregate at one site are one distinct operator, whichever query they ran for. Last, one query
-alone.
+alone, with epochs as long as the windows and with others. Ends within forty minutes.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,22 +47,28 @@ from benchmarks.report import make_parser, median, publish, say
 from benchmarks.sharing_counts import (
     BASE,
     MODES,
+    MOST_GROWTH,
     QUERIES,
     SITES,
     STREAM,
+    UNSHARED,
     WANTED,
     WINDOW_S,
+    Alone,
     Arrival,
     Count,
     Link,
     Outcome,
     Query,
     Transfer,
+    alone_findings,
     alone_part,
     between,
     bytes_once,
     declarations,
+    findings,
     first_delays_s,
+    growth_bytes_per_s,
     link_bytes,
     links_table,
     mean,
@@ -65,10 +76,8 @@ from benchmarks.sharing_counts import (
     processed_per_s,
     queries_table,
     ratios_table,
-    slope,
     steady,
     taken_in_per_s,
-    verdicts,
 )
 from selat.dev.cluster import ClusterOptions, DevCluster
 
@@ -79,6 +88,8 @@ default_link: {bandwidth: %gMbit/s, latency: 30ms}
 """
 EPOCH_MS = 4000
 """Up to 24 tasks share two cores: the links are to be what limits them."""
+OTHER_EPOCH_MS = 3000
+"""For one query alone: no multiple or part of the windows."""
 RETAINED_BYTES = 256_000
 """Of a channel: so little that sources feel a full link soon, and more than what comes until a merge acknowledges it,
 which it does with its checkpoints: up to 16 s of rows, at 12 kB/s."""
@@ -96,18 +107,20 @@ class Size:
     """How long each mode is run."""
 
     modes: tuple[str, ...]
-    warm_up_s: float
-    """Most that is waited for first results, and until what channels keep stops growing."""
-    measured_s: float
-    settle_s: float
+    measured_s: int
+    limit_s: float
+    """Most that is waited for so many seconds in which the state is steady."""
+    settle_s: float = 6.0
     """Most that is waited for what is under way."""
-    alone: bool
-    """One query alone, too."""
+    most_growth: float = MOST_GROWTH
+    """Of what a link carries, that channels may fill by in the steady state."""
 
 
-FULL = Size(MODES, warm_up_s=70.0, measured_s=30.0, settle_s=6.0, alone=True)
-SMALL = Size((BASE, WANTED), warm_up_s=30.0, measured_s=10.0, settle_s=6.0, alone=False)
-ALONE = Size(("net", WANTED), warm_up_s=30.0, measured_s=12.0, settle_s=6.0, alone=False)
+FULL = Size(MODES, measured_s=80, limit_s=280.0)
+SMALL = Size((BASE, WANTED), measured_s=10, limit_s=40.0)
+ALONE = Size((UNSHARED, WANTED, WANTED, UNSHARED), measured_s=24, limit_s=60.0, most_growth=float("inf"))
+"""One query leaves room on the links: its channels do not fill."""
+SMALL_ALONE = Size((UNSHARED, WANTED), measured_s=6, limit_s=30.0, most_growth=float("inf"))
 
 
 class Watched:
@@ -138,11 +151,13 @@ class Watched:
 class Scene:
     """A cluster with the stream of posts."""
 
-    def __init__(self, cluster: DevCluster, client: selat.Client, rows_per_s: int) -> None:
+    def __init__(self, cluster: DevCluster, client: selat.Client, arguments: argparse.Namespace, epoch_ms: int) -> None:
         self._cluster = cluster
         self._client = client
-        self._rows_per_s = rows_per_s
-        list(client.script(declarations(rows_per_s)))
+        self._rows_per_s = arguments.rows_per_second
+        self.link_bytes_per_s = arguments.mbit * 125e3
+        self.epoch_s = epoch_ms / 1000
+        list(client.script(declarations(self._rows_per_s)))
 
     @property
     def client(self) -> selat.Client:
@@ -209,8 +224,9 @@ def run(scene: Scene, mode: str, queries: Sequence[Query], size: Size) -> Outcom
     """All queries under one mode, from submission to cancellation."""
     base = link_bytes(scene.client.sites())
     with scene.queries(mode, queries) as watched:
-        warm_up_s = warmed_up(scene, watched, size.warm_up_s)
-        counts = list(scene.counts(watched, size.measured_s))
+        begun_s = time.time()
+        counts = steady_counts(scene, watched, size)
+        warm_up_s = counts[0].at_s - begun_s
         shared = len(scene.client.sharing())
         transfer = settled(scene, watched, base, size.settle_s)
         outcome = outcome_of(scene, mode, watched, Measured(counts, warm_up_s, transfer, shared))
@@ -218,22 +234,26 @@ def run(scene: Scene, mode: str, queries: Sequence[Query], size: Size) -> Outcom
     return outcome
 
 
-def warmed_up(scene: Scene, watched: Sequence[Watched], limit_s: float) -> float:
-    """Seconds until all queries gave results and the state was steady, or the limit was reached."""
-    begun_s = time.monotonic()
-    counts: list[Count] = []
-    for count in scene.counts(watched, limit_s):
-        counts.append(count)
-        if steady(counts, scene.born_per_s) and all(each.arrivals for each in watched):
+def steady_counts(scene: Scene, watched: Sequence[Watched], size: Size) -> list[Count]:
+    """The first looks, so many seconds together, over which the state was steady; the last ones when it never was."""
+    last: deque[Count] = deque(maxlen=size.measured_s + 1)
+    most = size.most_growth * scene.link_bytes_per_s
+    answered_s: float | None = None
+    for count in scene.counts(watched, size.limit_s):
+        last.append(count)
+        if answered_s is None and all(each.arrivals for each in watched):
+            answered_s = count.at_s
+        whole = len(last) == last.maxlen and answered_s is not None and answered_s <= last[0].at_s
+        if whole and steady(list(last), scene.born_per_s, most):
             break
-    return time.monotonic() - begun_s
+    return list(last)
 
 
 def settled(scene: Scene, watched: Sequence[Watched], base: Mapping[Link, int], limit_s: float) -> Transfer:
     """The stream pauses; bytes since the queries were submitted, when what was under way has arrived."""
     scene.set_rate(0)
     # A new rate holds a second later, the last epoch comes within its interval, and agents report once a second.
-    time.sleep(EPOCH_MS / 1000 + 2 * SETTLE_STEP_S)
+    time.sleep(scene.epoch_s + 2 * SETTLE_STEP_S)
     deadline_s = time.monotonic() + limit_s
     received, quiet = sum(between(base, link_bytes(scene.client.sites())).values()), 0
     while True:
@@ -264,7 +284,8 @@ def outcome_of(scene: Scene, mode: str, watched: Sequence[Watched], measured: Me
         cores=(after.cpu_s - before.cpu_s) / seconds,
         warm_up_s=measured.warm_up_s,
         kept_bytes=mean([count.kept_bytes for count in counts]),
-        kept_growth_bytes_per_s=slope([(count.at_s, count.kept_bytes) for count in counts]),
+        kept_growth_bytes_per_s=growth_bytes_per_s(counts),
+        link_bytes_per_s=scene.link_bytes_per_s,
     )
 
 
@@ -279,42 +300,66 @@ def told(outcome: Outcome) -> str:
     )
 
 
-def measure(arguments: argparse.Namespace, size: Size) -> tuple[list[Outcome], list[Outcome]]:
-    """Of the six queries under each mode, and of one alone."""
+@contextmanager
+def scene_of(arguments: argparse.Namespace, epoch_ms: int) -> Iterator[Scene]:
+    """A cluster of its own."""
     with tempfile.TemporaryDirectory(prefix="selat-sharing-", ignore_cleanup_errors=True) as directory:
         root = Path(directory)
         topology = root / "topology.yaml"
         topology.write_text(TOPOLOGY % arguments.mbit)
         options = ClusterOptions(
             emulate_links=True,
-            master_arguments=("--epoch-interval", str(EPOCH_MS)),
+            master_arguments=("--epoch-interval", str(epoch_ms)),
             agent_arguments=("--retained-bytes", str(RETAINED_BYTES)),
         )
         with DevCluster(topology, root / "data", options) as cluster, selat.connect(cluster.address) as client:
-            say("the cluster serves")
-            scene = Scene(cluster, client, arguments.rows_per_second)
-            outcomes = [run(scene, mode, QUERIES, size) for mode in size.modes]
-            alone = ALONE.modes if size.alone else ()
-            return outcomes, [run(scene, mode, QUERIES[:1], ALONE) for mode in alone]
+            say(f"the cluster serves, epochs of {epoch_ms / 1000:g} s")
+            yield Scene(cluster, client, arguments, epoch_ms)
 
 
-def _parts(arguments: argparse.Namespace, outcomes: Sequence[Outcome], alone: Sequence[Outcome]) -> list[str]:
-    parts = [
+def measure(arguments: argparse.Namespace) -> tuple[list[Outcome], list[Alone]]:
+    """The six queries under each mode, and one alone with epochs of either length."""
+    size, alone_size = (SMALL, SMALL_ALONE) if arguments.small else (FULL, ALONE)
+    with scene_of(arguments, arguments.epoch_ms) as scene:
+        outcomes = [run(scene, mode, QUERIES, size) for mode in size.modes]
+        alone = [_alone(scene, alone_size)]
+    with scene_of(arguments, OTHER_EPOCH_MS) as scene:
+        alone.append(_alone(scene, alone_size))
+    return outcomes, alone
+
+
+def _alone(scene: Scene, size: Size) -> Alone:
+    return Alone(scene.epoch_s, tuple(run(scene, mode, QUERIES[:1], size) for mode in size.modes))
+
+
+def _parts(arguments: argparse.Namespace, outcomes: Sequence[Outcome], alone: Sequence[Alone]) -> list[str]:
+    born = arguments.rows_per_second * len(SITES)
+    return [
         f"Six queries of the kinds of Sana's evaluation, over {arguments.rows_per_second:,} posts/s at each of "
-        f"{len(SITES)} sites, windows of {WINDOW_S} s, epochs of {EPOCH_MS / 1000:g} s. Links of "
-        f"{arguments.mbit:g} Mbit/s ({arguments.mbit * 125:g} kB/s) and 30 ms each way, kept to by the routers; all "
-        f"sites in one process and JVM. A channel keeps {RETAINED_BYTES / 1e3:g} kB, then its source waits; measured "
-        f"for {outcomes[0].seconds:.0f} s of each mode from when channels had stopped filling. Rows processed: those "
-        "born in the event time that a query's results moved on by. Rows taken in: those that its sources read. Delay: "
-        "from a window's end to its first result. Least: what each distinct operator wrote, once for each other site "
-        "that reads it, placed as it was.",
+        f"{len(SITES)} sites, {born:,} born a second in all, windows of {WINDOW_S} s, epochs of "
+        f"{arguments.epoch_ms / 1000:g} s. Links of {arguments.mbit:g} Mbit/s ({arguments.mbit * 125:g} kB/s) and 30 "
+        "ms each way, kept to by the routers; all sites in one process and JVM, modes one after the other in the order "
+        f"of the table. A channel keeps {RETAINED_BYTES / 1e3:g} kB, then its source waits.",
+        "*Throughput* is one of two. *Rows processed*: those born in the event time that a query's results moved on "
+        "by; of them all is out. *Rows taken in*: those that its sources read. In the steady state they differ by rows "
+        "that wait in merges: a merge has the rows of its own site, which cross no link, and not yet those of a site "
+        "behind a narrow one. The [simulator](sana.md) says *throughput* of rows taken in; there, whole records go to "
+        "the first operator and none waits for another site, so that they are those processed, too.",
+        f"*Steady*: over the {outcomes[0].seconds:.0f} s that count, what all channels keep grew or shrank by at most "
+        f"{MOST_GROWTH:.0%} of what a link carries, and no more was processed than born; otherwise **no**, and the "
+        "last seconds before the limit count. *Warm-up*: from the submission to then. *Delay*: from a window's end to "
+        "its first result; where less is processed than born, it grows for as long as the query runs, and the figure "
+        "is that of these seconds alone. *Least*: what each distinct operator wrote, once for each other site that "
+        "reads it, placed as it was.",
         modes_table(outcomes),
-        verdicts(outcomes),
         queries_table(outcomes),
         ratios_table(outcomes),
         links_table(outcomes),
+        alone_part(alone),
+        "The workload was changed: links had 0.5, then 0.3 Mbit/s, epochs took 2 s, and 15 to 30 s were measured, of "
+        "which channels were still filling (`--mbit 0.3 --epoch-ms 2000` has the former). Two cores have to be enough "
+        "for up to 24 tasks, so that links are the limit and not the machine.",
     ]
-    return [*parts, alone_part(alone)] if alone else parts
 
 
 def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -322,14 +367,17 @@ def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="a smoke test: two modes, some seconds each")
     parser.add_argument("--mbit", type=float, default=0.2, help="Mbit/s of each link")
     parser.add_argument("--rows-per-second", type=int, default=2000, help="posts at each site")
+    parser.add_argument("--epoch-ms", type=int, default=EPOCH_MS, help="but for one query alone with other epochs")
     return parser.parse_args(words)
 
 
 def main() -> int:
     """Exit code: 1 when a query gave no result."""
     arguments = arguments_of()
-    outcomes, alone = measure(arguments, SMALL if arguments.small else FULL)
-    publish("sharing", "Queries that share, by mode", _parts(arguments, outcomes, alone), arguments.record)
+    outcomes, alone = measure(arguments)
+    found = findings(outcomes) | alone_findings(alone[0])
+    parts = _parts(arguments, outcomes, alone)
+    publish("sharing", "Queries that share, by mode", parts, arguments.record, found)
     return 0 if all(outcome.delivered for outcome in outcomes) else 1
 
 

@@ -108,7 +108,10 @@ async def measure(root: Path, engine: SparkEngine, arguments: argparse.Namespace
             speeds[count] = await measure_stages(site, files, count)
             say(f"{count} stages: {speeds[count]:,.0f} rows/s")
         await site.close()
-    return [_idle_table(loads), _speed_table(speeds)]
+    once = (
+        "One run each, in the order of the lines, in one process and JVM that ran before: small differences are noise."
+    )
+    return [once, _idle_table(loads), _speed_table(speeds)]
 
 
 def _idle_table(loads: dict[int | None, Load]) -> str:

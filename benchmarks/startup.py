@@ -82,7 +82,10 @@ def _first_results(ways: Mapping[str, Sequence[Steps]], streaming: Mapping[str, 
         f"warm: median of the last {WARM}. Milliseconds since the submission; three sites in "
         "one process, `sources'` steps are those of the last site. Rows "
         "over files are 5,000 in one Parquet file, read at each site; rows being made begin with the query, 5,000 per "
-        "second at one site, while Structured Streaming's `rate-micro-batch` has 5,000 at once."
+        "second at one site, while Structured Streaming's `rate-micro-batch` has 5,000 at once. Selat's time has "
+        "parsing and planning in it, and results that are on disk at their site and at the client; Structured "
+        "Streaming's begins with `start()`, its plan analysed before, and ends with rows in Python, its checkpoint on "
+        "disk. Selat ran first, each once."
     ]
     for kind, queries in ways.items():
         warm = {name: median([q[name] for q in queries[-WARM:] if name in q]) for name in queries[-1]}
@@ -108,7 +111,7 @@ def _first_epochs(found: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
         rows.append([what, *(f"{value:,.0f}" for value in medians), ratio])
     text = (
         "New tasks in a new JVM, by its warm-up: each epoch 5,000 generated rows, or 300 partials for the merge; later "
-        "epochs are the median of 5. Milliseconds, median of the rounds."
+        f"epochs are the median of 5. Milliseconds, median of the rounds: {len(found['none'])}."
     )
     return f"{text}\n\n{table(['warm-up', *found, 'ratio'], rows)}"
 

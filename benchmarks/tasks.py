@@ -1,8 +1,8 @@
-"""Source tasks of a site without an agent around them: real engine, connector and channel, no network."""
+"""Tasks of a site without an agent around them: real engine, connector and channels, no network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,9 +18,10 @@ from site_agent.engine.spark import SparkEngine
 from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.source import SourceTask
-from site_agent.tasks.spec import RelationSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import InputSpec, RelationSpec, StageKind, TaskSpec, WindowSpec
 
 SITE = "us"
 
@@ -41,7 +42,7 @@ class Stage:
 class RunningTask:
     """A task, its channel and its counts."""
 
-    task: SourceTask
+    task: SourceTask | MergeTask
     log: ChannelLog
     progress: Progress
 
@@ -70,22 +71,39 @@ class Site:
             name, SITE, stage.columns, columns, stage.event_time, stage.options, directory, relation.created_at
         )
         source = find_connector(self._connectors, stage.options).open_source(context)
-        log, clock = self._store.open(name), SystemClock()
-        progress = Progress(clock.monotonic())
-        task_context = TaskContext(
+        made = self._context(spec, directory)
+        return RunningTask(SourceTask(made, relation, source), made.log, made.progress)
+
+    def make_channel(self, name: str) -> ChannelLog:
+        """A channel of the site that tasks of the site read."""
+        log = self._store.open(name)
+        log.set_consumers([SITE])
+        return log
+
+    def make_merge(self, name: str, sql: str, inputs: Sequence[ChannelLog], window: WindowSpec) -> RunningTask:
+        """A merge of channels of this site, whose checkpoints are those of an agent; nobody reads what it publishes."""
+        specs = tuple(InputSpec(log.id, SITE, window.views[0].name) for log in inputs)
+        spec = TaskSpec(name, name, "m1", StageKind.MERGE, sql, timedelta(0), inputs=specs, window=window)
+        directory = self._root / name
+        directory.mkdir()
+        made = self._context(spec, directory)
+        return RunningTask(MergeTask(made, window), made.log, made.progress)
+
+    def _context(self, spec: TaskSpec, directory: Path) -> TaskContext:
+        clock = SystemClock()
+        return TaskContext(
             site=SITE,
             spec=spec,
             engine=self._engine,
-            log=log,
+            log=self._store.open(spec.task_id),
             router=self._router,
             directory=directory,
             dead_letters=directory / "dead-letters",
             executor=self._slots,
             clock=clock,
             limits=TaskLimits(retained_bytes_per_channel=2**40),
-            progress=progress,
+            progress=Progress(clock.monotonic()),
         )
-        return RunningTask(SourceTask(task_context, relation, source), log, progress)
 
     async def close(self) -> None:
         await self._router.close()

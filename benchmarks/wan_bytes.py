@@ -20,7 +20,7 @@ import grpc.aio
 import pyarrow as pa
 
 from benchmarks.links import ShapedLink
-from benchmarks.report import make_parser, met, publish, say, table
+from benchmarks.report import make_parser, publish, say, table
 from benchmarks.wire_format import airport_partials, epochs, stream
 from selat.v1 import exchange_pb2 as pb
 from site_agent.channels.store import ChannelStore
@@ -30,7 +30,6 @@ from site_agent.router import Router
 
 DAYS_PER_EPOCH = (3, 6, 30, 90)
 UNLIMITED_BITS_PER_S = 1e10
-WANTED = 1.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,8 @@ def main() -> int:
     for days in DAYS_PER_EPOCH:
         costs.append(cost_of(list(epochs(partials, days))))
         say(f"epochs of {days} days: {costs[-1].over_epochs:.2f}")
-    publish("wan_bytes", "Bytes on the WAN", _parts(costs), arguments.record)
+    findings = {"over_ideal": max(cost.over_epochs for cost in costs)}
+    publish("wan_bytes", "Bytes on the WAN", _parts(costs), arguments.record, findings)
     return 0
 
 
@@ -124,14 +124,11 @@ def _parts(costs: Sequence[Cost]) -> list[str]:
         ]
         for c in costs
     ]
-    worst = max(c.over_epochs for c in costs)
     return [
         "Partials of the demo's first query from three airports, all bytes of the TCP connection in both directions "
         "(HTTP/2, gRPC, credit and acknowledgements included). Ideal: the same rows as an Arrow IPC stream with zstd, "
         "one for each epoch, or one for the whole run with a batch for each epoch.",
         table(head, rows),
-        f"Wanted: at most {WANTED} times the ideal epoch by epoch. Reached: {met(worst, at_most=WANTED)}, "
-        f"{worst:.2f} at most.",
     ]
 
 

@@ -26,7 +26,7 @@ class Criterion:
     unit: str = ""
     """After a blank; empty: a ratio."""
     source: str = ""
-    """Who wants it: where the figure comes from."""
+    """The part of the system that it was set with."""
     was: str = ""
     """How it read before it was changed, and the reason; empty: it never changed."""
 
@@ -62,7 +62,7 @@ NOT_MEASURED = Finding(None)
 
 def verdicts(criteria: Iterable[Criterion], findings: Mapping[str, Finding]) -> str:
     """A Markdown table with every criterion, measured or not; below it those that changed, and why."""
-    lines = ["| criterion | wanted | measured | verdict | wanted by |", "| --- | ---: | ---: | --- | --- |"]
+    lines = ["| criterion | wanted | measured | verdict | set with |", "| --- | ---: | ---: | --- | --- |"]
     changed = []
     for criterion in criteria:
         finding = findings.get(criterion.key, NOT_MEASURED)

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.monitor import Cost, Findings, offs, report, worst
 from benchmarks.monitor_scene import LINKS, SITES, Pair, Reading, off, payload_bytes_per_s
+from evidence.criteria import Finding
 
 SLOW: Pair = ("asia", "eu")
 
@@ -45,18 +46,20 @@ def test_cost_is_of_the_wire_with_a_full_probe_now_and_then() -> None:
     assert cost.share(SLOW) == pytest.approx(0.01 + 1 / 600)
 
 
-def test_what_was_wanted_and_reached_is_said() -> None:
-    text = "\n".join(report(findings([reading(), reading(1.1)]), "tun"))
+def test_figures_of_the_criteria() -> None:
+    found = findings([reading(), reading(1.1)])
+    text = "\n".join(report(found, "tun"))
     assert "Backend `tun`" in text
     assert "| asia->eu, 5 Mbit/s, 90 ms | 4.78 | 5.02 | +10.0% |" in text
-    assert "Reached at every look: yes; at 100.0%" in text
-    assert text.count("Reached: yes") == 2
+    assert "at 100.0% of" in text
     assert "| 1.17% |" in text
+    assert found.criteria == {"estimate": pytest.approx(10), "noticed": 8.0, "cost": pytest.approx(100 * 7 / 600)}
 
 
-def test_what_was_missed_is_said_too() -> None:
-    text = "\n".join(report(findings([reading(), reading(others={SLOW: 1.0})], noticed_s=None), "tun"))
+def test_a_link_that_was_not_noticed_leaves_no_figure() -> None:
+    found = findings([reading(), reading(others={SLOW: 1.0})], noticed_s=None)
+    text = "\n".join(report(found, "tun"))
     assert "| 2.39 | -100.0% |" in text
-    assert "Reached at every look: **no**; at 95.8%" in text
+    assert "at 95.8% of" in text
     assert "not in 60 s" in text
-    assert "within 15 s. Reached: **no**" in text
+    assert found.criteria["noticed"] == Finding(None, "2 not in 60 s")

@@ -61,7 +61,7 @@ def test_a_benchmark_that_failed_is_reported_and_keeps_what_it_wrote(tmp_path: P
     head, latency, exchange = read_page(page)
     assert latency.text == f"{written.text}\n\n**Failed**: exit code 1."
     assert "- **latency failed**: exit code 1\n- **exchange failed**: not over after 120 s" in head.text
-    assert "| 2 s | reached |" in head.text
+    assert "| 2 s | **no verdict**: the benchmark failed |" in head.text
     assert exchange.text.endswith("**Failed**: not over after 120 s.")
 
 

@@ -7,28 +7,32 @@ from datetime import UTC, datetime
 import pytest
 
 import selat
-from benchmarks.sharing import FULL, SMALL, Size, _parts, arguments_of
+from benchmarks.sharing import ALONE, FULL, SMALL, SMALL_ALONE, Size, _parts, arguments_of
 from benchmarks.sharing_counts import (
     BASE,
     MODES,
     QUERIES,
     SITES,
-    STEADY_LOOKS,
+    UNSHARED,
     WANTED,
+    Alone,
     Arrival,
     Count,
     Outcome,
     Transfer,
+    alone_findings,
     between,
     bytes_once,
     declarations,
+    findings,
     first_delays_s,
+    growth_bytes_per_s,
     processed_per_s,
     slope,
     steady,
     taken_in_per_s,
-    verdicts,
 )
+from evidence.criteria import Finding
 from planner.catalog import Catalog
 from planner.planning import draft_query
 from planner.sharing.vertices import VertexKind, vertices_of
@@ -106,7 +110,14 @@ def outcome(mode: str, *, sent: int = 1000, rows: float = 100.0, received: int =
         warm_up_s=20.0,
         kept_bytes=1e6,
         kept_growth_bytes_per_s=0.0,
+        link_bytes_per_s=25e3,
     )
+
+
+def alone(*, net_s: float = 4.0, sana_s: float = 5.0, epoch_s: float = 4.0) -> Alone:
+    delays = {UNSHARED: net_s, WANTED: sana_s}
+    turns = [replace(outcome(mode), delays_s=((delays[mode],),)) for mode in ALONE.modes]
+    return Alone(epoch_s, tuple(turns))
 
 
 def test_sources_of_one_name_and_no_others_have_one_fingerprint() -> None:
@@ -184,17 +195,24 @@ def looks(kept_bytes: Sequence[int], event_s: float = 1.0) -> list[Count]:
 
 
 def test_the_state_is_steady_when_what_channels_keep_goes_up_and_down_only() -> None:
-    waves = [100_000 + 50_000 * (at % 5) for at in range(2 * STEADY_LOOKS)]
-    assert steady(looks(waves), 6000)
-    assert not steady(looks(waves[1:]), 6000)
-    assert not steady(looks([at * 10_000 for at in range(2 * STEADY_LOOKS)]), 6000)
-    assert steady(looks([0] * (2 * STEADY_LOOKS)), 6000)
+    waves = [100_000 + 50_000 * (at % 5) for at in range(80)]
+    assert growth_bytes_per_s(looks(waves)) == 0
+    assert steady(looks(waves), 6000, 500)
+    assert steady(looks([0] * 80), 6000, 500)
+
+
+@pytest.mark.parametrize(("growth", "is_steady"), [(490, True), (510, False), (-510, False), (9_800, False)])
+def test_channels_that_fill_or_empty_by_more_than_a_part_of_a_link_are_not_steady(growth: int, is_steady: bool) -> None:
+    waves = [3_000_000 + growth * at + 50_000 * (at % 5) for at in range(80)]
+    assert growth_bytes_per_s(looks(waves)) == pytest.approx(growth)
+    assert steady(looks(waves), 6000, 500) is is_steady
+    assert replace(outcome(BASE), kept_growth_bytes_per_s=growth).steady is is_steady
 
 
 def test_the_state_is_not_steady_while_queries_catch_up() -> None:
-    flat = [0] * (2 * STEADY_LOOKS)
-    assert steady(looks(flat, 0.5), 6000)
-    assert not steady(looks(flat, 1.5), 6000)
+    flat = [0] * 20
+    assert steady(looks(flat, 0.5), 6000, 500)
+    assert not steady(looks(flat, 1.5), 6000, 500)
 
 
 def test_a_window_is_answered_by_its_first_result_and_counts_if_that_came_in_time() -> None:
@@ -203,23 +221,50 @@ def test_a_window_is_answered_by_its_first_result_and_counts_if_that_came_in_tim
 
 
 def test_sana_is_held_against_no_share_and_the_least() -> None:
-    text = verdicts([outcome(BASE), outcome(WANTED, sent=500, rows=140)])
-    assert "in the same time: 0.50, wanted at most 0.60: yes. For a row processed: 0.36." in text
-    assert "Rows processed: 1.40, wanted at least 1.3: yes. Rows taken in: 1.40." in text
-    assert "over the least possible: 1.020, wanted at most 1.05: yes" in text
-    assert verdicts([outcome(BASE), outcome(WANTED, received=110)]).count("**no**") == 3
+    sana = replace(outcome(WANTED, sent=500, rows=140), taken_in=(110.0,) * len(QUERIES))
+    found = findings([outcome(BASE), sana])
+    assert found == {
+        "bytes": Finding(0.5),
+        "processed": Finding(1.4),
+        "taken_in": Finding(1.1),
+        "over_least": Finding(1.02),
+    }
+
+
+def test_without_a_steady_state_there_is_no_verdict() -> None:
+    filling = replace(outcome(BASE), kept_growth_bytes_per_s=9800.0)
+    found = findings([filling, outcome(WANTED)])
+    note = "no-share is not steady: channels grow by +39.2% of a link"
+    assert [found[key].note for key in ("bytes", "processed", "taken_in", "over_least")] == [note, note, note, ""]
+    assert found["processed"].value == 1.0
+    silent = replace(outcome(BASE), processed=(0.0,) * len(QUERIES))
+    assert findings([silent, outcome(WANTED)])["processed"] == Finding(None, "nothing came of no-share")
+    late = replace(outcome(WANTED), transfer=Transfer(90, 100, 100, settled=False))
+    assert findings([outcome(BASE), late])["over_least"].note == "not all bytes had arrived"
+
+
+def test_one_query_alone_is_held_against_the_mode_that_shares_nothing() -> None:
+    assert alone_findings(alone()) == {"alone_bytes": Finding(1.02), "alone_delay": Finding(1.25)}
+    silent = Alone(4.0, tuple(replace(turn, delays_s=((),)) for turn in alone().turns))
+    assert alone_findings(silent)["alone_delay"] == Finding(None, "no results came")
 
 
 def test_the_report_has_every_mode_query_and_link() -> None:
     outcomes = [outcome(mode) for mode in MODES]
-    text = "\n".join(_parts(arguments_of([]), outcomes, [outcome("net"), outcome(WANTED)]))
+    text = "\n".join(_parts(arguments_of([]), outcomes, [alone(), alone(sana_s=4.0, epoch_s=3.0)]))
     for mode in MODES:
         assert f"| {mode} | 0.1 |" in text
     assert "| bytes for a row processed | 1.00 | 1.00 |" in text
     for query in QUERIES:
         assert query.kind in text
     assert "eu->us" in text
-    assert "Median delay with sana over net: 1.00" in text
+    assert "sana over net: 1.25 with epochs of 4 s, 1.00 with epochs of 3 s." in text
+
+
+@pytest.mark.parametrize("size", [ALONE, SMALL_ALONE])
+def test_one_query_alone_takes_turns(size: Size) -> None:
+    assert set(size.modes) == {UNSHARED, WANTED}
+    assert ALONE.modes == ALONE.modes[::-1]
 
 
 @pytest.mark.parametrize("size", [FULL, SMALL])
