@@ -7,19 +7,21 @@ import shlex
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from evidence.provenance import code_at_start, facts
 from tests.soak.draw import draw
-from tests.soak.report import TABLE, Round, earlier_runs, run_section, summary, write
+from tests.soak.report import TABLE, Round, record, run_section, summary
 from tests.soak.round import Stage
 
 
 def main() -> int:
     options = _options()
-    code, begun_s = code_at_start(), time.monotonic()
+    code, began, begun_s = code_at_start(), datetime.now(UTC), time.monotonic()
     command = shlex.join(["python", "-m", "tests.soak", *sys.argv[1:]])
-    earlier = earlier_runs(options.table) if options.table is not None and options.append else []
+    if options.table is not None and not options.append:
+        options.table.unlink(missing_ok=True)
     rounds: list[Round] = []
     with Stage(Path(tempfile.mkdtemp(prefix="selat-soak-")), _say) as stage:
         _say(TABLE)
@@ -29,7 +31,7 @@ def main() -> int:
             if options.table is not None:
                 told = facts(code, command, {"PySpark": "pyspark", "DuckDB": "duckdb"})
                 lasted_s = time.monotonic() - begun_s
-                write(options.table, [*earlier, run_section(len(earlier) + 1, str(code), told, rounds, lasted_s)])
+                record(options.table, run_section(began, str(code), told, rounds, lasted_s))
     _say(f"\n{summary(rounds)}.")
     return 1 if any(r.difference for r in rounds) else 0
 

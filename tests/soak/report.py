@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ that DuckDB does not have. No task, shared operator or slot may be left. A round
 after its last fault counts as a difference. `python -m tests.soak --seed N --rounds 1` draws the same round again;
 when its faults strike depends on the machine."""
 TABLE = "| seed | workload | faults | seconds | rows | result |\n|---|---|---|---|---|---|"
-RUN = "run-"
 MOST_TOLD = 300
 
 
@@ -56,28 +56,26 @@ def summary(rounds: Sequence[Round]) -> str:
     )
 
 
-def earlier_runs(page: Path) -> list[Section]:
-    """Runs that a page has. Raises evidence.page.PageError when it was edited."""
-    return [section for section in read_page(page) if section.name.startswith(RUN)]
-
-
-def run_section(number: int, code: str, facts: str, rounds: Sequence[Round], seconds: float) -> Section:
+def run_section(began: datetime, code: str, facts: str, rounds: Sequence[Round], seconds: float) -> Section:
     """What one run of the command did."""
     parts = [
-        f"## Run {number}",
+        f"## Seeds from {rounds[0].seed}, {began:%Y-%m-%d %H:%M} UTC",
         f"{facts}\n- {seconds / 60:.1f} minutes, {summary(rounds)}",
         "\n".join([TABLE, *(r.line() for r in rounds)]),
     ]
     told = [asdict(r) | {"difference": r.difference.replace("-->", "->")} for r in rounds]
-    return Section(f"{RUN}{number}", code, "\n\n".join(parts), {"seconds": round(seconds, 1), "rounds": told})
+    name = f"run-{began:%Y%m%d-%H%M%S}-{rounds[0].seed}"
+    return Section(name, code, "\n\n".join(parts), {"seconds": round(seconds, 1), "rounds": told})
 
 
-def write(page: Path, runs: Sequence[Section]) -> None:
-    """The page of these runs, with a head that sums them up."""
-    page_head = Section(
-        HEAD, str(code_of()), "\n\n".join([SUBJECT, _sum(runs), origins(runs), _coverage(_rounds(runs))])
-    )
-    write_page(page, put(runs, page_head))
+def record(page: Path, run: Section) -> None:
+    """Put a run in the place of what it wrote before, beside those of others, and sum all of them up in the head.
+
+    Raises evidence.page.PageError when the page was edited.
+    """
+    runs = put([section for section in read_page(page) if section.name != HEAD], run)
+    parts = [SUBJECT, _sum(runs), origins(runs), _coverage(_rounds(runs))]
+    write_page(page, put(runs, Section(HEAD, str(code_of()), "\n\n".join(parts))))
 
 
 def _sum(runs: Sequence[Section]) -> str:
