@@ -199,7 +199,7 @@ class Work:
         channels = [site for site in SITES if site != GATEWAY]
         kept = [sites / site / kind for site in SITES for kind in ("tasks", "sources")]
         kept += [sites / site / "channels" for site in channels]
-        return [path for directory in kept for path in directory.iterdir()]
+        return [path for directory in kept for path in directory.glob("*")]
 
     def clear(self) -> None:
         """Forget the round, so that the next one's recovery does not grow with the rounds."""
