@@ -135,6 +135,7 @@ class _Round:
                     part.stop.set()
             for thread in threads:
                 thread.join(LIVENESS_S)
+            self._check_parts()
             await_everything(self._scene)
             rows, wrong = self._work.check()
             wrong += self._left()
@@ -158,10 +159,13 @@ class _Round:
         return [self.faults, *([self._producers] if self._producers is not None else [])]
 
     def _ended(self) -> bool:
+        self._check_parts()
+        return self._work.over()
+
+    def _check_parts(self) -> None:
         for part in self._parts():
             if part.failure is not None:
                 raise StuckError(f"{type(part).__name__}: {part.failure}")
-        return self._work.over()
 
     def _caught_up(self, instant: datetime, awake: frozenset[str]) -> None:
         behind: list[str] = []

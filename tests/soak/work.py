@@ -144,7 +144,7 @@ class Work:
                 oracles[kind] = self._oracle(kind)
             try:
                 rows += self._check(running, oracles[kind])
-            except (AssertionError, selat.SelatError) as error:
+            except (AssertionError, selat.SelatError, duckdb.Error) as error:
                 wrong.append(f"{running.query.id} ({running.asked}): {error}")
         return rows, wrong
 
