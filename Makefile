@@ -58,8 +58,8 @@ wan: setup setup-wan  ## tests in network namespaces: skipped with a reason with
 MINUTES ?= 60
 SEED ?= 1
 TABLE ?= soak.md
-soak: setup  ## random faults against running queries: MINUTES=60 SEED=1 TABLE=soak.md
-	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --table $(TABLE)
+soak: setup  ## random faults against running queries: MINUTES=60 SEED=1 TABLE=soak.md APPEND=--append
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --table $(TABLE) $(APPEND)
 
 check: setup  ## format, lint, types, import contracts, stubs in sync, sizes
 	$(BIN)/ruff format --check $(SOURCES)

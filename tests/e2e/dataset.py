@@ -103,10 +103,10 @@ def write_dataset(root: Path, *, rows_per_site: int = 3000, seed: int = 7) -> Da
 
 def _orders(rng: random.Random, number: int, count: int) -> list[dict[str, object]]:
     times = sorted(rng.randrange(SPAN_S * 1_000_000) for _ in range(count))
-    return [_order(rng, number * 1_000_000 + n, micros) for n, micros in enumerate(times)]
+    return [order(rng, number * 1_000_000 + n, micros) for n, micros in enumerate(times)]
 
 
-def _order(rng: random.Random, identity: int, micros: int) -> dict[str, object]:
+def order(rng: random.Random, identity: int, micros: int) -> dict[str, object]:
     missing = rng.random() < 0.02
     return {
         "id": identity,

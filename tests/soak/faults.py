@@ -1,64 +1,86 @@
-"""Random faults, drawn from a seeded generator, one after the other."""
+"""The faults of a plan, one after the other, on a thread of their own."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from random import Random
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
+import selat
+from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene
 from tests.e2e.proxy import Cut
+from tests.soak.plan import Break, Fault
 
-MOST_PER_ROUND = 5
-PAUSE_S = (0.5, 5.0)
-FREEZE_S = (1.0, 12.0)
-CUT_S = (1.0, 15.0)
+RECOVERY_TIMEOUT_S = 180.0
 
 
-def break_things(scene: Scene, rng: Random, done: Callable[[], bool]) -> list[str]:
-    """Faults until there were enough, or nothing is left to disturb; what was done, in words."""
-    kinds = (_kill, _freeze, _cut)
-    told = []
-    for _ in range(rng.randint(1, MOST_PER_ROUND)):
-        time.sleep(rng.uniform(*PAUSE_S))
-        if done():
-            break
-        told.append(rng.choice(kinds)(scene, rng))
-    return told
+@dataclass
+class Faults:
+    """Breaks a cluster as planned, until there is nothing left to do or `stop` is set."""
+
+    scene: Scene
+    planned: tuple[Fault, ...]
+    stop: threading.Event = field(default_factory=threading.Event)
+    told: list[str] = field(default_factory=list)
+    """What was done, in words."""
+    failure: BaseException | None = None
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self) -> None:
+        """An error ends it, and is kept in `failure`."""
+        try:
+            for fault in self.planned:
+                if self.stop.wait(fault.after_s):
+                    return
+                with self._one_at_a_time:
+                    self.told.append(self._strike(fault))
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    @contextmanager
+    def calm(self) -> Iterator[None]:
+        """Everything serves, and nothing is broken inside the block."""
+        with self._one_at_a_time:
+            await_everything(self.scene)
+            yield
+
+    def _strike(self, fault: Fault) -> str:
+        if fault.how in (Break.HOLD, Break.REFUSE):
+            with self.scene.links[fault.target].severed(Cut(fault.how.value)):
+                self.stop.wait(fault.lasts_s)
+            return str(fault)
+        pid = self._signal(fault.target, signal.SIGKILL if fault.how is Break.KILL else signal.SIGSTOP)
+        if pid is None:
+            return f"miss {fault.target} (it was being started)"
+        if fault.how is Break.FREEZE:
+            time.sleep(fault.lasts_s)
+            if self.scene.cluster.pids.get(fault.target) == pid:
+                self._signal(fault.target, signal.SIGCONT)
+        return str(fault)
+
+    def _signal(self, name: str, number: signal.Signals) -> int | None:
+        """The process that got it; None when the child is just being started again."""
+        pid = self.scene.cluster.pids.get(name)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return pid
 
 
-def _kill(scene: Scene, rng: Random) -> str:
-    name = rng.choice([status.name for status in scene.cluster.statuses])
-    hit = _signal(scene, name, signal.SIGKILL)
-    return f"kill {name}" if hit else f"miss {name} (it was being started)"
+def await_everything(scene: Scene) -> None:
+    """Until all that was killed serves again, and all sites are heard."""
+    for status in scene.cluster.statuses:
+        scene.cluster.await_ready(status.name)
 
+    def alive() -> bool:
+        with suppress(selat.SelatError), selat.connect(scene.cluster.address) as client:
+            return all(site.state is selat.SiteState.ALIVE for site in client.sites())
+        return False
 
-def _freeze(scene: Scene, rng: Random) -> str:
-    name = rng.choice([status.name for status in scene.cluster.statuses])
-    seconds = rng.uniform(*FREEZE_S)
-    pid = _signal(scene, name, signal.SIGSTOP)
-    time.sleep(seconds)
-    if pid is not None and scene.cluster.pids.get(name) == pid:
-        _signal(scene, name, signal.SIGCONT)
-    return f"freeze {name} {seconds:.0f} s" if pid else f"miss {name} (it was being started)"
-
-
-def _cut(scene: Scene, rng: Random) -> str:
-    site = rng.choice(sorted(scene.links))
-    cut = rng.choice(tuple(Cut))
-    seconds = rng.uniform(*CUT_S)
-    with scene.links[site].severed(cut):
-        time.sleep(seconds)
-    return f"{cut.value} link to {site} {seconds:.0f} s"
-
-
-def _signal(scene: Scene, name: str, number: signal.Signals) -> int | None:
-    """The process that got it; None when the child is just being started again."""
-    pid = scene.cluster.pids.get(name)
-    if pid is not None:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-    return pid
+    wait_until(alive, RECOVERY_TIMEOUT_S)

@@ -1,118 +1,230 @@
-"""What a round runs while things break: queries over replayed files, one into a sink, one over pushed rows."""
+"""What a round runs while things break: the queries of its plan, and what becomes of each."""
 
 from __future__ import annotations
 
+import re
 import shutil
-import threading
-from collections.abc import Sequence
+import time
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-import selat
-from tests.e2e.cluster import check_against_oracle, submit
-from tests.e2e.dataset import SITES
-from tests.e2e.faults import Queries, Scene
-from tests.e2e.oracle import assert_same, connect, expected, rows_of
-from tests.e2e.pushing import PATIENCE, WINDOWED_ORACLE, Writer, ddl, windowed
-from tests.e2e.pushing import expected as expected_of_pushed
-from tests.e2e.queries import CASES
-from tests.e2e.sinks import half_written, insert, written
+import duckdb
 
-CASE = {case.name: case for case in CASES}
-FOLLOWED = tuple(CASE[name] for name in ("projection", "all_aggregates", "join", "top_k", "window_left_join"))
-INSERTED = CASE["projection"]
-PUSH_PAUSE_S = 0.4
-"""Forty batches in sixteen seconds, about as long as the replay of the files."""
+import selat
+from tests.e2e.dataset import FORMATS, HEADER, SITES, Dataset
+from tests.e2e.faults import Scene
+from tests.e2e.oracle import Answer, Row, assert_same, connect, expected, rows_of
+from tests.e2e.sinks import half_written, written
+from tests.e2e.test_sharing import assert_among
+from tests.soak.asking import declare, patiently, submit, unless_over
+from tests.soak.plan import Batch, Kind, Plan, Visit
+from tests.soak.streams import generated, generator_ddl, push_ddl, pushed, seconds_from_now
+
+SOLD = "sold"
+"""The table that batch queries read; it has the rows of `orders`."""
+GATEWAY = "us"
+
+
+def sold_ddl(dataset: Dataset) -> str:
+    bindings = ", ".join(
+        f"AT {site} WITH ('path' = '{dataset.root}/{site}/orders', 'format' = '{form}'{HEADER.get(site, '')})"
+        for site, form in FORMATS.items()
+    )
+    return (
+        f"CREATE TABLE {SOLD} (id BIGINT, ts TIMESTAMP, product STRING, quantity INT, price DOUBLE, "
+        f"fee DECIMAL(10,2), express BOOLEAN) WITH ('connector' = 'files') {bindings}"
+    )
+
+
+@dataclass
+class Running:
+    """One query of the plan from its submission on."""
+
+    asked: Visit | Batch
+    query: selat.Query
+    output: Path | None
+    """The directory of its sink."""
+
+    @property
+    def may_be_cancelled(self) -> bool:
+        return isinstance(self.asked, Visit) and self.asked.cancel_after_s is not None
 
 
 @dataclass
 class Work:
-    """A round's queries; the names of its stream and sink are the round's own."""
+    """A round's queries. The names of its streams, sinks and queries are the round's own."""
 
     client: selat.Client
     scene: Scene
-    number: int
+    plan: Plan
     directory: Path
-    queries: dict[str, selat.Query] = field(default_factory=dict)
-    writers: list[Writer] = field(default_factory=list)
-    finished: threading.Event = field(default_factory=threading.Event)
+    """Of its sinks."""
+    label: str
+    running: dict[int, Running] = field(default_factory=dict)
+    """By their place in the plan."""
+    done: Counter[str] = field(default_factory=Counter)
+    """What came to pass, beside what was planned."""
+    generator_start: datetime = field(default_factory=lambda: seconds_from_now(0))
 
-    @property
-    def stream(self) -> str:
-        return f"pushed_{self.number}"
+    def declare(self) -> None:
+        """Make the streams of the plan."""
+        ddl = {
+            Kind.GENERATOR: generator_ddl(self.stream(Kind.GENERATOR), self.generator_start),
+            Kind.PUSH: push_ddl(self.stream(Kind.PUSH)),
+        }
+        for kind in sorted(self.plan.kinds & ddl.keys(), key=lambda kind: kind.value):
+            declare(self.client, ddl[kind])
 
-    @property
-    def sink(self) -> str:
-        return f"rows_{self.number}"
+    def stream(self, kind: Kind) -> str:
+        return "orders" if kind is Kind.FILES else f"{kind.value}_{self.label}"
 
-    @property
-    def output(self) -> Path:
-        return self.directory / self.sink
+    def run(self) -> None:
+        """Submit, pause, resume and cancel, each when its time has come; return when all of that is done."""
+        begun_s = time.monotonic()
+        for step in self.plan.steps():
+            time.sleep(max(0.0, begun_s + step.at_s - time.monotonic()))
+            if step.what == "submit":
+                self.running[step.number] = self._submit(step.number, self.plan.asked[step.number])
+            else:
+                query = self.running[step.number].query
+                act = {"pause": query.pause, "resume": query.resume, "cancel": query.cancel}[step.what]
+                self.done[f"{step.what} heard"] += unless_over(act)
 
-    def start(self) -> Queries:
-        """Submit everything; rows are pushed by threads of their own from now on."""
-        self.queries = dict(submit(self.client, FOLLOWED))
-        self.client.sql(
-            f"CREATE SINK {self.sink} AT eu "
-            f"WITH ('connector' = 'parquet', 'path' = '{self.output}', 'roll_interval' = '500 ms')"
+    def _submit(self, number: int, asked: Visit | Batch) -> Running:
+        name = f"{self.label}_{number}"
+        output = self._sink(name, asked.sink_site) if asked.sink_site else None
+        sql = asked.query.selat
+        if isinstance(asked, Visit):
+            sql = re.sub(r"\borders\b", self.stream(asked.kind), sql)
+        insert = f"INSERT INTO sink_{name} " if output else ""
+        return Running(asked, submit(self.client, f"{_settings(asked)}; {insert}{sql}", f"soak_{name}"), output)
+
+    def _sink(self, name: str, site: str) -> Path:
+        output = self.directory / f"sink_{name}"
+        declare(
+            self.client,
+            f"CREATE SINK sink_{name} AT {site} "
+            f"WITH ('connector' = 'parquet', 'path' = '{output}', 'roll_interval' = '500 ms')",
         )
-        self.queries["inserted"] = insert(self.client, self.sink, INSERTED.sql)
-        self.client.sql(ddl(self.stream))
-        pushed = self.client.sql(windowed(self.stream))
-        assert isinstance(pushed, selat.Query)
-        self.queries["pushed"] = pushed
-        self._push()
-        return self.queries
+        return output
 
-    def _push(self) -> None:
-        address = self.scene.cluster.address
-        self.writers = [
-            Writer(address, n, site, self.stream, crashes=n == 1, pause_s=PUSH_PAUSE_S) for n, site in enumerate(SITES)
+    def over(self) -> bool:
+        """The master may be away, or frozen: then nothing is over yet."""
+        with suppress(selat.SelatError):
+            return all(running.query.state().over for running in self.running.values())
+        return False
+
+    def behind(self, instant: datetime, awake: frozenset[str]) -> list[str]:
+        """Merges over the pushed stream that have not passed that event time, although a site that they need is awake.
+
+        Those of paused queries do not count.
+        """
+        return [
+            f"{task.task_id} of {info.id} has the watermark {task.watermark}"
+            for running in list(self.running.values())
+            if isinstance(running.asked, Visit) and running.asked.kind is Kind.PUSH
+            for info in [running.query.info()]
+            if info.state is selat.QueryState.RUNNING
+            and any(task.site in awake for task in info.tasks if task.stage_id.removeprefix("s").isdigit())
+            for task in info.tasks
+            if task.stage_id.removeprefix("m").isdigit() and (task.watermark is None or task.watermark < instant)
         ]
-        for writer in self.writers:
-            writer.go_on.set()
-        threads = [threading.Thread(target=writer.run, daemon=True) for writer in self.writers]
-        for thread in threads:
-            thread.start()
-        # After them: a thread that was not started cannot be waited for.
-        threading.Thread(target=self._finish, args=(address, threads), daemon=True).start()
 
-    def _finish(self, address: str, threads: Sequence[threading.Thread]) -> None:
-        """When all rows are pushed, the stream ends, and with it its query."""
-        with selat.connect(address, reconnect=PATIENCE) as client:
-            for thread in threads:
-                thread.join()
-            for site in SITES:
-                client.push(self.stream, site).finish()
-        self.finished.set()
+    def check(self) -> tuple[int, list[str]]:
+        """How many rows there were, and what was not the oracle's answer."""
+        oracles: dict[Kind, duckdb.DuckDBPyConnection] = {}
+        rows, wrong = 0, []
+        for running in self.running.values():
+            kind = running.asked.kind if isinstance(running.asked, Visit) else Kind.FILES
+            if kind not in oracles:
+                oracles[kind] = self._oracle(kind)
+            try:
+                rows += self._check(running, oracles[kind])
+            except (AssertionError, selat.SelatError, duckdb.Error) as error:
+                wrong.append(f"{running.query.id} ({running.asked}): {error}")
+        return rows, wrong
 
-    def check(self) -> int:
-        """Everything must be the oracle's answer. How many rows there were."""
-        rows = check_against_oracle(self.scene.dataset, FOLLOWED, self.queries)
-        return rows + self._check_inserted() + self._check_pushed()
-
-    def _check_inserted(self) -> int:
-        info = self.queries["inserted"].wait()
-        assert info.state is selat.QueryState.FINISHED, f"inserted: {info.state.value} {info.reason}"
+    def _oracle(self, kind: Kind) -> duckdb.DuckDBPyConnection:
         db = connect(self.scene.dataset)
-        rows = written(db, self.output)
-        assert_same(rows, expected(db, INSERTED.oracle), "inserted")
-        assert half_written(self.output) == [], "inserted: files that are not committed"
+        if kind is not Kind.FILES:
+            rows = generated(self.generator_start) if kind is Kind.GENERATOR else pushed(self.plan)
+            db.register("rows_of_the_round", rows)
+            db.execute("CREATE OR REPLACE TABLE orders AS SELECT * FROM rows_of_the_round")
+        return db
+
+    def _check(self, running: Running, db: duckdb.DuckDBPyConnection) -> int:
+        info = patiently(running.query.info)
+        wanted = _from(info, expected(db, running.asked.query.oracle))
+        rows = self._rows(running, db)
+        self._count(running, info)
+        if info.state is selat.QueryState.CANCELLED and running.may_be_cancelled:
+            assert_among(rows, wanted, "cancelled")
+            return len(rows)
+        assert info.state is selat.QueryState.FINISHED, f"{info.state.value} {info.reason}"
+        assert_same(rows, wanted, f"{info.rows_late} rows late")
+        assert info.rows_malformed == 0, "malformed rows"
+        if running.output is not None:
+            assert half_written(running.output) == [], "files that are not committed"
         return len(rows)
 
-    def _check_pushed(self) -> int:
-        assert [writer.failure for writer in self.writers] == [None] * len(SITES)
-        query = self.queries["pushed"]
-        rows = rows_of(query.results().arrow())
-        info = query.info()
-        assert (info.state, info.rows_late) == (selat.QueryState.FINISHED, 0), (
-            f"pushed: {info.state.value} {info.reason}"
-        )
-        assert_same(rows, expected_of_pushed(WINDOWED_ORACLE, self.writers), "pushed")
-        return len(rows)
+    def _rows(self, running: Running, db: duckdb.DuckDBPyConnection) -> Answer:
+        if running.output is not None:
+            return written(db, running.output)
+        return rows_of(patiently(lambda: running.query.results(follow=False).arrow()))
+
+    def _count(self, running: Running, info: selat.QueryInfo) -> None:
+        text = patiently(running.query.explain).text
+        for word, told in (
+            ("operators shared", ": shared with q-"),
+            ("operators contained", ": made of the output of q-"),
+            ("operators taken back", ": not shared with q-"),
+        ):
+            self.done[word] += text.count(told)
+        self.done["rows late"] += info.rows_late
+
+    def left(self) -> list[str]:
+        """What is still there although every query is over."""
+        tasks = [f"task {task.task_id} at {site.name}" for site in self.client.sites() for task in site.tasks]
+        operators = [f"shared operator {operator.task_id}" for operator in self.client.sharing()]
+        slots = [f"slot {s.slot} {s.state.value}" for s in self.client.slots() if s.lease is not None]
+        return tasks + operators + slots + [str(path) for path in self._files_left()]
+
+    def _files_left(self) -> list[Path]:
+        """State of tasks, and channels but for results, which the gateway keeps."""
+        sites = self.scene.cluster.data.root / "sites"
+        channels = [site for site in SITES if site != GATEWAY]
+        kept = [sites / site / kind for site in SITES for kind in ("tasks", "sources")]
+        kept += [sites / site / "channels" for site in channels]
+        return [path for directory in kept for path in directory.glob("*")]
 
     def clear(self) -> None:
         """Forget the round, so that the next one's recovery does not grow with the rounds."""
-        self.client.drop(self.stream)
-        self.client.drop(self.sink)
-        shutil.rmtree(self.output, ignore_errors=True)
+        outputs = [running.output for running in self.running.values() if running.output is not None]
+        made = [self.stream(kind) for kind in self.plan.kinds - {Kind.FILES}]
+        for name in [*made, *(output.name for output in outputs)]:
+            patiently(partial(self.client.drop, name, if_exists=True))
+        for output in outputs:
+            shutil.rmtree(output, ignore_errors=True)
+
+
+def _settings(asked: Visit | Batch) -> str:
+    if isinstance(asked, Visit):
+        return f"SET sharing = '{asked.sharing}'; SET sharing_start = '{asked.start}'"
+    return f"SET sharing = 'net'; SET batch_scheduler = '{asked.scheduler}'; SET split_size = 0.05"
+
+
+def _from(info: selat.QueryInfo, wanted: Answer) -> Answer:
+    """What a query has to have that began in the middle of its stream: its first column is the window's start."""
+    starts_at = info.sharing.starts_at if info.sharing is not None else None
+    if starts_at is None:
+        return wanted
+    since = starts_at
+
+    def belongs(row: Row) -> bool:
+        return isinstance(row[0], datetime) and row[0] >= since
+
+    return wanted.where(belongs)
