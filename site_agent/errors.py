@@ -28,6 +28,12 @@ class ConnectorError(SiteAgentError):
     code = "CONNECTOR_ERROR"
 
 
+class PathRefusedError(ConnectorError):
+    """A path leads out of the directories that the agent allows."""
+
+    code = "PATH_REFUSED"
+
+
 class EngineError(SiteAgentError):
     """Spark could not run a stage."""
 

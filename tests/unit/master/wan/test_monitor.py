@@ -27,6 +27,9 @@ class HandClock:
     def now(self) -> datetime:
         return self.instant
 
+    def monotonic(self) -> timedelta:
+        return self.instant - datetime(2026, 1, 1, tzinfo=UTC)
+
     def pass_s(self, seconds: float) -> None:
         self.instant += timedelta(seconds=seconds)
 
