@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 BIN := .venv/bin
-SOURCES := selat planner master site_agent simulator tests benchmarks examples scripts/check_sizes.py
+SOURCES := selat planner master site_agent machine simulator tests benchmarks examples scripts/check_sizes.py
 
 .PHONY: help setup demo test unit unit-planner unit-others integration e2e long wan soak check format proto bench reproduce lock clean
 

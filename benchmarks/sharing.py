@@ -286,6 +286,7 @@ def measure(arguments: argparse.Namespace, size: Size) -> tuple[list[Outcome], l
         topology = root / "topology.yaml"
         topology.write_text(TOPOLOGY % arguments.mbit)
         options = ClusterOptions(
+            allow_paths=(root,),
             emulate_links=True,
             master_arguments=("--epoch-interval", str(EPOCH_MS)),
             agent_arguments=("--retained-bytes", str(RETAINED_BYTES)),

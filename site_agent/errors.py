@@ -46,6 +46,12 @@ class FunctionError(EngineError):
     code = "FUNCTION_ERROR"
 
 
+class FunctionsRefusedError(EngineError):
+    """The agent runs no Python functions."""
+
+    code = "PYTHON_FUNCTIONS_REFUSED"
+
+
 class ChannelError(SiteAgentError):
     """A channel is missing, damaged, or used against its rules."""
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from site_agent.channels.log import ChannelLog
 from site_agent.clock import Clock
 from site_agent.disk import NO_SPACE_HINT, lacks_space
-from site_agent.errors import NoSpaceError, SiteAgentError
+from site_agent.errors import FunctionsRefusedError, NoSpaceError, PathRefusedError, SiteAgentError
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask
@@ -38,6 +38,8 @@ class Failure:
     reason: str
     passing: bool = False
     """To be tried again for as long as it takes."""
+    final: bool = False
+    """Not to be tried again: only whoever runs the agent can help."""
 
 
 class RunnableTask(Protocol):
@@ -150,7 +152,7 @@ class TaskRunner:
                 failures, retries = 0, 0
             retries += 1
             failures += not failure.passing
-            if failures > len(RETRY_DELAYS_S):
+            if failure.final or failures > len(RETRY_DELAYS_S):
                 self.fail(failure.reason)
                 return
             self._progress.enter(TaskState.RETRYING, failure.reason)
@@ -183,7 +185,8 @@ def _failure(error: SiteAgentError | OSError) -> Failure:
     if isinstance(error, OSError):
         where = f": cannot write {error.filename}" if error.filename else ""
         error = NoSpaceError(f"the disk is full{where}", hint=NO_SPACE_HINT) if passing else SiteAgentError(str(error))
-    return Failure(f"{error.message} ({error.hint})" if error.hint else error.message, passing)
+    final = isinstance(error, PathRefusedError | FunctionsRefusedError)
+    return Failure(f"{error.message} ({error.hint})" if error.hint else error.message, passing, final)
 
 
 def _options(spec: TaskSpec) -> Mapping[str, str]:
