@@ -60,7 +60,8 @@ class ClusterOptions:
     python_functions: str = ""
     """`allow`, or `refuse`; empty: refused when insecure."""
     allow_paths: tuple[Path, ...] = ()
-    """Where sources, tables and sinks may be; empty: the working directory, or nowhere when insecure."""
+    """Where sources, tables and sinks may be; empty: the working directory; nowhere when insecure, or
+    started in `/`."""
     placement: Placement = field(default_factory=Loopback)
     """Where the processes run; namespaces imply `isolated`."""
 
@@ -232,8 +233,9 @@ class DevCluster:
         return [*exposed, "--python-functions", functions]
 
     def _path_arguments(self) -> list[str]:
-        options = self._options
-        paths = options.allow_paths or (() if options.insecure else (Path.cwd(),))
+        options, working = self._options, Path.cwd()
+        closed = options.insecure or working == Path("/")
+        paths = options.allow_paths or (() if closed else (working,))
         return [word for path in paths for word in ("--allow-path", str(path.absolute()))]
 
     def _agent_arguments(self, sites: Iterable[str]) -> list[str]:
