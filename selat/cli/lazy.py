@@ -51,9 +51,11 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         lazy = self._lazy.get(cmd_name)
-        if lazy is None or (ctx.resilient_parsing and lazy.missing()):
-            # A shell that completes a line gets no candidates, instead of an error between its keystrokes.
+        if lazy is None:
             return None
+        if ctx.resilient_parsing and lazy.missing():
+            # A shell that completes a line gets a command without options, not an error between its keystrokes.
+            return click.Command(cmd_name)
         return lazy.load()
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -57,7 +57,7 @@ def test_a_shell_completes_sub_commands_and_options(words: str, current: str, fo
 @pytest.mark.parametrize("words", ["selat dev --", "selat agent --"])
 def test_behind_a_command_that_lacks_its_packages_a_shell_gets_no_traceback(words: str) -> None:
     result = completed("bash", words, "--")
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, result.stderr, result.stdout) == (0, "", "plain,--help\n")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
