@@ -32,9 +32,10 @@ class AllowedPaths:
             return
         leads = "" if real == os.fspath(path) else f" leads to {real}, which"
         allowed = ", ".join(map(str, self.directories)) or "none"
+        directory = os.path.dirname(real) if os.path.isfile(real) else real
         raise PathRefusedError(
             f"path {os.fspath(path)!r}{leads} is outside of the directories that this agent allows: {allowed}",
-            hint=f"start the agent with --allow-path {real if os.path.isdir(real) else os.path.dirname(real)}",
+            hint=f"start the agent with --allow-path {directory}, if queries may use what is there",
         )
 
     def check_files(self, paths: Iterable[str]) -> None:
