@@ -123,7 +123,7 @@ def selat_ways() -> dict[str, list[Steps]]:
         root = Path(directory)
         write_rows(root / "rows")
         (root / "topology.yaml").write_text(TOPOLOGY)
-        with DevCluster(root / "topology.yaml", root / "data", ClusterOptions()) as cluster:
+        with DevCluster(root / "topology.yaml", root / "data", ClusterOptions(allow_paths=(root,))) as cluster:
             say("the cluster serves")
             with selat.connect(cluster.address) as client:
                 list(client.script(_streams(root / "rows")))

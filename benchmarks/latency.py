@@ -103,7 +103,9 @@ def measure(arguments: argparse.Namespace) -> tuple[list[WindowDelay], int]:
         root = Path(directory)
         topology = root / "topology.yaml"
         topology.write_text(TOPOLOGY)
-        options = ClusterOptions(isolated=arguments.isolated, master_arguments=("--epoch-interval", "1000"))
+        options = ClusterOptions(
+            isolated=arguments.isolated, master_arguments=("--epoch-interval", "1000"), allow_paths=(root,)
+        )
         with DevCluster(topology, root / "data", options) as cluster:
             say("the cluster serves")
             watermarks = Watermarks(root / "data")

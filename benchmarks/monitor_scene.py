@@ -105,7 +105,7 @@ class Scene:
         self._channels = 0
         layout = record.layout
         listen = f"0.0.0.0:{PORT}"
-        arguments = ["--listen", listen, "--topology", record.topology, "--data", str(root / "master")]
+        arguments = ["--listen", listen, "--insecure", "--topology", record.topology, "--data", str(root / "master")]
         self._await_ready("master", self._start(layout.gateway, "master", ["-m", "master", *arguments]))
         self._sites = {site: self._start_agent(site) for site in layout.sites}
         for site, process in self._sites.items():

@@ -149,7 +149,7 @@ def selat_cluster(root: Path) -> Iterator[tuple[DevCluster, Sequence[ShapedLink]
             port = _free_port()
             links.append(stack.enter_context(ShapedLink(port, BITS_PER_S)))
             arguments[site] = ("--listen", f"127.0.0.1:{port}", "--advertise", links[-1].address)
-        options = ClusterOptions(isolated=True, site_arguments=arguments)
+        options = ClusterOptions(isolated=True, site_arguments=arguments, allow_paths=(root,))
         yield stack.enter_context(DevCluster(topology, root / "data", options)), links
 
 

@@ -308,6 +308,7 @@ def scene_of(arguments: argparse.Namespace, epoch_ms: int) -> Iterator[Scene]:
         topology = root / "topology.yaml"
         topology.write_text(TOPOLOGY % arguments.mbit)
         options = ClusterOptions(
+            allow_paths=(root,),
             emulate_links=True,
             master_arguments=("--epoch-interval", str(epoch_ms)),
             agent_arguments=("--retained-bytes", str(RETAINED_BYTES)),

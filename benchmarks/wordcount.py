@@ -228,7 +228,7 @@ def run(root: Path, scheduler: str, size: Size, answers: Sequence[Counts]) -> Ou
     """All jobs, in a cluster of their own."""
     topology = root / TOPOLOGY_NAME
     arguments = ("--batch-scheduler", scheduler, "--split-size", f"{size.shard_bytes / 1e6:g}")
-    options = ClusterOptions(emulate_links=True, master_arguments=arguments)
+    options = ClusterOptions(emulate_links=True, master_arguments=arguments, allow_paths=(root,))
     with DevCluster(topology, root / scheduler, options) as cluster, selat.connect(cluster.address) as client:
         list(client.script(declarations(root / "text", size)))
         with streaming(client) as streams:

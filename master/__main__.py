@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from machine.loopback import INSECURE_HELP, refusal
+from machine.private import make_private_umask
 from master import logs
 from master.config import BatchConfig, MasterConfig, ServerOptions
 from master.errors import MasterError
@@ -46,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended_retention=parsed.ended_retention,
         ended_count=parsed.ended_count,
         probes=not parsed.no_probes,
+        python_functions=(parsed.python_functions or ("refuse" if parsed.insecure else "allow")) == "allow",
         sharing=Sharing(parsed.sharing),
         leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
         batch=BatchConfig(
@@ -55,6 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ),
     )
     options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file)
+    message, hint = ("", "") if parsed.insecure else refusal("--listen", options.listen)
+    if message:
+        _complain(message, hint)
+        return EXIT_CANNOT_START
+    make_private_umask()
     for problem in config.validate():
         _complain(problem, "")
         return EXIT_CANNOT_START
@@ -144,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--listen", type=_address, default="127.0.0.1:7410", metavar="HOST:PORT", help="default: %(default)s"
     )
+    _add_wall_options(parser)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where state is kept")
     parser.add_argument("--topology", type=Path, required=True, metavar="FILE", help="sites and links, in YAML")
     parser.add_argument(
@@ -196,6 +205,15 @@ def _parser() -> argparse.ArgumentParser:
         "--no-probes", action="store_true", help="measure links only when somebody asks (selat wan probe)"
     )
     return parser
+
+
+def _add_wall_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--insecure", action="store_true", help=INSECURE_HELP)
+    parser.add_argument(
+        "--python-functions",
+        choices=["allow", "refuse"],
+        help="whether CREATE FUNCTION is taken; default: allow, with --insecure refuse",
+    )
 
 
 def _add_lease_options(parser: argparse.ArgumentParser, defaults: LeasePolicy) -> None:

@@ -77,6 +77,8 @@ class MasterConfig:
     probes: bool = True
     """Whether links between sites are measured now and then; False: only when a user asks."""
 
+    python_functions: bool = True
+    """Whether CREATE FUNCTION is taken."""
     sharing: Sharing = Sharing.NET
     """What queries share that are submitted without SET sharing."""
 

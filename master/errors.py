@@ -49,6 +49,12 @@ class StatementTooLongError(MasterError):
     code = "STATEMENT_TOO_LONG"
 
 
+class FunctionsRefusedError(MasterError):
+    """This master takes no Python functions: they would run with the rights of the agents."""
+
+    code = "PYTHON_FUNCTIONS_REFUSED"
+
+
 class RelationExistsError(MasterError):
     """Streams, tables and sinks share one namespace, and the name is taken."""
 

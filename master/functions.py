@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from master.analysis import Analyzer, RefusedStatementError
 from master.catalog import CatalogManager
 from master.clock import Clock
-from master.errors import FunctionExistsError, FunctionInUseError, InvalidRequestError
+from master.errors import FunctionExistsError, FunctionInUseError, FunctionsRefusedError, InvalidRequestError
 from master.ids import did_you_mean
 from master.logs import line
 from master.store import Store
@@ -23,17 +23,29 @@ LiveCallers = Callable[[str], tuple[str, ...]]
 """Ids of the live queries that call the Python function of that name."""
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionParts:
+    """What the function manager works with."""
+
+    store: Store
+    catalog: CatalogManager
+    analyzer: Analyzer
+    clock: Clock
+    live_callers: LiveCallers
+    allowed: bool = True
+    """Whether functions may be created."""
+
+
 class FunctionManager:
     """The only writer of functions. Queries that run keep the versions that their plans hold."""
 
-    def __init__(
-        self, store: Store, catalog: CatalogManager, analyzer: Analyzer, clock: Clock, *, live_callers: LiveCallers
-    ) -> None:
-        self._store = store
-        self._catalog = catalog
-        self._analyzer = analyzer
-        self._clock = clock
-        self._live_callers = live_callers
+    def __init__(self, parts: FunctionParts) -> None:
+        self._store = parts.store
+        self._catalog = parts.catalog
+        self._analyzer = parts.analyzer
+        self._clock = parts.clock
+        self._live_callers = parts.live_callers
+        self._allowed = parts.allowed
 
     def all(self) -> tuple[Function, ...]:
         """Ordered by name."""
@@ -52,11 +64,18 @@ class FunctionManager:
         """The function as it is kept, and whether it is new.
 
         Raises:
+            FunctionsRefusedError: this master takes none.
             InvalidRequestError: both are asked for.
             InvalidFunctionError: the definition or its module is wrong, or a site cannot load it.
             FunctionExistsError: the name is taken, and it is not to be replaced.
             NoSiteAvailableError: nobody can load it now.
         """
+        if not self._allowed:
+            raise FunctionsRefusedError(
+                f"function {function.name}: this master takes no Python functions, which run with the agents' rights",
+                hint="start the master with --python-functions allow",
+                ids={"function": function.name},
+            )
         if or_replace and if_not_exists:
             raise InvalidRequestError(
                 "a function is either to be replaced or to be kept", hint="set or_replace or if_not_exists, not both"

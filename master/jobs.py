@@ -6,13 +6,12 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from master.assignments import AssignmentInput, build_assignments, keeps_results, stage_sites, task_sites
 from master.batch.manager import BatchManager
 from master.board import AssignmentBoard
 from master.catalog import CatalogManager
-from master.clock import Clock
+from master.clock import Clock, SteadyTime
 from master.config import MasterConfig
 from master.errors import QueryNotPausableError, QueryNotPausedError, QueryOverError, StoreError
 from master.faults import FaultPoint, reached
@@ -54,7 +53,8 @@ class JobManager:
         self._clock = clock
         self._config = config
         self._kept: frozenset[str] = frozenset()
-        self._flushed_at: datetime = clock.now()
+        self._steady = SteadyTime(clock)
+        self._flushed_at = self._steady.now()
         self._removed_at: dict[str, dict[str, int]] = {}
         self._stale = False
         self._unleased = False
@@ -187,7 +187,7 @@ class JobManager:
         """
         self._parts.sites.report(report)
         reached(FaultPoint.REPORT_TAKEN)
-        now = self._clock.now()
+        now = self._steady.now()
         concerned = self._concerned(report)
         for record in concerned:
             held = self._parts.queries.held()
@@ -228,7 +228,7 @@ class JobManager:
         self._follow_slots()
         if moved or self._stale or self._results_kept() != self._kept or self._without_slots() != self._held_back:
             self.refresh()
-        if self._clock.now() >= self._flushed_at + self._config.progress_interval:
+        if self._steady.now() >= self._flushed_at + self._config.progress_interval:
             self.flush()
 
     def _purge(self) -> None:
@@ -313,7 +313,7 @@ class JobManager:
 
     def flush(self) -> None:
         """Store totals and last-seen times."""
-        self._flushed_at = self._clock.now()
+        self._flushed_at = self._steady.now()
         self._parts.queries.flush()
         self._parts.sites.flush()
 
@@ -331,7 +331,7 @@ class JobManager:
         while step := next_event(
             record,
             alive=self._parts.sites.alive(),
-            now=self._clock.now(),
+            now=self._steady.now(),
             final_report_wait=self._config.final_report_wait,
         ):
             event, reason = step

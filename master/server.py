@@ -10,7 +10,7 @@ import random
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc.aio
@@ -29,7 +29,7 @@ from master.convert.leases import part_to_proto
 from master.definitions import ViewDefinitions
 from master.deploying import Deployer, DeployingParts
 from master.errors import StoreError
-from master.functions import FunctionManager
+from master.functions import FunctionManager, FunctionParts
 from master.ids import RandomHex, cluster_id
 from master.interceptors import ErrorInterceptor
 from master.jobs import JobManager, JobParts
@@ -111,9 +111,8 @@ class Master:
         self._rates = MeasuredRates()
         asking = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
         self._analyzer = RememberedAnalyzer(asking, self.sites.incarnations)
-        self.functions = FunctionManager(
-            store, self.catalog, self._analyzer, around.clock, live_callers=self.queries.live_callers
-        )
+        functions = FunctionParts(store, self.catalog, self._analyzer, around.clock, self.queries.live_callers)
+        self.functions = FunctionManager(replace(functions, allowed=config.python_functions))
         self.leases = LeaseManager(
             LeaseParts(store, self.sites, around.clock, around.random_hex),
             config.leases,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from master.clock import Clock
+from master.clock import Clock, SteadyTime
 from master.errors import SiteDisplacedError, SiteNotRegisteredError
 from master.ids import did_you_mean
 from master.lifecycle import SiteEvent, next_site_state
@@ -45,12 +45,16 @@ class SiteStatus:
 
 
 class SiteRegistry:
-    """Every site of the topology, always; a report counts only from the newest agent of a site."""
+    """Every site of the topology, always; a report counts only from the newest agent of a site.
+
+    Silence is measured by the monotonic clock; the wall clock is for the instants that people are shown.
+    """
 
     def __init__(self, store: Store, topology: Topology, *, clock: Clock, heartbeat_timeout: timedelta) -> None:
         self._store = store
         self._topology = topology
         self._clock = clock
+        self._steady = SteadyTime(clock)
         self._heartbeat_timeout = heartbeat_timeout
         self._rates = RateMeter()
         self._heard: dict[str, datetime] = {}
@@ -63,7 +67,7 @@ class SiteRegistry:
         """A restarted master gives each site that had registered one whole heartbeat timeout to be heard again."""
         if record.name in self._sites:
             self._sites[record.name] = replace(self._sites[record.name], state=SiteState.ALIVE, record=record)
-            self._heard[record.name] = self._clock.now()
+            self._heard[record.name] = self._steady.now()
 
     def all(self) -> tuple[SiteStatus, ...]:
         """Ordered by name."""
@@ -107,7 +111,7 @@ class SiteRegistry:
         if current != record.incarnation:
             for source in self._sites:
                 self._rates.forget((source, record.name, current))
-        self._heard[record.name] = now
+        self._heard[record.name] = self._steady.now()
         logger.info(line("site registered", site=record.name, address=record.address, incarnation=record.incarnation))
 
     def check_incarnation(self, site: str, incarnation: str) -> None:
@@ -132,16 +136,16 @@ class SiteRegistry:
             UnknownSiteError, SiteNotRegisteredError, SiteDisplacedError
         """
         self.check_incarnation(report.site, report.incarnation)
-        now = self._clock.now()
+        now, heard_at = self._clock.now(), self._steady.now()
         status = self._sites[report.site]
         record = replace(status.record, last_report_at=now) if status.record else None
-        links = tuple(self._with_rate(link, report, now) for link in report.links)
+        links = tuple(self._with_rate(link, report, heard_at) for link in report.links)
         self._set(replace(status, record=record, report=report, links=links), SiteEvent.REPORTED)
-        self._heard[report.site] = self._unsaved[report.site] = now
+        self._heard[report.site], self._unsaved[report.site] = heard_at, now
 
     def tick(self) -> tuple[str, ...]:
         """Mark sites whose heartbeat is overdue; answers which."""
-        overdue_before = self._clock.now() - self._heartbeat_timeout
+        overdue_before = self._steady.now() - self._heartbeat_timeout
         overdue = tuple(name for name in sorted(self.alive()) if self._heard[name] <= overdue_before)
         for name in overdue:
             self._set(self._sites[name], SiteEvent.HEARTBEAT_OVERDUE)

@@ -30,6 +30,7 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     planner_errors.IllegalSlotMoveError: StatusCode.INTERNAL,
     planner_errors.IllegalTaskMoveError: StatusCode.INTERNAL,
     MasterError: StatusCode.INTERNAL,
+    errors.FunctionsRefusedError: StatusCode.PERMISSION_DENIED,
     errors.FunctionExistsError: StatusCode.ALREADY_EXISTS,
     errors.InvalidRequestError: StatusCode.INVALID_ARGUMENT,
     errors.StatementTooLongError: StatusCode.INVALID_ARGUMENT,

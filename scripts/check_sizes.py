@@ -13,7 +13,10 @@ from pathlib import Path
 MODULE_LINES = 600
 FUNCTION_LINES = 60
 
-PACKAGES = ("selat", "planner", "master", "site_agent", "simulator", "evidence", "benchmarks", "tests", "scripts")
+PACKAGES = (
+    *("selat", "planner", "master", "site_agent", "machine"),
+    *("simulator", "evidence", "benchmarks", "tests", "scripts"),
+)
 GENERATED = Path("selat/v1")
 
 

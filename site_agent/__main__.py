@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from machine.private import make_private_umask
 from site_agent.agent import AgentIdentity, Measures, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
@@ -39,8 +40,11 @@ from site_agent.memory import MemoryUse, heap_use, memory_use
 from site_agent.router import Router
 from site_agent.router.pacing import LinkPace
 from site_agent.runtime import SiteRuntime, SiteServices
+from site_agent.sinks.files import UserFiles
+from site_agent.sinks.registry import make_sinks
 from site_agent.slots.follow import following_slots
 from site_agent.slots.guard import SlotGuard
+from site_agent.sockets import check_on_loopback
 from site_agent.tasks.context import TaskLimits
 
 logger = logging.getLogger("site_agent")
@@ -66,6 +70,7 @@ def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:
 
 
 async def _serve(config: AgentConfig) -> None:
+    umask = make_private_umask()
     make_usable(config.data)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -93,15 +98,23 @@ async def _serve(config: AgentConfig) -> None:
         addresses: dict[str, str] = {}
         loops: list[asyncio.Task[None]] = []
         for site in config.sites:
-            engine = SparkEngine(session, scratch=_scratch(config, site), files=files, out_of_memory=out_of_memory)
+            engine = SparkEngine(
+                session,
+                scratch=_scratch(config, site),
+                files=files,
+                out_of_memory=out_of_memory,
+                python_functions=config.python_functions,
+            )
             memory = partial(memory_use, partial(heap_use, session), len(config.sites))
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
-            agent, address = await _start_site(config, site, Parts(engine, memory, guard, crashes), stack)
+            agent, address = await _start_site(config, site, Parts(engine, memory, guard, crashes, umask), stack)
             addresses[site.name] = address
             if len(addresses) == 1:
                 await asyncio.to_thread(warm_up, engine)
             loops.append(await stack.enter_async_context(running(agent, master)))
             loops.append(await stack.enter_async_context(following_slots(master, site.name, guard)))
+        if not config.insecure:
+            await asyncio.to_thread(check_on_loopback)
         _announce(config, addresses)
         await stack.enter_async_context(_warming_up(engine))
         # First of all: whoever asked for the end may not wait for the epochs that run.
@@ -118,6 +131,8 @@ class Parts:
     guard: SlotGuard
     crashes: Crashes
     """Of the process."""
+    umask: int
+    """The user's, for what sinks write."""
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
@@ -143,7 +158,7 @@ async def _start_site(
     clock = SystemClock()
     streams = PushStreams(site.name, directory, clock=clock)
     stack.push_async_callback(streams.close)
-    connectors = make_connectors(engine, streams.log)
+    connectors = make_connectors(engine, streams.log, allowed=config.allowed)
     guests = Guests(site.name, streams, parts.guard, connectors)
     address = await start_exchange(config.listen, store, engine, stack, guests=guests)
     services = SiteServices(
@@ -155,6 +170,7 @@ async def _start_site(
         executor=executor,
         clock=clock,
         connectors=connectors,
+        sinks=make_sinks(UserFiles(parts.umask), allowed=config.allowed),
         streams=streams,
         crashes=parts.crashes,
         limits=TaskLimits(

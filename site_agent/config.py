@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from machine.loopback import INSECURE_HELP, is_loopback, refusal
 from planner.errors import PlannerError
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
-from site_agent.engine.session import SparkOptions
+from site_agent.engine.session import SparkOptions, driver_bind_address
 from site_agent.errors import SiteAgentError
+from site_agent.paths import ANYWHERE, AllowedPaths
 
 LAST_PORT = 65535
 
@@ -30,6 +32,12 @@ class AgentConfig:
     listen: str
     """host:port; port 0 takes a free one, and is the only one that makes sense with several sites."""
     data: Path
+    insecure: bool = False
+    """Whether it may listen elsewhere than on loopback."""
+    python_functions: bool = True
+    """Whether Python functions of users may run."""
+    allowed: AllowedPaths = ANYWHERE
+    """Where sources, tables and sinks may be."""
     advertise: str = ""
     """host:port under which other agents and the master reach the exchange; where it listens when empty."""
     ready_file: Path | None = None
@@ -58,21 +66,12 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         help="site to run; slots default to 1; repeatable",
     )
     parser.add_argument("--master", default="127.0.0.1:7410", help="host:port of the master (default %(default)s)")
-    parser.add_argument(
-        "--listen",
-        default="127.0.0.1:0",
-        help="host:port to serve other agents and the master at; port 0 takes a free one (default %(default)s)",
-    )
-    parser.add_argument(
-        "--advertise",
-        default="",
-        metavar="HOST:PORT",
-        help="where others reach this agent, when that is not where it listens; for one site only",
-    )
+    _add_address_arguments(parser)
     parser.add_argument(
         "--data", type=Path, required=True, help="directory for channels, checkpoints and the assignment"
     )
     parser.add_argument("--ready-file", type=Path, help="written when serving: JSON with sites, addresses and pid")
+    _add_wall_arguments(parser)
     _add_spark_arguments(parser)
     _add_budget_arguments(parser)
     parser.add_argument(
@@ -86,6 +85,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     if len({s.name for s in sites}) != len(sites):
         raise SiteAgentError("a site is named twice", hint="give each --site once")
     _check_listen(values.listen)
+    spark = SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf))
+    if not values.insecure:
+        _check_loopback(values.listen, spark)
     _check_advertised(values.advertise, sites)
     _check_budgets(values)
     return AgentConfig(
@@ -95,12 +97,61 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         advertise=values.advertise,
         data=values.data,
         ready_file=values.ready_file,
-        spark=SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf)),
+        insecure=values.insecure,
+        python_functions=(values.python_functions or ("refuse" if values.insecure else "allow")) == "allow",
+        allowed=AllowedPaths.of(values.allow_path, insecure=values.insecure),
+        spark=spark,
         files_port=values.files_port,
         retained_bytes=values.retained_bytes,
         kept_behind_bytes=values.kept_behind_bytes,
         emulated_links=_topology(values.emulate_links) if values.emulate_links is not None else None,
     )
+
+
+def _add_address_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:0",
+        help="host:port to serve other agents and the master at; port 0 takes a free one (default %(default)s)",
+    )
+    parser.add_argument(
+        "--advertise",
+        default="",
+        metavar="HOST:PORT",
+        help="where others reach this agent, when that is not where it listens; for one site only",
+    )
+
+
+def _add_wall_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--insecure", action="store_true", help=INSECURE_HELP)
+    parser.add_argument(
+        "--python-functions",
+        choices=["allow", "refuse"],
+        help="whether Python functions of users run here, with this process's rights (default allow; with --insecure "
+        "refuse)",
+    )
+    parser.add_argument(
+        "--allow-path",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="sources, tables and sinks may be in DIR; repeatable (default the working directory; with --insecure "
+        "nowhere)",
+    )
+
+
+def _check_loopback(listen: str, spark: SparkOptions) -> None:
+    message, hint = refusal("--listen", listen)
+    if message:
+        raise SiteAgentError(message, hint=hint)
+    bind = driver_bind_address(spark)
+    if not is_loopback(bind):
+        raise SiteAgentError(
+            f"Spark's driver would listen at {bind}, which is not on loopback, and whoever connects there may do much",
+            hint="leave out --spark-master and spark.driver.bindAddress, or give --insecure in a network of hosts that "
+            "you trust",
+        )
 
 
 def _add_budget_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
+from machine.private import NotPrivateError, make_private
 from site_agent.errors import SiteAgentError
 from site_agent.faults import FaultPoint, reached
 
@@ -47,15 +48,17 @@ def sync_directory(path: Path) -> None:
 
 
 def make_usable(directory: Path) -> None:
-    """Make the directory if need be, and see that files can be made in it.
+    """Make the directory if need be, close it to other users, and see that files can be made in it.
 
     Raises:
         SiteAgentError: it cannot be had.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private(directory)
         with TemporaryFile(dir=directory):
             pass
+    except NotPrivateError as error:
+        raise SiteAgentError(str(error), hint=error.hint) from error
     except OSError as error:
         raise SiteAgentError(
             f"the data directory {directory} cannot be used: {error.strerror}", hint="give --data one to write to"

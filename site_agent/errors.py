@@ -28,6 +28,12 @@ class ConnectorError(SiteAgentError):
     code = "CONNECTOR_ERROR"
 
 
+class PathRefusedError(ConnectorError):
+    """A path leads out of the directories that the agent allows."""
+
+    code = "PATH_REFUSED"
+
+
 class EngineError(SiteAgentError):
     """Spark could not run a stage."""
 
@@ -38,6 +44,12 @@ class FunctionError(EngineError):
     """A user's Python function raised, returned what does not fit its type, or its module cannot be loaded."""
 
     code = "FUNCTION_ERROR"
+
+
+class FunctionsRefusedError(EngineError):
+    """The agent runs no Python functions."""
+
+    code = "PYTHON_FUNCTIONS_REFUSED"
 
 
 class ChannelError(SiteAgentError):

@@ -23,7 +23,8 @@ from site_agent.ingest import PUSH_CONNECTOR
 from site_agent.ingest.streams import PushStreams
 from site_agent.results import ResultKeeper
 from site_agent.router import Router
-from site_agent.sinks.registry import find_sink
+from site_agent.sinks import SinkConnector
+from site_agent.sinks.registry import SINKS, find_sink
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask
@@ -50,6 +51,7 @@ class SiteServices:
     executor: Executor
     clock: Clock
     connectors: Mapping[str, Connector]
+    sinks: Mapping[str, SinkConnector] = field(default_factory=lambda: SINKS)
     limits: TaskLimits = field(default_factory=TaskLimits)
     streams: PushStreams | None = None
     """None: nobody can push to the site."""
@@ -211,7 +213,7 @@ class SiteRuntime:
         if relation is None:
             raise SiteAgentError(f"task {spec.task_id} names no relation", ids={"task": spec.task_id})
         if spec.kind is StageKind.SINK:
-            return SinkTask(context, find_sink(relation.options), relation.options)
+            return SinkTask(context, find_sink(relation.options, self._services.sinks), relation.options)
         connector = find_connector(self._services.connectors, relation.options)
         source_context = self._source_context(spec, relation)
         if spec.kind is StageKind.TABLE:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from master.clock import Clock
+from master.clock import Clock, SteadyTime
 from master.errors import InvalidRequestError, StoreError
 from master.faults import FaultPoint, reached
 from master.ids import RandomHex
@@ -32,6 +32,7 @@ from planner.leases import (
     SlotState,
     Waiter,
     expire,
+    follow_clock,
     leave,
     resume,
     set_site,
@@ -45,7 +46,8 @@ OutcomeT = TypeVar("OutcomeT")
 Decide = Callable[[LeaseTable, datetime], Decision[OutcomeT]]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
-_NO_TIME = timedelta(0)
+_TOLERANCE = timedelta(seconds=1)
+"""By so much the instants that clients are told may differ from the machine's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class LeaseManager:
         self._queue: list[_Request[Any]] = []
         self._own: set[str] = set()
         self._followed: dict[str, tuple[int, bool]] = {}
-        self._now = self._alive_at = parts.clock.now()
+        self._time = SteadyTime(parts.clock)
+        self._alive_at = self._time.now()
         self._unsaved: tuple[Slot, ...] = ()
         if stored.alive_at is not None and stored.leases:
             self._take_up(stored)
@@ -89,8 +92,9 @@ class LeaseManager:
 
     def _take_up(self, stored: StoredLeases) -> None:
         """Not stored at once: a master whose disk is full starts all the same."""
-        away = self._now - (stored.alive_at or self._now)
-        self.table.apply(resume(self.table, away, now=self._now))
+        now = self._time.now()
+        away = now - (stored.alive_at or now)
+        self.table.apply(resume(self.table, away, now=now))
         self._unsaved = tuple(lease.slot for lease in stored.leases)
         logger.info(line("leases taken up", away=f"{away.total_seconds():.1f}s"))
 
@@ -190,26 +194,44 @@ class LeaseManager:
         return self._put(replace(self.table.framework(name), quota=quota))
 
     def now(self) -> datetime:
-        """The time by which leases go: a clock that is set back must not bring leases back."""
-        self._now = max(self._now, self._parts.clock.now())
-        return self._now
+        """The time by which leases go: what passes of it is what the monotonic clock says."""
+        return self._time.now()
 
     def tick(self) -> None:
-        """What the passing of time brings: sites come and go, leases expire.
+        """What the passing of time brings: sites come and go, leases expire, somebody sets the machine's clock.
 
         Raises:
             StoreError: it is tried again with the next tick.
         """
         self.follow_sites()
-        deadline, now = self.table.next_deadline(), self._parts.clock.now()
+        self._follow_clock()
+        deadline, now = self.table.next_deadline(), self.now()
         if deadline is not None and deadline <= now:
             self.ask_now(lambda table, now: expire(table, now=now))
         if now >= self._alive_at + self._alive_interval:
             self.mark_alive()
 
+    def _follow_clock(self) -> None:
+        """Where the machine's clock was set, move all leases with it: clients compare their ends with clocks.
+
+        Raises:
+            StoreError: nothing has moved.
+        """
+        by = self._time.departure
+        if abs(by) <= _TOLERANCE:
+            return
+        self._time.move(by)
+        try:
+            self.ask_now(lambda table, now: follow_clock(table, by, now=now))
+        except StoreError:
+            self._time.move(-by)
+            raise
+        self._alive_at += by
+        logger.warning(line("the machine's clock was set; leases move with it", by=f"{by.total_seconds():.1f}s"))
+
     def mark_alive(self) -> None:
         """Store that the master is there, as long as there are leases whose time could stand still."""
-        self._alive_at = self._parts.clock.now()
+        self._alive_at = self.now()
         if self._unsaved or self.table.wanting():
             self._put_leases((), (), self._alive_at)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 
 from master.assignments import keeps_results, result_channels
@@ -163,7 +163,7 @@ class ResultFetcher:
             except (GatewayAbsentError, ChannelAbsentError) as error:
                 if _nothing_there(error, record, follow=target.follow):
                     return
-                failing_since = failing_since or self._parts.clock.now()
+                failing_since = self._parts.clock.monotonic() if failing_since is None else failing_since
                 self._check_patience(record, error, follow=target.follow, since=failing_since)
                 await asyncio.sleep(RETRIES_S[min(failures, len(RETRIES_S) - 1)])
                 failures += 1
@@ -196,10 +196,10 @@ class ResultFetcher:
                 return
             await changes.wait_beyond(version)
 
-    def _check_patience(self, record: QueryRecord, error: Exception, *, follow: bool, since: datetime) -> None:
+    def _check_patience(self, record: QueryRecord, error: Exception, *, follow: bool, since: timedelta) -> None:
         """While a followed query is live its gateway is waited for without limit; else it has to answer at last."""
         unlimited = not record.state.over and not isinstance(error, GatewayRefusedError)
-        patient = unlimited or self._parts.clock.now() < since + self._parts.config.results_retry
+        patient = unlimited or self._parts.clock.monotonic() < since + self._parts.config.results_retry
         if follow and patient:
             return
         gateway = record.plan.gateway

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
+from machine.private import NotPrivateError, make_private
 from master import codec
 from master.errors import StoreError, StoreFullError
 from master.model import AssignmentMark, BatchState, Progress, QueryRecord, QueryState, SiteRecord, StateChange
@@ -48,8 +49,10 @@ class SqliteStore:
             StoreError: another master uses it, a newer version wrote it, it is damaged, or cannot be written.
         """
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_private(directory)
             lock = _lock(directory)
+        except NotPrivateError as error:
+            raise StoreError(str(error), hint=error.hint) from error
         except OSError as error:
             raise StoreError(
                 f"the data directory {directory} cannot be used: {error.strerror}", hint="give --data one to write to"

@@ -6,16 +6,25 @@ from datetime import UTC, datetime, timedelta
 
 
 class VirtualClock:
-    """Stands still until it is told to advance."""
+    """Stands still until it is told to advance, or somebody sets it."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
+        self._passed = timedelta(0)
 
     def now(self) -> datetime:
         return self._now
 
+    def monotonic(self) -> timedelta:
+        return self._passed
+
     def advance(self, duration: timedelta) -> None:
         self._now += duration
+        self._passed += duration
+
+    def set_wall(self, by: timedelta) -> None:
+        """Somebody sets the machine's clock; no time passes."""
+        self._now += by
 
 
 class CountingHex:

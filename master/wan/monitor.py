@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from master.clock import Clock
+from master.clock import Clock, SteadyTime
 from master.errors import ProbeFailedError
 from master.logs import line
 from master.wan.history import LinkHistory, LinkPoint
@@ -121,7 +121,7 @@ class WanMonitor:
         self, topology: Topology, *, clock: Clock, prober: Prober, history: LinkHistory, settings: MonitorSettings
     ) -> None:
         self._topology = topology
-        self._clock = clock
+        self._time = SteadyTime(clock)
         self._prober = prober
         self._history = history
         self._settings = settings
@@ -131,25 +131,25 @@ class WanMonitor:
         self._asked: list[Pair] = []
         """Links that users want to be measured: no other probe begins at their sites."""
         self._alive: Collection[str] = ()
-        self._flushed_at = clock.now()
+        self._flushed_at = self._time.now()
 
     def observe_use(self, pair: Pair, bytes_per_s: float) -> None:
         """What our own transfers put on a link lately."""
         if pair in self._records:
-            now = self._clock.now()
+            now = self._time.now()
             self._records[pair] = fold_use(self._records[pair], UseSample(now, bytes_per_s))
             self._note_point(pair, now)
 
     def observe_echoes(self, pair: Pair, echoes: Echoes) -> None:
         """Echoes that a site sent to another."""
         if pair in self._records:
-            sample = EchoSample(self._clock.now(), echoes.sent, echoes.lost, echoes.rtt)
+            sample = EchoSample(self._time.now(), echoes.sent, echoes.lost, echoes.rtt)
             self._records[pair] = fold_echo(self._records[pair], sample)
 
     def observe_transfer(self, pair: Pair, transfer: Transfer) -> None:
         """Transfers of ours had more to send than the link carried. One beside a probe is ignored: it got a share."""
         if pair in self._records:
-            ended_at = self._clock.now() - transfer.age
+            ended_at = self._time.now() - transfer.age
             if not self._beside_probe(self._links[pair], ended_at - transfer.duration, ended_at):
                 sample = BandwidthSample(ended_at, Method.PASSIVE, transfer.bytes_per_s, link_bound=transfer.link_bound)
                 self._fold(pair, sample)
@@ -157,14 +157,14 @@ class WanMonitor:
     def tick(self, alive: Collection[str]) -> None:
         """Begin the probes that are due between sites that are there; store the history when that is due."""
         self._alive = alive
-        if self._clock.now() - self._flushed_at >= self._settings.point_every:
+        if self._time.now() - self._flushed_at >= self._settings.point_every:
             self.flush()
         self._begin_probes()
 
     def _begin_probes(self) -> None:
         if not self._settings.enabled:
             return
-        now, alive = self._clock.now(), self._alive
+        now, alive = self._time.now(), self._alive
         state = ProbeState(
             records={p: r for p, r in self._records.items() if self._may_probe(p, alive, now)},
             budgets={p: link.budget for p, link in self._links.items() if link.budget is not None},
@@ -204,16 +204,16 @@ class WanMonitor:
 
     def snapshot(self) -> WanSnapshot:
         """All links as they are known now."""
-        return snapshot(self._topology, self._records, self._clock.now())
+        return snapshot(self._topology, self._records, self._time.now())
 
     def history(self, pair: Pair, last: timedelta) -> tuple[LinkPoint, ...]:
         """What was measured of a link, oldest first."""
-        return self._history.of(pair, self._clock.now() - last)
+        return self._history.of(pair, self._shown(self._time.now()) - last)
 
     def flush(self) -> None:
         """Store the history; also done by itself every now and then."""
-        self._flushed_at = self._clock.now()
-        self._history.flush(self._clock.now())
+        self._flushed_at = self._time.now()
+        self._history.flush(self._shown(self._time.now()))
 
     async def close(self) -> None:
         """Break off the probes that run."""
@@ -245,12 +245,12 @@ class WanMonitor:
         try:
             await self._probe(probe)
         except ProbeFailedError as error:
-            self._links[probe.pair].not_before = self._clock.now() + self._settings.failed_pause
+            self._links[probe.pair].not_before = self._time.now() + self._settings.failed_pause
             logger.info(line("probe failed", link="->".join(probe.pair), reason=error.message))
 
     async def _probe(self, probe: Probe) -> Measured:
         link, record, settings = self._links[probe.pair], self._records[probe.pair], self._settings.probing
-        now = self._clock.now()
+        now = self._time.now()
         budget = link.budget or Budget(settings.most_saved, now)
         link.budget = budget.after(probe, now, settings)
         expected = record.capacity_bytes_per_s or self._topology.links[probe.pair].bandwidth_bytes_per_s
@@ -258,11 +258,11 @@ class WanMonitor:
         try:
             measured = await self._prober.measure(probe, expected)
         finally:
-            link.probe_ended_at = self._clock.now()
+            link.probe_ended_at = self._time.now()
         beside = measured.beside_bytes_per_s
         if beside is None:
             beside = self._records[probe.pair].used_bytes_per_s if probe.kind is ProbeKind.FULL else 0.0
-        sample = BandwidthSample(self._clock.now(), measured.method, measured.bytes_per_s, beside)
+        sample = BandwidthSample(self._time.now(), measured.method, measured.bytes_per_s, beside)
         link.budget = link.budget.settled(probe, measured.bytes_sent, sample.capacity_bytes_per_s)
         self._fold(probe.pair, sample)
         return measured
@@ -285,13 +285,23 @@ class WanMonitor:
             )
         self._note_point(pair, sample.at, sample.method)
 
+    def _shown(self, at: datetime) -> datetime:
+        """The instant as the machine's clock has it: what is kept in the history outlasts this process."""
+        return at + self._time.departure
+
     def _note_point(self, pair: Pair, at: datetime, method: Method | None = None) -> None:
         link, record = self._links[pair], self._records[pair]
         if method is None and link.point_at is not None and at - link.point_at < self._settings.point_every:
             return
         link.point_at = at
         point = LinkPoint(
-            pair, at, record.capacity_bytes_per_s or 0.0, record.used_bytes_per_s, record.rtt, record.loss, method
+            pair,
+            self._shown(at),
+            record.capacity_bytes_per_s or 0.0,
+            record.used_bytes_per_s,
+            record.rtt,
+            record.loss,
+            method,
         )
         self._history.add(point)
 

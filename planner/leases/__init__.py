@@ -12,8 +12,8 @@ table      the indexed table; the only thing here that changes
 draft      a decision in the making, and what the passing of time does
 acquire, holding, waiting, sites   the decisions
 
-`now` is an argument everywhere and must not go back between two decisions. Every decision first lets time pass: a lease
-that is over by `now` is over, whether or not `expire` was called in between.
+`now` is an argument everywhere and must not go back between two decisions, unless `follow_clock` says by how much.
+Every decision first lets time pass: a lease that is over by `now` is over, whether or not `expire` was called.
 """
 
 from planner.leases.acquire import acquire
@@ -40,7 +40,7 @@ from planner.leases.model import (
     Wish,
 )
 from planner.leases.policy import LeasePolicy, fair_cap
-from planner.leases.sites import resume, set_site
+from planner.leases.sites import follow_clock, resume, set_site
 from planner.leases.table import LeaseTable
 from planner.leases.waiting import expire, leave, wait_for
 
@@ -69,6 +69,7 @@ __all__ = [
     "acquire",
     "expire",
     "fair_cap",
+    "follow_clock",
     "leave",
     "release",
     "renew",

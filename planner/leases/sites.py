@@ -34,17 +34,30 @@ def resume(table: LeaseTable, away: timedelta, *, now: datetime) -> Decision[Non
     """Time stood still for leases while their manager was away, since nobody could renew: each gets as much more.
 
     Call it once, before any other decision. `away` may be too long (the last sign of life was not the last moment),
-    never too short.
+    never too short; it is below 0 when the clock was set back meanwhile.
     """
-    late = max(timedelta(0), away)
-    draft = Draft(table, now)
-    for record in table.records():
-        if record.lease is not None:
-            lease = replace(record.lease, expires_at=record.lease.expires_at + late)
-            draft.put(replace(record, lease=lease))
+    draft = _moved(table, away, now)
     for slot in table.slots():
         draft.let_pass(slot)
     return draft.decision(())
+
+
+def follow_clock(table: LeaseTable, by: timedelta, *, now: datetime) -> Decision[None]:
+    """The clock was set: every lease and offer has as much time left as before. `now` is by the new time."""
+    return _moved(table, by, now).decision(())
+
+
+def _moved(table: LeaseTable, by: timedelta, now: datetime) -> Draft:
+    """Whatever is to end, ends so much later."""
+    draft = Draft(table, now)
+    for record in table.records():
+        lease, offer = record.lease, record.offer
+        if lease is not None:
+            lease = replace(lease, expires_at=lease.expires_at + by)
+        if offer is not None:
+            offer = offer._replace(until=offer.until + by)
+        draft.put(replace(record, lease=lease, offer=offer))
+    return draft
 
 
 def _heard(draft: Draft, record: SlotRecord) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,13 @@ class Lazy:
     needs: tuple[str, ...] = ()
     """Modules that those extras bring; looked for, not imported."""
 
+    def missing(self) -> list[str]:
+        """What it needs and is not installed."""
+        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+
     def load(self) -> click.Command:
         """Imports the command. Raises click.UsageError when what it needs is not installed."""
-        missing = [name for name in self.needs if importlib.util.find_spec(name) is None]
-        if missing:
+        if missing := self.missing():
             names = ", ".join(missing)
             raise click.UsageError(f"{names} not installed: this command needs pip install '{self.extras}'")
         module, _, attribute = self.target.partition(":")
@@ -47,7 +51,18 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         lazy = self._lazy.get(cmd_name)
-        return lazy.load() if lazy else None
+        if lazy is None:
+            return None
+        if ctx.resilient_parsing and lazy.missing():
+            # A shell that completes a line gets a command without options, not an error between its keystrokes.
+            return click.Command(cmd_name)
+        return lazy.load()
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands by name, without importing them, and the group's own options."""
+        found = [CompletionItem(name, help=lazy.summary) for name, lazy in self._lazy.items()]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [item for item in found if item.value.startswith(incomplete)] + options
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -14,6 +14,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 import selat
+from machine.private import NotPrivateError, make_private
 from selat._statements import split_statements
 from selat.cli.app import App
 from selat.cli.errors import report
@@ -128,9 +129,9 @@ def history_file() -> Path:
 def _history() -> History:
     path = history_file()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         path.touch(mode=0o600)
-    except OSError:
+    except (OSError, NotPrivateError):
         return InMemoryHistory()
     return FileHistory(path)
 

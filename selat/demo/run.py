@@ -18,7 +18,7 @@ from selat.demo.errors import DemoError
 from selat.demo.outcome import Outcome, QueryOutcome
 from selat.demo.progress import Snapshot, display
 from selat.demo.readers import Reader
-from selat.dev.cluster import DevCluster
+from selat.dev.cluster import ClusterOptions, DevCluster
 from selat.dev.state import DataDirectory, DataLock
 from selat.errors import Detail
 
@@ -43,7 +43,8 @@ class Run:
         """Raises DemoError when it takes too long, SelatError when the cluster does not do its part."""
         self._say("writing the flights of 2013 to " + str(self.root))
         dataset = prepare(self.root, speed=self.speed)
-        cluster = DevCluster(dataset.topology, _emptied(self.root / "cluster"), report=self._say)
+        options = ClusterOptions(allow_paths=(self.root,))
+        cluster = DevCluster(dataset.topology, _emptied(self.root / "cluster"), options, report=self._say)
         self._say("starting a master and the agents of " + ", ".join(cluster.sites))
         with cluster, selat.connect(cluster.address) as client:
             return self._measured(client, dataset)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
+from machine.private import opener
 from selat.dev.child import Report, log_tail
 from selat.dev.cluster import START_TIMEOUT, STOP_GRACE
 from selat.dev.errors import DevError
@@ -24,9 +25,8 @@ def start_in_background(arguments: Sequence[str], data: DataDirectory, *, report
 
     Raises DevError when it does not come to that; nothing is left running then.
     """
-    data.logs.mkdir(parents=True, exist_ok=True)
-    data.own_log.write_text("")
-    with data.own_log.open("ab") as log:
+    data.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(data.own_log, "wb", opener=opener) as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "selat", "dev", *arguments],
             stdin=subprocess.DEVNULL,

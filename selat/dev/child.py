@@ -16,6 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from machine.private import opener
 from selat.dev.backoff import Backoff
 from selat.dev.errors import DevError
 
@@ -90,8 +91,8 @@ class Child:
 
     def start(self) -> None:
         """Starts the first process; returns at once."""
-        self.spec.log.parent.mkdir(parents=True, exist_ok=True)
-        self.spec.ready_file.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (self.spec.log.parent, self.spec.ready_file.parent):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._thread.start()
 
     def await_ready(self, timeout: timedelta, *, not_pid: int | None = None) -> ChildStatus | None:
@@ -154,7 +155,7 @@ class Child:
             if self._stopping.is_set():
                 return None
             self.spec.ready_file.unlink(missing_ok=True)
-            with self.spec.log.open("ab") as log:
+            with open(self.spec.log, "ab", opener=opener) as log:
                 self._process = subprocess.Popen(
                     [sys.executable, "-I", "-S", _LAUNCH, str(os.getpid()), *self.spec.command],
                     stdin=subprocess.DEVNULL,

@@ -76,6 +76,19 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
     "--cpus-per-slot", type=click.FloatRange(min=0.01), metavar="CPUS", help="With --netns: hold sites to it."
 )
 @click.option("--emulate-links", is_flag=True, help="Slow transfers down to the topology's bandwidth and latency.")
+@click.option(
+    "--allow-path",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="Sources, tables and sinks may be in DIR; repeatable.  [default: the working directory]",
+)
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Listen elsewhere than on loopback; then no path and no Python function is allowed.",
+)
+@click.option("--python-functions", type=click.Choice(["allow", "refuse"]), help="[default: allow]")
 @click.option("--detach", is_flag=True, help="Come back when it serves; it runs on in the background.")
 @click.option("--background", is_flag=True, hidden=True)
 @pass_app
@@ -92,6 +105,9 @@ def dev(  # noqa: PLR0913 - one per option
     backend: str | None,
     cpus_per_slot: float | None,
     emulate_links: bool,
+    allow_path: tuple[Path, ...],
+    insecure: bool,
+    python_functions: str | None,
     detach: bool,
     background: bool,
 ) -> None:
@@ -108,7 +124,14 @@ def dev(  # noqa: PLR0913 - one per option
     if ctx.invoked_subcommand is not None:
         return
     file = topology_file(topology)
-    options = ClusterOptions(listen=listen, isolated=isolated, emulate_links=emulate_links)
+    options = ClusterOptions(
+        listen=listen,
+        isolated=isolated,
+        insecure=insecure,
+        python_functions=python_functions or "",
+        allow_paths=allow_path,
+        emulate_links=emulate_links,
+    )
     wish = Wish(WAN_NAME, backend, cpus_per_slot, ProcessIdentity.of(os.getpid())) if netns else None
     if detach:
         _detached(app, file, data, options, wish)
@@ -188,6 +211,9 @@ def _detached(app: App, topology: Path, data: Path, options: ClusterOptions, wis
     arguments = ["--background", "--topology", str(topology.resolve()), "--listen", options.listen]
     arguments += ["--data", str(directory.root), *(["--isolated"] if options.isolated else [])]
     arguments += ["--emulate-links"] if options.emulate_links else []
+    arguments += ["--insecure"] if options.insecure else []
+    arguments += ["--python-functions", options.python_functions] if options.python_functions else []
+    arguments += [word for path in options.allow_paths for word in ("--allow-path", str(path.absolute()))]
     if wish is not None:
         arguments += ["--netns", *(["--backend", wish.backend] if wish.backend else [])]
         arguments += ["--cpus-per-slot", f"{wish.cpus_per_slot:g}"] if wish.cpus_per_slot else []

@@ -54,6 +54,14 @@ class ClusterOptions:
     """Before a child that died is started again, however often it dies."""
     emulate_links: bool = False
     """Routers slow links down to what the topology says; needs no privileges."""
+    insecure: bool = False
+    """The master may listen elsewhere than on loopback; no Python functions and no paths are allowed that are not
+    named."""
+    python_functions: str = ""
+    """`allow`, or `refuse`; empty: refused when insecure."""
+    allow_paths: tuple[Path, ...] = ()
+    """Where sources, tables and sinks may be; empty: the working directory; nowhere when insecure, or
+    started in `/`."""
     placement: Placement = field(default_factory=Loopback)
     """Where the processes run; namespaces imply `isolated`."""
 
@@ -205,6 +213,7 @@ class DevCluster:
         place, options = self._place, self._options
         arguments = ["--listen", place.master_listen(self._address), "--topology", str(self._topology_file)]
         arguments += [] if place.probes else ["--no-probes"]
+        arguments += self._wall_arguments()
         specs = [self._spec(MASTER, None, [*arguments, *options.master_arguments])]
         if not (options.isolated or place.isolated):
             return [
@@ -216,12 +225,26 @@ class DevCluster:
             specs.append(self._spec(f"agent-{site}", (site,), [*self._agent_arguments([site]), *own]))
         return specs
 
+    def _wall_arguments(self) -> list[str]:
+        """Of master and agents alike: what they open, and to whom."""
+        options, own_network = self._options, self._place.own_network
+        functions = options.python_functions or ("refuse" if options.insecure else "allow")
+        exposed = ["--insecure"] if options.insecure or own_network else []
+        return [*exposed, "--python-functions", functions]
+
+    def _path_arguments(self) -> list[str]:
+        options, working = self._options, Path.cwd()
+        closed = options.insecure or working == Path("/")
+        paths = options.allow_paths or (() if closed else (working,))
+        return [word for path in paths for word in ("--allow-path", str(path.absolute()))]
+
     def _agent_arguments(self, sites: Iterable[str]) -> list[str]:
         named = [word for site in sites for word in ("--site", f"{site}:{self._topology.sites[site].slots}")]
         listen = self._place.agent_listen(next(iter(sites)))
         master = self._place.master_for_agents(self._address)
         paced = ["--emulate-links", str(self._topology_file)] if self._options.emulate_links else []
-        return [*named, "--master", master, "--listen", listen, *paced, *self._options.agent_arguments]
+        walls = [*self._wall_arguments(), *self._path_arguments()]
+        return [*named, "--master", master, "--listen", listen, *paced, *walls, *self._options.agent_arguments]
 
     def _spec(self, name: str, sites: tuple[str, ...] | None, arguments: Sequence[str]) -> ChildSpec:
         """A child process; without sites, the master."""

@@ -9,6 +9,11 @@ class Placement(Protocol):
     """Loopback, or namespaces with a WAN between them."""
 
     @property
+    def own_network(self) -> bool:
+        """Whether servers listen on a network that was made for this cluster alone."""
+        ...
+
+    @property
     def isolated(self) -> bool:
         """Whether each site must have a process of its own."""
         ...
@@ -42,6 +47,7 @@ class Placement(Protocol):
 class Loopback:
     """Everything on the machine's own loopback."""
 
+    own_network = False
     isolated = False
     probes = False
 

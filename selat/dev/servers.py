@@ -18,7 +18,7 @@ def master(arguments: tuple[str, ...]) -> None:
 
     \b
     Example:
-      selat master --listen 0.0.0.0:7410 --data /var/lib/selat --topology regions.yaml
+      selat master --listen 10.8.0.1:7410 --insecure --data /var/lib/selat --topology regions.yaml
     """
     _become("master", arguments)
 
@@ -30,7 +30,8 @@ def agent(arguments: tuple[str, ...]) -> None:
 
     \b
     Example:
-      selat agent --site eu:4 --master master.example.com:7410 --listen 0.0.0.0:7411 --data /var/lib/selat
+      selat agent --site eu:4 --master 10.8.0.1:7410 --listen 10.8.0.2:7411 --insecure \\
+                  --data /var/lib/selat --allow-path /data
     """
     _become("site_agent", arguments)
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from machine.private import NotPrivateError, make_private, opener
 from selat.dev.errors import DevError
 from selat.dev.identity import ProcessIdentity
 
@@ -106,8 +107,10 @@ class DataLock:
     def take(self) -> Self:
         """Raises DevError when another cluster has it, or it cannot be written to."""
         try:
-            self._data.root.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._data.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+            make_private(self._data.root)
+            descriptor = os.open(self._data.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
+        except NotPrivateError as error:
+            raise DevError.of(str(error), hint=error.hint) from None
         except OSError as error:
             raise DevError.of(
                 f"the data directory {self._data.root} cannot be used: {error.strerror}",
@@ -132,7 +135,8 @@ class DataLock:
 
 def remember_latest(data: DataDirectory) -> None:
     """Makes this the directory that `selat dev stop` looks at; a home that is read-only is no reason to fail."""
-    with suppress(OSError):
+    with suppress(OSError, NotPrivateError):
+        make_private(_pointer_file().parent)
         write_json(_pointer_file(), {"data": str(data.root.resolve())})
 
 
@@ -154,9 +158,10 @@ def find_running(data: Path | None) -> tuple[DataDirectory, ClusterState] | None
 
 def write_json(path: Path, content: object) -> None:
     """Replaces a file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     scratch = path.with_suffix(f".{os.getpid()}")
-    scratch.write_text(json.dumps(content, indent=2) + "\n")
+    with open(scratch, "w", opener=opener) as file:
+        file.write(json.dumps(content, indent=2) + "\n")
     scratch.replace(path)
 
 

@@ -11,6 +11,7 @@ ANYWHERE = "0.0.0.0"
 class InNamespaces:
     """A `selat.dev.placement.Placement`."""
 
+    own_network = True
     isolated = True
     probes = True
 

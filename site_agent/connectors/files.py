@@ -25,18 +25,21 @@ from site_agent.connectors.files_replay import ReplaySource
 from site_agent.connectors.files_splits import splits_of
 from site_agent.engine import FilePart, FilesScan, Scan
 from site_agent.errors import ConnectorError
+from site_agent.paths import ANYWHERE, AllowedPaths
 
 
 class FilesTable:
     """All files that are there when the table is read."""
 
-    def __init__(self, context: SourceContext) -> None:
+    def __init__(self, context: SourceContext, allowed: AllowedPaths) -> None:
         self._context = context
+        self._allowed = allowed
 
     def scan(self, split: Split | None = None) -> Scan:
         """See `Table.scan`. It is an error when there is no file."""
         context = self._context
         parts = split.parts if split is not None else ()
+        self._allowed.check_files(part.path for part in parts)
         for part in parts:
             _verify(part)
         return FilesScan(
@@ -56,7 +59,9 @@ class FilesTable:
 
     def _files(self) -> Sequence[FoundFile]:
         options = self._context.options
-        return sorted(complete_files(path_of(options), PATTERN.of(options)), key=lambda found: found.path)
+        return sorted(
+            complete_files(path_of(options), PATTERN.of(options), self._allowed), key=lambda found: found.path
+        )
 
     def _all_paths(self) -> tuple[str, ...]:
         files, options = self._files(), self._context.options
@@ -72,24 +77,27 @@ class FilesConnector:
 
     name = "files"
 
-    def __init__(self, preparer: Preparer) -> None:
-        self._prepared = PreparedFiles(preparer)
+    def __init__(self, preparer: Preparer, allowed: AllowedPaths = ANYWHERE) -> None:
+        self._prepared = PreparedFiles(preparer, allowed)
+        self._allowed = allowed
 
     def check(self, options: Mapping[str, str]) -> None:
         """See `Connector.check`."""
         check_options(options)
 
     def open_source(self, context: SourceContext) -> Source:
-        """Raises ConnectorError when an option is wrong."""
+        """Raises ConnectorError when an option is wrong or the path is not allowed."""
         check_options(context.options)
+        self._allowed.check(path_of(context.options))
         if MODE.of(context.options) == REPLAY:
             return ReplaySource(context, self._prepared)
-        return FollowSource(context)
+        return FollowSource(context, self._allowed)
 
     def open_table(self, context: SourceContext) -> Table:
-        """Raises ConnectorError when an option is wrong or belongs to streams."""
+        """Raises ConnectorError when an option is wrong or belongs to streams, or the path is not allowed."""
         check_table_options(context.options)
-        return FilesTable(context)
+        self._allowed.check(path_of(context.options))
+        return FilesTable(context, self._allowed)
 
 
 def _verify(part: FilePart) -> None:

@@ -13,6 +13,7 @@ from site_agent.connectors.files_log import DiscoveryLog
 from site_agent.connectors.files_options import FORMAT, MAX_FILES, PATTERN, UNTIL, path_of, reader_options
 from site_agent.engine import FilesScan, Scan
 from site_agent.errors import ConnectorError
+from site_agent.paths import ANYWHERE, AllowedPaths
 
 logger = logging.getLogger(__name__)
 
@@ -22,8 +23,9 @@ LOG_NAME = "discovered.jsonl"
 class FollowSource:
     """The offset is the number of files read, in the order of the discovery log."""
 
-    def __init__(self, context: SourceContext) -> None:
+    def __init__(self, context: SourceContext, allowed: AllowedPaths = ANYWHERE) -> None:
         options = context.options
+        self._allowed = allowed
         self._context = context
         self._root = path_of(options)
         self._pattern = PATTERN.of(options)
@@ -38,7 +40,7 @@ class FollowSource:
         """See `Source.poll`."""
         log = self._opened()
         if not log.ended:
-            log.add(complete_files(self._root, self._pattern), last=self._bounded)
+            log.add(complete_files(self._root, self._pattern, self._allowed), last=self._bounded)
         first = _position(start, log)
         end = first + _count(log.files[first:], limit.size_bytes, self._max_files)
         return Poll({"files": end}, empty=end == first, ended=log.ended and end == len(log.files))
@@ -47,10 +49,11 @@ class FollowSource:
         """See `Source.scan`.
 
         Raises:
-            ConnectorError: a file is gone or not what it was.
+            ConnectorError: a file is gone or not what it was, or leads elsewhere by now.
         """
         log = self._opened()
         files = log.files[_position(start, log) : _position(end, log)]
+        self._allowed.check_files(found.path for found in files)
         for found in files:
             _verify(found)
         context = self._context

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from site_agent.errors import ConnectorError
+from site_agent.paths import ANYWHERE, AllowedPaths
 
 _HIDDEN_STARTS = (".", "_")
 _UNFINISHED_ENDS = (".tmp", ".part")
@@ -23,18 +24,21 @@ class FoundFile:
     modified_ns: int
 
 
-def complete_files(path: Path, pattern: str) -> list[FoundFile]:
+def complete_files(path: Path, pattern: str, allowed: AllowedPaths = ANYWHERE) -> list[FoundFile]:
     """Complete files below a directory that match, or the file that `path` itself is; oldest first, then by name.
 
     Raises:
         ConnectorError: there is no such path, or it cannot be read.
+        PathRefusedError: it leads out of what is allowed, or a file that matches does.
     """
+    allowed.check(path)
     try:
         found = list(_found(path, pattern))
     except OSError as error:
         raise ConnectorError(f"cannot read {path}: {error.strerror}") from error
     if not found and not path.exists():
         raise ConnectorError(f"{path} does not exist", hint="create the directory, or correct option 'path'")
+    allowed.check_files(file.path for file in found)
     return sorted(found, key=lambda f: (f.modified_ns, f.path))
 
 

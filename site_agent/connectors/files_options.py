@@ -68,13 +68,15 @@ def _parse_text(text: str) -> str:
 
 
 def _parse_pattern(text: str) -> str:
-    if not text or text.startswith("/"):
+    if not text or text.startswith("/") or ".." in text.split("/"):
         raise ValueError(text)
     return text
 
 
 FORMAT = Option("format", one_of(CSV, JSON, PARQUET), "csv, json (one object a line) or parquet", "")
-PATTERN = Option("pattern", _parse_pattern, "a file name pattern as in '*.csv', or '**/*.csv' for all below", "*")
+PATTERN = Option(
+    "pattern", _parse_pattern, "a file name pattern as in '*.csv', or '**/*.csv' for all below, without '..'", "*"
+)
 HEADER = Option("header", parse_bool, "true or false", default=False)
 SEPARATOR = Option("sep", _parse_separator, "one character", ",")
 QUOTE = Option("quote", _parse_mark, "one visible ASCII character", '"')

@@ -18,6 +18,7 @@ from site_agent.connectors.files_timeline import INDEX_NAME, Timeline, write_ind
 from site_agent.durable import sync_directory, write_atomically
 from site_agent.engine import FilesScan
 from site_agent.errors import ConnectorError
+from site_agent.paths import ANYWHERE, AllowedPaths
 
 SHARED_NAME = "prepared"
 """Directory beside the sources' own ones."""
@@ -41,8 +42,9 @@ class Preparer(Protocol):
 class PreparedFiles:
     """The prepared directories of one site."""
 
-    def __init__(self, preparer: Preparer) -> None:
+    def __init__(self, preparer: Preparer, allowed: AllowedPaths = ANYWHERE) -> None:
         self._preparer = preparer
+        self._allowed = allowed
         self._lock = Lock()
 
     def open(self, context: SourceContext) -> Timeline:
@@ -55,7 +57,7 @@ class PreparedFiles:
         with self._lock:
             pinned = _pinned(context.directory)
             if pinned is None or not (shared / pinned / INDEX_NAME).exists():
-                files = complete_files(path_of(context.options), PATTERN.of(context.options))
+                files = complete_files(path_of(context.options), PATTERN.of(context.options), self._allowed)
                 name = _fingerprint(context, files)
                 if pinned is not None and name != pinned:
                     raise ConnectorError(

@@ -11,15 +11,19 @@ from site_agent.connectors.files_prepared import Preparer
 from site_agent.connectors.generator import GeneratorConnector
 from site_agent.connectors.push import FindLog, PushConnector
 from site_agent.errors import ConnectorError
+from site_agent.paths import ANYWHERE, AllowedPaths
 
 
-def make_connectors(preparer: Preparer, find_log: FindLog | None = None) -> Mapping[str, Connector]:
+def make_connectors(
+    preparer: Preparer, find_log: FindLog | None = None, *, allowed: AllowedPaths = ANYWHERE
+) -> Mapping[str, Connector]:
     """All connectors of one site by name.
 
-    `preparer` sorts files for replays, `find_log` knows the logs of pushed rows (None: nobody can push to the site).
+    `preparer` sorts files for replays, `find_log` knows the logs of pushed rows (None: nobody can push to the site),
+    `allowed` says where files may be.
     """
     pushed = (PushConnector(find_log),) if find_log else ()
-    connectors: tuple[Connector, ...] = (FilesConnector(preparer), GeneratorConnector(), *pushed)
+    connectors: tuple[Connector, ...] = (FilesConnector(preparer, allowed), GeneratorConnector(), *pushed)
     return {c.name: c for c in connectors}
 
 

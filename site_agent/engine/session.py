@@ -167,6 +167,14 @@ def _on_loopback(options: SparkOptions) -> bool:
     return options.master_url is None or options.master_url.startswith("local")
 
 
+def driver_bind_address(options: SparkOptions) -> str:
+    """Where the driver listens, and the file server for executors with it."""
+    settings = options.settings
+    if _on_loopback(options):
+        return settings.get("spark.driver.bindAddress", "127.0.0.1")
+    return settings.get("spark.driver.bindAddress") or settings.get("spark.driver.host") or "0.0.0.0"
+
+
 @contextmanager
 def _environment(java_home: Path, *, loopback: bool) -> Iterator[None]:
     """What Spark's launcher reads from the environment, set while it starts: its own Java and its own Spark."""

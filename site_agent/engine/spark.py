@@ -21,6 +21,7 @@ from pyspark.sql import functions as sf
 from planner.catalog import SITE_COLUMN
 from planner.plan import INPUT_VIEW
 from site_agent.engine import (
+    AnalysisError,
     EpochRequest,
     EpochResult,
     Field,
@@ -36,7 +37,10 @@ from site_agent.engine.functions import load, register
 from site_agent.engine.operators import operator_rows
 from site_agent.engine.sorting import write_sorted
 from site_agent.engine.types import fields_of, quoted
-from site_agent.errors import EngineError
+from site_agent.errors import EngineError, FunctionsRefusedError
+
+FUNCTIONS_REFUSED = "this agent runs no Python functions"
+FUNCTIONS_HINT = "start it with --python-functions allow"
 
 
 class _TaskSession:
@@ -81,6 +85,7 @@ class SparkEngine:
         scratch: Directory for rows on their way to Spark; it may be emptied between runs.
         files: How executors come to files of this machine; they share its disk when absent.
         out_of_memory: Called before the error is raised when a job's JVM had no more heap.
+        python_functions: Whether Python functions of users may run here.
     """
 
     def __init__(
@@ -90,10 +95,12 @@ class SparkEngine:
         scratch: Path,
         files: FileAccess | None = None,
         out_of_memory: Callable[[], None] | None = None,
+        python_functions: bool = True,
     ) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         self._base = session
         self._out_of_memory = out_of_memory
+        self._python_functions = python_functions
         self._scratch = Path(tempfile.mkdtemp(dir=scratch, prefix="engine-"))
         self._frames = Frames(self._scratch, partial(_slots, session), files or LocalFiles())
         self._tasks: dict[str, _TaskSession] = {}
@@ -101,6 +108,8 @@ class SparkEngine:
 
     def run(self, request: EpochRequest) -> EpochResult:
         """See `Engine.run`."""
+        if request.functions and not self._python_functions:
+            raise FunctionsRefusedError(FUNCTIONS_REFUSED, hint=FUNCTIONS_HINT, ids={"task": request.task_id})
         task = self._task(request.task_id)
         with task.lock:
             missing = sorted(set(request.tables) - task.tables.keys())
@@ -147,6 +156,7 @@ class SparkEngine:
         self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
     ) -> tuple[Field, ...]:
         """See `Engine.analyze`."""
+        self._check_functions(functions)
         try:
             session = self._base.newSession()
             for function in functions:
@@ -159,7 +169,13 @@ class SparkEngine:
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         """See `Engine.load`."""
+        self._check_functions(functions)
         load(self._base.newSession(), functions)
+
+    def _check_functions(self, functions: Sequence[PythonFunction]) -> None:
+        """Raises AnalysisError when there are functions and none may run here."""
+        if functions and not self._python_functions:
+            raise AnalysisError(f"{FUNCTIONS_REFUSED}: {FUNCTIONS_HINT}", condition="", line=0, column=0, fragment="")
 
     def _failure(self, error: Exception, task_id: str = "") -> EngineError:
         """What to raise when a job failed."""

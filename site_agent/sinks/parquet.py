@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from planner import options as declared
 from site_agent.channels.files import Files
 from site_agent.connectors.options import refuse_unknown, refused, site_option
+from site_agent.paths import ANYWHERE, AllowedPaths
 from site_agent.sinks import RollPolicy, SinkCommit, SinkError
 from site_agent.sinks.partitions import partitions
 
@@ -42,8 +43,9 @@ class ParquetSink:
     name = "parquet"
     fixed_options: tuple[str, ...] = ("path", PARTITION_BY.name)
 
-    def __init__(self, files: Files | None = None) -> None:
+    def __init__(self, files: Files | None = None, allowed: AllowedPaths = ANYWHERE) -> None:
         self._files = files or Files()
+        self._allowed = allowed
 
     def policy(self, options: Mapping[str, str]) -> RollPolicy:
         refuse_unknown(options, declared.PARQUET_OPTIONS)
@@ -53,7 +55,8 @@ class ParquetSink:
         with refused():
             declared.check_parquet(options)
         layout = Layout(Path(options[declared.PATH]), PARTITION_BY.of(options), COMPRESSION.of(options))
-        return ParquetWriter(layout, query_id, self._files)
+        self._allowed.check(layout.path)
+        return ParquetWriter(layout, query_id, self._files, self._allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,15 @@ class Layout:
 class ParquetWriter:
     """One query's files in one directory. Other files there are left alone."""
 
-    def __init__(self, layout: Layout, query_id: str, files: Files) -> None:
+    def __init__(self, layout: Layout, query_id: str, files: Files, allowed: AllowedPaths) -> None:
+        self._allowed = allowed
         self._layout = layout
         self._query_id = query_id
         self._files = files
         self._work = layout.path / WORK_DIRECTORY / query_id
 
     def prepare(self) -> None:
+        self._allowed.check(self._work)
         self._files.remove_tree(self._work)
         self._make_durable(self._layout.path)
         if self._layout.partition_by:
@@ -80,6 +85,7 @@ class ParquetWriter:
         self._files.make_directory(self._work)
 
     def write(self, commit: SinkCommit, rows: pa.Table) -> int:
+        self._allowed.check(self._work)
         stem = f"{commit.query_id}-{commit.number:09d}"
         name = f"{stem}.parquet"
         parts = partitions(rows, self._layout.partition_by)
@@ -128,7 +134,12 @@ class ParquetWriter:
         return bytes(sink.getvalue().to_pybytes())
 
     def _make_durable(self, directory: Path) -> None:
-        """Each directory that is missing, with its name in its parent."""
+        """Each directory that is missing, with its name in its parent.
+
+        Raises:
+            PathRefusedError: a link leads out of what is allowed.
+        """
+        self._allowed.check(directory)
         missing = []
         while not directory.exists():
             missing.append(directory)

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from site_agent.channels.files import Files
 from site_agent.errors import ConnectorError
+from site_agent.paths import ANYWHERE, AllowedPaths
 from site_agent.sinks import SinkConnector
 from site_agent.sinks.parquet import ParquetSink
 
-SINKS: Mapping[str, SinkConnector] = {sink.name: sink for sink in (ParquetSink(),)}
+
+def make_sinks(files: Files | None = None, *, allowed: AllowedPaths = ANYWHERE) -> Mapping[str, SinkConnector]:
+    """All sinks of one site by name; `files` are written by them, where `allowed` says that they may be."""
+    return {sink.name: sink for sink in (ParquetSink(files, allowed),)}
 
 
-def find_sink(options: Mapping[str, str]) -> SinkConnector:
+SINKS = make_sinks()
+"""For any path."""
+
+
+def find_sink(options: Mapping[str, str], sinks: Mapping[str, SinkConnector] = SINKS) -> SinkConnector:
     """The sink that option `connector` names.
 
     Raises:
         ConnectorError: it names none, or one that does not exist.
     """
     name = options.get("connector", "")
-    found = SINKS.get(name)
+    found = sinks.get(name)
     if found is None:
-        raise ConnectorError(f"no sink has the connector '{name}'", hint=f"connectors of sinks: {', '.join(SINKS)}")
+        raise ConnectorError(f"no sink has the connector '{name}'", hint=f"connectors of sinks: {', '.join(sinks)}")
     return found

@@ -12,7 +12,13 @@ from typing import Protocol
 from site_agent.channels.log import ChannelLog
 from site_agent.clock import Clock
 from site_agent.disk import NO_SPACE_HINT, lacks_space
-from site_agent.errors import LostChannelError, NoSpaceError, SiteAgentError
+from site_agent.errors import (
+    FunctionsRefusedError,
+    LostChannelError,
+    NoSpaceError,
+    PathRefusedError,
+    SiteAgentError,
+)
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask
@@ -39,7 +45,7 @@ class Failure:
     passing: bool = False
     """To be tried again for as long as it takes."""
     final: bool = False
-    """Not to be tried again: it was tried for long enough."""
+    """Not to be tried again: that would not help."""
 
 
 class RunnableTask(Protocol):
@@ -185,7 +191,7 @@ def _failure(error: SiteAgentError | OSError) -> Failure:
     if isinstance(error, OSError):
         where = f": cannot write {error.filename}" if error.filename else ""
         error = NoSpaceError(f"the disk is full{where}", hint=NO_SPACE_HINT) if passing else SiteAgentError(str(error))
-    final = isinstance(error, LostChannelError)
+    final = isinstance(error, LostChannelError | PathRefusedError | FunctionsRefusedError)
     return Failure(f"{error.message} ({error.hint})" if error.hint else error.message, passing, final)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from tests.e2e.dataset import Dataset
 from tests.e2e.oracle import assert_same, connect, expected, rows_of
 from tests.e2e.queries import Case
 from tests.jvm import AGENT_ARGUMENTS
+
+TEMPORARY = Path(tempfile.gettempdir())
+"""Below which all tests keep their input."""
 
 LONGEST_PAUSE = timedelta(seconds=0.5)
 """Before a process that was killed is started again, in clusters where that is done often."""
@@ -45,6 +49,7 @@ def running_cluster(
         longest_pause=LONGEST_PAUSE,
         master_arguments=("--heartbeat-timeout", str(heartbeat_timeout_s), *master_arguments),
         site_arguments=site_arguments or {},
+        allow_paths=(TEMPORARY,),
     )
     with DevCluster(topology, directory / "data", options) as cluster:
         yield cluster

@@ -55,6 +55,10 @@ class Answer(Sequence[Row]):
         """The rows that the function keeps."""
         return replace(self, rows=tuple(filter(keeps, self.rows)))
 
+    def since(self, instant: datetime) -> Answer:
+        """The rows of windows that begin at the instant or later; the first column is the window's start."""
+        return self.where(lambda row: isinstance(row[0], datetime) and row[0] >= instant)
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -13,7 +13,7 @@ import pytest
 import selat
 from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, epoch_files, kill
-from tests.e2e.oracle import Row, assert_same, expected, rows_of
+from tests.e2e.oracle import Answer, assert_same, expected, rows_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -48,7 +48,7 @@ class Taps:
             producer.send(rows)
         self.pushed.append(rows)
 
-    def oracle(self, sql: str) -> list[Row]:
+    def oracle(self, sql: str) -> Answer:
         db = duckdb.connect()
         db.execute("SET TimeZone = 'UTC'")
         db.register("taps", pa.concat_tables(self.pushed))
@@ -129,7 +129,7 @@ def test_an_idle_source_holds_up_neither_a_restarted_merge_nor_who_shares_it_lat
     ended = late.wait(timeout=timedelta(seconds=PATIENCE_S))
     starts_at = ended.sharing.starts_at if ended.sharing else None
     assert starts_at is not None
-    wanted = [row for row in made.oracle(ORACLE + HAVING) if isinstance(row[0], datetime) and row[0] >= starts_at]
+    wanted = made.oracle(ORACLE + HAVING).since(starts_at)
     assert_same(rows_of(late.results().arrow()), wanted, "the query that came late")
     assert len(wanted) > 3
     client.drop("taps")

@@ -12,7 +12,7 @@ import pytest
 
 import selat
 from selat.dev.cluster import ClusterOptions, DevCluster
-from tests.e2e.cluster import TOPOLOGY, wait_until
+from tests.e2e.cluster import TEMPORARY, TOPOLOGY, wait_until
 from tests.e2e.inventory import Inventory, hooked, take
 from tests.jvm import AGENT_ARGUMENTS
 
@@ -64,6 +64,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, answers: Path) -> Iterator
     options = ClusterOptions(
         master_arguments=("--ended-count", str(len(QUERIES)), "--epoch-interval", "200"),
         agent_arguments=("--driver-memory", "512m", *AGENT_ARGUMENTS),
+        allow_paths=(TEMPORARY,),
     )
     with pytest.MonkeyPatch.context() as patch:
         for name, value in hooked(answers).items():

@@ -79,14 +79,14 @@ class Cluster:
     agents: dict[str, FakeAgent] = field(default_factory=dict)
     address: str = "127.0.0.1:0"
 
-    async def start_master(self) -> None:
+    async def start_master(self, config: MasterConfig = CONFIG) -> None:
         self._running = AsyncExitStack()
         store = SqliteStore.open(self.data)
         self._running.callback(store.close)
         self.master = Master(
             store,
             TOPOLOGY,
-            config=CONFIG,
+            config=config,
             around=Surroundings(self.clock, self.random_hex, SqliteLinkHistory.in_memory()),
         )
         self.address = await self._running.enter_async_context(serving(self.master, self.address))

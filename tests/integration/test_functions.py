@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from site_agent.engine import AnalysisError, ArrowScan, EpochRequest, Field, PythonFunction
 from site_agent.engine.spark import SparkEngine
-from site_agent.errors import FunctionError
+from site_agent.errors import FunctionError, FunctionsRefusedError
 
 pytestmark = pytest.mark.spark
 
@@ -185,3 +186,15 @@ def test_what_cannot_be_loaded_is_refused(spark_engine: SparkEngine, changes: di
 
 def test_what_can_be_loaded_is(spark_engine: SparkEngine) -> None:
     spark_engine.load(ALL)
+
+
+def test_an_agent_that_was_told_so_runs_none(spark_engine: SparkEngine, tmp_path: Path) -> None:
+    engine = SparkEngine(spark_engine._base, scratch=tmp_path, python_functions=False)
+    said = "this agent runs no Python functions"
+    with pytest.raises(AnalysisError, match=said):
+        engine.load(ALL)
+    with pytest.raises(AnalysisError, match=said):
+        engine.analyze(VIEWS, "SELECT cell(lat, 10) AS c FROM input", ALL)
+    with pytest.raises(FunctionsRefusedError, match=said):
+        run(engine, "SELECT id FROM input")
+    assert engine.analyze(VIEWS, "SELECT id FROM input") == (Field("id", "BIGINT"),)

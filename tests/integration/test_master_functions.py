@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
 
 from selat.v1 import catalog_pb2, common_pb2, query_pb2
-from tests.integration.master_cluster import CREATE, Cluster, detail, refusal, running_cluster
+from tests.integration.master_cluster import CONFIG, CREATE, Cluster, detail, refusal, running_cluster
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -133,3 +134,19 @@ async def test_explain_analyze_over_grpc(cluster: Cluster) -> None:
     assert (await cluster.queries.ExplainQuery(request)).explanation == answer.explanation
     with pytest.raises(grpc.aio.AioRpcError, match="nothing"):
         await cluster.execute("EXPLAIN ANALYZE QUERY nothing")
+
+
+async def test_a_master_that_was_told_so_takes_none_and_keeps_those_it_has(cluster: Cluster) -> None:
+    await execute(cluster, STATEMENT, g=SOURCE)
+    await cluster.stop_master()
+    await cluster.start_master(replace(CONFIG, python_functions=False))
+
+    refused = (grpc.StatusCode.PERMISSION_DENIED, "PYTHON_FUNCTIONS_REFUSED")
+    request = catalog_pb2.CreateFunctionRequest(function=definition(name="other"))
+    code, error = await refusal(cluster.catalog.CreateFunction(request, wait_for_ready=True))
+    assert (code, error.code, error.hint) == (*refused, "start the master with --python-functions allow")
+    for text in (STATEMENT.replace("grade", "other"), STATEMENT.replace("CREATE", "CREATE OR REPLACE")):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await execute(cluster, text, g=SOURCE)
+        assert (caught.value.code(), detail(caught.value).code) == refused
+    assert len((await cluster.catalog.ListFunctions(catalog_pb2.ListFunctionsRequest())).functions) == 1

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -102,4 +103,42 @@ async def test_what_keeps_the_process_from_starting_is_told_in_a_line(tmp_path: 
     code, said = await master.ended()
     assert code == 1
     assert said.startswith(f"master: topology {master.topology}: it is no YAML")
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "nowhere.invalid:0"])
+async def test_elsewhere_than_on_loopback_it_listens_only_when_told_so(tmp_path: Path, listen: str) -> None:
+    master = Process(tmp_path)
+    await master.start(listen)
+    code, said = await master.ended()
+    assert code == 1
+    assert said.startswith(f"master: --listen {listen} is not on loopback")
+    assert "--insecure" in said
+    assert not master.data.exists()
+
+
+async def test_its_state_is_closed_to_others_also_what_was_open_before(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    master = Process(tmp_path)
+    master.data.mkdir(mode=0o755)
+    (master.data / "old").write_text("x")
+    (master.data / "old").chmod(0o644)
+    await master.start()
+    await master.address()
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (master.data, *master.data.iterdir())}
+    assert modes.pop("data") == 0o700
+    assert {"old", "master.sqlite", "master.lock"} <= modes.keys()
+    assert set(modes.values()) == {0o600}
+    master.process.terminate()
+    assert (await master.ended())[0] == 0
+
+
+async def test_a_directory_that_many_share_is_refused(tmp_path: Path) -> None:
+    master = Process(tmp_path)
+    master.data.mkdir()
+    master.data.chmod(0o1777)
+    await master.start()
+    code, said = await master.ended()
+    assert code == 1
+    assert said.startswith(f"master: the directory {master.data} is shared by many users")
     assert "Traceback" not in said

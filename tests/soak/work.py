@@ -17,7 +17,7 @@ import duckdb
 import selat
 from tests.e2e.dataset import FORMATS, HEADER, SITES, Dataset
 from tests.e2e.faults import Scene
-from tests.e2e.oracle import Answer, Row, assert_same, connect, expected, rows_of
+from tests.e2e.oracle import Answer, assert_same, connect, expected, rows_of
 from tests.e2e.sinks import half_written, written
 from tests.e2e.test_sharing import assert_among
 from tests.soak.asking import declare, patiently, submit, unless_over
@@ -220,11 +220,4 @@ def _settings(asked: Visit | Batch) -> str:
 def _from(info: selat.QueryInfo, wanted: Answer) -> Answer:
     """What a query has to have that began in the middle of its stream: its first column is the window's start."""
     starts_at = info.sharing.starts_at if info.sharing is not None else None
-    if starts_at is None:
-        return wanted
-    since = starts_at
-
-    def belongs(row: Row) -> bool:
-        return isinstance(row[0], datetime) and row[0] >= since
-
-    return wanted.where(belongs)
+    return wanted if starts_at is None else wanted.since(starts_at)

@@ -13,6 +13,7 @@ from selat.dev.cli import WAN_NAME
 from selat.dev.state import DataDirectory
 from selat.wan.emulation import Emulations
 from selat.wan.record import Record
+from tests.e2e.cluster import TEMPORARY
 from tests.needs import Lack, Need
 from tests.wan.lab import environment, run_selat, selat_command
 
@@ -43,7 +44,8 @@ class NetnsDev:
 
     def command(self, *options: str) -> list[str]:
         listen = f"127.0.0.1:{self.port}"
-        return ["dev", "--netns", "--listen", listen, "--data", str(self.data.root), *options]
+        allowed = ["--allow-path", str(TEMPORARY)]
+        return ["dev", "--netns", "--listen", listen, "--data", str(self.data.root), *allowed, *options]
 
     def start(self) -> subprocess.Popen[str]:
         """In the foreground, as long as the process runs."""

@@ -52,7 +52,7 @@ def test_routers_keep_to_the_links(tmp_path: Path) -> None:
     topology = tmp_path / "topology.yaml"
     topology.write_text(TOPOLOGY)
     dataset = write_dataset(tmp_path / "input")
-    options = ClusterOptions(emulate_links=True)
+    options = ClusterOptions(emulate_links=True, allow_paths=(tmp_path,))
     with DevCluster(topology, tmp_path / "data", options) as cluster, selat.connect(cluster.address) as client:
         list(client.script(dataset.ddl()))
         began_s = time.monotonic()

@@ -140,3 +140,39 @@ def test_incoming_links_get_a_rate(world: World) -> None:
     world.clock.advance(timedelta(seconds=2))
     world.sites.report(report("us", links=(LinkUse("eu", "", 4000),)))
     assert world.sites.get("us").links == (LinkUse("eu", "us", 4000, bytes_per_s=1500.0),)
+
+
+@pytest.mark.parametrize("by", [timedelta(hours=1), -timedelta(hours=1)])
+def test_setting_the_machines_clock_changes_no_sites_state(world: World, by: timedelta) -> None:
+    world.sites.register(site_record("us"))
+    world.clock.set_wall(by)
+    assert world.sites.tick() == ()
+    assert world.state("us") is SiteState.ALIVE
+    world.sites.report(report("us"))
+    world.clock.advance(TIMEOUT - timedelta(microseconds=1))
+    world.clock.set_wall(-2 * by)
+    assert world.sites.tick() == ()
+    world.clock.advance(timedelta(microseconds=1))
+    assert world.sites.tick() == ("us",)
+
+
+@pytest.mark.parametrize("by", [timedelta(hours=1), -timedelta(hours=1)])
+def test_setting_the_clock_leaves_a_links_rate_as_it_is(world: World, by: timedelta) -> None:
+    world.sites.register(site_record("us"))
+    world.sites.report(report("us", links=(LinkUse("eu", "us", 0, 0),)))
+    world.clock.advance(timedelta(seconds=2))
+    world.clock.set_wall(by)
+    world.sites.report(report("us", links=(LinkUse("eu", "us", 4000, 1),)))
+    assert world.sites.get("us").links[0].bytes_per_s == 2000
+
+
+@pytest.mark.parametrize("by", [timedelta(hours=1), -timedelta(hours=1)])
+def test_a_clock_that_was_set_while_the_master_was_away_gives_a_site_its_one_timeout(
+    world: World, by: timedelta
+) -> None:
+    world.sites.register(site_record("us"))
+    world.clock.set_wall(by)
+    world.restart()
+    assert world.state("us") is SiteState.ALIVE
+    world.clock.advance(TIMEOUT)
+    assert world.sites.tick() == ("us",)

@@ -7,6 +7,7 @@ import pytest
 
 from site_agent.config import HostedSite, parse_arguments
 from site_agent.errors import SiteAgentError
+from site_agent.paths import AllowedPaths
 
 
 def test_defaults() -> None:
@@ -23,7 +24,17 @@ def test_several_sites_with_slots() -> None:
 
 
 def test_an_advertised_address() -> None:
-    given = ["--site", "eu", "--data", "x", "--listen", "0.0.0.0:7411", "--advertise", "eu.example.com:7411"]
+    given = [
+        "--site",
+        "eu",
+        "--data",
+        "x",
+        "--listen",
+        "0.0.0.0:7411",
+        "--insecure",
+        "--advertise",
+        "eu.example.com:7411",
+    ]
 
     assert parse_arguments(given).advertise == "eu.example.com:7411"
 
@@ -52,7 +63,15 @@ def test_a_site_named_twice_is_refused() -> None:
 
 def test_spark_elsewhere() -> None:
     given = ["--site", "eu", "--data", "x", "--spark-master", "spark://hub:7077", "--driver-memory", "2g"]
-    given += ["--spark-conf", "spark.executor.memory=4g", "--spark-conf", "spark.x=a=b", "--files-port", "7500"]
+    given += [
+        "--spark-conf",
+        "spark.executor.memory=4g",
+        "--spark-conf",
+        "spark.x=a=b",
+        "--files-port",
+        "7500",
+        "--insecure",
+    ]
     config = parse_arguments(given)
 
     assert (config.spark.master_url, config.spark.driver_memory, config.files_port) == ("spark://hub:7077", "2g", 7500)
@@ -81,3 +100,63 @@ def test_a_budget_is_not_below_nothing(option: str) -> None:
     assert 0 in (config.retained_bytes, config.kept_behind_bytes)
     with pytest.raises(SiteAgentError, match=f"{option} -1 is below 0"):
         parse_arguments([*arguments, "-1"])
+
+
+SITE = ["--site", "eu", "--data", "x"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--listen", "0.0.0.0:7411"],
+        ["--listen", "[::]:7411"],
+        ["--listen", "192.0.2.7:7411"],
+        ["--listen", "0:7411"],
+        ["--listen", "no-such-host.invalid:7411"],
+        ["--spark-master", "spark://hub:7077"],
+        ["--spark-master", "yarn"],
+        ["--spark-master", "spark://hub:7077", "--spark-conf", "spark.driver.host=192.0.2.7"],
+        ["--spark-conf", "spark.driver.bindAddress=0.0.0.0"],
+        ["--spark-master", "local-cluster[1,1,512]", "--spark-conf", "spark.driver.bindAddress=0.0.0.0"],
+    ],
+)
+def test_an_agent_listens_elsewhere_than_on_loopback_only_when_told_so(given: list[str]) -> None:
+    with pytest.raises(SiteAgentError, match="not on loopback") as refused:
+        parse_arguments([*SITE, *given])
+    assert "--insecure" in refused.value.hint
+    assert parse_arguments([*SITE, *given, "--insecure"]).insecure
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.5.6.7", "localhost", "[::1]", "[::ffff:127.0.0.1]"])
+def test_loopback_has_many_names(host: str) -> None:
+    assert parse_arguments([*SITE, "--listen", f"{host}:0"]).listen == f"{host}:0"
+
+
+def test_spark_may_have_its_driver_on_loopback() -> None:
+    given = ["--spark-master", "spark://127.0.0.1:7077", "--spark-conf", "spark.driver.bindAddress=127.0.0.1"]
+    assert not parse_arguments([*SITE, *given]).insecure
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [
+        ([], True),
+        (["--python-functions", "refuse"], False),
+        (["--insecure"], False),
+        (["--insecure", "--python-functions", "allow"], True),
+    ],
+)
+def test_python_functions_are_refused_when_insecure_unless_they_are_allowed(given: list[str], allowed: bool) -> None:
+    assert parse_arguments([*SITE, *given]).python_functions is allowed
+
+
+def test_paths_are_allowed_below_the_working_directory_or_where_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_arguments(SITE).allowed == AllowedPaths((tmp_path,))
+    assert parse_arguments([*SITE, "--insecure"]).allowed == AllowedPaths(())
+    named = ["--allow-path", "in", "--allow-path", "/out"]
+    assert parse_arguments([*SITE, "--insecure", *named]).allowed == AllowedPaths((tmp_path / "in", Path("/out")))
+    monkeypatch.chdir("/")
+    assert parse_arguments(SITE).allowed == AllowedPaths(())

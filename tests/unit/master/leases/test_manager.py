@@ -190,7 +190,7 @@ async def test_a_clock_that_is_set_back_brings_no_lease_back(world: World) -> No
     world.clock.advance(MINUTE + world.policy.grace)
     (granted,) = await world.acquire("other", US[0])
     assert isinstance(granted, Granted)
-    world.clock.advance(-MINUTE)
+    world.clock.set_wall(-MINUTE)
     assert world.record(US[0]).holder == "other"
     (busy,) = await world.acquire("batch", US[0])
     assert isinstance(busy, Busy)
@@ -237,3 +237,78 @@ def test_frameworks_have_names_comments_and_quotas_that_last(world: World) -> No
     for name in ("", "1st", "a b", "x" * 64):
         with pytest.raises(InvalidRequestError):
             world.manager.register(name)
+
+
+HOURS = [timedelta(hours=1), -timedelta(hours=1)]
+
+
+@pytest.mark.parametrize("by", HOURS)
+async def test_a_clock_that_is_set_leaves_each_lease_as_much_time_as_before(world: World, by: timedelta) -> None:
+    await world.acquire("batch", US[0])
+    world.clock.advance(timedelta(seconds=20))
+    world.clock.set_wall(by)
+    world.manager.tick()
+    lease = world.record(US[0]).lease
+    assert lease is not None
+    assert lease.expires_at - world.clock.now() == timedelta(seconds=40)
+    assert [stored.expires_at for stored in world.store.leases().leases] == [lease.expires_at]
+    world.clock.advance(timedelta(seconds=40) - timedelta(microseconds=1))
+    world.manager.tick()
+    assert world.record(US[0]).state is SlotState.LEASED
+    world.clock.advance(timedelta(microseconds=1))
+    world.manager.tick()
+    assert world.record(US[0]).state is SlotState.GRACE
+
+
+@pytest.mark.parametrize("by", HOURS)
+async def test_an_offer_ends_by_the_time_that_passes(world: World, by: timedelta) -> None:
+    (granted,) = await world.acquire("batch", US[0])
+    assert isinstance(granted, Granted)
+    messages = world.manager.wait("other", [US[0]])
+    await anext(messages)
+    world.free("batch", US[0], granted.lease.fencing)
+    world.clock.set_wall(by)
+    world.manager.tick()
+    assert world.record(US[0]).state is SlotState.OFFERED
+    world.clock.advance(world.policy.offer)
+    world.manager.tick()
+    assert world.record(US[0]).state is SlotState.FREE
+    await messages.aclose()
+
+
+@pytest.mark.parametrize("by", HOURS)
+async def test_a_clock_that_is_set_while_the_disk_is_full_moves_the_leases_later(world: World, by: timedelta) -> None:
+    await world.acquire("batch", US[0])
+    world.clock.set_wall(by)
+    world.store.full = True
+    for _ in range(2):
+        with pytest.raises(StoreFullError):
+            world.manager.tick()
+    world.store.full = False
+    world.manager.tick()
+    lease = world.record(US[0]).lease
+    assert lease is not None
+    assert lease.expires_at - world.clock.now() == MINUTE
+
+
+@pytest.mark.parametrize("by", HOURS)
+async def test_a_clock_that_was_set_while_the_master_was_away_leaves_leases_their_time(
+    world: World, by: timedelta
+) -> None:
+    await world.acquire("batch", US[0])
+    world.clock.advance(timedelta(seconds=20))
+    world.manager.mark_alive()
+    world.clock.set_wall(by)
+    world.start()
+    lease = world.record(US[0]).lease
+    assert lease is not None
+    assert lease.expires_at - world.clock.now() == timedelta(seconds=40)
+
+
+async def test_a_clock_that_is_set_back_does_not_stop_the_signs_of_life(world: World) -> None:
+    await world.acquire("batch", US[0])
+    world.clock.set_wall(-timedelta(hours=1))
+    world.manager.tick()
+    world.clock.advance(timedelta(seconds=5))
+    world.manager.tick()
+    assert world.store.leases().alive_at == world.clock.now()

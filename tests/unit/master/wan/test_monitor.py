@@ -3,11 +3,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from master.errors import ProbeFailedError
+from master.testing import VirtualClock
 from master.wan.history import LinkHistory, LinkPoint
 from master.wan.monitor import Echoes, Measured, MonitorSettings, Transfer, WanMonitor
 from planner.wan.probing import Pair, Probe, ProbeKind
@@ -16,19 +17,6 @@ from tests.unit.planner.build import topology_of
 
 SITES = ("us", "eu", "asia")
 LINK = ("us", "eu")
-
-
-@dataclass(slots=True)
-class HandClock:
-    """Moves when it is told to."""
-
-    instant: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.instant
-
-    def pass_s(self, seconds: float) -> None:
-        self.instant += timedelta(seconds=seconds)
 
 
 @dataclass(slots=True)
@@ -72,20 +60,20 @@ class ScriptedProber:
 @dataclass(slots=True)
 class Scene:
     monitor: WanMonitor
-    clock: HandClock
+    clock: VirtualClock
     prober: ScriptedProber
     store: KeptPoints
 
     async def tick(self, seconds: float = 1.0, alive: Iterable[str] = SITES) -> None:
         """Time passes, the monitor looks, probes that may end do."""
-        self.clock.pass_s(seconds)
+        self.clock.advance(timedelta(seconds=seconds))
         self.monitor.tick(frozenset(alive))
         for _ in range(5):
             await asyncio.sleep(0)
 
 
 def scene(settings: MonitorSettings | None = None) -> Scene:
-    clock, store = HandClock(), KeptPoints()
+    clock, store = VirtualClock(), KeptPoints()
     prober = ScriptedProber({(a, b): 5e5 for a in SITES for b in SITES if a != b})
     prober.gate.set()
     monitor = WanMonitor(
@@ -181,6 +169,28 @@ async def test_a_failed_probe_is_not_repeated_at_once() -> None:
     assert len(s.prober.asked) == 4
 
 
+@pytest.mark.parametrize("by", [timedelta(hours=1), -timedelta(hours=1)])
+async def test_setting_the_clock_neither_hastens_nor_stops_probes(by: timedelta) -> None:
+    s = scene(MonitorSettings(failed_pause=timedelta(seconds=30)))
+    s.prober.truth.clear()
+    await s.tick(alive=("us", "eu"))
+    await s.tick(alive=("us", "eu"))
+    s.clock.set_wall(by)
+    await s.tick(alive=("us", "eu"))
+    assert len(s.prober.asked) == 2
+    await s.tick(31, alive=("us", "eu"))
+    assert len(s.prober.asked) == 4
+
+
+async def test_the_history_goes_by_the_clock_that_people_see() -> None:
+    s = scene(MonitorSettings(enabled=False))
+    s.clock.set_wall(timedelta(hours=1))
+    await s.monitor.probe_now(LINK)
+    (point,) = s.monitor.history(LINK, timedelta(minutes=1))
+    assert point.at == s.clock.now()
+    assert s.monitor.snapshot().links[LINK].age == timedelta(0)
+
+
 async def test_a_halved_link_is_noticed_within_15_s() -> None:
     s = scene()
     for _ in range(120):
@@ -221,7 +231,7 @@ async def test_a_link_that_became_slower_is_known_once_it_was_asked_for() -> Non
     s = scene(MonitorSettings(enabled=False))
     await s.monitor.probe_now(LINK)
     s.prober.truth[LINK] = 2.5e5
-    s.clock.pass_s(60)
+    s.clock.advance(timedelta(seconds=60))
     measured = await s.monitor.probe_now(LINK)
     assert measured.method is Method.IPERF3
     link = s.monitor.snapshot().link(*LINK)
@@ -240,7 +250,7 @@ async def test_history_has_measurements_and_use() -> None:
     s = scene(MonitorSettings(enabled=False))
     await s.monitor.probe_now(LINK)
     for _ in range(30):
-        s.clock.pass_s(1)
+        s.clock.advance(timedelta(seconds=1))
         s.monitor.observe_use(LINK, 1e5)
     points = s.monitor.history(LINK, timedelta(minutes=5))
     assert [p.method for p in points] == [Method.IPERF3, None, None, None]
@@ -249,7 +259,7 @@ async def test_history_has_measurements_and_use() -> None:
     assert s.store.points
     assert s.monitor.history(LINK, timedelta(minutes=5)) == points
     assert len(s.monitor.history(LINK, timedelta(seconds=5))) == 1
-    s.clock.pass_s(7200)
+    s.clock.advance(timedelta(seconds=7200))
     s.monitor.observe_use(LINK, 1e5)
     s.monitor.flush()
     assert len(s.store.points) == 1
@@ -277,7 +287,7 @@ async def test_while_own_traffic_measures_a_link_no_probe_is_made() -> None:
         await s.tick(alive=("us", "eu"))
     made = len(s.prober.asked)
     for _ in range(700):
-        s.clock.pass_s(1)
+        s.clock.advance(timedelta(seconds=1))
         for pair in (LINK, LINK[::-1]):
             s.monitor.observe_transfer(pair, carried(5e5))
         await s.tick(0, alive=("us", "eu"))
@@ -308,19 +318,19 @@ async def test_a_transfer_beside_a_probe_is_not_counted() -> None:
     s = scene(MonitorSettings(enabled=False))
     await s.monitor.probe_now(LINK)
     known = s.monitor.snapshot().links[LINK]
-    s.clock.pass_s(1)
+    s.clock.advance(timedelta(seconds=1))
     s.monitor.observe_transfer(LINK, carried(9e5, seconds=0.5, age_s=0.5))
     assert s.monitor.snapshot().links[LINK].method is Method.IPERF3
     s.prober.gate.clear()
     asked = asyncio.create_task(s.monitor.probe_now(LINK))
     for _ in range(5):
         await asyncio.sleep(0)
-    s.clock.pass_s(5)
+    s.clock.advance(timedelta(seconds=5))
     s.monitor.observe_transfer(LINK, carried(9e5))
     assert s.monitor.snapshot().links[LINK].capacity_bytes_per_s == known.capacity_bytes_per_s
     s.prober.gate.set()
     await asked
-    s.clock.pass_s(3)
+    s.clock.advance(timedelta(seconds=3))
     s.monitor.observe_transfer(LINK, carried(9e5))
     assert s.monitor.snapshot().links[LINK].method is Method.PASSIVE
 

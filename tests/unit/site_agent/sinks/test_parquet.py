@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 from site_agent.channels.files import Files
 from site_agent.errors import ConnectorError
 from site_agent.sinks import RollPolicy, SinkError
+from site_agent.sinks.files import UserFiles
 from site_agent.sinks.parquet import FILE_BYTES, ParquetSink
 from site_agent.sinks.registry import find_sink
 from tests.unit.site_agent.sinks.rows import Epoch, commit_of, rows_of, seen
@@ -162,3 +165,20 @@ def test_an_unknown_connector_is_said_with_those_there_are() -> None:
     with pytest.raises(ConnectorError, match="no sink has the connector 'files'") as caught:
         find_sink({"connector": "files"})
     assert "parquet" in caught.value.hint
+
+
+def test_files_have_the_rights_that_the_users_umask_leaves_whatever_the_agents_is(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        writer = ParquetSink(UserFiles(0o022)).open({"path": str(tmp_path / "out"), "partition_by": "c"}, "q-1")
+        writer.prepare()
+        writer.write(commit_of(1, EPOCHS), pa.table({"c": [1], "v": [2]}))
+        writer.close()
+    finally:
+        os.umask(before)
+    (written,) = (tmp_path / "out").rglob("*.parquet")
+    (manifest,) = (tmp_path / "out" / "_commits").iterdir()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (written, manifest)] == [0o644, 0o644]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (written.parent, manifest.parent, tmp_path / "out")} == {
+        0o755
+    }

@@ -12,7 +12,16 @@ import pytest
 
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ConnectorError, CorruptEpochError, EngineError, LostChannelError, NoSpaceError
+from site_agent.errors import (
+    ConnectorError,
+    CorruptEpochError,
+    EngineError,
+    FunctionsRefusedError,
+    LostChannelError,
+    NoSpaceError,
+    PathRefusedError,
+    SiteAgentError,
+)
 from site_agent.tasks.progress import Progress, Sample, TaskState
 from site_agent.tasks.runner import RETRY_DELAYS_S, TaskRunner
 from site_agent.tasks.spec import StageKind, TaskSpec
@@ -83,6 +92,18 @@ async def test_a_channel_that_does_not_come_is_not_waited_for_again(log: Channel
 
     assert await finished(made) is TaskState.FAILED
     assert made.status().reason == "ewr does not send channel c (run the query again)"
+
+
+@pytest.mark.parametrize("kind", [PathRefusedError, FunctionsRefusedError])
+async def test_what_the_agent_was_told_to_refuse_is_not_tried_again(
+    log: ChannelLog, kind: type[SiteAgentError]
+) -> None:
+    clock = VirtualClock()
+    made = runner(log, clock, kind("path '/etc'", hint="start the agent with --allow-path /etc"))
+
+    assert await finished(made) is TaskState.FAILED
+    assert made.status().reason == "path '/etc' (start the agent with --allow-path /etc)"
+    assert clock.elapsed_s == 0
 
 
 async def test_a_full_disk_is_waited_for_as_long_as_it_takes(log: ChannelLog) -> None:

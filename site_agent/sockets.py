@@ -1,0 +1,33 @@
+"""The sockets at which this process and those it started listen."""
+
+from __future__ import annotations
+
+import psutil
+
+from machine.loopback import is_loopback
+from site_agent.errors import SiteAgentError
+
+
+def check_on_loopback() -> None:
+    """See that nobody on another machine can connect, whatever settings of Spark opened a socket.
+
+    Raises:
+        SiteAgentError: somebody can; it names socket and process.
+    """
+    process = psutil.Process()
+    for one in (process, *process.children(recursive=True)):
+        for socket in _connections(one):
+            if socket.status == psutil.CONN_LISTEN and not is_loopback(socket.laddr.ip):
+                raise SiteAgentError(
+                    f"{one.name()} (process {one.pid}) listens at {socket.laddr.ip} port {socket.laddr.port}, which is "
+                    "not on loopback",
+                    hint="look for a --spark-conf that opens it, or give --insecure in a network of hosts that you "
+                    "trust",
+                )
+
+
+def _connections(process: psutil.Process) -> list[psutil._ntuples.pconn]:
+    try:
+        return process.net_connections(kind="tcp")
+    except psutil.Error:
+        return []
