@@ -20,7 +20,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from planner.errors import SqlSyntaxError
-from planner.sql.literals import quoted_name, quoted_text, text_of
+from planner.literals import quoted_name, quoted_text, text_of
 from planner.sql.source import Source
 
 __all__ = ["Token", "TokenType", "end_of", "exp", "offset_of", "parse_select_tree", "render", "snippet", "tokenize"]
