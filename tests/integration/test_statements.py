@@ -124,6 +124,11 @@ QUERIES = (
 )
 
 
+@pytest.fixture
+def spark(spark_engine: SparkEngine) -> SparkSession:
+    return spark_engine._base.newSession()
+
+
 def attacks() -> Iterator[str]:
     yield from (f"SELECT {text} AS q FROM input" for text in FUNCTIONS)
     yield from QUERIES
@@ -196,17 +201,13 @@ async def test_a_stranger_who_asks_the_agent_is_refused(spark_engine: SparkEngin
 
 
 class TestTables:
-    @pytest.fixture(scope="class")
-    def session(self, spark_engine: SparkEngine) -> SparkSession:
-        return spark_engine._base.newSession()
-
-    def test_every_function_of_spark_was_looked_at(self, session: SparkSession) -> None:
-        functions = {row.function for row in session.sql("SHOW FUNCTIONS").collect()}
+    def test_every_function_of_spark_was_looked_at(self, spark: SparkSession) -> None:
+        functions = {row.function for row in spark.sql("SHOW FUNCTIONS").collect()}
         assert NAMES | REASONS.keys() == functions | BY_SYNTAX
 
     @pytest.mark.parametrize("text", [*UNCHANGED, *CHANGED, *CHANGED.values()])
-    def test_what_the_planner_renders_passes(self, session: SparkSession, text: str) -> None:
-        assert statements.plan(session, f"SELECT {text} FROM s", Names(frozenset(("s",))))
+    def test_what_the_planner_renders_passes(self, spark: SparkSession, text: str) -> None:
+        assert statements.plan(spark, f"SELECT {text} FROM s", Names(frozenset(("s",))))
 
     @pytest.mark.parametrize(
         "text",
@@ -225,30 +226,26 @@ class TestTables:
             "SELECT CAST(a AS VARCHAR(3)), CAST(a AS INTERVAL DAY TO SECOND), TRY_CAST(a AS VARIANT) FROM s",
         ],
     )
-    def test_syntax_that_is_possible_passes(self, session: SparkSession, text: str) -> None:
-        assert statements.plan(session, text, Names(frozenset(("s",))))
+    def test_syntax_that_is_possible_passes(self, spark: SparkSession, text: str) -> None:
+        assert statements.plan(spark, text, Names(frozenset(("s",))))
 
 
 class TestWriting:
     """Spark reads the very names and texts that are written, as one name and one text."""
-
-    @pytest.fixture(scope="class")
-    def session(self, spark_engine: SparkEngine) -> SparkSession:
-        return spark_engine._base.newSession()
 
     @settings(max_examples=150, suppress_health_check=list(HealthCheck))
     @given(
         name=st.text(min_size=1) | st.from_regex(r"[`.\s/*\-;'\"${}\\]{1,8}"),
         text=st.text() | st.from_regex(r"[\\'\"u0n]*"),
     )
-    def test_any_name_and_text(self, session: SparkSession, name: str, text: str) -> None:
+    def test_any_name_and_text(self, spark: SparkSession, name: str, text: str) -> None:
         column = exp.alias_(exp.Literal.string(text), name_node(name))
         written = render(exp.select(column, exp.column(name_node(name), table=name_node(name))).from_("s"))
         for sql in (
             written,
             f"SELECT {quoted_text(text)} AS {quoted_name(name)}, {quoted_name(name)}.{quoted_name(name)} FROM s",
         ):
-            literal, attribute = read(session, sql)
+            literal, attribute = read(spark, sql)
             assert literal == (name, text)
             assert attribute == [name, name]
 
@@ -259,21 +256,21 @@ class TestWriting:
             st.sampled_from(["\\", "\\\\", "'", '"', "''", '""', "u0041", "101", "n", "%", "_", "Z", "x", "\n"])
         ),
     )
-    def test_any_string_is_read_as_spark_reads_it(self, session: SparkSession, quote: str, parts: list[str]) -> None:
+    def test_any_string_is_read_as_spark_reads_it(self, spark: SparkSession, quote: str, parts: list[str]) -> None:
         written = quote + "".join(parts) + quote
         try:
-            plan = session._jsparkSession.sessionState().sqlParser().parsePlan(f"SELECT {written} AS a")
+            plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(f"SELECT {written} AS a")
         except PySparkException:
             return
         items = plan.projectList()
         if items.size() == 1 and not re.search(rf"(?<!\\)(\\\\)*{quote}", written[1:-1].replace(quote * 2, "")):
             assert text_of(written) in (None, items.apply(0).child().value().toString())
 
-    def test_keywords_of_spark_are_names(self, session: SparkSession) -> None:
-        for row in session.sql("SELECT keyword FROM sql_keywords()").collect():
+    def test_keywords_of_spark_are_names(self, spark: SparkSession) -> None:
+        for row in spark.sql("SELECT keyword FROM sql_keywords()").collect():
             node = exp.column(name_node(row.keyword.lower()), table=name_node("s"))
             sql = render(exp.select(exp.alias_(node, name_node(row.keyword.lower()))).from_(exp.to_table("s")))
-            plan = session._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+            plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
             assert plan.projectList().apply(0).name() == row.keyword.lower()
 
 
