@@ -278,6 +278,6 @@ def read(session: SparkSession, sql: str) -> tuple[tuple[str, str], list[str]]:
     """Name and text of the first column, and the parts of the name that is the second."""
     items = session._jsparkSession.sessionState().sqlParser().parsePlan(sql).projectList()
     assert items.size() == 2
-    first, second = items.apply(0), items.apply(1).child()
+    first, second = items.apply(0), items.apply(1)
     parts = second.nameParts()
     return (first.name(), first.child().value().toString()), [parts.apply(i) for i in range(parts.size())]
