@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from planner.catalog import Function
 from planner.errors import InvalidFunctionError, PlannerError
-from planner.functions import AGGREGATES, NOT_REPEATABLE, OTHER_WINDOWS, RANKS, WINDOW
+from planner.function_table import NAMES, REASONS
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import OWN_SYNTAX, name_node, tokenize
 from planner.sql.source import Source
@@ -49,7 +49,7 @@ def checked_function(function: Function) -> Function:
 
 def _check_name(function: Function) -> None:
     name = function.name
-    taken = {WINDOW, *RANKS, *AGGREGATES, *NOT_REPEATABLE, *OTHER_WINDOWS, *(word.lower() for word in OWN_SYNTAX)}
+    taken = {*NAMES, *REASONS, *(word.lower() for word in OWN_SYNTAX)}
     if not _NAME.fullmatch(name) or name_node(name).args.get("quoted"):
         raise _invalid(
             function, "it cannot have this name", "A letter, then letters, digits or _ (64 at most), and no keyword."

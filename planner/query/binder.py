@@ -11,6 +11,7 @@ from planner.functions import TIME_UNIT_FUNCTIONS, WINDOW
 from planner.query.calls import checked_call
 from planner.query.expressions import enclosed, is_aggregate, placed
 from planner.query.scope import Member, Scope, resolve, unknown_column
+from planner.sql.allowed import UNITS
 from planner.sql.dialect import exp, offset_of, parts_of, render
 from planner.sql.intervals import format_interval, parse_interval
 from planner.sql.refusals import function_name, refuse
@@ -91,10 +92,16 @@ class Binder:
         if function is not None:
             call.set("this", checked_call(call, function, self.scope.source))
         if name in TIME_UNIT_FUNCTIONS and len(call.expressions) == 3 and isinstance(call.expressions[0], exp.Column):
-            call.expressions[0].replace(exp.Var(this=call.expressions[0].name))
+            call.expressions[0].replace(self._unit(call.expressions[0]))
         if name == WINDOW and self.scope.stream.is_stream:
             canonical = self.window.node if self.is_over_windows and self.window else window_of(call, self.scope).node
             call.set("expressions", [argument.copy() for argument in canonical.expressions])
+
+    def _unit(self, column: exp.Column) -> exp.Var:
+        if len(column.parts) > 1 or column.name.upper() not in UNITS:
+            hint = "YEAR, MONTH, DAY, HOUR, MINUTE and SECOND are possible."
+            raise refuse(column, self.scope.source, "this is no unit of time", hint)
+        return exp.Var(this=column.name)
 
     def _bind_column(self, column: exp.Column) -> exp.Expr:
         # A part of a window call was bound with the call.

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from planner.catalog import DIGEST_CHARS, Function
 from planner.errors import InvalidExpressionError
+from planner.function_table import NAMES
+from planner.query.scope import did_you_mean
 from planner.sql.dialect import exp, offset_of, snippet
 from planner.sql.refusals import function_name
 from planner.sql.source import Source
@@ -30,6 +32,22 @@ def checked_call(call: exp.Anonymous, function: Function, source: Source) -> str
         found=snippet(call, source.text),
         hint=f"It is {function.signature}.",
     )
+
+
+def check_known(tree: exp.Expr, functions: Mapping[str, Function], source: Source) -> None:
+    """Raises InvalidExpressionError at a call of neither a function of Spark that can be called nor one of `functions`.
+
+    Functions of Spark that cannot be called were refused when the text was parsed, with the reason.
+    """
+    for call in tree.find_all(exp.Anonymous, bfs=False):
+        name = function_name(call)
+        if name not in NAMES and name not in functions:
+            raise InvalidExpressionError(
+                f"there is no function {name}",
+                position=source.position(offset_of(call) or 0),
+                found=snippet(call, source.text),
+                hint=did_you_mean(name, [*NAMES, *functions]) or "docs/sql.md lists the functions that can be called.",
+            )
 
 
 def called_functions(tree: exp.Expr, functions: Mapping[str, Function]) -> tuple[Function, ...]:

@@ -271,7 +271,7 @@ def bind_statement(query: exp.Expr, source: Source, gathered: Gathered) -> tuple
         PlannerError: with its place.
     """
     gathered.texts[STATEMENT] = Text(source)
-    gathered.note_functions(query)
+    gathered.note_functions(query, source)
     composer = Composer(gathered)
     branches = composer.query(query, Place(source))
     composer.note_unused()

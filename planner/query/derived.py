@@ -106,7 +106,7 @@ class Names:
         self._gathered.texts = {key: text, **self._gathered.texts}
         inner = Place(source, key, {}, (*place.views, key))
         tree = _parsed(relation, source)
-        self._gathered.note_functions(tree)
+        self._gathered.note_functions(tree, source)
         names = tuple(column.name for column in relation.columns)
         return Derived(item.alias_or_name, tree, names, inner, item, place)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.edits import Edit
-from planner.query.calls import called_functions
+from planner.query.calls import called_functions, check_known
 from planner.query.joins import Join
 from planner.query.outputs import starred
 from planner.query.scope import Scope
@@ -61,7 +61,9 @@ class Gathered:
     def note(self, name: str, what: str) -> None:
         self.notes[f"{name}: {what}"] = None
 
-    def note_functions(self, tree: exp.Expr) -> None:
+    def note_functions(self, tree: exp.Expr, source: Source) -> None:
+        """Raises InvalidExpressionError: a function is called that there is not."""
+        check_known(tree, self.catalog.functions, source)
         self.functions |= {f.name.lower(): f for f in called_functions(tree, self.catalog.functions)}
 
     def note_joins(self, text: str, joins: Sequence[Join]) -> None:

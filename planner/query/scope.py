@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from planner.catalog import SITE_COLUMN, Function, Relation, RelationKind
 from planner.errors import UnknownColumnError, UnknownRelationError, UnsupportedSqlError
+from planner.function_table import REASONS
 from planner.functions import BARE_NOT_REPEATABLE
 from planner.query.expressions import enclosed, placed
 from planner.sql.dialect import exp, name_node, offset_of, snippet
@@ -150,7 +151,7 @@ def unknown_column(scope: Scope, parts: Sequence[exp.Identifier], extra: Iterabl
     position = scope.source.position(offset)
     if len(parts) == 1 and text.lower() in BARE_NOT_REPEATABLE:
         return UnsupportedSqlError(
-            f"{text} is not possible: its value would differ when an epoch is run again",
+            f"{text} is not possible: {REASONS[text.lower()]}",
             position=position,
             found=text,
             hint="Use the event time, or a column that the source writes.",

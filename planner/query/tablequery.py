@@ -62,7 +62,7 @@ def bind_batch(query: exp.Expr, source: Source, gathered: Gathered) -> Rows:
         PlannerError: with its place.
     """
     gathered.texts[STATEMENT] = Text(source)
-    gathered.note_functions(query)
+    gathered.note_functions(query, source)
     binder = _BlockBinder(gathered)
     rows = binder.query(query, Place(source))
     binder.note_unused()

@@ -15,10 +15,12 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from planner.errors import SqlSyntaxError
+from planner.literals import quoted_name, quoted_text, text_of
 from planner.sql.source import Source
 
 __all__ = ["Token", "TokenType", "end_of", "exp", "offset_of", "parse_select_tree", "render", "snippet", "tokenize"]
@@ -51,6 +53,7 @@ class _Parser(SparkParser):
     QUERY_MODIFIER_TOKENS: ClassVar[Any] = SparkParser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
     ARRAY_CONSTRUCTORS: ClassVar[Any] = {}
     NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
+    PIPE_SYNTAX_TRANSFORM_PARSERS: ClassVar[Any] = {}
 
     def raise_error(self, message: str, token: Any = None) -> None:
         raise _ParseFailureError(message, token or self._curr or None)
@@ -68,12 +71,31 @@ class _Parser(SparkParser):
         return query
 
 
+class _Generator(SparkGenerator):
+    """Writes names and texts so that Spark reads the same ones, whatever characters they have."""
+
+    def identifier_sql(self, expression: exp.Identifier) -> str:
+        return quoted_name(expression.name) if expression.quoted or not _is_word(expression.name) else expression.name
+
+    def anonymous_sql(self, expression: exp.Anonymous) -> str:
+        name = expression.this if isinstance(expression.this, str) else expression.this.name
+        written: str = self.func(name if _is_word(name) else quoted_name(name), *expression.expressions)
+        return written
+
+    def literal_sql(self, expression: exp.Literal) -> str:
+        return quoted_text(expression.name) if expression.is_string else expression.name
+
+    def rawstring_sql(self, expression: exp.RawString) -> str:
+        return quoted_text(expression.name)
+
+
 class _Dialect(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[Any] = ["\\", "'", '"']
         COMMANDS: ClassVar[Any] = frozenset()
 
     Parser = _Parser
+    Generator = _Generator
 
 
 _DIALECT = _Dialect()
@@ -93,9 +115,26 @@ def tokenize(source: Source) -> list[Token]:
             hint="Send it in several parts.",
         )
     try:
-        return list(_DIALECT.tokenize(source.text))
+        tokens = list(_DIALECT.tokenize(source.text))
     except (TokenError, ValueError) as error:
         raise _unclosed(source) from error
+    for token in tokens:
+        if token.token_type in (TokenType.STRING, TokenType.RAW_STRING):
+            token.text = _text(token, source)
+    return tokens
+
+
+def _text(token: Token, source: Source) -> str:
+    """What the string means to Spark, whose escapes are not sqlglot's."""
+    text = text_of(source.text[token.start : token.end + 1])
+    if text is None:
+        raise SqlSyntaxError(
+            "this string has an escape that means no character",
+            position=source.position(token.start),
+            found=source.text[token.start : token.end + 1][:60],
+            hint="Write a backslash twice, and a quote within a string with a backslash in front.",
+        )
+    return text
 
 
 def check_size(tokens: Sequence[Token], source: Source) -> None:
@@ -171,9 +210,13 @@ def render(node: exp.Expr) -> str:
     return node.sql(dialect=_DIALECT, comments=False, normalize_functions=False)
 
 
+def _is_word(name: str) -> bool:
+    return name.isascii() and name.isidentifier()
+
+
 def name_node(name: str) -> exp.Identifier:
     """An identifier, back-quoted where Spark needs it."""
-    plain = name.isascii() and name.isidentifier() and name.upper() not in _RESERVED
+    plain = _is_word(name) and name.upper() not in _RESERVED
     return exp.Identifier(this=name, quoted=not plain)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.errors import UnsupportedSqlError
+from planner.sql.allowed import what_is_refused
 from planner.sql.blocks import SET_TOKENS, block_tokens, common_tables, operands, set_operations
-from planner.sql.dialect import Token, TokenType, exp, tokenize
+from planner.sql.dialect import Token, TokenType, exp, offset_of, tokenize
 from planner.sql.refusals import CLAUSES, check_block, refuse, refuse_token
 from planner.sql.source import Source
 
@@ -14,6 +15,7 @@ SET_HINT = (
     "UNION ALL is possible. Without duplicates: SELECT DISTINCT x, ... FROM (SELECT ... UNION ALL SELECT ...), over "
     "streams with window(ts, '10 seconds') AS w among the columns."
 )
+NODE_HINT = "docs/sql.md has the grammar, and the functions that can be called."
 _UNION_ARGUMENTS = frozenset(("this", "expression", "distinct", "with_", "order", "limit", "offset"))
 
 
@@ -42,7 +44,26 @@ def check_query(tree: exp.Expr, source: Source) -> exp.Query:
                 stack.append(part)
             else:
                 stack += [*reversed(check_block(part, source, block_tokens(part, tokens)))]
+    _check_nodes(tree, source)
     return tree
+
+
+def _check_nodes(tree: exp.Expr, source: Source) -> None:
+    """The last word: what has passed all that can say what to write instead must be in the table."""
+    for node in tree.walk(bfs=False):
+        what = what_is_refused(node)
+        if what is not None:
+            transform = isinstance(node, exp.QueryTransform)
+            hint = "transform(array, x -> ...) is possible." if transform else NODE_HINT
+            raise refuse(_with_place(node), source, f"{what} is not possible", hint)
+
+
+def _with_place(node: exp.Expr) -> exp.Expr:
+    """The node, or the innermost one around it of which the place is known."""
+    place: exp.Expr | None = node
+    while place is not None and offset_of(place) is None:
+        place = place.parent
+    return node if place is None else place
 
 
 def _check_set_operations(query: exp.Expr, source: Source, tokens: Sequence[Token]) -> None:

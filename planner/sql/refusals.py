@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.errors import SqlSyntaxError, UnsupportedSqlError
-from planner.functions import AGGREGATES, DISTINCT_AGGREGATES, MERGEABLE, NOT_REPEATABLE, OTHER_WINDOWS
+from planner.function_table import NOT_REPEATABLE, REASONS
+from planner.functions import AGGREGATES, DISTINCT_AGGREGATES, MERGEABLE, OTHER_WINDOWS
 from planner.sql.blocks import (
     FIRST,
     block_nodes,
@@ -343,22 +344,16 @@ def function_name(node: exp.Expr) -> str:
 
 def _check_function(node: exp.Expr, source: Source) -> None:
     name = function_name(node)
-    if name in NOT_REPEATABLE or (name == "unix_timestamp" and not node.expressions):
-        raise refuse(
-            node,
-            source,
-            f"{name} is not possible: its value would differ when an epoch is run again",
-            "Use the event time, or a column that the source writes.",
-        )
+    if name in OTHER_WINDOWS:
+        hint = "window(ts, '10 seconds') and its fields start and end are possible."
+        raise refuse(node, source, f"{name} is not possible", hint)
+    reason = NOT_REPEATABLE if name == "unix_timestamp" and not node.expressions else REASONS.get(name)
+    if reason is not None:
+        again = "Use the event time, or a column that the source writes."
+        hint = again if reason == NOT_REPEATABLE else "docs/sql.md lists the functions that can be called."
+        raise refuse(node, source, f"{name} is not possible: {reason}", hint)
     if isinstance(node.parent, exp.WithinGroup):
         raise refuse(node, source, f"{name} WITHIN GROUP is not possible yet", "percentile_approx(x, 0.5) is possible.")
-    if name in OTHER_WINDOWS:
-        raise refuse(
-            node,
-            source,
-            f"{name} is not possible",
-            "window(ts, '10 seconds') and its fields start and end are possible.",
-        )
 
 
 def _is_predicate(node: exp.Expr) -> bool:

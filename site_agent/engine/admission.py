@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from site_agent.engine import Admission
@@ -31,13 +31,13 @@ class ObservedInput:
     """Input rows of one epoch: counted, then without the late ones and those that `malformed_column` marks."""
 
     def __init__(self, rows: DataFrame, admission: Admission | None, malformed_column: str = "") -> None:
-        well_formed = f"{quoted(malformed_column)} IS NULL" if malformed_column else "true"
-        texts = _metric_expressions(admission, well_formed)
-        self._metrics = [sf.expr(text) for text in texts]
+        well_formed = sf.col(quoted(malformed_column)).isNull() if malformed_column else sf.lit(True)
+        self._metrics = list(_metrics(admission, well_formed))
         self._counted = rows
         if malformed_column:
             # Whether a row is malformed depends on which columns are converted: all must be, whatever the query uses.
-            self._metrics.append(sf.expr(f"count({', '.join(quoted(c) for c in rows.columns)}) AS converted"))
+            columns = [sf.col(quoted(name)) for name in rows.columns]
+            self._metrics.append(sf.call_function("count", *columns).alias("converted"))
         admitted = rows.observe(_METRICS, *self._metrics)
         if malformed_column:
             admitted = admitted.where(well_formed).drop(malformed_column)
@@ -55,23 +55,25 @@ class ObservedInput:
         return InputMetrics(int(values[0]), int(values[1] or 0), values[2], int(values[3]))
 
 
-def _metric_expressions(admission: Admission | None, well_formed: str) -> tuple[str, str, str, str]:
-    rows, malformed = f"count_if({well_formed}) AS rows", f"count_if(NOT ({well_formed})) AS malformed"
-    if admission is None:
-        return rows, "CAST(0 AS BIGINT) AS late", "CAST(NULL AS BIGINT) AS newest", malformed
+def _metrics(admission: Admission | None, well_formed: Column) -> tuple[Column, Column, Column, Column]:
+    late, newest = sf.lit(0), sf.lit(None)
+    if admission is not None:
+        late = sf.count_if(well_formed & ~sf.coalesce(_on_time(admission), sf.lit(False)))
+        newest = sf.max(sf.when(well_formed, sf.unix_micros(_time(admission))))
+    rows, malformed = sf.count_if(well_formed), sf.count_if(~well_formed)
     return (
-        rows,
-        f"count_if({well_formed} AND NOT coalesce({_on_time(admission)}, false)) AS late",
-        f"max(CASE WHEN {well_formed} THEN unix_micros({_time(admission)}) END) AS newest",
-        malformed,
+        rows.alias("rows"),
+        late.cast("bigint").alias("late"),
+        newest.cast("bigint").alias("newest"),
+        malformed.alias("malformed"),
     )
 
 
-def _on_time(admission: Admission) -> str:
+def _on_time(admission: Admission) -> Column:
     if admission.watermark_us is None:
-        return f"{_time(admission)} IS NOT NULL"
-    return f"{_time(admission)} >= timestamp_micros({admission.watermark_us})"
+        return _time(admission).isNotNull()
+    return _time(admission) >= sf.timestamp_micros(sf.lit(admission.watermark_us))
 
 
-def _time(admission: Admission) -> str:
-    return f"CAST({quoted(admission.event_time)} AS TIMESTAMP)"
+def _time(admission: Admission) -> Column:
+    return sf.col(quoted(admission.event_time)).cast("timestamp")

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
+from planner.literals import quoted_text
 from site_agent.engine import (
     ArrowScan,
     ChunksScan,
@@ -39,6 +40,7 @@ from site_agent.engine.file_access import FileAccess
 from site_agent.engine.malformed import malformed_rows, read_malformed
 from site_agent.engine.parts import Origin, cut_out
 from site_agent.engine.slices import read_slices
+from site_agent.engine.statements import expression
 from site_agent.engine.types import quoted, schema_of
 from site_agent.errors import EngineError
 
@@ -179,8 +181,8 @@ class Frames:
     def _range(self, session: SparkSession, scan: RangeScan) -> Frame:
         partitions = 1 if scan.end - scan.start <= SMALL_ROWS else self._slots()
         numbers = session.range(scan.start, scan.end, 1, partitions)
-        columns = [f"{expression} AS {quoted(name)}" for name, expression in scan.expressions]
-        return Frame(numbers.selectExpr(*columns), partitions)
+        columns = [expression(session, text).alias(name) for name, text in scan.expressions]
+        return Frame(numbers.select(*columns), partitions)
 
     @contextmanager
     def _files(self, session: SparkSession, scan: FilesScan) -> Iterator[Frame]:
@@ -292,18 +294,16 @@ def _in_plan(session: SparkSession, table: pa.Table) -> DataFrame:
 def _read_by_spark(session: SparkSession, scan: SlicesScan, names: Sequence[str]) -> DataFrame:
     reader = session.read.schema(schema_of(scan.columns)).option("__globPaths__", "false")
     rows = reader.parquet(*names)
-    return _pick(rows.where(_within(scan.slices)), scan.read_columns)
+    return _pick(rows.where(expression(session, _within(scan.slices))), scan.read_columns)
 
 
 def _within(slices: Sequence[ParquetSlice]) -> str:
     """Which rows of the files are in the slices."""
     row = "_metadata.row_index"
-    cases = (f"WHEN {_literal(Path(s.path).name)} THEN {row} >= {s.start_row} AND {row} < {s.end_row}" for s in slices)
+    cases = (
+        f"WHEN {quoted_text(Path(s.path).name)} THEN {row} >= {s.start_row} AND {row} < {s.end_row}" for s in slices
+    )
     return f"CASE _metadata.file_name {' '.join(cases)} END"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _pick(rows: DataFrame, names: Sequence[str]) -> DataFrame:

@@ -20,7 +20,8 @@ from pyspark.sql.types import DataType
 
 from site_agent.engine import AnalysisError, PythonFunction, pyworker
 from site_agent.engine.failures import FUNCTION_FAILURE
-from site_agent.engine.types import quoted, type_of
+from site_agent.engine.statements import define_function
+from site_agent.engine.types import type_of
 
 # Executors of a cluster have Spark and Arrow, but need not have this package.
 cloudpickle.register_pickle_by_value(pyworker)
@@ -43,7 +44,7 @@ def register(session: SparkSession, function: PythonFunction, *, with_own_name: 
         check_free(session, function.name)
         names.append(function.name)
     for name in names:
-        session.sql(_definition(name, python, function))
+        define_function(session, name, python, function.parameters, function.returns)
 
 
 def load(session: SparkSession, functions: Sequence[PythonFunction], *, timeout: timedelta = LOAD_TIMEOUT) -> None:
@@ -100,13 +101,3 @@ def _evaluator(function: PythonFunction, returns: DataType) -> object:
 
 def _module(function: PythonFunction) -> pyworker.Module:
     return function.file, function.source, function.entry, function.versioned_name
-
-
-def _definition(name: str, python: str, function: PythonFunction) -> str:
-    # The parameters' own names would be in reach of the SQL function's body only, where they are not needed.
-    places = [f"p{index}" for index in range(len(function.parameters))]
-    typed = ", ".join(f"{place} {p.type}" for place, p in zip(places, function.parameters, strict=True))
-    return (
-        f"CREATE OR REPLACE TEMPORARY FUNCTION {quoted(name)}({typed}) RETURNS {function.returns} "
-        f"RETURN {quoted(python)}({', '.join(places)})"
-    )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from threading import Lock
 
 import pyarrow as pa
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -27,6 +28,7 @@ from site_agent.engine import (
     Field,
     FilesScan,
     PythonFunction,
+    statements,
 )
 from site_agent.engine.admission import ObservedInput
 from site_agent.engine.collect import collect
@@ -36,11 +38,14 @@ from site_agent.engine.frames import Frame, Frames
 from site_agent.engine.functions import load, register
 from site_agent.engine.operators import operator_rows
 from site_agent.engine.sorting import write_sorted
+from site_agent.engine.statements import Names
 from site_agent.engine.types import fields_of, quoted
 from site_agent.errors import EngineError, FunctionsRefusedError
 
 FUNCTIONS_REFUSED = "this agent runs no Python functions"
 FUNCTIONS_HINT = "start it with --python-functions allow"
+
+_ERRORS = (AnalysisError, *SPARK_ERRORS)
 
 
 class _TaskSession:
@@ -54,6 +59,15 @@ class _TaskSession:
         """Views of tables, with what their rows are read from."""
         self.lock = Lock()
         self._partitions = 0
+        self._plans: dict[tuple[str, Names], JavaObject] = {}
+        """Statements that were looked at: those of a task are the same in each epoch."""
+
+    def query(self, text: str, names: Names) -> DataFrame:
+        """See `statements.query`."""
+        plan = self._plans.get((text, names))
+        if plan is None:
+            plan = self._plans[text, names] = statements.plan(self.session, text, names)
+        return statements.rows(self.session, plan)
 
     def use_partitions(self, count: int) -> None:
         if count == self._partitions:
@@ -117,7 +131,7 @@ class SparkEngine:
                 raise EngineError(f"no rows were put for table view {missing[0]}", ids={"task": request.task_id})
             try:
                 return self._run(task, request)
-            except SPARK_ERRORS as error:
+            except _ERRORS as error:
                 raise self._failure(error, request.task_id) from error
 
     def put_table(self, task_id: str, view: str, table: pa.Table | Sequence[Field]) -> None:
@@ -126,7 +140,7 @@ class SparkEngine:
         with task.lock:
             try:
                 self._put(task, view, table)
-            except SPARK_ERRORS as error:
+            except _ERRORS as error:
                 raise self._failure(error, task_id) from error
 
     def drop_task(self, task_id: str) -> None:
@@ -149,7 +163,7 @@ class SparkEngine:
         """
         try:
             write_sorted(self._base.newSession(), self._frames, scan, event_time=event_time, directory=directory)
-        except SPARK_ERRORS as error:
+        except _ERRORS as error:
             raise self._failure(error) from error
 
     def analyze(
@@ -162,8 +176,9 @@ class SparkEngine:
             for function in functions:
                 register(session, function, with_own_name=True)
             for name, columns in views.items():
-                _empty_view(session, name, columns)
-            return fields_of(session.sql(statement).schema)
+                statements.empty_view(session, name, columns)
+            called = [name for function in functions for name in (function.name, function.versioned_name)]
+            return fields_of(statements.query(session, statement, _names(views, called)).schema)
         except SPARK_ERRORS as error:
             raise analysis_error(error, statement) from error
 
@@ -178,7 +193,9 @@ class SparkEngine:
             raise AnalysisError(f"{FUNCTIONS_REFUSED}: {FUNCTIONS_HINT}", condition="", line=0, column=0, fragment="")
 
     def _failure(self, error: Exception, task_id: str = "") -> EngineError:
-        """What to raise when a job failed."""
+        """What to raise when a job failed, or was refused."""
+        if isinstance(error, AnalysisError):
+            return EngineError(f"{error.message} [{error.condition}]", ids={"task": task_id} if task_id else {})
         if self._out_of_memory is not None and out_of_memory(error):
             self._out_of_memory()
         return engine_error(error, task_id)
@@ -198,7 +215,7 @@ class SparkEngine:
                 rows = stack.enter_context(self._frames.keep(task.session, table, Path(directory) / "table.parquet"))
                 rows.createOrReplaceTempView(quoted(view))
             else:
-                _empty_view(task.session, view, table)
+                statements.empty_view(task.session, view, table)
             before, task.tables[view] = task.tables.get(view), stack.pop_all()
         if before is not None:
             before.close()
@@ -218,7 +235,8 @@ class SparkEngine:
             observed = ObservedInput(rows, request.admission, frame.malformed_column)
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
-            output = task.session.sql(request.sql)
+            known = (INPUT_VIEW, *request.tables, *request.views)
+            output = task.query(request.sql, _names(known, [f.versioned_name for f in request.functions]))
             table = collect(output, spill=task.directory)
             metrics = observed.metrics(output)
             rows_malformed = metrics.rows_malformed + frame.set_aside
@@ -247,6 +265,5 @@ def _hand_over(request: EpochRequest, frame: Frame, count: int) -> None:
     request.malformed(frame.malformed())
 
 
-def _empty_view(session: SparkSession, name: str, columns: Sequence[Field]) -> None:
-    picked = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
-    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW {quoted(name)} AS SELECT {picked} WHERE false")
+def _names(relations: Iterable[str], functions: Iterable[str]) -> Names:
+    return Names(frozenset(r.lower() for r in relations), frozenset(f.lower() for f in functions))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from site_agent.engine import Field
+from site_agent.engine import AnalysisError, Field
 
 
 def quoted(name: str) -> str:
@@ -17,19 +17,21 @@ def quoted(name: str) -> str:
 
 def schema_of(columns: Sequence[Field]) -> StructType:
     """Spark's schema of declared columns."""
-    return _parsed(tuple((c.name, c.type) for c in columns))
+    return StructType([StructField(c.name, type_of(c.type)) for c in columns])
 
 
-@lru_cache(maxsize=256)
-def _parsed(columns: tuple[tuple[str, str], ...]) -> StructType:
-    schema = DataType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in columns))
-    assert isinstance(schema, StructType)
-    return schema
-
-
+@lru_cache(maxsize=1024)
 def type_of(kind: str) -> DataType:
-    """Spark's type of that name."""
-    return _parsed((("value", kind),)).fields[0].dataType
+    """Spark's type of that name.
+
+    Raises:
+        AnalysisError: it is more than one type.
+        PySparkException: it is none.
+    """
+    schema = DataType.fromDDL(f"value {kind}")
+    if not isinstance(schema, StructType) or len(schema.fields) != 1:
+        raise AnalysisError(f"{kind} is no type", condition="UNSUPPORTED_DATATYPE", line=0, column=0, fragment=kind)
+    return schema.fields[0].dataType
 
 
 def fields_of(schema: StructType) -> tuple[Field, ...]:

@@ -562,8 +562,8 @@ class TestAnalysis:
         ("sql", "condition", "place", "fragment"),
         [
             ("SELECT v,\n  nope FROM input", "UNRESOLVED_COLUMN.WITH_SUGGESTION", (2, 3), "nope"),
-            ("SELECT v,\n lenght(d) FROM input", "UNRESOLVED_ROUTINE", (2, 2), "lenght(d)"),
-            ("SELECT 1 FROM\n  other", "TABLE_OR_VIEW_NOT_FOUND", (2, 3), "other"),
+            ("SELECT v,\n lenght(d) FROM input", "REFUSED_SQL", (2, 2), "lenght"),
+            ("SELECT 1 FROM\n  other", "REFUSED_SQL", (2, 3), "other"),
             ("SELECT v + ts FROM input", "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES", (1, 8), "v + ts"),
             ("SELECT upper(name, 1) FROM t", "WRONG_NUM_ARGS.WITHOUT_SUGGESTION", (1, 8), "upper(name, 1)"),
             ("SELECT v\nFROM input )", "PARSE_SYNTAX_ERROR", (2, 12), ""),

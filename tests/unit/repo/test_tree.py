@@ -76,6 +76,25 @@ def test_the_planner_has_no_clock_no_chance_and_no_files() -> None:
     assert found == set()
 
 
+def test_sql_reaches_spark_through_one_module() -> None:
+    takes_sql = {"sql", "expr", "selectExpr", "parsePlan", "parseQuery", "parseExpression", "ofRows"}
+    found = {
+        str(path.relative_to(ROOT))
+        for path in modules("site_agent")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in takes_sql or (node.func.attr in ("where", "filter") and _is_text(node.args))
+        if ast.unparse(node.func) != "_KINDS[spec.kind].sql"
+    }
+    assert found == {"site_agent/engine/statements.py"}
+
+
+def _is_text(arguments: list[ast.expr]) -> bool:
+    return any(
+        isinstance(a, ast.JoinedStr) or (isinstance(a, ast.Constant) and isinstance(a.value, str)) for a in arguments
+    )
+
+
 def test_unfinished_work_is_not_left_in_the_code() -> None:
     marks = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error"]))
     files = [p for package in (*PACKAGES, "tests", "benchmarks", "scripts") for p in modules(package)]

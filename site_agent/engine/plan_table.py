@@ -1,0 +1,62 @@
+"""What Spark's parser may have read in a text: the classes of the parts of a plan, by their Java names.
+
+A part of another class is refused. A test has Spark parse all syntax that a query may have.
+"""
+
+from __future__ import annotations
+
+from planner.functions import words
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+
+FUNCTIONS = frozenset((f"{_CATALYST}.analysis.UnresolvedFunction", f"{_CATALYST}.FunctionIdentifier"))
+"""Their texts are a function's name; the second is the one behind LATERAL VIEW."""
+
+RELATION = f"{_CATALYST}.analysis.UnresolvedRelation"
+WITH_ENTRY = "scala.Tuple3"
+"""Its text is the name of an entry of WITH."""
+
+OPTIONS = "org.apache.spark.sql.util.CaseInsensitiveStringMap"
+"""Its texts are the options of a relation, which must have none."""
+
+_BY_PACKAGE = {
+    "": words("[B"),
+    "java.lang": words("Character"),
+    f"{_CATALYST}": words("AliasIdentifier"),
+    f"{_CATALYST}.analysis": words("""
+        MultiAlias UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue UnresolvedGenerator
+        UnresolvedHaving UnresolvedOrdinal UnresolvedStar UnresolvedStarExceptOrReplace
+        UnresolvedSubqueryColumnAliases
+        """),
+    # FIRST, LAST and ANY_VALUE are syntax to Spark's parser.
+    f"{_CATALYST}.expressions.aggregate": words("AggregateExpression AnyValue Complete$ First Last"),
+    "java.util": words("UUID"),
+    f"{_CATALYST}.expressions": words("""
+        Add Alias And Ascending$ BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat
+        CreateNamedStruct CurrentRow$ Descending$ Divide EqualNullSafe EqualTo ExprId GreaterThan
+        GreaterThanOrEqual ILike In IntegralDivide IsNotNull IsNotUnknown$$anon$2 IsNull IsUnknown$$anon$1
+        LambdaFunction LessThan LessThanOrEqual Like LikeAll LikeAny Literal Multiply Not NotLikeAll
+        NotLikeAny NullsFirst$ NullsLast$ NumericEvalContext Or Overlay RLike RangeFrame$ Remainder
+        RowFrame$ ShiftLeft ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate
+        StringTrim StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
+        UnaryPositive UnboundedFollowing$ UnboundedPreceding$ UnresolvedNamedLambdaVariable
+        UnspecifiedFrame$ WindowExpression WindowSpecDefinition
+        """),
+    f"{_CATALYST}.plans": words("Inner$ LeftOuter$ UsingJoin"),
+    f"{_CATALYST}.plans.logical": words("""
+        Aggregate Distinct Filter Generate GlobalLimit Join JoinHint LocalLimit Offset OneRowRelation Project
+        Sort SubqueryAlias Union UnresolvedWith
+        """),
+    "org.apache.spark.sql.types": words("""
+        ArrayType BinaryType$ BooleanType$ ByteType$ CalendarIntervalType$ DateType$ DayTimeIntervalType
+        Decimal DecimalType DoubleType$ FloatType$ IntegerType$ LongType$ MapType Metadata NullType$
+        ShortType$ StringType$ StructField TimeType TimestampNTZType$ TimestampType$ VariantType$
+        YearMonthIntervalType
+        """),
+    "org.apache.spark.unsafe.types": words("CalendarInterval UTF8String"),
+    "scala": words("Enumeration$Val Tuple2 Tuple3"),
+}
+
+PARTS: frozenset[str] = frozenset(
+    f"{package}.{name}".lstrip(".") for package, names in _BY_PACKAGE.items() for name in names
+)

@@ -1,0 +1,163 @@
+"""The door: the only module through which SQL text reaches Spark.
+
+Spark executes a command (INSERT OVERWRITE DIRECTORY, ADD JAR, SET) as soon as `spark.sql` sees it, and a query can run
+a program (TRANSFORM) or call Java (reflect). So a text is parsed first, by Spark's own parser, which runs nothing: what
+another parser reads in the text does not matter. Every part of what Spark read must be in the tables, and what runs is
+the plan that was looked at, not the text.
+
+Tables: `planner.function_table` for functions, `site_agent.engine.plan_table` for everything else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from py4j.java_gateway import JavaGateway, JavaObject
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from planner.function_table import NAMES, REASONS
+from site_agent.engine import AnalysisError, Field
+from site_agent.engine.plan_table import FUNCTIONS, OPTIONS, PARTS, RELATION, WITH_ENTRY
+from site_agent.engine.types import quoted, type_name, type_of
+
+REFUSED = "REFUSED_SQL"
+"""Condition of the errors, beside those of Spark."""
+
+_KEPT = 1000
+_ACCEPTED: set[str] = set()
+"""Expressions that were looked at: those of a generator are the same in each epoch."""
+
+_HELPER = Path(__file__).with_name("PlanParts.java")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a text may name, in lower case."""
+
+    relations: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
+    """Python functions, beside those of Spark that may be called."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of what Spark read; line and column count from 1 (0: unknown)."""
+
+    kind: str
+    line: int
+    column: int
+    texts: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.texts)
+
+
+def query(session: SparkSession, text: str, names: Names) -> DataFrame:
+    """The rows of one query, not computed yet.
+
+    Raises:
+        AnalysisError: it is not one query of parts that are possible.
+        PySparkException: Spark refuses it.
+    """
+    return rows(session, plan(session, text, names))
+
+
+def plan(session: SparkSession, text: str, names: Names) -> JavaObject:
+    """What Spark's parser reads, all of it possible; for `rows`, as often as wanted. Raises as `query` does."""
+    found = _parser(session).parsePlan(text)
+    _check(session, found, names)
+    return found
+
+
+def rows(session: SparkSession, checked: JavaObject) -> DataFrame:
+    """The rows of a plan, over the views that are there now; raises PySparkException when Spark refuses it."""
+    made = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, checked)
+    return DataFrame(made, session)
+
+
+def expression(session: SparkSession, text: str) -> Column:
+    """One expression over columns; raises as `query` does."""
+    if text not in _ACCEPTED:
+        _check(session, _parser(session).parseExpression(text), Names())
+        if len(_ACCEPTED) >= _KEPT:
+            _ACCEPTED.clear()
+        _ACCEPTED.add(text)
+    return sf.expr(text)
+
+
+def empty_view(session: SparkSession, name: str, columns: Sequence[Field]) -> None:
+    """Make a view without rows; raises as `query` does."""
+    picked = ", ".join(f"CAST(NULL AS {_type(c.type)}) AS {quoted(c.name)}" for c in columns)
+    query(session, f"SELECT {picked} WHERE false", Names()).createOrReplaceTempView(quoted(name))
+
+
+def define_function(session: SparkSession, name: str, python: str, parameters: Sequence[Field], returns: str) -> None:
+    """Make a temporary SQL function that calls a registered Python function with converted arguments."""
+    # The parameters' own names would be in reach of the SQL function's body only, where they are not needed.
+    places = [f"p{index}" for index in range(len(parameters))]
+    typed = ", ".join(f"{place} {_type(p.type)}" for place, p in zip(places, parameters, strict=True))
+    session.sql(
+        f"CREATE OR REPLACE TEMPORARY FUNCTION {quoted(name)}({typed}) RETURNS {_type(returns)} "
+        f"RETURN {quoted(python)}({', '.join(places)})"
+    )
+
+
+def _type(text: str) -> str:
+    """A type as we write it: only the type that Spark read comes out, whatever else the text holds."""
+    return type_name(type_of(text))
+
+
+def _parser(session: SparkSession) -> JavaObject:
+    return session._jsparkSession.sessionState().sqlParser()
+
+
+def _check(session: SparkSession, tree: JavaObject, names: Names) -> None:
+    parts = list(_parts(session, tree))
+    relations = {*names.relations, *(part.texts[0].lower() for part in parts if part.kind == WITH_ENTRY and part.texts)}
+    line = column = 0
+    for part in parts:
+        line, column = (part.line, part.column) if part.line else (line, column)
+        refused = _refused(part, relations, names.functions)
+        if refused is not None:
+            found = part.name if part.kind == RELATION or part.kind in FUNCTIONS else ""
+            raise AnalysisError(refused, condition=REFUSED, line=line, column=column, fragment=found)
+
+
+def _refused(part: _Part, relations: Collection[str], functions: Collection[str]) -> str | None:
+    """Why a part is not possible; None when it is."""
+    if part.kind in FUNCTIONS:
+        name = part.name.lower()
+        if len(part.texts) == 1 and (name in NAMES or name in functions):
+            return None
+        reason = REASONS.get(name, "it is not one of the functions that can be")
+        return f"{part.name} cannot be called: {reason}"
+    if part.kind == RELATION:
+        known = len(part.texts) == 1 and part.name.lower() in relations
+        return None if known else f"{part.name} is no relation that can be read here"
+    if part.kind == OPTIONS and not part.texts:
+        return None
+    if part.kind not in PARTS:
+        return f"{part.kind.rpartition('.')[2].rstrip('$')} is not possible"
+    return None
+
+
+def _parts(session: SparkSession, tree: JavaObject) -> Iterator[_Part]:
+    for kind, line, column, texts in json.loads(_helper(session.sparkContext._gateway).apply(tree)):
+        yield _Part(kind, line, column, tuple(texts))
+
+
+@cache
+def _helper(gateway: JavaGateway) -> JavaObject:
+    """The compiled helper of a JVM; Spark brings the compiler, which it uses for its own generated code."""
+    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(_HELPER.read_text(encoding="utf-8"))
+    java = gateway.jvm.java.lang
+    none = gateway.new_array(java.Class, 0)
+    made = compiler.getClassLoader().loadClass("PlanParts").getConstructor(none)
+    return made.newInstance(gateway.new_array(java.Object, 0))
