@@ -21,6 +21,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
+from site_agent.clock import SystemClock
 from site_agent.convert import assignment_from_proto, memory_to_proto, status_to_proto, stream_log_to_proto
 from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError
@@ -28,6 +29,7 @@ from site_agent.faults import FaultPoint, reached
 from site_agent.ingest import StreamLog
 from site_agent.memory import MemoryUse
 from site_agent.probes.echo import EchoLoop
+from site_agent.results import TRIM_INTERVAL_S
 from site_agent.router import Router
 from site_agent.runtime import SiteRuntime
 
@@ -75,6 +77,7 @@ class SiteAgent:
         self._identity = identity
         self._measures = measures or Measures()
         self._runtime = runtime
+        self._clock = SystemClock()
         self._router = router
         self._path = directory / "assignment.pb"
         self._current = site_pb2.Assignment()
@@ -106,6 +109,7 @@ class SiteAgent:
             group.create_task(self._follow(stub))
             group.create_task(self._report(stub))
             group.create_task(self._echoes.run())
+            group.create_task(self._trim_results())
 
     async def _follow(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         failures = 0
@@ -187,6 +191,15 @@ class SiteAgent:
                 memory, logs = await asyncio.to_thread(self._measured)
                 await stub.Report(self._report_request(memory, logs), timeout=REPORT_TIMEOUT_S)
             await self._until_next_report()
+
+    async def _trim_results(self) -> None:
+        """What the disk refuses is tried again the next time."""
+        while True:
+            await self._clock.sleep(TRIM_INTERVAL_S)
+            try:
+                await self._runtime.results.trim(self._clock.now())
+            except (SiteAgentError, OSError) as error:
+                logger.warning("results not trimmed site=%s: %s", self._identity.site, error)
 
     async def _until_next_report(self) -> None:
         """The interval, or less when an assignment came into force: somebody waits to hear it."""

@@ -12,12 +12,25 @@ from functools import partial
 from master.assignments import keeps_results, result_channels
 from master.clock import Clock
 from master.config import MasterConfig
-from master.errors import InvalidRequestError, NoResultsError, ResultsExpiredError, ResultsUnavailableError
+from master.errors import (
+    InvalidRequestError,
+    NoResultsError,
+    ResultsExpiredError,
+    ResultsGoneError,
+    ResultsUnavailableError,
+)
 from master.model import QueryRecord, QueryState
 from master.peers import Peers
 from master.queries import QueryRegistry
 from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
-from master.results.pull import ChannelAbsentError, GatewayAbsentError, GatewayRefusedError, PullTarget, pull
+from master.results.pull import (
+    ChannelAbsentError,
+    EpochGoneError,
+    GatewayAbsentError,
+    GatewayRefusedError,
+    PullTarget,
+    pull,
+)
 from master.sites import SiteRegistry
 
 RETRIES_S = (0.05, 0.1, 0.2, 0.5)
@@ -45,9 +58,12 @@ class FetchStart:
     cursor: Mapping[str, int] = field(default_factory=dict)
     from_epoch: int = 0
     """Of channels that the cursor does not name."""
+    from_first: bool = False
+    """Those begin at the first epoch that is kept instead."""
 
-    def of(self, channel: str) -> int:
-        return self.cursor.get(channel, self.from_epoch)
+    def target(self, channel: str, *, follow: bool) -> PullTarget:
+        first = self.from_first and channel not in self.cursor
+        return PullTarget(channel, 0 if first else self.cursor.get(channel, self.from_epoch), follow, first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +92,7 @@ class ResultFetcher:
         With `follow`, until the query is over and all is sent.
 
         Raises:
-            ResultsExpiredError, ResultsUnavailableError, CorruptResultsError
+            ResultsExpiredError, ResultsGoneError, ResultsUnavailableError, CorruptResultsError
             NoResultsError: the query writes into a sink.
             InvalidRequestError: the cursor names a channel that is none of the query's.
         """
@@ -86,8 +102,7 @@ class ResultFetcher:
             channels = self._channels(query, start.cursor)
         queue: _Queue = asyncio.Queue(QUEUED_EPOCHS)
         readers = [
-            asyncio.create_task(self._read(query, PullTarget(channel, start.of(channel), follow), queue))
-            for channel in channels
+            asyncio.create_task(self._read(query, start.target(channel, follow=follow), queue)) for channel in channels
         ]
         try:
             running = len(readers)
@@ -145,21 +160,23 @@ class ResultFetcher:
 
     async def _epochs(self, query: str, target: PullTarget) -> AsyncGenerator[SentEpoch, None]:
         """One channel to its end, resuming after every break."""
-        wanted, failing_since, failures = target.from_epoch, None, 0
+        wanted, from_first, failing_since, failures = target.from_epoch, target.from_first, None, 0
         while True:
             record = self._parts.queries.get(query)
             live = target.follow and not record.state.over
             try:
-                async with aclosing(self._pull(record, PullTarget(target.channel, wanted, live))) as items:
+                async with aclosing(self._pull(record, PullTarget(target.channel, wanted, live, from_first))) as items:
                     async for item in items:
                         if isinstance(item, EndOfChannel):
                             return
                         failing_since, failures = None, 0
                         if item.epoch >= wanted:
-                            wanted = item.epoch + 1
+                            wanted, from_first = item.epoch + 1, False
                             yield item
                 if not live:
                     return
+            except EpochGoneError as error:
+                raise _gone(record.id, target.channel, wanted, error.first_epoch) from error
             except (GatewayAbsentError, ChannelAbsentError) as error:
                 if _nothing_there(error, record, follow=target.follow):
                     return
@@ -208,6 +225,14 @@ class ResultFetcher:
             hint=f"look at SHOW SITES; fetch again when {gateway} is back",
             ids={"query": record.id, "site": gateway},
         ) from error
+
+
+def _gone(query: str, channel: str, epoch: int, first_epoch: int) -> ResultsGoneError:
+    return ResultsGoneError(
+        f"epoch {epoch} of the results of query {query} is no longer kept: the first that is there is {first_epoch}",
+        hint=f"read on with what is there: selat query results {query} --from-epoch first",
+        ids={"query": query, "channel": channel, "epoch": str(epoch), "first_epoch": str(first_epoch)},
+    )
 
 
 def _nothing_there(error: Exception, record: QueryRecord, *, follow: bool) -> bool:

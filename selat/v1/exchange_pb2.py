@@ -26,7 +26,7 @@ from selat.v1 import common_pb2 as selat_dot_v1_dot_common__pb2
 from selat.v1 import site_pb2 as selat_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17selat/v1/exchange.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\x1a\x13selat/v1/site.proto\"\xba\x01\n\x0bPullRequest\x12%\n\x04open\x18\x01 \x01(\x0b\x32\x15.selat.v1.OpenChannelH\x00\x12\"\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x10.selat.v1.CreditH\x00\x12,\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\x15.selat.v1.AcknowledgeH\x00\x12\'\n\x05\x61head\x18\x04 \x01(\x0b\x32\x16.selat.v1.ReadersAheadH\x00\x42\t\n\x07message\"\x89\x01\n\x0bOpenChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x12\n\nfrom_epoch\x18\x03 \x01(\x04\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x0c\n\x04\x62ins\x18\x05 \x03(\r\x12\x14\n\x0c\x63redit_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x07 \x01(\x08\"\x17\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\"\x1c\n\x0b\x41\x63knowledge\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\"7\n\x0cReadersAhead\x12\'\n\x07readers\x18\x01 \x03(\x0b\x32\x16.selat.v1.ReaderCursor\"-\n\x0cReaderCursor\x12\x0e\n\x06reader\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"w\n\x0cPullResponse\x12\x10\n\x06schema\x18\x01 \x01(\x0cH\x00\x12#\n\x04part\x18\x02 \x01(\x0b\x32\x13.selat.v1.EpochPartH\x00\x12%\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x16.selat.v1.EndOfChannelH\x00\x42\t\n\x07message\"x\n\tEpochPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12)\n\x08manifest\x18\x03 \x01(\x0b\x32\x17.selat.v1.EpochManifest\x12\x14\n\x07idle_us\x18\x04 \x01(\x07H\x00\x88\x01\x01\x42\n\n\x08_idle_us\"\xc9\x01\n\rEpochManifest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rpayload_crc32\x18\x03 \x01(\x07\x12\x15\n\rpayload_bytes\x18\x04 \x01(\x04\x12\x11\n\traw_bytes\x18\x05 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x07 \x01(\x08\x12 \n\x04\x62ins\x18\x08 \x03(\x0b\x32\x12.selat.v1.BinRangeB\x0f\n\r_watermark_us\"8\n\x08\x42inRange\x12\x0b\n\x03\x62in\x18\x01 \x01(\r\x12\x11\n\tfirst_row\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\x04\"i\n\x0c\x45ndOfChannel\x12\x17\n\nlast_epoch\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x19\n\x11successor_channel\x18\x02 \x01(\t\x12\x16\n\x0esuccessor_site\x18\x03 \x01(\tB\r\n\x0b_last_epoch\"\x89\x01\n\x0e\x41nalyzeRequest\x12$\n\x05views\x18\x01 \x03(\x0b\x32\x15.selat.v1.AnalyzeView\x12\x12\n\nstatements\x18\x02 \x03(\t\x12%\n\tfunctions\x18\x03 \x03(\x0b\x32\x12.selat.v1.Function\x12\x16\n\x0eload_functions\x18\x04 \x01(\x08\">\n\x0b\x41nalyzeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x10.selat.v1.Column\"7\n\x0f\x41nalyzeResponse\x12$\n\x08\x61nalyses\x18\x01 \x03(\x0b\x32\x12.selat.v1.Analysis\"S\n\x08\x41nalysis\x12!\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x10.selat.v1.Column\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x15.selat.v1.ErrorDetail\"N\n\x11ListSplitsRequest\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x13\n\x0bsplit_bytes\x18\x02 \x01(\x04\"5\n\x12ListSplitsResponse\x12\x1f\n\x06splits\x18\x01 \x03(\x0b\x32\x0f.selat.v1.Split2\xd5\x01\n\x0f\x45xchangeService\x12\x39\n\x04Pull\x12\x15.selat.v1.PullRequest\x1a\x16.selat.v1.PullResponse(\x01\x30\x01\x12>\n\x07\x41nalyze\x12\x18.selat.v1.AnalyzeRequest\x1a\x19.selat.v1.AnalyzeResponse\x12G\n\nListSplits\x12\x1b.selat.v1.ListSplitsRequest\x1a\x1c.selat.v1.ListSplitsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17selat/v1/exchange.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\x1a\x13selat/v1/site.proto\"\xba\x01\n\x0bPullRequest\x12%\n\x04open\x18\x01 \x01(\x0b\x32\x15.selat.v1.OpenChannelH\x00\x12\"\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x10.selat.v1.CreditH\x00\x12,\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\x15.selat.v1.AcknowledgeH\x00\x12\'\n\x05\x61head\x18\x04 \x01(\x0b\x32\x16.selat.v1.ReadersAheadH\x00\x42\t\n\x07message\"\x9d\x01\n\x0bOpenChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x12\n\nfrom_epoch\x18\x03 \x01(\x04\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x0c\n\x04\x62ins\x18\x05 \x03(\r\x12\x14\n\x0c\x63redit_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x07 \x01(\x08\x12\x12\n\nfrom_first\x18\x08 \x01(\x08\"\x17\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\"\x1c\n\x0b\x41\x63knowledge\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\"7\n\x0cReadersAhead\x12\'\n\x07readers\x18\x01 \x03(\x0b\x32\x16.selat.v1.ReaderCursor\"-\n\x0cReaderCursor\x12\x0e\n\x06reader\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"w\n\x0cPullResponse\x12\x10\n\x06schema\x18\x01 \x01(\x0cH\x00\x12#\n\x04part\x18\x02 \x01(\x0b\x32\x13.selat.v1.EpochPartH\x00\x12%\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x16.selat.v1.EndOfChannelH\x00\x42\t\n\x07message\"x\n\tEpochPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12)\n\x08manifest\x18\x03 \x01(\x0b\x32\x17.selat.v1.EpochManifest\x12\x14\n\x07idle_us\x18\x04 \x01(\x07H\x00\x88\x01\x01\x42\n\n\x08_idle_us\"\xc9\x01\n\rEpochManifest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rpayload_crc32\x18\x03 \x01(\x07\x12\x15\n\rpayload_bytes\x18\x04 \x01(\x04\x12\x11\n\traw_bytes\x18\x05 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x07 \x01(\x08\x12 \n\x04\x62ins\x18\x08 \x03(\x0b\x32\x12.selat.v1.BinRangeB\x0f\n\r_watermark_us\"8\n\x08\x42inRange\x12\x0b\n\x03\x62in\x18\x01 \x01(\r\x12\x11\n\tfirst_row\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\x04\"i\n\x0c\x45ndOfChannel\x12\x17\n\nlast_epoch\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x19\n\x11successor_channel\x18\x02 \x01(\t\x12\x16\n\x0esuccessor_site\x18\x03 \x01(\tB\r\n\x0b_last_epoch\"\x89\x01\n\x0e\x41nalyzeRequest\x12$\n\x05views\x18\x01 \x03(\x0b\x32\x15.selat.v1.AnalyzeView\x12\x12\n\nstatements\x18\x02 \x03(\t\x12%\n\tfunctions\x18\x03 \x03(\x0b\x32\x12.selat.v1.Function\x12\x16\n\x0eload_functions\x18\x04 \x01(\x08\">\n\x0b\x41nalyzeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x10.selat.v1.Column\"7\n\x0f\x41nalyzeResponse\x12$\n\x08\x61nalyses\x18\x01 \x03(\x0b\x32\x12.selat.v1.Analysis\"S\n\x08\x41nalysis\x12!\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x10.selat.v1.Column\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x15.selat.v1.ErrorDetail\"N\n\x11ListSplitsRequest\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x13\n\x0bsplit_bytes\x18\x02 \x01(\x04\"5\n\x12ListSplitsResponse\x12\x1f\n\x06splits\x18\x01 \x03(\x0b\x32\x0f.selat.v1.Split2\xd5\x01\n\x0f\x45xchangeService\x12\x39\n\x04Pull\x12\x15.selat.v1.PullRequest\x1a\x16.selat.v1.PullResponse(\x01\x30\x01\x12>\n\x07\x41nalyze\x12\x18.selat.v1.AnalyzeRequest\x1a\x19.selat.v1.AnalyzeResponse\x12G\n\nListSplits\x12\x1b.selat.v1.ListSplitsRequest\x1a\x1c.selat.v1.ListSplitsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,37 +36,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PULLREQUEST']._serialized_start=82
   _globals['_PULLREQUEST']._serialized_end=268
   _globals['_OPENCHANNEL']._serialized_start=271
-  _globals['_OPENCHANNEL']._serialized_end=408
-  _globals['_CREDIT']._serialized_start=410
-  _globals['_CREDIT']._serialized_end=433
-  _globals['_ACKNOWLEDGE']._serialized_start=435
-  _globals['_ACKNOWLEDGE']._serialized_end=463
-  _globals['_READERSAHEAD']._serialized_start=465
-  _globals['_READERSAHEAD']._serialized_end=520
-  _globals['_READERCURSOR']._serialized_start=522
-  _globals['_READERCURSOR']._serialized_end=567
-  _globals['_PULLRESPONSE']._serialized_start=569
-  _globals['_PULLRESPONSE']._serialized_end=688
-  _globals['_EPOCHPART']._serialized_start=690
-  _globals['_EPOCHPART']._serialized_end=810
-  _globals['_EPOCHMANIFEST']._serialized_start=813
-  _globals['_EPOCHMANIFEST']._serialized_end=1014
-  _globals['_BINRANGE']._serialized_start=1016
-  _globals['_BINRANGE']._serialized_end=1072
-  _globals['_ENDOFCHANNEL']._serialized_start=1074
-  _globals['_ENDOFCHANNEL']._serialized_end=1179
-  _globals['_ANALYZEREQUEST']._serialized_start=1182
-  _globals['_ANALYZEREQUEST']._serialized_end=1319
-  _globals['_ANALYZEVIEW']._serialized_start=1321
-  _globals['_ANALYZEVIEW']._serialized_end=1383
-  _globals['_ANALYZERESPONSE']._serialized_start=1385
-  _globals['_ANALYZERESPONSE']._serialized_end=1440
-  _globals['_ANALYSIS']._serialized_start=1442
-  _globals['_ANALYSIS']._serialized_end=1525
-  _globals['_LISTSPLITSREQUEST']._serialized_start=1527
-  _globals['_LISTSPLITSREQUEST']._serialized_end=1605
-  _globals['_LISTSPLITSRESPONSE']._serialized_start=1607
-  _globals['_LISTSPLITSRESPONSE']._serialized_end=1660
-  _globals['_EXCHANGESERVICE']._serialized_start=1663
-  _globals['_EXCHANGESERVICE']._serialized_end=1876
+  _globals['_OPENCHANNEL']._serialized_end=428
+  _globals['_CREDIT']._serialized_start=430
+  _globals['_CREDIT']._serialized_end=453
+  _globals['_ACKNOWLEDGE']._serialized_start=455
+  _globals['_ACKNOWLEDGE']._serialized_end=483
+  _globals['_READERSAHEAD']._serialized_start=485
+  _globals['_READERSAHEAD']._serialized_end=540
+  _globals['_READERCURSOR']._serialized_start=542
+  _globals['_READERCURSOR']._serialized_end=587
+  _globals['_PULLRESPONSE']._serialized_start=589
+  _globals['_PULLRESPONSE']._serialized_end=708
+  _globals['_EPOCHPART']._serialized_start=710
+  _globals['_EPOCHPART']._serialized_end=830
+  _globals['_EPOCHMANIFEST']._serialized_start=833
+  _globals['_EPOCHMANIFEST']._serialized_end=1034
+  _globals['_BINRANGE']._serialized_start=1036
+  _globals['_BINRANGE']._serialized_end=1092
+  _globals['_ENDOFCHANNEL']._serialized_start=1094
+  _globals['_ENDOFCHANNEL']._serialized_end=1199
+  _globals['_ANALYZEREQUEST']._serialized_start=1202
+  _globals['_ANALYZEREQUEST']._serialized_end=1339
+  _globals['_ANALYZEVIEW']._serialized_start=1341
+  _globals['_ANALYZEVIEW']._serialized_end=1403
+  _globals['_ANALYZERESPONSE']._serialized_start=1405
+  _globals['_ANALYZERESPONSE']._serialized_end=1460
+  _globals['_ANALYSIS']._serialized_start=1462
+  _globals['_ANALYSIS']._serialized_end=1545
+  _globals['_LISTSPLITSREQUEST']._serialized_start=1547
+  _globals['_LISTSPLITSREQUEST']._serialized_end=1625
+  _globals['_LISTSPLITSRESPONSE']._serialized_start=1627
+  _globals['_LISTSPLITSRESPONSE']._serialized_end=1680
+  _globals['_EXCHANGESERVICE']._serialized_start=1683
+  _globals['_EXCHANGESERVICE']._serialized_end=1896
 # @@protoc_insertion_point(module_scope)

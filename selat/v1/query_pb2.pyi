@@ -920,10 +920,13 @@ class FetchResultsRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
     FROM_EPOCH_FIELD_NUMBER: _builtins.int
+    FROM_FIRST_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     follow: _builtins.bool
     from_epoch: _builtins.int
-    """Where channels begin that the cursor does not name."""
+    """Where channels begin that the cursor does not name. OUT_OF_RANGE (RESULTS_GONE) when it is no longer kept."""
+    from_first: _builtins.bool
+    """Instead: they begin at the first epoch that is kept."""
     @_builtins.property
     def cursor(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelCursor]:
         """Empty: from the first epoch kept."""
@@ -935,10 +938,11 @@ class FetchResultsRequest(_message.Message):
         cursor: _abc.Iterable[Global___ChannelCursor] | None = ...,
         follow: _builtins.bool = ...,
         from_epoch: _builtins.int = ...,
+        from_first: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "follow", b"follow", "from_epoch", b"from_epoch", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "follow", b"follow", "from_epoch", b"from_epoch", "from_first", b"from_first", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

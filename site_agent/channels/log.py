@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 
@@ -82,7 +83,7 @@ class ChannelLog:
         Fewer than those retained where a consumer keeps what it has, see `set_awaited`.
         """
         first = min(self._awaited_cursors().values(), default=self._first)
-        return self._bytes_from(first)
+        return self.bytes_from(first)
 
     @property
     def damage(self) -> CorruptEpochError | None:
@@ -116,7 +117,7 @@ class ChannelLog:
             return (Waiting("", self.awaited_bytes, self.slowest_consumers),)
         positions = self._readers.positions(self._awaited_cursors())
         return tuple(
-            Waiting(query, 0 if cursor is None else self._bytes_from(cursor), sites)
+            Waiting(query, 0 if cursor is None else self.bytes_from(cursor), sites)
             for query, (cursor, sites) in positions.items()
         )
 
@@ -181,10 +182,10 @@ class ChannelLog:
             self._remove_given_up()
         self._waiters.wake()
 
-    def publish_all(self, tables: Iterable[pa.Table], commit: Mapping[str, Json]) -> int:
-        """Publish every epoch that the channel will have, of tables with rows: all of them last, or none does.
+    def publish_all(self, epochs: Iterable[EncodedRows], commit: Mapping[str, Json]) -> int:
+        """Publish every epoch that the channel will have: all of them last, or none does.
 
-        One table is in memory at a time. The last epoch gets the commit, with the `bytes_out` of all of them. A channel
+        Two epochs are in memory at a time. The last one gets the commit, with the `bytes_out` of all of them. A channel
         that holds epochs already is left as it is.
 
         Returns:
@@ -199,23 +200,23 @@ class ChannelLog:
             sizes: dict[int, int] = {}
             size_bytes, rows_before, header = 0, 0, None
             try:
-                for table, last in _with_last(tables):
+                for encoded, last in _with_last(epochs):
                     self._check_next(len(sizes), after=len(sizes))
-                    grouped, bins = group_by_bin(table)
-                    encoded = encode(grouped)
                     size_bytes += len(encoded.payload)
                     said = {**commit, BYTES_OUT: size_bytes} if last else {}
-                    manifest = _counted(EpochManifest(len(sizes), 0, 0, 0, None, False, bins, said), encoded)
+                    manifest = _counted(EpochManifest(len(sizes), 0, 0, 0, None, False, (), said), encoded)
                     header = EpochHeader(manifest, len(encoded.schema), rows_before)
                     rows_before += manifest.rows
                     parts = pack(header, encoded)
                     self._files.write(temporary_path(self.directory, len(sizes)), parts, sync=True)
                     sizes[len(sizes)] = sum(map(len, parts))
                     reached(FaultPoint.EPOCH_WRITTEN)
-            except OSError as error:
+            except Exception as error:
                 for epoch in sizes:
                     self._files.remove(temporary_path(self.directory, epoch))
-                raise self._disk_error(f"epoch {len(sizes)}", error) from error
+                if isinstance(error, OSError):
+                    raise self._disk_error(f"epoch {len(sizes)}", error) from error
+                raise
             self._make_visible(len(sizes))
             self._sizes, self._newest, self._next = sizes, header, len(sizes)
             self._retained = sum(sizes.values())
@@ -316,6 +317,18 @@ class ChannelLog:
             self._damage = error
             raise
         return header.manifest, encoded
+
+    def bytes_from(self, epoch: int) -> int:
+        """Disk bytes of the epochs from this one on that are kept for somebody."""
+        end_bytes = self._end_offset
+        return end_bytes - self._offsets.get(max(epoch, self._first), end_bytes)
+
+    def written_at(self, epoch: int) -> datetime | None:
+        """When an epoch came to this disk; None when it is not here."""
+        try:
+            return datetime.fromtimestamp(epoch_path(self.directory, epoch).stat().st_mtime, UTC)
+        except OSError:
+            return None
 
     def stored_bytes(self, epoch: int) -> int:
         """Size of an epoch's file; 0 when it is not here."""
@@ -456,11 +469,6 @@ class ChannelLog:
             total += size
         self._offsets, self._end_offset = offsets, total
 
-    def _bytes_from(self, epoch: int) -> int:
-        """Disk bytes of the epochs from this one on that are kept for somebody."""
-        end_bytes = self._end_offset
-        return end_bytes - self._offsets.get(max(epoch, self._first), end_bytes)
-
     def _rows_so_far(self) -> int:
         """Of all epochs; only lags are counted by it, so a damaged one must not keep the next from being stored."""
         try:
@@ -525,13 +533,13 @@ class ChannelLog:
         return {"channel": self.id} if epoch is None else {"channel": self.id, "epoch": str(epoch)}
 
 
-def _with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
-    """Each table, and whether it is the last."""
-    before: pa.Table | None = None
-    for table in tables:
+def _with_last(epochs: Iterable[EncodedRows]) -> Iterator[tuple[EncodedRows, bool]]:
+    """Each epoch, and whether it is the last."""
+    before: EncodedRows | None = None
+    for encoded in epochs:
         if before is not None:
             yield before, False
-        before = table
+        before = encoded
     if before is not None:
         yield before, True
 

@@ -30,6 +30,7 @@ from site_agent.engine import (
     SlicesScan,
 )
 from site_agent.engine.admission import ObservedInput
+from site_agent.engine.chunks import Chunks
 from site_agent.engine.collect import collect
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory
 from site_agent.engine.file_access import FileAccess, LocalFiles
@@ -37,6 +38,7 @@ from site_agent.engine.frames import Frame, Frames
 from site_agent.engine.functions import load, register
 from site_agent.engine.operators import operator_rows
 from site_agent.engine.sorting import write_sorted
+from site_agent.engine.spool import MANY_BYTES, empty_of, spooled
 from site_agent.engine.types import fields_of, quoted
 from site_agent.errors import EngineError
 
@@ -205,14 +207,28 @@ class SparkEngine:
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
             output = task.session.sql(request.sql)
-            table = collect(output, spill=task.directory)
+            many: Chunks | None = None
+            if request.chunked and self._are_many(frame, *others.values()):
+                table, (output, many) = empty_of(output), spooled(output, task.directory)
+            else:
+                table = collect(output, spill=task.directory)
             metrics = observed.metrics(output)
             rows_malformed = metrics.rows_malformed + _set_aside_before(request.scan)
             if rows_malformed:
                 _hand_over(request, frame, rows_malformed)
         return EpochResult(
-            table, metrics.rows, metrics.rows_late, metrics.max_event_time_us, rows_malformed, operator_rows(output)
+            table,
+            metrics.rows,
+            metrics.rows_late,
+            metrics.max_event_time_us,
+            rows_malformed,
+            operator_rows(output),
+            many,
         )
+
+    def _are_many(self, *frames: Frame) -> bool:
+        """Whether what comes of them is written by Spark's Python workers rather than collected by the driver."""
+        return not self._frames.remote and sum(frame.size_bytes for frame in frames) > MANY_BYTES
 
 
 def _slots(session: SparkSession) -> int:
