@@ -171,12 +171,21 @@ def _inputs(query: QueryRecord, operator: Operator, catalog: Catalog) -> tuple[C
 
 def _join(query: QueryRecord, channel: str, stage: Stage, catalog: Catalog) -> tuple[Join, timedelta]:
     """Where the query may begin to read the channel, and how late its rows may be."""
-    start = query.deployment.start if query.deployment is not None else Start.HISTORY
-    # What is derived begins where that begins which it is made of.
-    if channel.startswith(f"{query.id}.") and (start is Start.HISTORY or not is_derived(channel)):
+    if begins_at_zero(query, channel):
         return Join.OWN, timedelta(0)
-    join = _JOINS[start]
+    join = _JOINS[_start_of(query)]
     return join, _event_delay(stage, catalog) if join is Join.LATE else timedelta(0)
+
+
+def begins_at_zero(query: QueryRecord, channel: str) -> bool:
+    """Whether the channel is the query's own from its first epoch on; another's may have begun long before."""
+    # What is derived begins where that begins which it is made of.
+    own = channel.startswith(f"{query.id}.")
+    return own and (_start_of(query) is Start.HISTORY or not is_derived(channel))
+
+
+def _start_of(query: QueryRecord) -> Start:
+    return query.deployment.start if query.deployment is not None else Start.HISTORY
 
 
 def _event_delay(stage: Stage, catalog: Catalog) -> timedelta:

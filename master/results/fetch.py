@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from master.assignments import keeps_results, result_channels
+from master.assignments import begins_at_zero, keeps_results, result_channels
 from master.clock import Clock
 from master.config import MasterConfig
 from master.errors import (
@@ -61,8 +61,9 @@ class FetchStart:
     from_first: bool = False
     """Those begin at the first epoch that is kept instead."""
 
-    def target(self, channel: str, *, follow: bool) -> PullTarget:
-        first = self.from_first and channel not in self.cursor
+    def target(self, channel: str, *, follow: bool, own: bool) -> PullTarget:
+        """Of a channel that is not the query's own from the beginning on, epoch 0 was never promised."""
+        first = channel not in self.cursor and (self.from_first or (not own and not self.from_epoch))
         return PullTarget(channel, 0 if first else self.cursor.get(channel, self.from_epoch), follow, first)
 
 
@@ -101,9 +102,8 @@ class ResultFetcher:
             await self._placed(query)
             channels = self._channels(query, start.cursor)
         queue: _Queue = asyncio.Queue(QUEUED_EPOCHS)
-        readers = [
-            asyncio.create_task(self._read(query, start.target(channel, follow=follow), queue)) for channel in channels
-        ]
+        targets = self._targets(query, channels, start, follow=follow)
+        readers = [asyncio.create_task(self._read(query, target, queue)) for target in targets]
         try:
             running = len(readers)
             while running:
@@ -121,6 +121,10 @@ class ResultFetcher:
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
+
+    def _targets(self, query: str, channels: Sequence[str], start: FetchStart, *, follow: bool) -> Sequence[PullTarget]:
+        record = self._parts.queries.get(query)
+        return [start.target(name, follow=follow, own=begins_at_zero(record, name)) for name in channels]
 
     def _channels(self, query: str, cursor: Mapping[str, int]) -> tuple[str, ...]:
         record = self._parts.queries.get(query)

@@ -24,7 +24,7 @@ MESSAGE_CHARS = 500
 PROBED_ROWS = 10_000
 """So many rows of a batch that failed are tried one by one, to find which it was."""
 
-SPOOLED = "partition INT, file STRING, rows BIGINT, size_bytes BIGINT, error INT"
+SPOOLED = "partition BIGINT, file STRING, rows BIGINT, size_bytes BIGINT, error BIGINT"
 """What `spool` says of a partition that has rows; `error` is the number of what the disk refused with, else 0."""
 
 Module = tuple[str, str, str, str]

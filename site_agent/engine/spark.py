@@ -32,7 +32,7 @@ from site_agent.engine import (
 from site_agent.engine.admission import ObservedInput
 from site_agent.engine.chunks import Chunks
 from site_agent.engine.collect import collect
-from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory
+from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory, result_too_large
 from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.frames import Frame, Frames
 from site_agent.engine.functions import load, register
@@ -206,12 +206,7 @@ class SparkEngine:
             observed = ObservedInput(rows, request.admission, frame.malformed_column)
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
-            output = task.session.sql(request.sql)
-            many: Chunks | None = None
-            if request.chunked and self._are_many(frame, *others.values()):
-                table, (output, many) = empty_of(output), spooled(output, task.directory)
-            else:
-                table = collect(output, spill=task.directory)
+            output, table, many = self._output(task, request, (frame, *others.values()))
             metrics = observed.metrics(output)
             rows_malformed = metrics.rows_malformed + _set_aside_before(request.scan)
             if rows_malformed:
@@ -226,9 +221,24 @@ class SparkEngine:
             many,
         )
 
-    def _are_many(self, *frames: Frame) -> bool:
-        """Whether what comes of them is written by Spark's Python workers rather than collected by the driver."""
-        return not self._frames.remote and sum(frame.size_bytes for frame in frames) > MANY_BYTES
+    def _output(
+        self, task: _TaskSession, request: EpochRequest, frames: Sequence[Frame]
+    ) -> tuple[DataFrame, pa.Table, Chunks | None]:
+        """What was executed, and its rows: collected by the driver, or if they are many in files.
+
+        Few rows may become more than the driver collects.
+        """
+        may_be_many = request.chunked and not self._frames.remote
+        if not may_be_many or sum(frame.size_bytes for frame in frames) <= MANY_BYTES:
+            output = task.session.sql(request.sql)
+            try:
+                return output, collect(output, spill=task.directory), None
+            except SPARK_ERRORS as error:
+                if not (may_be_many and result_too_large(error)):
+                    raise
+        output = task.session.sql(request.sql)
+        executed, many = spooled(output, task.directory)
+        return executed, empty_of(output), many
 
 
 def _slots(session: SparkSession) -> int:
