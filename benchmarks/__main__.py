@@ -31,6 +31,7 @@ LIMITS_S = {
     "sharing_planner": 120,
     "sharing": 400,
     "wordcount": 480,
+    "large_results": 600,
     "monitor": 600,
 }
 """In the order of the record; thirty to forty minutes together."""
