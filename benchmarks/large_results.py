@@ -121,8 +121,11 @@ def write_table(directory: Path, rows: int) -> None:
 
 def sums_of_files(directory: Path) -> Sums:
     with duckdb.connect() as session:
-        row = session.execute(f"{CHECK} read_parquet('{directory}/*.parquet')").fetchone()
-    assert row is not None
+        return _sums(session, f"read_parquet('{directory}/*.parquet')")
+
+
+def _sums(session: duckdb.DuckDBPyConnection, rows: str) -> Sums:
+    (row,) = session.execute(f"{CHECK} {rows}").fetchall()
     return (int(row[0]), int(row[1]), int(row[2]))
 
 
@@ -188,9 +191,8 @@ def _submitted(client: selat.Client, text: str) -> selat.Query:
 
 def _added(sums: Sums, session: duckdb.DuckDBPyConnection, batch: pa.RecordBatch) -> Sums:
     session.register("batch", pa.Table.from_batches([batch]))
-    row = session.execute(f"{CHECK} batch").fetchone()
-    assert row is not None
-    return (sums[0] + int(row[0]), sums[1] + int(row[1]), sums[2] + int(row[2]))
+    rows, ids, hashes = _sums(session, "batch")
+    return (sums[0] + rows, sums[1] + ids, sums[2] + hashes)
 
 
 def measure(rows: int) -> tuple[list[Outcome], Sums]:
