@@ -47,7 +47,13 @@ ROW = (
     "'?from=', md5((i % 977)::VARCHAR)) AS address, (i * 7919 % 1000003) / 7 AS price"
 )
 CHECK = "SELECT count(*), coalesce(sum(id), 0), coalesce(sum(hash(id, address, price)), 0) FROM "
-ROLES = {"site_agent": "agent", "master": "master", "pyspark.daemon": "a Python worker of Spark", "java": "agent's JVM"}
+ROLES = {
+    "/java ": "agent's JVM",
+    "-m pyspark.daemon": "a Python worker of Spark",
+    "-m site_agent": "agent",
+    "-m master": "master",
+}
+"""By a part of the command line; the first counts."""
 
 Sums = tuple[int, int, int]
 """Rows, the sum of their numbers, and the sum of their hashes, in whatever order they come."""

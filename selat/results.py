@@ -124,6 +124,7 @@ class Results(Iterator[ResultBatch]):
             follow=self._follow,
             from_epoch=self._from_epoch,
             from_first=self._from_first,
+            compressed=True,
         )
         return self._session.queries.FetchResults(request)
 
@@ -142,7 +143,7 @@ class Results(Iterator[ResultBatch]):
 
     def _batch(self, message: query_pb2.FetchResultsResponse) -> ResultBatch:
         return ResultBatch(
-            batch=_convert.record_batch(message.arrow_stream),
+            batch=_convert.record_batch(message),
             epoch=message.epoch,
             channel=message.channel,
             watermark=_convert.to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,

@@ -83,7 +83,6 @@ class SiteAgent:
         self._current = site_pb2.Assignment()
         self._echoes = EchoLoop(identity.site)
         self._registered = asyncio.Event()
-        self._news = asyncio.Event()
         self._report_interval_s = 1.0
 
     async def resume(self) -> None:
@@ -182,7 +181,7 @@ class SiteAgent:
         await self._runtime.apply(assignment_from_proto(assignment))
         self._current = assignment
         self._echoes.set_addresses(assignment.site_addresses)
-        self._news.set()
+        self._runtime.news.set()
 
     async def _report(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         while True:
@@ -202,11 +201,11 @@ class SiteAgent:
                 logger.warning("results not trimmed site=%s: %s", self._identity.site, error)
 
     async def _until_next_report(self) -> None:
-        """The interval, or less when an assignment came into force: somebody waits to hear it."""
+        """The interval, or less when an assignment came into force or a task has ended: somebody waits to hear it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._report_interval_s):
-                await self._news.wait()
-        self._news.clear()
+                await self._runtime.news.wait()
+        self._runtime.news.clear()
 
     def _measured(self) -> tuple[MemoryUse, Sequence[StreamLog]]:
         return self._measures.memory(), self._measures.logs()

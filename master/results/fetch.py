@@ -49,6 +49,8 @@ class FetchedEpoch:
     rows: int
     watermark_us: int | None
     arrow_stream: bytes
+    """Empty where the client takes what was sent, which is compressed."""
+    sent: SentEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class FetchStart:
     """Of channels that the cursor does not name."""
     from_first: bool = False
     """Those begin at the first epoch that is kept instead."""
+    compressed: bool = False
+    """The client decompresses."""
 
     def target(self, channel: str, *, follow: bool, own: bool) -> PullTarget:
         """Of a channel that is not the query's own from the beginning on, epoch 0 was never promised."""
@@ -103,7 +107,9 @@ class ResultFetcher:
             channels = self._channels(query, start.cursor)
         queue: _Queue = asyncio.Queue(QUEUED_EPOCHS)
         targets = self._targets(query, channels, start, follow=follow)
-        readers = [asyncio.create_task(self._read(query, target, queue)) for target in targets]
+        readers = [
+            asyncio.create_task(self._read(query, target, queue, compressed=start.compressed)) for target in targets
+        ]
         try:
             running = len(readers)
             while running:
@@ -150,13 +156,13 @@ class ResultFetcher:
             )
         return channels
 
-    async def _read(self, query: str, target: PullTarget, queue: _Queue) -> None:
+    async def _read(self, query: str, target: PullTarget, queue: _Queue, *, compressed: bool) -> None:
         """Put the channel's epochs, then None, or the error that ended it."""
         try:
             async with aclosing(self._epochs(query, target)) as epochs:
                 async for epoch in epochs:
                     if epoch.schema:
-                        await queue.put(await _decoded(epoch))
+                        await queue.put(_fetched(epoch) if compressed else await _decoded(epoch))
         except Exception as error:  # noqa: BLE001 - not swallowed: whoever fetches raises it
             await queue.put(error)
         else:
@@ -249,7 +255,11 @@ def _nothing_there(error: Exception, record: QueryRecord, *, follow: bool) -> bo
 async def _decoded(epoch: SentEpoch) -> FetchedEpoch:
     small = epoch.raw_bytes <= SMALL_BYTES
     stream = arrow_stream(epoch) if small else await asyncio.to_thread(arrow_stream, epoch)
-    return FetchedEpoch(epoch.channel, epoch.epoch, epoch.rows, epoch.watermark_us, stream)
+    return _fetched(epoch, stream)
+
+
+def _fetched(epoch: SentEpoch, stream: bytes = b"") -> FetchedEpoch:
+    return FetchedEpoch(epoch.channel, epoch.epoch, epoch.rows, epoch.watermark_us, stream, epoch)
 
 
 async def _never() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from site_agent.channels.codec import EncodedRows, decode, encode
+from site_agent.channels.codec import FAST_LEVEL, EncodedRows, decode, encode
 from site_agent.channels.log import BYTES_OUT, ChannelLog
 from site_agent.engine import EpochResult
 from site_agent.engine.chunks import CHUNK_BYTES, Chunks
@@ -61,7 +61,7 @@ def _publish(log: ChannelLog, chunks: Chunks, totals: Totals) -> int:
     """Bytes of what was published."""
     commit = {"totals": totals.to_json()}
     if chunks.size_bytes > CHUNK_BYTES:
-        return log.publish_all(map(encode, chunks.tables), commit)
+        return log.publish_all((encode(table, level=FAST_LEVEL) for table in chunks.tables), commit)
     tables = list(chunks.tables)
     table = pa.concat_tables(tables) if tables else None
     return log.publish(0, table, watermark_us=None, commit=commit).size_bytes
