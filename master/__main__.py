@@ -18,6 +18,7 @@ from master.config import BatchConfig, MasterConfig, ServerOptions
 from master.errors import MasterError
 from master.logs import line
 from master.server import Master, Surroundings, serving, write_ready_file
+from master.specs import ResultsLimit
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
 from planner.batch import Policy, SkipRule
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     config = MasterConfig(
         heartbeat_timeout=parsed.heartbeat_timeout,
         results_retention=parsed.results_retention,
+        live_results=ResultsLimit(parsed.live_results_bytes, parsed.live_results_hours),
         epoch_interval=parsed.epoch_interval,
         ended_retention=parsed.ended_retention,
         ended_count=parsed.ended_count,
@@ -146,6 +148,30 @@ def _duration_in(unit: str) -> Callable[[str], timedelta]:
     return duration
 
 
+def _add_results_options(parser: argparse.ArgumentParser, defaults: MasterConfig) -> None:
+    parser.add_argument(
+        "--results-retention",
+        type=_duration_in("hours"),
+        default=f"{defaults.results_retention / timedelta(hours=1):g}",
+        metavar="HOURS",
+        help="how long results are kept after a query's end; default: %(default)s",
+    )
+    parser.add_argument(
+        "--live-results-bytes",
+        type=int,
+        default=defaults.live_results.size_bytes,
+        metavar="BYTES",
+        help="how much is kept of a streaming query's results while it runs, at its gateway; default: %(default)s",
+    )
+    parser.add_argument(
+        "--live-results-hours",
+        type=_duration_in("hours"),
+        default=f"{defaults.live_results.age / timedelta(hours=1):g}",
+        metavar="HOURS",
+        help="how long a streaming query's results are kept while it runs; default: %(default)s",
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     defaults = MasterConfig()
     parser = argparse.ArgumentParser(prog="python -m master", description="Run Selat's central job manager.")
@@ -165,13 +191,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="a site silent for so long is unreachable; default: %(default)s",
     )
-    parser.add_argument(
-        "--results-retention",
-        type=_duration_in("hours"),
-        default=f"{defaults.results_retention / timedelta(hours=1):g}",
-        metavar="HOURS",
-        help="how long results are kept after a query's end; default: %(default)s",
-    )
+    _add_results_options(parser, defaults)
     parser.add_argument(
         "--ended-retention",
         type=_duration_in("hours"),

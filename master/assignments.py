@@ -17,7 +17,7 @@ from master.sharing import (
     result_reads,
     running_of,
 )
-from master.specs import Assignment, ChannelInput, Join, ResultSpec, TaskSpec, bound_at, relation_at
+from master.specs import Assignment, ChannelInput, Join, ResultsLimit, ResultSpec, TaskSpec, bound_at, relation_at
 from planner.catalog import Catalog, Relation, RelationKind
 from planner.plan import Stage, StageKind
 from planner.sharing.deployment import Start
@@ -43,9 +43,19 @@ class AssignmentInput:
 
 
 def build_assignments(
-    snapshot: AssignmentInput, *, epoch_interval: timedelta, results_retention: timedelta
+    snapshot: AssignmentInput,
+    *,
+    epoch_interval: timedelta,
+    results_retention: timedelta,
+    live_results: ResultsLimit | None = None,
 ) -> dict[str, Assignment]:
     """Every site's assignment; equal snapshots give equal ones.
+
+    Args:
+        snapshot: what there is to run.
+        epoch_interval: how often tasks look for input.
+        results_retention: how long results of queries that are over are kept.
+        live_results: how much is kept of those of streaming queries that are not over.
 
     Raises:
         MasterError: a live query reads a relation that the catalog does not have.
@@ -71,7 +81,9 @@ def build_assignments(
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
         spec = _results_of(query, snapshot.catalog)
         if spec.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
-            results.setdefault(query.plan.gateway, []).append(spec)
+            # The rows of a batch query come all at once, when it ends.
+            limited = query.batch is None and not query.state.over
+            results.setdefault(query.plan.gateway, []).append(replace(spec, limit=live_results if limited else None))
     addresses = dict(sorted(snapshot.site_addresses.items()))
     return {
         site: Assignment(
@@ -159,12 +171,21 @@ def _inputs(query: QueryRecord, operator: Operator, catalog: Catalog) -> tuple[C
 
 def _join(query: QueryRecord, channel: str, stage: Stage, catalog: Catalog) -> tuple[Join, timedelta]:
     """Where the query may begin to read the channel, and how late its rows may be."""
-    start = query.deployment.start if query.deployment is not None else Start.HISTORY
-    # What is derived begins where that begins which it is made of.
-    if channel.startswith(f"{query.id}.") and (start is Start.HISTORY or not is_derived(channel)):
+    if begins_at_zero(query, channel):
         return Join.OWN, timedelta(0)
-    join = _JOINS[start]
+    join = _JOINS[_start_of(query)]
     return join, _event_delay(stage, catalog) if join is Join.LATE else timedelta(0)
+
+
+def begins_at_zero(query: QueryRecord, channel: str) -> bool:
+    """Whether the channel is the query's own from its first epoch on; another's may have begun long before."""
+    # What is derived begins where that begins which it is made of.
+    own = channel.startswith(f"{query.id}.")
+    return own and (_start_of(query) is Start.HISTORY or not is_derived(channel))
+
+
+def _start_of(query: QueryRecord) -> Start:
+    return query.deployment.start if query.deployment is not None else Start.HISTORY
 
 
 def _event_delay(stage: Stage, catalog: Catalog) -> timedelta:

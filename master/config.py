@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from master.specs import ResultsLimit
 from planner.batch import BatchOptions, EstimateSettings, Policy, SkipRule
 from planner.batch.options import DEFAULT_SPLIT_BYTES
 from planner.leases import LeasePolicy
@@ -62,6 +63,8 @@ class MasterConfig:
     """How often a task looks for input."""
     results_retention: timedelta = timedelta(hours=24)
     """How long after a query's end the gateway keeps its results."""
+    live_results: ResultsLimit = field(default_factory=ResultsLimit)
+    """How much the gateway keeps of the results of a streaming query that is not over."""
     ended_retention: timedelta = timedelta(days=7)
     """How long after its end a query stays known, with its events and results."""
     ended_count: int = 1000
@@ -97,6 +100,8 @@ class MasterConfig:
         ]
         if self.ended_count < 0:
             problems.append(f"ended_count must be at least 0, not {self.ended_count}")
+        if self.live_results.size_bytes <= 0:
+            problems.append(f"live_results must be more than 0 bytes, not {self.live_results.size_bytes}")
         problems += (f"leases: {problem}" for problem in self.leases.validate())
         problems += (f"batch: {problem}" for problem in self.batch.validate())
         return tuple(problems)

@@ -161,6 +161,12 @@ class ResultsExpiredError(MasterError):
     code = "RESULTS_EXPIRED"
 
 
+class ResultsGoneError(MasterError):
+    """The query is not over, and of its results the newest are kept: the epoch that was asked for is gone."""
+
+    code = "RESULTS_GONE"
+
+
 class NoResultsError(MasterError):
     """The query writes into a sink; there is nothing to fetch."""
 

@@ -272,6 +272,7 @@ class JobManager:
                 snapshot,
                 epoch_interval=self._config.epoch_interval,
                 results_retention=self._config.results_retention,
+                live_results=self._config.live_results,
             )
         )
         self._stale = False

@@ -79,11 +79,21 @@ class TaskSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultsLimit:
+    """How much of a query's results is kept while it lives: the oldest epochs go."""
+
+    size_bytes: int = 1024 * 1024 * 1024
+    age: timedelta = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
 class ResultSpec:
     """Channels that the site keeps for clients."""
 
     query_id: str
     inputs: tuple[ChannelInput, ...] = ()
+    limit: ResultsLimit | None = None
+    """None: all is kept."""
 
 
 @dataclass(frozen=True, slots=True)

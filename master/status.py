@@ -53,6 +53,7 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     errors.SiteDisplacedError: StatusCode.ABORTED,
     errors.ResultsUnavailableError: StatusCode.UNAVAILABLE,
     errors.ResultsExpiredError: StatusCode.NOT_FOUND,
+    errors.ResultsGoneError: StatusCode.OUT_OF_RANGE,
     errors.NoResultsError: StatusCode.FAILED_PRECONDITION,
     errors.CorruptResultsError: StatusCode.DATA_LOSS,
     errors.StoreError: StatusCode.INTERNAL,

@@ -103,6 +103,8 @@ class Stage:
     merge: Merge | None = None
     columns: tuple[Column, ...] = ()
     """Output, without `_bin`; types may be empty until Spark has analysed the stage."""
+    appends: bool = False
+    """REDUCE: its SQL gives the rows of the MAPs as they are, one after the other."""
 
 
 def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
@@ -110,6 +112,11 @@ def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
         if stage.id == stage_id:
             return stage
     raise KeyError(stage_id)
+
+
+def only_appends(stage: Stage, stages: Iterable[Stage]) -> bool:
+    """Whether a stage's output is its inputs' output, so that their epochs can be copied: names and types are equal."""
+    return stage.appends and all(find_stage(stages, item.stage).columns == stage.columns for item in stage.inputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,8 @@ def _with_result_types(stage: Stage, columns: Sequence[Column]) -> Stage:
         quoted(c.name) if kept else f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}"
         for c, kept in zip(typed, same, strict=True)
     )
-    return replace(stage, columns=typed, sql=f"SELECT {', '.join(items)} FROM ({stage.sql}) AS typed")
+    sql = f"SELECT {', '.join(items)} FROM ({stage.sql}) AS typed"
+    return replace(stage, columns=typed, sql=sql, appends=False)
 
 
 def _same_type(first: str, second: str) -> bool:

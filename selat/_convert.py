@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
+from selat.errors import ServerFault
 from selat.v1 import common_pb2, query_pb2, site_pb2
 from selat.values import (
     END_OF_TIME,
@@ -291,8 +292,27 @@ def done(message: str) -> Done:
     return Done(message)
 
 
-def record_batch(ipc_stream: bytes) -> pa.RecordBatch:
-    """The whole of an Arrow IPC stream as one batch."""
+def record_batch(message: query_pb2.FetchResultsResponse) -> pa.RecordBatch:
+    """An epoch's rows, however they were sent.
+
+    Raises ServerFault when they are no Arrow.
+    """
+    try:
+        return _decompressed(message) if message.schema else _whole_stream(message.arrow_stream)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        text = f"epoch {message.epoch} of channel {message.channel} cannot be decoded: {error}"
+        raise ServerFault(text) from None
+
+
+def _decompressed(message: query_pb2.FetchResultsResponse) -> pa.RecordBatch:
+    schema = pa.ipc.read_schema(pa.py_buffer(message.schema))
+    if not message.payload:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    raw = pa.decompress(message.payload, decompressed_size=message.raw_bytes, codec="zstd")
+    return pa.ipc.read_record_batch(raw, schema)
+
+
+def _whole_stream(ipc_stream: bytes) -> pa.RecordBatch:
     with pa.ipc.open_stream(ipc_stream) as reader:
         batches = list(reader)
         if len(batches) == 1:

@@ -14,6 +14,7 @@ from selat.errors import (
     Detail,
     InvalidArgument,
     NotFound,
+    ResultsGone,
     SelatError,
     ServerFault,
     StatementError,
@@ -131,5 +132,7 @@ def _kind(status: grpc.StatusCode, said: common_pb2.ErrorDetail) -> type[SelatEr
         return TimedOut
     if status is grpc.StatusCode.NOT_FOUND and not said.line:
         return NotFound
+    if said.code == ResultsGone.default_code:
+        return ResultsGone
     # A name that a statement mentions and nobody knows is a fault of the statement: it has a place in the text.
     return StatementError if status in _REFUSALS | {grpc.StatusCode.NOT_FOUND} else ServerFault

@@ -97,6 +97,20 @@ class NotFound(SelatError):
     default_code = "NOT_FOUND"
 
 
+class ResultsGone(StatementError):
+    """A running query's results that were asked for are not kept any more; later ones are.
+
+    `ids` has the query, the channel, the epoch that was asked for, and `first_epoch`.
+    """
+
+    default_code = "RESULTS_GONE"
+
+    @property
+    def first_epoch(self) -> int:
+        """The first epoch of that channel that is there."""
+        return int(self.ids.get("first_epoch", "0"))
+
+
 class QueryFailed(SelatError):
     """A query whose results were being followed failed; everything it delivered before was handed out."""
 

@@ -12,7 +12,7 @@ from selat import _convert
 from selat._retry import Reconnect
 from selat._session import Call, Following, Session
 from selat.errors import Detail, TimedOut
-from selat.results import Results, Start
+from selat.results import FromEpoch, Results, Start
 from selat.v1 import query_pb2
 from selat.values import Cursor, Explanation, QueryInfo, QueryState
 
@@ -130,11 +130,13 @@ class Query:
         request = query_pb2.ExplainQueryRequest(query=self.id, analyze=analyze)
         return _convert.explanation(self._session.ask(self._session.queries.ExplainQuery, request).explanation)
 
-    def results(self, follow: bool = True, cursor: Cursor | None = None, *, from_epoch: int = 0) -> Results:
+    def results(self, follow: bool = True, cursor: Cursor | None = None, *, from_epoch: FromEpoch = 0) -> Results:
         """Its result batches after `cursor`; channels that the cursor does not name begin at `from_epoch`.
 
-        With `follow`, until the query is over; without, what there is now. Reading raises StatementError with code
-        NO_RESULTS when the query writes into a sink.
+        With `follow`, until the query is over; without, what there is now. Of a query that runs for long only the
+        newest results are kept: reading raises ResultsGone when it comes to epochs that are gone, unless `from_epoch`
+        is "first", the first that is there. It raises StatementError with code NO_RESULTS when the query writes into a
+        sink.
         """
         return Results(self._session, self._last, follow=follow, start=Start(cursor, from_epoch))
 

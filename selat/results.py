@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+FIRST: Literal["first"] = "first"
+FromEpoch = int | Literal["first"]
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """Where a reader begins."""
 
     cursor: Cursor | None = None
-    from_epoch: int = 0
-    """For channels that the cursor does not name."""
+    from_epoch: FromEpoch = 0
+    """For channels that the cursor does not name; `first`: the first epoch that is kept."""
 
 
 class Results(Iterator[ResultBatch]):
@@ -45,7 +49,8 @@ class Results(Iterator[ResultBatch]):
         self._info = info
         self._follow = follow
         self._next_epochs = checked_cursor(start.cursor)
-        self._from_epoch = checked_epoch(start.from_epoch)
+        self._from_first = start.from_epoch == FIRST
+        self._from_epoch = 0 if start.from_epoch == FIRST else checked_epoch(start.from_epoch)
         self._told = False
         self._following: Following[query_pb2.FetchResultsResponse] = Following(
             self._open, self._complete, address=session.address, retry=self._reconnect(session.waits.reconnect)
@@ -118,6 +123,8 @@ class Results(Iterator[ResultBatch]):
             cursor=[query_pb2.ChannelCursor(channel=c, epoch=e) for c, e in sorted(self._next_epochs.items())],
             follow=self._follow,
             from_epoch=self._from_epoch,
+            from_first=self._from_first,
+            compressed=True,
         )
         return self._session.queries.FetchResults(request)
 
@@ -136,7 +143,7 @@ class Results(Iterator[ResultBatch]):
 
     def _batch(self, message: query_pb2.FetchResultsResponse) -> ResultBatch:
         return ResultBatch(
-            batch=_convert.record_batch(message.arrow_stream),
+            batch=_convert.record_batch(message),
             epoch=message.epoch,
             channel=message.channel,
             watermark=_convert.to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,

@@ -21,6 +21,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
+from site_agent.clock import SystemClock
 from site_agent.convert import assignment_from_proto, memory_to_proto, status_to_proto, stream_log_to_proto
 from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError
@@ -28,6 +29,7 @@ from site_agent.faults import FaultPoint, reached
 from site_agent.ingest import StreamLog
 from site_agent.memory import MemoryUse
 from site_agent.probes.echo import EchoLoop
+from site_agent.results import TRIM_INTERVAL_S
 from site_agent.router import Router
 from site_agent.runtime import SiteRuntime
 
@@ -75,12 +77,12 @@ class SiteAgent:
         self._identity = identity
         self._measures = measures or Measures()
         self._runtime = runtime
+        self._clock = SystemClock()
         self._router = router
         self._path = directory / "assignment.pb"
         self._current = site_pb2.Assignment()
         self._echoes = EchoLoop(identity.site)
         self._registered = asyncio.Event()
-        self._news = asyncio.Event()
         self._report_interval_s = 1.0
 
     async def resume(self) -> None:
@@ -106,6 +108,7 @@ class SiteAgent:
             group.create_task(self._follow(stub))
             group.create_task(self._report(stub))
             group.create_task(self._echoes.run())
+            group.create_task(self._trim_results())
 
     async def _follow(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         failures = 0
@@ -178,7 +181,7 @@ class SiteAgent:
         await self._runtime.apply(assignment_from_proto(assignment))
         self._current = assignment
         self._echoes.set_addresses(assignment.site_addresses)
-        self._news.set()
+        self._runtime.news.set()
 
     async def _report(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         while True:
@@ -188,12 +191,21 @@ class SiteAgent:
                 await stub.Report(self._report_request(memory, logs), timeout=REPORT_TIMEOUT_S)
             await self._until_next_report()
 
+    async def _trim_results(self) -> None:
+        """What the disk refuses is tried again the next time."""
+        while True:
+            await self._clock.sleep(TRIM_INTERVAL_S)
+            try:
+                await self._runtime.results.trim(self._clock.now())
+            except (SiteAgentError, OSError) as error:
+                logger.warning("results not trimmed site=%s: %s", self._identity.site, error)
+
     async def _until_next_report(self) -> None:
-        """The interval, or less when an assignment came into force: somebody waits to hear it."""
+        """The interval, or less when an assignment came into force or a task has ended: somebody waits to hear it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._report_interval_s):
-                await self._news.wait()
-        self._news.clear()
+                await self._runtime.news.wait()
+        self._runtime.news.clear()
 
     def _measured(self) -> tuple[MemoryUse, Sequence[StreamLog]]:
         return self._measures.memory(), self._measures.logs()

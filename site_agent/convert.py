@@ -20,6 +20,7 @@ from site_agent.tasks.spec import (
     Assignment,
     InputSpec,
     RelationSpec,
+    ResultsLimit,
     ResultSpec,
     StageKind,
     TaskSpec,
@@ -55,7 +56,7 @@ def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
         cluster_id=message.cluster_id,
         version=message.version,
         tasks=tuple(_task(t) for t in message.tasks),
-        results=tuple(ResultSpec(r.query_id, _inputs(r.inputs)) for r in message.results),
+        results=tuple(ResultSpec(r.query_id, _inputs(r.inputs), _limit(r)) for r in message.results),
         site_addresses=dict(message.site_addresses),
         streams=tuple(relation_from_proto(r) for r in message.streams),
     )
@@ -179,6 +180,12 @@ def relation_from_proto(message: common_pb2.Relation) -> RelationSpec:
         options=options,
         created_at=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=message.created_at_us),
     )
+
+
+def _limit(message: site_pb2.ResultSpec) -> ResultsLimit | None:
+    if not message.HasField("limit"):
+        return None
+    return ResultsLimit(message.limit.bytes, timedelta(milliseconds=message.limit.age_ms))
 
 
 def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:

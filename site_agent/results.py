@@ -1,15 +1,23 @@
-"""Results: copies of queries' result channels that this site keeps for clients, until the master says they may go."""
+"""Results: copies of queries' result channels that this site keeps for clients, until the master says they may go.
+
+Of a query that lives the oldest epochs go beyond the limit that it was given. Nobody is waited for: a client that reads
+on from an epoch that is gone is told so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from site_agent.channels.log import ChannelLog
 from site_agent.errors import CorruptEpochError
 from site_agent.port import Join
 from site_agent.router import Router
-from site_agent.tasks.spec import InputSpec, ResultSpec
+from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
+
+TRIM_INTERVAL_S = 5.0
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +37,14 @@ def reader_of(query_id: str) -> str:
 
 
 class ResultKeeper:
-    """Subscribes to result channels and never lets go of their epochs by itself."""
+    """Subscribes to result channels, and lets go of their epochs only beyond a limit."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
         self._specs: dict[str, ResultSpec] = {}
         self._logs: dict[str, dict[str, ChannelLog]] = {}
+        self._kept_from: dict[tuple[str, str], int] = {}
+        """By query and channel, where limits are: the first epoch that is kept for the query."""
 
     @property
     def readers(self) -> frozenset[str]:
@@ -56,6 +66,17 @@ class ResultKeeper:
     def statuses(self) -> tuple[ResultStatus, ...]:
         return tuple(self._status(spec, self._logs.get(q, {})) for q, spec in sorted(self._specs.items()))
 
+    async def trim(self, now: datetime) -> None:
+        """Let go of what is beyond the limits of queries. What others here read of the same channels stays for them."""
+        for query_id, spec in sorted(self._specs.items()):
+            logs = self._logs.get(query_id, {})
+            if spec.limit is not None and logs:
+                first = {name: self._kept_from.get((query_id, name), 0) for name in logs}
+                kept = await self._router.offload.run(kept_from, logs, first, spec.limit, now)
+                for name in sorted(kept.keys() & self._logs.get(query_id, {}).keys()):
+                    self._kept_from[query_id, name] = kept[name]
+                    await self._router.offload.run(self._router.acknowledge, name, reader_of(query_id), kept[name] - 1)
+
     async def _keep(self, spec: ResultSpec) -> None:
         logs = self._logs.setdefault(spec.query_id, {})
         reader = reader_of(spec.query_id)
@@ -69,7 +90,8 @@ class ResultKeeper:
                 )
 
     async def _release(self, spec: ResultSpec) -> None:
-        self._logs.pop(spec.query_id, None)
+        for name in self._logs.pop(spec.query_id, {}):
+            self._kept_from.pop((spec.query_id, name), None)
         for item in spec.inputs:
             await self._router.unsubscribe(item.channel, reader=reader_of(spec.query_id))
 
@@ -85,6 +107,30 @@ class ResultKeeper:
             watermark_us=min(known) if known and len(known) == len(watermarks) else None,
             starts_at_us=max((at_us for at_us in starts if at_us is not None), default=None),
         )
+
+
+def kept_from(
+    logs: Mapping[str, ChannelLog], first: Mapping[str, int], limit: ResultsLimit, now: datetime
+) -> dict[str, int]:
+    """By channel, the first epoch that the limit lets a query keep, where that is later than its `first`.
+
+    The oldest epochs of all of its channels go first. The newest epoch of each channel stays.
+    """
+    positions = {name: max(first[name], log.first_epoch) for name, log in logs.items()}
+    size_bytes = sum(log.bytes_from(positions[name]) for name, log in logs.items())
+    while oldest := _oldest(logs, positions):
+        written_at, name = oldest
+        if size_bytes <= limit.size_bytes and written_at > now - limit.age:
+            break
+        size_bytes -= logs[name].stored_bytes(positions[name])
+        positions[name] += 1
+    return {name: epoch for name, epoch in positions.items() if epoch > max(first[name], logs[name].first_epoch)}
+
+
+def _oldest(logs: Mapping[str, ChannelLog], positions: Mapping[str, int]) -> tuple[datetime, str] | None:
+    """Which channel's first epoch is the oldest, and of when; newest epochs do not count."""
+    passed = {name: log for name, log in logs.items() if positions[name] < log.next_epoch - 1}
+    return min(((log.written_at(positions[name]) or _LONG_AGO, name) for name, log in passed.items()), default=None)
 
 
 def _rows(log: ChannelLog) -> int:

@@ -67,6 +67,8 @@ class SiteRuntime:
         self._runners: dict[str, TaskRunner] = {}
         self._results = ResultKeeper(services.router)
         self.version = 0
+        self.news = asyncio.Event()
+        """What the master should hear of at once, as that a task has ended: its slot is free for the next."""
 
     @property
     def runners(self) -> Mapping[str, TaskRunner]:
@@ -121,6 +123,7 @@ class SiteRuntime:
             services = self._services
             failed = services.crashes.why_failed(spec.task_id, services.site)
             runner = TaskRunner(spec, self._build, log=log, clock=services.clock, limits=services.limits)
+            runner.ended = self.news.set
             self._runners[spec.task_id] = runner
             if failed:
                 runner.fail(failed)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from master.model import BatchTask, QueryRecord, TaskStatus, task_id
 from master.specs import ChannelInput, TaskSpec, bound_at
 from planner.catalog import Catalog, Column, Function
-from planner.plan import INPUT_VIEW, PhysicalPlan, Split, Stage, StageKind
+from planner.plan import INPUT_VIEW, PhysicalPlan, Split, Stage, StageKind, only_appends
 from planner.sql.dialect import quoted
 
 READ = "read"
@@ -206,7 +206,7 @@ def _ending(query: QueryRecord, catalog: Catalog) -> Iterator[tuple[str, TaskSpe
             query_id=query.id,
             stage_id=stage.id,
             kind=StageKind.REDUCE,
-            sql=stage.sql,
+            sql="" if only_appends(stage, plan.stages) else stage.sql,
             inputs=(*inputs, *_copies(query, stage, None)),
             consumers=(plan.gateway,),
             functions=_functions(plan, stage.sql),

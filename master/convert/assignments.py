@@ -7,7 +7,7 @@ from datetime import timedelta
 from master.board import VersionedAssignment
 from master.convert.functions import function_to_proto, version_from_proto
 from master.convert.relations import column_to_proto, relation_from_proto, relation_to_proto
-from master.specs import Assignment, ChannelInput, ChannelReader, Join, QueryReaders, ResultSpec, TaskSpec
+from master.specs import Assignment, ChannelInput, ChannelReader, Join, QueryReaders, ResultsLimit, ResultSpec, TaskSpec
 from master.times import duration_us
 from planner.catalog import Column
 from planner.plan import FilePart, Merge, MergeView, Split, StageKind
@@ -38,7 +38,9 @@ def assignment_to_proto(current: VersionedAssignment, *, cluster_id: str) -> sit
         version=current.version,
         tasks=[_task_to_proto(t) for t in assignment.tasks],
         results=[
-            site_pb2.ResultSpec(query_id=r.query_id, inputs=[_input_to_proto(i) for i in r.inputs])
+            site_pb2.ResultSpec(
+                query_id=r.query_id, inputs=[_input_to_proto(i) for i in r.inputs], limit=_limit_to_proto(r.limit)
+            )
             for r in assignment.results
         ],
         site_addresses=assignment.site_addresses,
@@ -51,13 +53,22 @@ def assignment_from_proto(message: site_pb2.Assignment) -> VersionedAssignment:
     assignment = Assignment(
         tasks=tuple(_task_from_proto(t) for t in message.tasks),
         results=tuple(
-            ResultSpec(query_id=r.query_id, inputs=tuple(_input_from_proto(i) for i in r.inputs))
+            ResultSpec(r.query_id, tuple(_input_from_proto(i) for i in r.inputs), _limit_from_proto(r))
             for r in message.results
         ),
         site_addresses=dict(message.site_addresses),
         streams=tuple(relation_from_proto(r) for r in message.streams),
     )
     return VersionedAssignment(message.version, assignment)
+
+
+def _limit_to_proto(limit: ResultsLimit | None) -> site_pb2.ResultsLimit | None:
+    return site_pb2.ResultsLimit(bytes=limit.size_bytes, age_ms=limit.age // _MILLISECOND) if limit else None
+
+
+def _limit_from_proto(message: site_pb2.ResultSpec) -> ResultsLimit | None:
+    limit = message.limit
+    return ResultsLimit(limit.bytes, limit.age_ms * _MILLISECOND) if message.HasField("limit") else None
 
 
 def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:

@@ -122,13 +122,17 @@ def explanation_to_proto(explained: Explained) -> query_pb2.Explanation:
 
 
 def epoch_to_proto(epoch: FetchedEpoch) -> query_pb2.FetchResultsResponse:
-    return query_pb2.FetchResultsResponse(
+    response = query_pb2.FetchResultsResponse(
         channel=epoch.channel,
         epoch=epoch.epoch,
         arrow_stream=epoch.arrow_stream,
         rows=epoch.rows,
         watermark_us=epoch.watermark_us,
     )
+    if not epoch.arrow_stream:
+        response.schema, response.payload = epoch.sent.schema, epoch.sent.payload
+        response.raw_bytes = epoch.sent.raw_bytes
+    return response
 
 
 def _rows_to_proto(rows: Rows) -> query_pb2.RowSet:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from master.assignments import keeps_results, result_channels
+from master.assignments import begins_at_zero, keeps_results, result_channels
 from master.clock import Clock
 from master.config import MasterConfig
-from master.errors import InvalidRequestError, NoResultsError, ResultsExpiredError, ResultsUnavailableError
+from master.errors import (
+    InvalidRequestError,
+    NoResultsError,
+    ResultsExpiredError,
+    ResultsGoneError,
+    ResultsUnavailableError,
+)
 from master.model import QueryRecord, QueryState
 from master.peers import Peers
 from master.queries import QueryRegistry
 from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
-from master.results.pull import ChannelAbsentError, GatewayAbsentError, GatewayRefusedError, PullTarget, pull
+from master.results.pull import (
+    ChannelAbsentError,
+    EpochGoneError,
+    GatewayAbsentError,
+    GatewayRefusedError,
+    PullTarget,
+    pull,
+)
 from master.sites import SiteRegistry
 
 RETRIES_S = (0.05, 0.1, 0.2, 0.5)
@@ -36,6 +49,8 @@ class FetchedEpoch:
     rows: int
     watermark_us: int | None
     arrow_stream: bytes
+    """Empty where the client takes what was sent, which is compressed."""
+    sent: SentEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +60,15 @@ class FetchStart:
     cursor: Mapping[str, int] = field(default_factory=dict)
     from_epoch: int = 0
     """Of channels that the cursor does not name."""
+    from_first: bool = False
+    """Those begin at the first epoch that is kept instead."""
+    compressed: bool = False
+    """The client decompresses."""
 
-    def of(self, channel: str) -> int:
-        return self.cursor.get(channel, self.from_epoch)
+    def target(self, channel: str, *, follow: bool, own: bool) -> PullTarget:
+        """Of a channel that is not the query's own from the beginning on, epoch 0 was never promised."""
+        first = channel not in self.cursor and (self.from_first or (not own and not self.from_epoch))
+        return PullTarget(channel, 0 if first else self.cursor.get(channel, self.from_epoch), follow, first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +97,7 @@ class ResultFetcher:
         With `follow`, until the query is over and all is sent.
 
         Raises:
-            ResultsExpiredError, ResultsUnavailableError, CorruptResultsError
+            ResultsExpiredError, ResultsGoneError, ResultsUnavailableError, CorruptResultsError
             NoResultsError: the query writes into a sink.
             InvalidRequestError: the cursor names a channel that is none of the query's.
         """
@@ -85,9 +106,9 @@ class ResultFetcher:
             await self._placed(query)
             channels = self._channels(query, start.cursor)
         queue: _Queue = asyncio.Queue(QUEUED_EPOCHS)
+        targets = self._targets(query, channels, start, follow=follow)
         readers = [
-            asyncio.create_task(self._read(query, PullTarget(channel, start.of(channel), follow), queue))
-            for channel in channels
+            asyncio.create_task(self._read(query, target, queue, compressed=start.compressed)) for target in targets
         ]
         try:
             running = len(readers)
@@ -106,6 +127,10 @@ class ResultFetcher:
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
+
+    def _targets(self, query: str, channels: Sequence[str], start: FetchStart, *, follow: bool) -> Sequence[PullTarget]:
+        record = self._parts.queries.get(query)
+        return [start.target(name, follow=follow, own=begins_at_zero(record, name)) for name in channels]
 
     def _channels(self, query: str, cursor: Mapping[str, int]) -> tuple[str, ...]:
         record = self._parts.queries.get(query)
@@ -131,13 +156,13 @@ class ResultFetcher:
             )
         return channels
 
-    async def _read(self, query: str, target: PullTarget, queue: _Queue) -> None:
+    async def _read(self, query: str, target: PullTarget, queue: _Queue, *, compressed: bool) -> None:
         """Put the channel's epochs, then None, or the error that ended it."""
         try:
             async with aclosing(self._epochs(query, target)) as epochs:
                 async for epoch in epochs:
                     if epoch.schema:
-                        await queue.put(await _decoded(epoch))
+                        await queue.put(_fetched(epoch) if compressed else await _decoded(epoch))
         except Exception as error:  # noqa: BLE001 - not swallowed: whoever fetches raises it
             await queue.put(error)
         else:
@@ -145,21 +170,23 @@ class ResultFetcher:
 
     async def _epochs(self, query: str, target: PullTarget) -> AsyncGenerator[SentEpoch, None]:
         """One channel to its end, resuming after every break."""
-        wanted, failing_since, failures = target.from_epoch, None, 0
+        wanted, from_first, failing_since, failures = target.from_epoch, target.from_first, None, 0
         while True:
             record = self._parts.queries.get(query)
             live = target.follow and not record.state.over
             try:
-                async with aclosing(self._pull(record, PullTarget(target.channel, wanted, live))) as items:
+                async with aclosing(self._pull(record, PullTarget(target.channel, wanted, live, from_first))) as items:
                     async for item in items:
                         if isinstance(item, EndOfChannel):
                             return
                         failing_since, failures = None, 0
                         if item.epoch >= wanted:
-                            wanted = item.epoch + 1
+                            wanted, from_first = item.epoch + 1, False
                             yield item
                 if not live:
                     return
+            except EpochGoneError as error:
+                raise _gone(record.id, target.channel, wanted, error.first_epoch) from error
             except (GatewayAbsentError, ChannelAbsentError) as error:
                 if _nothing_there(error, record, follow=target.follow):
                     return
@@ -210,6 +237,14 @@ class ResultFetcher:
         ) from error
 
 
+def _gone(query: str, channel: str, epoch: int, first_epoch: int) -> ResultsGoneError:
+    return ResultsGoneError(
+        f"epoch {epoch} of the results of query {query} is no longer kept: the first that is there is {first_epoch}",
+        hint=f"read on with what is there: selat query results {query} --from-epoch first",
+        ids={"query": query, "channel": channel, "epoch": str(epoch), "first_epoch": str(first_epoch)},
+    )
+
+
 def _nothing_there(error: Exception, record: QueryRecord, *, follow: bool) -> bool:
     """An absent channel is an empty one, except where a finished query says that it was there."""
     if not isinstance(error, ChannelAbsentError) or record.state is QueryState.FINISHED:
@@ -220,7 +255,11 @@ def _nothing_there(error: Exception, record: QueryRecord, *, follow: bool) -> bo
 async def _decoded(epoch: SentEpoch) -> FetchedEpoch:
     small = epoch.raw_bytes <= SMALL_BYTES
     stream = arrow_stream(epoch) if small else await asyncio.to_thread(arrow_stream, epoch)
-    return FetchedEpoch(epoch.channel, epoch.epoch, epoch.rows, epoch.watermark_us, stream)
+    return _fetched(epoch, stream)
+
+
+def _fetched(epoch: SentEpoch, stream: bytes = b"") -> FetchedEpoch:
+    return FetchedEpoch(epoch.channel, epoch.epoch, epoch.rows, epoch.watermark_us, stream, epoch)
 
 
 async def _never() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from master.results.decode import EndOfChannel, EpochAssembler, SentEpoch
-from selat.v1 import exchange_pb2, exchange_pb2_grpc
+from master.status import ERROR_TRAILER
+from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 
 CLIENT_CONSUMER = "client"
 UNLIMITED_BYTES = 1 << 62
@@ -38,6 +40,14 @@ class GatewayRefusedError(GatewayAbsentError):
     """The agent answered, but cannot give what was asked for."""
 
 
+class EpochGoneError(Exception):
+    """The agent does not keep that epoch any more."""
+
+    def __init__(self, first_epoch: int) -> None:
+        super().__init__(f"the first epoch that is kept is {first_epoch}")
+        self.first_epoch = first_epoch
+
+
 class ChannelAbsentError(Exception):
     """The agent keeps no copy of the channel (yet)."""
 
@@ -48,6 +58,8 @@ class PullTarget:
     from_epoch: int
     follow: bool
     """False: only what is there now."""
+    from_first: bool = False
+    """Begin at the first epoch that is kept instead."""
 
 
 async def pull(
@@ -56,7 +68,7 @@ async def pull(
     """Epochs in order, then the end if there is one; ends without it when `until` returns, or when not following.
 
     Raises:
-        GatewayAbsentError (also GatewayRefusedError), ChannelAbsentError, CorruptResultsError
+        GatewayAbsentError (also GatewayRefusedError), ChannelAbsentError, EpochGoneError, CorruptResultsError
     """
     call = exchange_pb2_grpc.ExchangeServiceStub(connection).Pull(None)
     stop = asyncio.ensure_future(until())
@@ -82,8 +94,23 @@ async def pull(
 def _failure(error: grpc.aio.AioRpcError, target: PullTarget) -> Exception:
     if error.code() is grpc.StatusCode.NOT_FOUND:
         return ChannelAbsentError(f"it keeps no channel {target.channel}")
+    first_epoch = _first_epoch(error)
+    if first_epoch is not None:
+        return EpochGoneError(first_epoch)
     kind = GatewayRefusedError if error.code() in _REFUSALS else GatewayAbsentError
     return kind(f"{error.code().name}: {error.details()}")
+
+
+def _first_epoch(error: grpc.aio.AioRpcError) -> int | None:
+    """What an agent says that no longer keeps the epoch that was asked for."""
+    if error.code() is not grpc.StatusCode.OUT_OF_RANGE:
+        return None
+    # The stubs describe the trailer as one item instead of a sequence of them.
+    for key, value in cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ()):
+        if key == ERROR_TRAILER and isinstance(value, bytes):
+            with suppress(DecodeError, ValueError):
+                return int(common_pb2.ErrorDetail.FromString(value).ids.get("first_epoch", ""))
+    return None
 
 
 async def _read(call: PullCall, stop: asyncio.Future[None]) -> exchange_pb2.PullResponse | None:
@@ -110,5 +137,6 @@ def _open(target: PullTarget) -> exchange_pb2.PullRequest:
             from_epoch=target.from_epoch,
             credit_bytes=UNLIMITED_BYTES,
             follow=target.follow,
+            from_first=target.from_first,
         )
     )

@@ -114,7 +114,9 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
         self, request: query_pb2.FetchResultsRequest, context: Context
     ) -> AsyncIterator[query_pb2.FetchResultsResponse]:
         query = self._parts.queries.find(request.query).id
-        start = FetchStart({c.channel: c.epoch for c in request.cursor}, request.from_epoch)
+        start = FetchStart(
+            {c.channel: c.epoch for c in request.cursor}, request.from_epoch, request.from_first, request.compressed
+        )
         async with aclosing(self._parts.results.fetch(query, start, follow=request.follow)) as epochs:
             async for epoch in epochs:
                 yield epoch_to_proto(epoch)

@@ -104,8 +104,16 @@ def batch_stages(top: Rows) -> BatchStages:
         sql=plan.recipe.sql({}),
         sites=(),
         inputs=tuple(plan.reduce_inputs),
+        appends=_appends(top),
     )
     return plan
+
+
+def _appends(rows: Rows) -> bool:
+    """Whether the REDUCE only names the columns of what the MAPs give."""
+    if isinstance(rows, UnionAll):
+        return all(map(_appends, rows.branches))
+    return not (rows.joined or rows.undivided or (rows.below is not None and rows.below.ends) or rows.gathers)
 
 
 def _whole(rows: Rows, plan: BatchStages) -> Pieces:

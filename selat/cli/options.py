@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -22,6 +22,27 @@ class Format(Enum):
     CSV = "csv"
     ARROW = "arrow"
     """An Arrow IPC stream."""
+
+
+class EpochType(click.ParamType[Any]):
+    """An epoch's number, or `first`."""
+
+    name = "EPOCH|first"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | Literal["first"]:
+        """See `click.ParamType.convert`."""
+        if value == "first":
+            return "first"
+        try:
+            number = int(value)
+        except ValueError:
+            number = -1
+        if number < 0:
+            self.fail(f"{value!r} is neither an epoch's number, from 0 on, nor first", param, ctx)
+        return number
+
+
+EPOCH = EpochType()
 
 
 @dataclass(frozen=True, slots=True)

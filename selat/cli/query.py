@@ -18,10 +18,11 @@ from selat.cli import human
 from selat.cli.app import App, pass_app
 from selat.cli.follow import load_cursor, print_results
 from selat.cli.listing import Field, sections, sheet, show_list, show_one, table
-from selat.cli.options import Format, settings_options
+from selat.cli.options import EPOCH, Format, settings_options
 from selat.cli.progress import wait_text
 from selat.cli.sharing import SHARED_FIELDS
 from selat.cli.sql import print_explanation
+from selat.results import FromEpoch
 
 QUERY_FIELDS: tuple[Field[selat.QueryInfo], ...] = (
     Field("id", lambda q: q.id),
@@ -146,12 +147,12 @@ def explain(app: App, query: str, analyze: bool, as_json: bool, watch: bool) -> 
 )
 @click.option(
     "--from-epoch",
-    type=click.IntRange(min=0),
+    type=EPOCH,
     default=0,
-    help="Begin at this epoch in channels that the cursor file does not name.",
+    help="Begin at this epoch in channels that the cursor file does not name; first: at the first that is kept.",
 )
 @pass_app
-def results(app: App, query: str, follow: bool, cursor_file: Path | None, from_epoch: int) -> None:
+def results(app: App, query: str, follow: bool, cursor_file: Path | None, from_epoch: FromEpoch) -> None:
     """Print the results of a query; Ctrl-C ends the printing, not the query.
 
     \b
@@ -159,6 +160,7 @@ def results(app: App, query: str, follow: bool, cursor_file: Path | None, from_e
       selat query results q-0001 --no-follow -o csv > so_far.csv
       selat query results visits --cursor-file visits.cursor >> visits.jsonl
       selat query results visits --from-epoch 1200
+      selat query results visits --from-epoch first
     """
     with app.connect() as client:
         found = client.query(query)

@@ -26,7 +26,7 @@ from selat.v1 import common_pb2 as selat_dot_v1_dot_common__pb2
 from selat.v1 import site_pb2 as selat_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17selat/v1/exchange.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\x1a\x13selat/v1/site.proto\"\xba\x01\n\x0bPullRequest\x12%\n\x04open\x18\x01 \x01(\x0b\x32\x15.selat.v1.OpenChannelH\x00\x12\"\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x10.selat.v1.CreditH\x00\x12,\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\x15.selat.v1.AcknowledgeH\x00\x12\'\n\x05\x61head\x18\x04 \x01(\x0b\x32\x16.selat.v1.ReadersAheadH\x00\x42\t\n\x07message\"\xa1\x01\n\x0bOpenChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x12\n\nfrom_epoch\x18\x03 \x01(\x04\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x0c\n\x04\x62ins\x18\x05 \x03(\r\x12\x14\n\x0c\x63redit_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x07 \x01(\x08\x12\x16\n\x0ewants_standing\x18\x08 \x01(\x08\"\x17\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\"\x1c\n\x0b\x41\x63knowledge\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\"7\n\x0cReadersAhead\x12\'\n\x07readers\x18\x01 \x03(\x0b\x32\x16.selat.v1.ReaderCursor\"-\n\x0cReaderCursor\x12\x0e\n\x06reader\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\x9f\x01\n\x0cPullResponse\x12\x10\n\x06schema\x18\x01 \x01(\x0cH\x00\x12#\n\x04part\x18\x02 \x01(\x0b\x32\x13.selat.v1.EpochPartH\x00\x12%\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x16.selat.v1.EndOfChannelH\x00\x12&\n\x08standing\x18\x04 \x01(\x0b\x32\x12.selat.v1.StandingH\x00\x42\t\n\x07message\"X\n\x08Standing\x12\x12\n\nnext_epoch\x18\x01 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x03 \x01(\x08\x42\x0f\n\r_watermark_us\"x\n\tEpochPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12)\n\x08manifest\x18\x03 \x01(\x0b\x32\x17.selat.v1.EpochManifest\x12\x14\n\x07idle_us\x18\x04 \x01(\x07H\x00\x88\x01\x01\x42\n\n\x08_idle_us\"\xc9\x01\n\rEpochManifest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rpayload_crc32\x18\x03 \x01(\x07\x12\x15\n\rpayload_bytes\x18\x04 \x01(\x04\x12\x11\n\traw_bytes\x18\x05 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x07 \x01(\x08\x12 \n\x04\x62ins\x18\x08 \x03(\x0b\x32\x12.selat.v1.BinRangeB\x0f\n\r_watermark_us\"8\n\x08\x42inRange\x12\x0b\n\x03\x62in\x18\x01 \x01(\r\x12\x11\n\tfirst_row\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\x04\"i\n\x0c\x45ndOfChannel\x12\x17\n\nlast_epoch\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x19\n\x11successor_channel\x18\x02 \x01(\t\x12\x16\n\x0esuccessor_site\x18\x03 \x01(\tB\r\n\x0b_last_epoch\"\x89\x01\n\x0e\x41nalyzeRequest\x12$\n\x05views\x18\x01 \x03(\x0b\x32\x15.selat.v1.AnalyzeView\x12\x12\n\nstatements\x18\x02 \x03(\t\x12%\n\tfunctions\x18\x03 \x03(\x0b\x32\x12.selat.v1.Function\x12\x16\n\x0eload_functions\x18\x04 \x01(\x08\">\n\x0b\x41nalyzeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x10.selat.v1.Column\"7\n\x0f\x41nalyzeResponse\x12$\n\x08\x61nalyses\x18\x01 \x03(\x0b\x32\x12.selat.v1.Analysis\"S\n\x08\x41nalysis\x12!\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x10.selat.v1.Column\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x15.selat.v1.ErrorDetail\"N\n\x11ListSplitsRequest\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x13\n\x0bsplit_bytes\x18\x02 \x01(\x04\"5\n\x12ListSplitsResponse\x12\x1f\n\x06splits\x18\x01 \x03(\x0b\x32\x0f.selat.v1.Split2\xd5\x01\n\x0f\x45xchangeService\x12\x39\n\x04Pull\x12\x15.selat.v1.PullRequest\x1a\x16.selat.v1.PullResponse(\x01\x30\x01\x12>\n\x07\x41nalyze\x12\x18.selat.v1.AnalyzeRequest\x1a\x19.selat.v1.AnalyzeResponse\x12G\n\nListSplits\x12\x1b.selat.v1.ListSplitsRequest\x1a\x1c.selat.v1.ListSplitsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17selat/v1/exchange.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\x1a\x13selat/v1/site.proto\"\xba\x01\n\x0bPullRequest\x12%\n\x04open\x18\x01 \x01(\x0b\x32\x15.selat.v1.OpenChannelH\x00\x12\"\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x10.selat.v1.CreditH\x00\x12,\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\x15.selat.v1.AcknowledgeH\x00\x12\'\n\x05\x61head\x18\x04 \x01(\x0b\x32\x16.selat.v1.ReadersAheadH\x00\x42\t\n\x07message\"\xb5\x01\n\x0bOpenChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x12\n\nfrom_epoch\x18\x03 \x01(\x04\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x0c\n\x04\x62ins\x18\x05 \x03(\r\x12\x14\n\x0c\x63redit_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x07 \x01(\x08\x12\x16\n\x0ewants_standing\x18\x08 \x01(\x08\x12\x12\n\nfrom_first\x18\t \x01(\x08\"\x17\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\"\x1c\n\x0b\x41\x63knowledge\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\"7\n\x0cReadersAhead\x12\'\n\x07readers\x18\x01 \x03(\x0b\x32\x16.selat.v1.ReaderCursor\"-\n\x0cReaderCursor\x12\x0e\n\x06reader\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\x9f\x01\n\x0cPullResponse\x12\x10\n\x06schema\x18\x01 \x01(\x0cH\x00\x12#\n\x04part\x18\x02 \x01(\x0b\x32\x13.selat.v1.EpochPartH\x00\x12%\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x16.selat.v1.EndOfChannelH\x00\x12&\n\x08standing\x18\x04 \x01(\x0b\x32\x12.selat.v1.StandingH\x00\x42\t\n\x07message\"X\n\x08Standing\x12\x12\n\nnext_epoch\x18\x01 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x03 \x01(\x08\x42\x0f\n\r_watermark_us\"x\n\tEpochPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12)\n\x08manifest\x18\x03 \x01(\x0b\x32\x17.selat.v1.EpochManifest\x12\x14\n\x07idle_us\x18\x04 \x01(\x07H\x00\x88\x01\x01\x42\n\n\x08_idle_us\"\xc9\x01\n\rEpochManifest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rpayload_crc32\x18\x03 \x01(\x07\x12\x15\n\rpayload_bytes\x18\x04 \x01(\x04\x12\x11\n\traw_bytes\x18\x05 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x07 \x01(\x08\x12 \n\x04\x62ins\x18\x08 \x03(\x0b\x32\x12.selat.v1.BinRangeB\x0f\n\r_watermark_us\"8\n\x08\x42inRange\x12\x0b\n\x03\x62in\x18\x01 \x01(\r\x12\x11\n\tfirst_row\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\x04\"i\n\x0c\x45ndOfChannel\x12\x17\n\nlast_epoch\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x19\n\x11successor_channel\x18\x02 \x01(\t\x12\x16\n\x0esuccessor_site\x18\x03 \x01(\tB\r\n\x0b_last_epoch\"\x89\x01\n\x0e\x41nalyzeRequest\x12$\n\x05views\x18\x01 \x03(\x0b\x32\x15.selat.v1.AnalyzeView\x12\x12\n\nstatements\x18\x02 \x03(\t\x12%\n\tfunctions\x18\x03 \x03(\x0b\x32\x12.selat.v1.Function\x12\x16\n\x0eload_functions\x18\x04 \x01(\x08\">\n\x0b\x41nalyzeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x10.selat.v1.Column\"7\n\x0f\x41nalyzeResponse\x12$\n\x08\x61nalyses\x18\x01 \x03(\x0b\x32\x12.selat.v1.Analysis\"S\n\x08\x41nalysis\x12!\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x10.selat.v1.Column\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x15.selat.v1.ErrorDetail\"N\n\x11ListSplitsRequest\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x13\n\x0bsplit_bytes\x18\x02 \x01(\x04\"5\n\x12ListSplitsResponse\x12\x1f\n\x06splits\x18\x01 \x03(\x0b\x32\x0f.selat.v1.Split2\xd5\x01\n\x0f\x45xchangeService\x12\x39\n\x04Pull\x12\x15.selat.v1.PullRequest\x1a\x16.selat.v1.PullResponse(\x01\x30\x01\x12>\n\x07\x41nalyze\x12\x18.selat.v1.AnalyzeRequest\x1a\x19.selat.v1.AnalyzeResponse\x12G\n\nListSplits\x12\x1b.selat.v1.ListSplitsRequest\x1a\x1c.selat.v1.ListSplitsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,39 +36,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PULLREQUEST']._serialized_start=82
   _globals['_PULLREQUEST']._serialized_end=268
   _globals['_OPENCHANNEL']._serialized_start=271
-  _globals['_OPENCHANNEL']._serialized_end=432
-  _globals['_CREDIT']._serialized_start=434
-  _globals['_CREDIT']._serialized_end=457
-  _globals['_ACKNOWLEDGE']._serialized_start=459
-  _globals['_ACKNOWLEDGE']._serialized_end=487
-  _globals['_READERSAHEAD']._serialized_start=489
-  _globals['_READERSAHEAD']._serialized_end=544
-  _globals['_READERCURSOR']._serialized_start=546
-  _globals['_READERCURSOR']._serialized_end=591
-  _globals['_PULLRESPONSE']._serialized_start=594
-  _globals['_PULLRESPONSE']._serialized_end=753
-  _globals['_STANDING']._serialized_start=755
-  _globals['_STANDING']._serialized_end=843
-  _globals['_EPOCHPART']._serialized_start=845
-  _globals['_EPOCHPART']._serialized_end=965
-  _globals['_EPOCHMANIFEST']._serialized_start=968
-  _globals['_EPOCHMANIFEST']._serialized_end=1169
-  _globals['_BINRANGE']._serialized_start=1171
-  _globals['_BINRANGE']._serialized_end=1227
-  _globals['_ENDOFCHANNEL']._serialized_start=1229
-  _globals['_ENDOFCHANNEL']._serialized_end=1334
-  _globals['_ANALYZEREQUEST']._serialized_start=1337
-  _globals['_ANALYZEREQUEST']._serialized_end=1474
-  _globals['_ANALYZEVIEW']._serialized_start=1476
-  _globals['_ANALYZEVIEW']._serialized_end=1538
-  _globals['_ANALYZERESPONSE']._serialized_start=1540
-  _globals['_ANALYZERESPONSE']._serialized_end=1595
-  _globals['_ANALYSIS']._serialized_start=1597
-  _globals['_ANALYSIS']._serialized_end=1680
-  _globals['_LISTSPLITSREQUEST']._serialized_start=1682
-  _globals['_LISTSPLITSREQUEST']._serialized_end=1760
-  _globals['_LISTSPLITSRESPONSE']._serialized_start=1762
-  _globals['_LISTSPLITSRESPONSE']._serialized_end=1815
-  _globals['_EXCHANGESERVICE']._serialized_start=1818
-  _globals['_EXCHANGESERVICE']._serialized_end=2031
+  _globals['_OPENCHANNEL']._serialized_end=452
+  _globals['_CREDIT']._serialized_start=454
+  _globals['_CREDIT']._serialized_end=477
+  _globals['_ACKNOWLEDGE']._serialized_start=479
+  _globals['_ACKNOWLEDGE']._serialized_end=507
+  _globals['_READERSAHEAD']._serialized_start=509
+  _globals['_READERSAHEAD']._serialized_end=564
+  _globals['_READERCURSOR']._serialized_start=566
+  _globals['_READERCURSOR']._serialized_end=611
+  _globals['_PULLRESPONSE']._serialized_start=614
+  _globals['_PULLRESPONSE']._serialized_end=773
+  _globals['_STANDING']._serialized_start=775
+  _globals['_STANDING']._serialized_end=863
+  _globals['_EPOCHPART']._serialized_start=865
+  _globals['_EPOCHPART']._serialized_end=985
+  _globals['_EPOCHMANIFEST']._serialized_start=988
+  _globals['_EPOCHMANIFEST']._serialized_end=1189
+  _globals['_BINRANGE']._serialized_start=1191
+  _globals['_BINRANGE']._serialized_end=1247
+  _globals['_ENDOFCHANNEL']._serialized_start=1249
+  _globals['_ENDOFCHANNEL']._serialized_end=1354
+  _globals['_ANALYZEREQUEST']._serialized_start=1357
+  _globals['_ANALYZEREQUEST']._serialized_end=1494
+  _globals['_ANALYZEVIEW']._serialized_start=1496
+  _globals['_ANALYZEVIEW']._serialized_end=1558
+  _globals['_ANALYZERESPONSE']._serialized_start=1560
+  _globals['_ANALYZERESPONSE']._serialized_end=1615
+  _globals['_ANALYSIS']._serialized_start=1617
+  _globals['_ANALYSIS']._serialized_end=1700
+  _globals['_LISTSPLITSREQUEST']._serialized_start=1702
+  _globals['_LISTSPLITSREQUEST']._serialized_end=1780
+  _globals['_LISTSPLITSRESPONSE']._serialized_start=1782
+  _globals['_LISTSPLITSRESPONSE']._serialized_end=1835
+  _globals['_EXCHANGESERVICE']._serialized_start=1838
+  _globals['_EXCHANGESERVICE']._serialized_end=2051
 # @@protoc_insertion_point(module_scope)

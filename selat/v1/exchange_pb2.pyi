@@ -68,6 +68,7 @@ class OpenChannel(_message.Message):
     CREDIT_BYTES_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
     WANTS_STANDING_FIELD_NUMBER: _builtins.int
+    FROM_FIRST_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     consumer: _builtins.str
     """Who reads: a site's router, or `client`, whose reading retains nothing."""
@@ -77,6 +78,8 @@ class OpenChannel(_message.Message):
     """False: answer with what is there and end."""
     wants_standing: _builtins.bool
     """The reader does not know what the channel said before `from_epoch`, and wants to be told first."""
+    from_first: _builtins.bool
+    """Begin at the first epoch that is kept, whatever `from_epoch` says."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Empty: all."""
@@ -96,10 +99,11 @@ class OpenChannel(_message.Message):
         credit_bytes: _builtins.int = ...,
         follow: _builtins.bool = ...,
         wants_standing: _builtins.bool = ...,
+        from_first: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "consumer", b"consumer", "credit_bytes", b"credit_bytes", "follow", b"follow", "from_epoch", b"from_epoch", "wants_standing", b"wants_standing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "consumer", b"consumer", "credit_bytes", b"credit_bytes", "follow", b"follow", "from_epoch", b"from_epoch", "from_first", b"from_first", "wants_standing", b"wants_standing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

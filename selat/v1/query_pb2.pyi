@@ -920,10 +920,16 @@ class FetchResultsRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
     FROM_EPOCH_FIELD_NUMBER: _builtins.int
+    FROM_FIRST_FIELD_NUMBER: _builtins.int
+    COMPRESSED_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     follow: _builtins.bool
     from_epoch: _builtins.int
-    """Where channels begin that the cursor does not name."""
+    """Where channels begin that the cursor does not name. OUT_OF_RANGE (RESULTS_GONE) when it is no longer kept."""
+    from_first: _builtins.bool
+    """Instead: they begin at the first epoch that is kept."""
+    compressed: _builtins.bool
+    """Rows may come as `schema` and `payload` instead of `arrow_stream`."""
     @_builtins.property
     def cursor(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelCursor]:
         """Empty: from the first epoch kept."""
@@ -935,10 +941,12 @@ class FetchResultsRequest(_message.Message):
         cursor: _abc.Iterable[Global___ChannelCursor] | None = ...,
         follow: _builtins.bool = ...,
         from_epoch: _builtins.int = ...,
+        from_first: _builtins.bool = ...,
+        compressed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "follow", b"follow", "from_epoch", b"from_epoch", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compressed", b"compressed", "cursor", b"cursor", "follow", b"follow", "from_epoch", b"from_epoch", "from_first", b"from_first", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -954,15 +962,22 @@ class FetchResultsResponse(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     WATERMARK_US_FIELD_NUMBER: _builtins.int
     QUERY_FIELD_NUMBER: _builtins.int
+    SCHEMA_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    RAW_BYTES_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     epoch: _builtins.int
     arrow_stream: _builtins.bytes
     """An Arrow IPC stream; may hold no rows."""
     rows: _builtins.int
     watermark_us: _builtins.int
+    schema: _builtins.bytes
+    """Instead of `arrow_stream`: the Arrow IPC schema message, and the zstd frame of one record batch message of `raw_bytes`; none: no rows."""
+    payload: _builtins.bytes
+    raw_bytes: _builtins.int
     @_builtins.property
     def query(self) -> Global___Query:
-        """Last message of the call: the query as it is now; the fields above are unset."""
+        """Last message of the call: the query as it is now; the other fields are unset."""
 
     def __init__(
         self,
@@ -973,10 +988,13 @@ class FetchResultsResponse(_message.Message):
         rows: _builtins.int = ...,
         watermark_us: _builtins.int | None = ...,
         query: Global___Query | None = ...,
+        schema: _builtins.bytes = ...,
+        payload: _builtins.bytes = ...,
+        raw_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "query", b"query", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "arrow_stream", b"arrow_stream", "channel", b"channel", "epoch", b"epoch", "query", b"query", "rows", b"rows", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "arrow_stream", b"arrow_stream", "channel", b"channel", "epoch", b"epoch", "payload", b"payload", "query", b"query", "raw_bytes", b"raw_bytes", "rows", b"rows", "schema", b"schema", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
     _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015

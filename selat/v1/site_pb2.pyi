@@ -830,7 +830,7 @@ class TaskSpec(_message.Message):
     stage_id: _builtins.str
     kind: Global___StageKind.ValueType
     sql: _builtins.str
-    """Spark SQL over the view `input` and the views named in `inputs`."""
+    """Spark SQL over the view `input` and the views named in `inputs`. REDUCE, empty: the rows of its inputs as they are."""
     epoch_interval_ms: _builtins.int
     paused: _builtins.bool
     """Nothing of it runs; its channel, its checkpoints and what it has not read are kept."""
@@ -1112,22 +1112,54 @@ class ResultSpec(_message.Message):
 
     QUERY_ID_FIELD_NUMBER: _builtins.int
     INPUTS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelInput]: ...
+    @_builtins.property
+    def limit(self) -> Global___ResultsLimit:
+        """Of a query that lives; absent: all is kept."""
+
     def __init__(
         self,
         *,
         query_id: _builtins.str = ...,
         inputs: _abc.Iterable[Global___ChannelInput] | None = ...,
+        limit: Global___ResultsLimit | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "limit", b"limit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "inputs", b"inputs", "limit", b"limit", "query_id", b"query_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+
+Global___ResultSpec: _TypeAlias = ResultSpec  # noqa: Y015
+
+@_typing.final
+class ResultsLimit(_message.Message):
+    """Of the results that are kept the oldest go beyond so many bytes, and those older than so long. The newest epoch stays."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BYTES_FIELD_NUMBER: _builtins.int
+    AGE_MS_FIELD_NUMBER: _builtins.int
+    bytes: _builtins.int
+    age_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        bytes: _builtins.int = ...,
+        age_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "query_id", b"query_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_ms", b"age_ms", "bytes", b"bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ResultSpec: _TypeAlias = ResultSpec  # noqa: Y015
+Global___ResultsLimit: _TypeAlias = ResultsLimit  # noqa: Y015
 
 @_typing.final
 class Site(_message.Message):

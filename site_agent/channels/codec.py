@@ -19,6 +19,8 @@ BIN_COLUMN = "_bin"
 """Column that a producer adds to have its rows grouped; it is not stored."""
 
 _ZSTD_LEVEL = 3
+FAST_LEVEL = 1
+"""For many epochs of 16 MB: half of the CPU time, for a few percent more bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class EncodedRows:
     crc32: int
 
 
-def encode(table: pa.Table) -> EncodedRows:
+def encode(table: pa.Table, *, level: int = _ZSTD_LEVEL) -> EncodedRows:
     """Encode a table that has rows. Dictionary columns are stored as their values.
 
     Raises:
@@ -44,7 +46,7 @@ def encode(table: pa.Table) -> EncodedRows:
     if len(batches) != 1:
         raise ChannelError("an epoch's text exceeds 2 GiB in one column", hint="read less per epoch")
     raw = batches[0].serialize()
-    payload = pa.Codec("zstd", compression_level=_ZSTD_LEVEL).compress(raw, asbytes=True)
+    payload = pa.Codec("zstd", compression_level=level).compress(raw, asbytes=True)
     return EncodedRows(
         schema=plain.schema.serialize().to_pybytes(),
         payload=payload,
@@ -133,12 +135,12 @@ def _has_dictionary(kind: pa.DataType) -> bool:
     return any(_has_dictionary(kind.field(i).type) for i in range(kind.num_fields))
 
 
-def with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
-    """Each table, and whether it is the last."""
-    before: pa.Table | None = None
-    for table in tables:
+def with_last(epochs: Iterable[EncodedRows]) -> Iterator[tuple[EncodedRows, bool]]:
+    """Each epoch, and whether it is the last."""
+    before: EncodedRows | None = None
+    for encoded in epochs:
         if before is not None:
             yield before, False
-        before = table
+        before = encoded
     if before is not None:
         yield before, True

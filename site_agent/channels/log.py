@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from site_agent.channels.recovery import (
     WHOLE_FILE,
     epoch_path,
     recover,
+    rows_before,
     temporary_path,
 )
 from site_agent.channels.waiters import Waiters
@@ -98,7 +100,7 @@ class ChannelLog:
         Fewer than those retained where a consumer keeps what it has, see `set_awaited`.
         """
         first = min(self._awaited_cursors().values(), default=self._first)
-        return self._bytes_from(first)
+        return self.bytes_from(first)
 
     @property
     def damage(self) -> CorruptEpochError | None:
@@ -146,7 +148,7 @@ class ChannelLog:
             return (Waiting("", self.awaited_bytes, self.slowest_consumers),)
         positions = self._readers.positions(self._awaited_cursors())
         return tuple(
-            Waiting(query, 0 if cursor is None else self._bytes_from(cursor), sites)
+            Waiting(query, 0 if cursor is None else self.bytes_from(cursor), sites)
             for query, (cursor, sites) in positions.items()
         )
 
@@ -211,10 +213,10 @@ class ChannelLog:
             self._remove_given_up()
         self._waiters.wake()
 
-    def publish_all(self, tables: Iterable[pa.Table], commit: Mapping[str, Json]) -> int:
-        """Publish every epoch that the channel will have, of tables with rows: all of them last, or none does.
+    def publish_all(self, epochs: Iterable[EncodedRows], commit: Mapping[str, Json]) -> int:
+        """Publish every epoch that the channel will have: all of them last, or none does.
 
-        One table is in memory at a time. The last epoch gets the commit, with the `bytes_out` of all of them. A channel
+        Two epochs are in memory at a time. The last one gets the commit, with the `bytes_out` of all of them. A channel
         that holds epochs already is left as it is.
 
         Returns:
@@ -229,23 +231,23 @@ class ChannelLog:
             sizes: dict[int, int] = {}
             size_bytes, rows_before, header = 0, 0, None
             try:
-                for table, last in with_last(tables):
+                for encoded, last in with_last(epochs):
                     self._check_next(len(sizes), after=len(sizes))
-                    grouped, bins = group_by_bin(table)
-                    encoded = encode(grouped)
                     size_bytes += len(encoded.payload)
                     said = {**commit, BYTES_OUT: size_bytes} if last else {}
-                    manifest = counted(EpochManifest(len(sizes), 0, 0, 0, None, False, bins, said), encoded)
+                    manifest = counted(EpochManifest(len(sizes), 0, 0, 0, None, False, (), said), encoded)
                     header = EpochHeader(manifest, len(encoded.schema), rows_before)
                     rows_before += manifest.rows
                     parts = pack(header, encoded)
                     self._files.write(temporary_path(self.directory, len(sizes)), parts, sync=True)
                     sizes[len(sizes)] = sum(map(len, parts))
                     reached(FaultPoint.EPOCH_WRITTEN)
-            except OSError as error:
+            except Exception as error:
                 for epoch in sizes:
                     self._files.remove(temporary_path(self.directory, epoch))
-                raise self._disk_error(f"epoch {len(sizes)}", error) from error
+                if isinstance(error, OSError):
+                    raise self._disk_error(f"epoch {len(sizes)}", error) from error
+                raise
             self._make_visible(len(sizes))
             self._sizes, self._newest, self._next = sizes, header, len(sizes)
             self._retained = sum(sizes.values())
@@ -365,6 +367,18 @@ class ChannelLog:
             self._damage = error
             raise
         return header.manifest, encoded
+
+    def bytes_from(self, epoch: int) -> int:
+        """Disk bytes of the epochs from this one on that are kept for somebody."""
+        end_bytes = self._end_offset
+        return end_bytes - self._offsets.get(max(epoch, self._first), end_bytes)
+
+    def written_at(self, epoch: int) -> datetime | None:
+        """When an epoch came to this disk; None when it is not here."""
+        try:
+            return datetime.fromtimestamp(epoch_path(self.directory, epoch).stat().st_mtime, UTC)
+        except OSError:
+            return None
 
     def stored_bytes(self, epoch: int) -> int:
         """Size of an epoch's file; 0 when it is not here."""
@@ -528,11 +542,6 @@ class ChannelLog:
             total += size
         self._offsets, self._end_offset = offsets, total
 
-    def _bytes_from(self, epoch: int) -> int:
-        """Disk bytes of the epochs from this one on that are kept for somebody."""
-        end_bytes = self._end_offset
-        return end_bytes - self._offsets.get(max(epoch, self._first), end_bytes)
-
     def _rows_so_far(self) -> int:
         """Of all epochs; only lags are counted by it, so a damaged one must not keep the next from being stored."""
         try:
@@ -542,12 +551,7 @@ class ChannelLog:
         return newest.rows_before + newest.manifest.rows if newest else 0
 
     def _rows_before(self, epoch: int) -> int:
-        """As told by the nearest older epoch that can be read; 0 without one."""
-        for older in range(epoch - 1, min(self._sizes, default=epoch) - 1, -1):
-            with suppress(CorruptEpochError):
-                header = read_header(epoch_path(self.directory, older))
-                return header.rows_before + header.manifest.rows
-        return 0
+        return rows_before(self.directory, range(epoch - 1, min(self._sizes, default=epoch) - 1, -1))
 
     def _newest_header(self) -> EpochHeader | None:
         if self._newest is None and self._sizes:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from site_agent.channels.consumers import Consumers
+from site_agent.channels.epoch_file import read_header
 from site_agent.channels.files import Files, read_json
 from site_agent.channels.manifest import EndMark, Standing
+from site_agent.errors import CorruptEpochError
 
 _EPOCH_NAME = re.compile(r"(\d{12,})\.epoch")
 
@@ -61,6 +65,15 @@ def recover(directory: Path, files: Files) -> Recovered:
     files.sync_directory(directory)
     consumers, end = _read_consumers(directory / CONSUMERS_FILE), _read_end(directory / END_FILE)
     return Recovered(sizes, consumers, end, _read_standing(directory / STANDING_FILE))
+
+
+def rows_before(directory: Path, older: Iterable[int]) -> int:
+    """How many rows all epochs had, up to the first of `older`, newest first, that can be read; 0 when none can."""
+    for epoch in older:
+        with suppress(CorruptEpochError):
+            header = read_header(epoch_path(directory, epoch))
+            return header.rows_before + header.manifest.rows
+    return 0
 
 
 def _finish_renames(directory: Path, files: Files) -> None:

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from site_agent.engine.chunks import Chunks
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -189,6 +191,8 @@ class EpochRequest:
     """Where malformed rows go; without it they fail the epoch."""
     functions: tuple[PythonFunction, ...] = ()
     """That the SQL calls."""
+    chunked: bool = False
+    """The output may be more than fits memory: it is given as `EpochResult.many` where that is likely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +217,13 @@ class EpochResult:
     """Handed to the request's `malformed`."""
     operators: tuple[OperatorRows, ...] = ()
     """Those between the input and the output, in this order; empty when Spark proved that there is no output."""
+    many: Chunks | None = None
+    """The output rows instead of `table`, which is empty then; only of a request that is `chunked`."""
+
+    @property
+    def chunks(self) -> Chunks:
+        """The output rows, however many; to be iterated once, and closed."""
+        return self.many or Chunks.of(self.table)
 
 
 class Engine(Protocol):

@@ -76,6 +76,11 @@ def out_of_memory(error: Exception) -> bool:
     return "java.lang.OutOfMemoryError" in _classes(error)
 
 
+def result_too_large(error: Exception) -> bool:
+    """Whether the driver refused to collect so much; Spark ends the job then."""
+    return any("spark.driver.maxResultSize" in message for message in _messages(error))
+
+
 def analysis_error(error: Exception, statement: str) -> AnalysisError:
     """What to raise for a statement that Spark refuses."""
     said = whole_message(_text(error))

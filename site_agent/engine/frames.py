@@ -48,6 +48,8 @@ SMALL_ROWS = 20_000
 SMALL_BYTES = 8 * 1024 * 1024
 SMALL_FILES_BYTES = 2 * 1024 * 1024
 """Text is dear to parse: beyond this, files are worth more than one slot."""
+VALUE_BYTES = 16
+"""Of a generated value, by guess."""
 _SCRATCH: Mapping[str, Any] = {"compression": "NONE", "use_dictionary": False, "write_statistics": False}
 """How rows are written that are read once, at once."""
 
@@ -62,6 +64,8 @@ class Frame:
     """Column of `rows` that is not NULL in those that are malformed."""
     malformed: Callable[[], Iterator[MalformedRow]] | None = None
     """The malformed rows themselves; costs a Spark job where there is a `malformed_column`."""
+    size_bytes: int = 0
+    """About so many, of rows that may be many."""
     set_aside: int = 0
     """How many of the malformed rows are not among `rows`."""
 
@@ -124,7 +128,7 @@ class Frames:
             tempfile.NamedTemporaryFile(dir=self._scratch, prefix="rows-", suffix=".parquet") as file,
             self._through_file(session, table, Path(file.name)) as rows,
         ):
-            yield Frame(rows, self._slots())
+            yield Frame(rows, self._slots(), size_bytes=table.nbytes)
 
     @contextmanager
     def _chunks(self, session: SparkSession, scan: ChunksScan) -> Iterator[Frame]:
@@ -142,7 +146,7 @@ class Frames:
                 for chunk in chain(first, rest):
                     writer.write_table(chunk.cast(schema))
             with self._from_file(session, schema, Path(file.name)) as rows:
-                yield Frame(rows, self._slots())
+                yield Frame(rows, self._slots(), size_bytes=_total_bytes([file.name]))
 
     @contextmanager
     def _through_file(self, session: SparkSession, table: pa.Table, file: Path) -> Iterator[DataFrame]:
@@ -182,7 +186,8 @@ class Frames:
         partitions = 1 if scan.end - scan.start <= SMALL_ROWS else self._slots()
         numbers = session.range(scan.start, scan.end, 1, partitions)
         columns = [expression(session, text).alias(name) for name, text in scan.expressions]
-        return Frame(numbers.select(*columns), partitions)
+        size_bytes = (scan.end - scan.start) * len(columns) * VALUE_BYTES
+        return Frame(numbers.select(*columns), partitions, size_bytes=size_bytes)
 
     @contextmanager
     def _files(self, session: SparkSession, scan: FilesScan) -> Iterator[Frame]:
@@ -216,7 +221,8 @@ class Frames:
         if scan.format == "csv":
             reader = reader.option("escape", Dialect.of(scan.options).escape)
         rows = (reader.option("lineSep", record_end) if record_end else reader).load(list(names))
-        small = _total_bytes(scan.paths) <= SMALL_FILES_BYTES
+        size_bytes = _total_bytes(scan.paths)
+        small = size_bytes <= SMALL_FILES_BYTES
         column = scan.malformed_column
         if column:
             # Spark's reader refuses to give the malformed rows' column alone.
@@ -225,7 +231,8 @@ class Frames:
             malformed = partial(malformed_rows, rows, scan, converted, path_of=partial(self._origin, origins))
         else:
             picked, malformed = _pick(rows, scan.read_columns), None
-        return Frame(picked.coalesce(1) if small else picked, 1 if small else self._slots(), column, malformed)
+        partitions = 1 if small else self._slots()
+        return Frame(picked.coalesce(1) if small else picked, partitions, column, malformed, size_bytes)
 
     def _origin(self, origins: Mapping[str, Origin], uri: str) -> str:
         path = self._files_access.path_of(uri)
@@ -247,8 +254,10 @@ def _together(frames: Sequence[Frame], broken: Sequence[MalformedRow]) -> Frame:
     """The rows of all frames; `broken` are malformed, too."""
     rows = reduce(DataFrame.unionAll, (frame.rows for frame in frames))
     first = frames[0]
+    partitions = max(frame.partitions for frame in frames)
+    size_bytes = sum(frame.size_bytes for frame in frames)
     if not first.malformed_column:
-        return replace(first, rows=rows, partitions=max(frame.partitions for frame in frames))
+        return replace(first, rows=rows, partitions=partitions, size_bytes=size_bytes)
 
     def malformed() -> Iterator[MalformedRow]:
         yield from broken
@@ -256,8 +265,7 @@ def _together(frames: Sequence[Frame], broken: Sequence[MalformedRow]) -> Frame:
             assert frame.malformed is not None
             yield from frame.malformed()
 
-    partitions = max(frame.partitions for frame in frames)
-    return Frame(rows, partitions, first.malformed_column, malformed, set_aside=len(broken))
+    return Frame(rows, partitions, first.malformed_column, malformed, size_bytes, set_aside=len(broken))
 
 
 def _files_schema(scan: FilesScan) -> StructType:

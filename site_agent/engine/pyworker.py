@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers around a user's function; it is sent there by value, whole.
+"""What runs in Spark's Python workers, around a user's function or behind a job; it is sent there by value, whole.
 
 It may use the standard library and pyarrow only. Errors leave it as one line of JSON behind `MARK`, which
 `site_agent.engine.failures` finds again in what Spark makes of them.
@@ -10,7 +10,9 @@ import json
 import sys
 import traceback
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +23,9 @@ ARGUMENTS_CHARS = 300
 MESSAGE_CHARS = 500
 PROBED_ROWS = 10_000
 """So many rows of a batch that failed are tried one by one, to find which it was."""
+
+SPOOLED = "partition BIGINT, file STRING, rows BIGINT, size_bytes BIGINT, error BIGINT"
+"""What `spool` says of a partition that has rows; `error` is the number of what the disk refused with, else 0."""
 
 Module = tuple[str, str, str, str]
 """File name, text, name of the function in it, and the versioned name."""
@@ -193,6 +198,33 @@ def _cut(text: str, length: int) -> str:
 
 def _failure(message: str) -> FunctionFailure:
     return FunctionFailure(MARK + json.dumps(message))
+
+
+def spool(directory: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: write each partition's batches to a file in the directory, as an Arrow stream."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Only there when Spark runs it.
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None
+        said = {"partition": task.partitionId(), "file": f"{task.partitionId()}-{task.taskAttemptId()}.arrows"}
+        rows = size_bytes = error = 0
+        first = next(batches, None)
+        if first is None:
+            return
+        try:
+            with Path(directory, said["file"]).open("wb") as file, pa.ipc.new_stream(file, first.schema) as writer:
+                for batch in chain((first,), batches):
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+                    size_bytes += batch.nbytes
+        except OSError as refused:
+            error = refused.errno or 5
+        yield pa.RecordBatch.from_pylist([{**said, "rows": rows, "size_bytes": size_bytes, "error": error}])
+
+    return write
 
 
 def main() -> int:

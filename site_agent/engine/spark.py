@@ -31,13 +31,15 @@ from site_agent.engine import (
     statements,
 )
 from site_agent.engine.admission import ObservedInput
+from site_agent.engine.chunks import Chunks
 from site_agent.engine.collect import collect
-from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory
+from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory, result_too_large
 from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.frames import Frame, Frames
 from site_agent.engine.functions import load, register
 from site_agent.engine.operators import operator_rows
 from site_agent.engine.sorting import write_sorted
+from site_agent.engine.spool import MANY_BYTES, empty_of, spooled
 from site_agent.engine.statements import Names
 from site_agent.engine.types import fields_of, quoted
 from site_agent.errors import EngineError, FunctionsRefusedError
@@ -235,16 +237,41 @@ class SparkEngine:
             observed = ObservedInput(rows, request.admission, frame.malformed_column)
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
-            known = (INPUT_VIEW, *request.tables, *request.views)
-            output = task.query(request.sql, _names(known, [f.versioned_name for f in request.functions]))
-            table = collect(output, spill=task.directory)
+            output, table, many = self._output(task, request, (frame, *others.values()))
             metrics = observed.metrics(output)
             rows_malformed = metrics.rows_malformed + frame.set_aside
             if rows_malformed:
                 _hand_over(request, frame, rows_malformed)
         return EpochResult(
-            table, metrics.rows, metrics.rows_late, metrics.max_event_time_us, rows_malformed, operator_rows(output)
+            table,
+            metrics.rows,
+            metrics.rows_late,
+            metrics.max_event_time_us,
+            rows_malformed,
+            operator_rows(output),
+            many,
         )
+
+    def _output(
+        self, task: _TaskSession, request: EpochRequest, frames: Sequence[Frame]
+    ) -> tuple[DataFrame, pa.Table, Chunks | None]:
+        """What was executed, and its rows: collected by the driver, or if they are many in files.
+
+        Few rows may become more than the driver collects.
+        """
+        known = (INPUT_VIEW, *request.tables, *request.views)
+        names = _names(known, [f.versioned_name for f in request.functions])
+        may_be_many = request.chunked and not self._frames.remote
+        if not may_be_many or sum(frame.size_bytes for frame in frames) <= MANY_BYTES:
+            output = task.query(request.sql, names)
+            try:
+                return output, collect(output, spill=task.directory), None
+            except SPARK_ERRORS as error:
+                if not (may_be_many and result_too_large(error)):
+                    raise
+        output = task.query(request.sql, names)
+        executed, many = spooled(output, task.directory)
+        return executed, empty_of(output), many
 
 
 def _slots(session: SparkSession) -> int:

@@ -36,7 +36,7 @@ class Sender:
         """Raises ChannelRequestError or ChannelError when the request makes no sense."""
         if not request.consumer:
             raise ChannelRequestError("no consumer is named", hint=f"name the reading site, or {CLIENT_CONSUMER!r}")
-        if request.from_epoch > log.next_epoch:
+        if request.from_epoch > log.next_epoch and not request.from_first:
             raise ChannelError(
                 f"epoch {request.from_epoch} was asked for, but channel {log.id} is only at {log.next_epoch}",
                 hint="the channel was lost at its site, or another one has its name",
@@ -49,7 +49,7 @@ class Sender:
         self._flow = Flow()
         self._credit = Credit(request.credit_bytes)
         self._selection = Selection(tuple(request.columns), tuple(request.bins))
-        self._position = request.from_epoch
+        self._position = log.first_epoch if request.from_first else request.from_epoch
         self._schema = b""
         self._reader: asyncio.Task[None] | None = None
         self._ahead: asyncio.Task[_Epoch] | None = None

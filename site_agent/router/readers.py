@@ -18,7 +18,7 @@ READERS_FILE = "readers.json"
 @dataclass(frozen=True, slots=True)
 class Reader:
     keeps: bool = False
-    """Its copy is never trimmed, but the producer need not keep what is stored here."""
+    """The producer need not keep for it what is stored here, or wait for it."""
     cursor: int = 0
     """The next epoch it has not acknowledged; not stored: a reader acknowledges again after a restart."""
 
@@ -46,7 +46,7 @@ class Readers:
 
     def needed_here(self) -> int:
         """The first epoch that this site's copy must keep; with no readers, 0."""
-        return min((0 if reader.keeps else reader.cursor for reader in self.by_name.values()), default=0)
+        return min((reader.cursor for reader in self.by_name.values()), default=0)
 
     @property
     def awaited(self) -> int | None:

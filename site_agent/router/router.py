@@ -95,7 +95,7 @@ class Router:
 
         A local channel is the producer's own log. A remote one is a copy that fills while the subscription lasts, with
         the same epoch numbers, but without the producer's commits and without epochs it no longer kept. A reader that
-        `keeps` never trims the copy, and lets the producer trim what is stored here. Idempotent.
+        `keeps` lets the producer trim what is stored here, and keeps the copy until it acknowledges. Idempotent.
 
         Raises:
             ChannelError: the channel is subscribed from another site, or the disk refused.

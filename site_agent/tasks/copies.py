@@ -56,7 +56,12 @@ def tables_of(log: ChannelLog) -> Iterator[pa.Table]:
         CorruptEpochError: an epoch is damaged on disk.
         SiteAgentError: the first epochs are not kept any more.
     """
-    if log.first_epoch:
-        raise SiteAgentError(f"channel {log.id} is no longer whole", ids={"channel": log.id})
+    check_whole(log)
     tables = (log.read(epoch) for epoch in range(log.next_epoch))
     yield from (table for table in tables if table is not None)
+
+
+def check_whole(log: ChannelLog) -> None:
+    """Raises SiteAgentError when the first epochs of a channel are not kept any more."""
+    if log.first_epoch:
+        raise SiteAgentError(f"channel {log.id} is no longer whole", ids={"channel": log.id})

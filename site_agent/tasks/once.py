@@ -2,57 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from site_agent.channels.log import BYTES_OUT
+from site_agent.channels.codec import FAST_LEVEL, EncodedRows, decode, encode
+from site_agent.channels.log import BYTES_OUT, ChannelLog
 from site_agent.engine import EpochResult
+from site_agent.engine.chunks import CHUNK_BYTES, Chunks
 from site_agent.faults import FaultPoint, reached
 from site_agent.tasks.context import TaskContext
+from site_agent.tasks.copies import check_whole
 from site_agent.tasks.progress import Sample, TaskState, Totals
 
-EPOCH_BYTES = 16 * 1024 * 1024
-"""Of rows in memory. Whoever passes a result on, or reads it, has an epoch in memory at a time."""
+SMALL_BYTES = 2 * 1024 * 1024
+"""Epochs that are copied are put together up to here."""
 
 
-async def publish_whole(context: TaskContext, result: EpochResult, totals: Totals, *, started_s: float) -> None:
-    """Publish the result as all that the channel will have: one epoch, or several of a large one.
+async def publish_whole(context: TaskContext, result: EpochResult, *, rows_in: int, started_s: float) -> None:
+    """Publish the result as all that the channel will have: an epoch for each of its chunks.
 
     Args:
+        rows_in: That the task has taken.
         started_s: When the work on it began.
 
     Raises:
-        ChannelError: the result does not fit an epoch, or the disk refused.
+        ChannelError: the disk refused.
     """
     reached(FaultPoint.EPOCH_COMPUTED)
-    size_bytes = await context.in_thread(lambda: _publish(context, result.table, totals))
+    with result.chunks as chunks:
+        totals = Totals(rows_in=rows_in, rows_out=chunks.rows, rows_malformed=result.rows_malformed)
+        size_bytes = await context.in_thread(lambda: _publish(context.log, chunks, totals))
+        held_bytes = min(chunks.size_bytes, CHUNK_BYTES)
     finished_s = context.clock.monotonic()
+    counts = totals.rows_in, totals.rows_out, size_bytes
     context.progress.epoch_done(
-        Sample(
-            finished_s,
-            finished_s - started_s,
-            totals.rows_in,
-            totals.rows_out,
-            size_bytes,
-            held_bytes=result.table.nbytes,
-            operators=result.operators,
-        )
+        Sample(finished_s, finished_s - started_s, *counts, held_bytes=held_bytes, operators=result.operators)
     )
 
 
-def _publish(context: TaskContext, table: pa.Table, totals: Totals) -> int:
+async def publish_copies(context: TaskContext, logs: Sequence[ChannelLog], *, started_s: float) -> None:
+    """Publish the epochs of these channels, one channel after the other, as all that the channel will have.
+
+    Raises:
+        CorruptEpochError: an epoch is damaged on disk.
+        ChannelError: the disk refused.
+    """
+    reached(FaultPoint.EPOCH_COMPUTED)
+    rows = sum(log.rows_from(0) for log in logs)
+    totals = Totals(rows_in=rows, rows_out=rows)
+    size_bytes = await context.in_thread(lambda: _copy(context.log, logs, totals))
+    finished_s = context.clock.monotonic()
+    sample = Sample(finished_s, finished_s - started_s, rows, rows, size_bytes, held_bytes=CHUNK_BYTES)
+    context.progress.epoch_done(sample)
+
+
+def _publish(log: ChannelLog, chunks: Chunks, totals: Totals) -> int:
     """Bytes of what was published."""
     commit = {"totals": totals.to_json()}
-    if table.nbytes <= EPOCH_BYTES:
-        return context.log.publish(0, table, watermark_us=None, commit=commit).size_bytes
-    return context.log.publish_all(_slices(table), commit)
+    if chunks.size_bytes > CHUNK_BYTES:
+        return log.publish_all((encode(table, level=FAST_LEVEL) for table in chunks.tables), commit)
+    tables = list(chunks.tables)
+    table = pa.concat_tables(tables) if tables else None
+    return log.publish(0, table, watermark_us=None, commit=commit).size_bytes
 
 
-def _slices(table: pa.Table) -> Iterator[pa.Table]:
-    """The rows in order, about so many bytes at a time."""
-    rows = max(1, table.num_rows * EPOCH_BYTES // table.nbytes)
-    yield from (table.slice(first, rows) for first in range(0, table.num_rows, rows))
+def _copy(log: ChannelLog, sources: Sequence[ChannelLog], totals: Totals) -> int:
+    """Bytes of what was published."""
+    commit = {"totals": totals.to_json()}
+    for source in sources:
+        check_whole(source)
+    if totals.rows_out:
+        return log.publish_all(_together(_epochs_of(sources)), commit)
+    return log.publish(0, None, watermark_us=None, commit=commit).size_bytes
+
+
+def _epochs_of(logs: Iterable[ChannelLog]) -> Iterator[EncodedRows]:
+    for log in logs:
+        for epoch in range(log.next_epoch):
+            _, encoded = log.read_encoded(epoch)
+            if encoded is not None:
+                yield encoded
+
+
+def _together(epochs: Iterable[EncodedRows]) -> Iterator[EncodedRows]:
+    """The same rows; small epochs of one schema that follow each other are one, for each costs a sync of the disk."""
+    small: list[EncodedRows] = []
+    for encoded in epochs:
+        alike = small and small[0].schema == encoded.schema
+        if small and not (alike and _raw_bytes(small) + encoded.raw_bytes <= SMALL_BYTES):
+            yield _one(small)
+            small = []
+        small.append(encoded)
+    if small:
+        yield _one(small)
+
+
+def _one(epochs: Sequence[EncodedRows]) -> EncodedRows:
+    return epochs[0] if len(epochs) == 1 else encode(pa.concat_tables(map(decode, epochs)))
+
+
+def _raw_bytes(epochs: Iterable[EncodedRows]) -> int:
+    return sum(encoded.raw_bytes for encoded in epochs)
 
 
 def end(context: TaskContext) -> None:

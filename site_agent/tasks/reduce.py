@@ -1,8 +1,9 @@
 """REDUCE: the step of a batch query that needs all of its input: waits until every input is whole, then runs once.
 
-Inputs go from disk to Spark epoch by epoch, through a file when they are many, and are never in memory together. The
-result is one epoch: after a crash it is there, or is made again. Inputs are not acknowledged: another task of the query
-may read them here later. They go with the query.
+Inputs go from disk to Spark epoch by epoch, through a file when they are many, and are never in memory together.
+Without SQL they are the result as they are, and Spark is not asked. The result is visible whole: after a crash it is
+there, or is made again. Inputs are not acknowledged: another task of the query may read them here later. They go with
+the query.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from site_agent.engine import ChunksScan, EmptyScan, EpochRequest, EpochResult, 
 from site_agent.errors import CorruptEpochError
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import tables_of, until_ended
-from site_agent.tasks.once import end, publish_whole
-from site_agent.tasks.progress import TaskState, Totals
+from site_agent.tasks.once import end, publish_copies, publish_whole
+from site_agent.tasks.progress import TaskState
 from site_agent.tasks.spec import InputSpec
 from site_agent.waiting import first_of
 
@@ -81,12 +82,15 @@ class ReduceTask:
         """Whether the result was published: other inputs may have come to count meanwhile."""
         context = self._context
         started_s = context.clock.monotonic()
+        if not context.spec.sql:
+            await publish_copies(context, [item.log for item in inputs], started_s=started_s)
+            return True
         result = await self._run_job(inputs)
         if tuple(item.spec for item in inputs) != self._inputs:
+            result.chunks.close()
             return False
         rows_in = sum(item.log.rows_from(0) for item in inputs)
-        totals = Totals(rows_in=rows_in, rows_out=result.table.num_rows)
-        await publish_whole(context, result, totals, started_s=started_s)
+        await publish_whole(context, result, rows_in=rows_in, started_s=started_s)
         return True
 
     async def _whole_inputs(self) -> Sequence[PlacedInput]:
@@ -122,7 +126,9 @@ class ReduceTask:
         context, spec = self._context, self._context.spec
         views = _scans(inputs)
         scan = views.pop(INPUT_VIEW, EmptyScan(()))
-        request = EpochRequest(spec.task_id, spec.sql, scan, context.site, views=views, functions=spec.functions)
+        request = EpochRequest(
+            spec.task_id, spec.sql, scan, context.site, views=views, functions=spec.functions, chunked=True
+        )
         return await context.in_slot(lambda: context.engine.run(request))
 
 

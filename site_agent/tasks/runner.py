@@ -73,6 +73,8 @@ class TaskRunner:
         self._log = log
         self._clock = clock
         self._limits = limits or TaskLimits()
+        self.ended: Callable[[], None] = lambda: None
+        """Called when the task has ended by itself, well or not."""
         self._progress = Progress(clock.monotonic())
         self._task: RunnableTask | None = None
         self._running: asyncio.Task[None] | None = None
@@ -153,6 +155,7 @@ class TaskRunner:
             made_before = self._made()
             failure = await self._attempt()
             if failure is None:
+                self.ended()
                 return
             if self._made() > made_before:
                 failures, retries = 0, 0
@@ -160,6 +163,7 @@ class TaskRunner:
             failures += not failure.passing
             if failure.final or failures > len(RETRY_DELAYS_S):
                 self.fail(failure.reason)
+                self.ended()
                 return
             self._progress.enter(TaskState.RETRYING, failure.reason)
             logger.warning("epoch failed task=%s attempt=%d reason=%s", self.spec.task_id, retries, failure.reason)

@@ -93,11 +93,21 @@ class TaskSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultsLimit:
+    """How much of a query's results is kept: the oldest epochs go."""
+
+    size_bytes: int
+    age: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class ResultSpec:
     """Channels whose copies this site keeps for clients."""
 
     query_id: str
     inputs: tuple[InputSpec, ...] = ()
+    limit: ResultsLimit | None = None
+    """None: all is kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from site_agent.errors import SiteAgentError
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.once import end, publish_whole
-from site_agent.tasks.progress import TaskState, Totals
+from site_agent.tasks.progress import TaskState
 
 
 class TableTask:
@@ -45,8 +45,7 @@ class TableTask:
         started_s = context.clock.monotonic()
         result = await context.in_slot(lambda: context.engine.run(self._request()))
         self._refuse_large(result)
-        totals = Totals(rows_in=result.rows_read, rows_out=result.table.num_rows, rows_malformed=result.rows_malformed)
-        await publish_whole(context, result, totals, started_s=started_s)
+        await publish_whole(context, result, rows_in=result.rows_read, started_s=started_s)
 
     def _request(self) -> EpochRequest:
         spec = self._context.spec
@@ -62,11 +61,12 @@ class TableTask:
             tables=tuple(sorted({copy.view for copy in spec.inputs})),
             malformed=letters.sink(0),
             functions=spec.functions,
+            chunked=True,
         )
 
     def _refuse_large(self, result: EpochResult) -> None:
         spec, limit = self._context.spec, self._context.limits.table_copy_bytes
-        size = result.table.get_total_buffer_size()
+        size = result.many.size_bytes if result.many else result.table.get_total_buffer_size()
         if spec.split is None and size > limit:
             name = spec.relation.name if spec.relation else spec.task_id
             raise SiteAgentError(

@@ -74,6 +74,8 @@ class FakeMaster(
         """The cursor of every FetchResults call."""
         self.fetch_failures: list[grpc.StatusCode] = []
         """Taken from the front: the status with which the next FetchResults calls break off after one epoch."""
+        self.first_epoch = 0
+        """Of all results: earlier epochs are gone."""
         self.on_submit: list[pa.RecordBatch] | None = [clicks(1, 2), clicks(3)]
         """What a submitted query delivers before it finishes at once; None: it stays running."""
         self.fail_with = ""
@@ -283,12 +285,17 @@ class FakeMaster(
             self._abort(context, grpc.StatusCode.FAILED_PRECONDITION, code="NO_RESULTS", message=text)
         cursor = {c.channel: c.epoch for c in request.cursor}
         self.cursors.append(cursor)
+        wanted = self.first_epoch if request.from_first else request.from_epoch
+        if any(cursor.get(epoch.channel, wanted) < self.first_epoch for epoch in found.epochs):
+            ids = {"query": found.message.id, "channel": "c", "first_epoch": str(self.first_epoch)}
+            text = f"epoch {wanted} is no longer kept"
+            self._abort(context, grpc.StatusCode.OUT_OF_RANGE, code="RESULTS_GONE", message=text, ids=ids)
         broken = self.fetch_failures.pop(0) if self.fetch_failures else None
         sent = 0
         while not self._stopping.is_set() and context.is_active():
             with self.changed:
                 over = _over(found.message)
-                due = [e for e in found.epochs[sent:] if e.epoch >= cursor.get(e.channel, request.from_epoch)]
+                due = [e for e in found.epochs[sent:] if e.epoch >= cursor.get(e.channel, wanted)]
                 sent = len(found.epochs)
             for epoch in due:
                 yield epoch

@@ -335,6 +335,17 @@ class TestQuery:
         assert lines(run(*arguments)) == ROWS[1:]
         assert lines(run(*arguments)) == []
 
+    def test_results_that_are_gone_and_those_that_are_there(self, run: Run, master: FakeMaster) -> None:
+        query_id = master.add_query()
+        for user in (1, 2, 3):
+            master.publish(query_id, clicks(user))
+        master.first_epoch = 1
+        refused = run("query", "results", query_id, "--no-follow")
+        assert (refused.exit_code, "RESULTS_GONE" in refused.stderr) == (3, True)
+        assert lines(run("query", "results", query_id, "--no-follow", "--from-epoch", "first")) == ROWS[1:]
+        wrong = run("query", "results", query_id, "--from-epoch", "last")
+        assert (wrong.exit_code, "neither an epoch's number, from 0 on, nor first" in wrong.stderr) == (2, True)
+
     def test_a_query_that_writes_into_a_sink(self, run: Run, master: FakeMaster) -> None:
         done = run("sql", "INSERT INTO daily SELECT * FROM clicks")
         (told,) = lines(done)

@@ -362,6 +362,17 @@ class TestSinks:
             next(query.results())
         assert caught.value.code == "NO_RESULTS"
 
+    def test_results_that_are_gone_are_an_error_of_their_own(self, master: FakeMaster, client: selat.Client) -> None:
+        master.on_submit = None
+        query = submit(client)
+        for user in (1, 2, 3):
+            master.publish(query.id, clicks(user), site="us")
+        master.first_epoch = 2
+        with pytest.raises(selat.ResultsGone) as gone:
+            next(query.results(follow=False))
+        assert (gone.value.first_epoch, gone.value.ids["query"]) == (2, query.id)
+        assert [batch.epoch for batch in query.results(follow=False, from_epoch="first")] == [2]
+
     def test_reading_begins_at_an_epoch_in_channels_that_the_cursor_lacks(
         self, master: FakeMaster, client: selat.Client
     ) -> None:

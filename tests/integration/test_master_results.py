@@ -15,7 +15,7 @@ import pytest
 from master.model import ChannelUse, ResultStatus, TaskState
 from master.peers import Peers
 from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
-from master.results.pull import ChannelAbsentError, PullTarget, pull
+from master.results.pull import ChannelAbsentError, EpochGoneError, PullTarget, pull
 from master.testing.agent import FakeChannel
 from selat.v1 import (
     exchange_pb2,
@@ -160,6 +160,30 @@ async def test_results_resume_at_a_cursor_and_without_follow_end_with_what_is_th
     assert (code, said.code) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST")
 
 
+async def test_whoever_comes_for_results_that_are_gone_is_told_what_is_there(cluster: Cluster, tmp_path: Path) -> None:
+    """Behind the fake agent's address answers a real exchange, whose first epochs were trimmed."""
+    await cluster.execute(CREATE)
+    query = await cluster.run()
+    us = f"{query}.s1.us"
+    log = ChannelStore(tmp_path / "channels").open(us)
+    log.set_consumers(["hub"])
+    for epoch in range(5):
+        log.publish(epoch, pa.table(batch(epoch)), watermark_us=None)
+    log.acknowledge("hub", 2)
+    agent = cluster.agents["hub"]
+    await agent.stop_serving()
+    async with real_exchange(ChannelStore(tmp_path / "channels"), agent.address):
+        for cursor in ({}, {us: 1}):
+            code, said = await refusal(fetch(cluster, query, follow=True, cursor=cursor))
+            assert (code, said.code) == (grpc.StatusCode.OUT_OF_RANGE, "RESULTS_GONE")
+            wanted = str(cursor.get(us, 0))
+            assert dict(said.ids) == {"query": query, "channel": us, "epoch": wanted, "first_epoch": "3"}
+            assert "--from-epoch first" in said.hint
+        first = query_pb2.FetchResultsRequest(query=query, from_first=True)
+        assert numbers([m async for m in cluster.queries.FetchResults(first)]) == {us: [3, 4]}
+        assert numbers(await fetch(cluster, query, follow=False, cursor={us: 4})) == {us: [4]}
+
+
 async def test_results_without_a_gateway_say_so(cluster: Cluster) -> None:
     await cluster.execute(CREATE)
     query = await cluster.run()
@@ -201,12 +225,12 @@ async def _no_analysis(request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.Ana
 
 
 @asynccontextmanager
-async def real_exchange(store: ChannelStore) -> AsyncIterator[grpc.aio.Channel]:
+async def real_exchange(store: ChannelStore, listen: str = "127.0.0.1:0") -> AsyncIterator[grpc.aio.Channel]:
     """An agent's own exchange over that store, and a connection to it as the master makes it."""
     server = grpc.aio.server(options=SERVER_OPTIONS)
     servicer = ExchangeServicer(store, _no_analysis)
     servicer.add_to(server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port(listen)
     await server.start()
     peers = Peers()
     try:
@@ -241,6 +265,22 @@ async def test_the_master_reads_what_the_real_exchange_sends(tmp_path: Path, fol
     assert epochs[0].schema == b""
     with pa.ipc.open_stream(arrow_stream(epochs[2])) as reader:
         assert reader.read_all() == big
+
+
+async def test_the_real_exchange_begins_at_what_is_kept_when_it_may(tmp_path: Path) -> None:
+    store = ChannelStore(tmp_path)
+    log = store.open("q-0001-a1b2c3.s1.us")
+    log.set_consumers(["hub"])
+    for epoch in range(4):
+        log.publish(epoch, pa.table({"n": [epoch]}), watermark_us=None)
+    log.acknowledge("hub", 1)
+    async with real_exchange(store) as connection:
+        with pytest.raises(EpochGoneError) as gone:
+            await anext(pull(connection, PullTarget(log.id, 1, follow=True), until=forever))
+        first = PullTarget(log.id, 0, follow=False, from_first=True)
+        items = [item async for item in pull(connection, first, until=forever)]
+    assert gone.value.first_epoch == 2
+    assert [item.epoch for item in items if isinstance(item, SentEpoch)] == [2, 3]
 
 
 async def test_the_real_exchange_knows_no_such_channel(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from datetime import timedelta
 import pytest
 
 from master.assignments import AssignmentInput, build_assignments, result_channels, task_sites
+from master.board import VersionedAssignment
+from master.convert.assignments import assignment_from_proto, assignment_to_proto
 from master.errors import MasterError
 from master.model import QueryRecord, QueryState
-from master.specs import Assignment, ChannelInput
+from master.specs import Assignment, ChannelInput, ResultsLimit
 from planner.catalog import Binding, Catalog
 from planner.plan import StageInput, StageKind
 from tests.unit.master.build import CATALOG, CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, START, query
@@ -90,6 +92,19 @@ def test_results_go_when_their_retention_ends() -> None:
     assert built(over, after=RETENTION - timedelta(microseconds=1))["hub"].results
     assert built(over, after=RETENTION)["hub"].results == ()
     assert built(query(), after=RETENTION * 2)["hub"].results
+
+
+def test_results_of_a_query_that_lives_are_limited_and_what_is_there_at_its_end_is_not() -> None:
+    limit = ResultsLimit(1000, timedelta(hours=1))
+    for state, expected in ((QueryState.RUNNING, limit), (QueryState.PAUSED, limit), (QueryState.FINISHED, None)):
+        snapshot = AssignmentInput((query(state=state),), CATALOG, ("us", "hub", "eu"), ADDRESSES, START)
+        assignments = build_assignments(
+            snapshot, epoch_interval=timedelta(seconds=1), results_retention=RETENTION, live_results=limit
+        )
+        (kept,) = assignments["hub"].results
+        assert kept.limit == expected
+        message = assignment_to_proto(VersionedAssignment(1, assignments["hub"]), cluster_id="c")
+        assert assignment_from_proto(message).assignment.results == (kept,)
 
 
 def test_the_order_of_queries_does_not_matter() -> None:

@@ -7,8 +7,8 @@ import selat
 NAMES = """
 BatchProgress BatchWait Binding Client Column ConnectionLost Cursor Done Explanation Function InvalidArgument Link
 LinkUse MemoryUse NotFound Outcome Producer PushTotals Query QueryFailed QueryInfo QuerySharing QueryState Relation
-RelationKind ResultBatch Results Rows SelatError ServerFault SharedLink SharedOperator Site SiteState StatementError
-StreamLog TaskState TaskStatus TimedOut Unavailable Watch connect
+RelationKind ResultBatch Results ResultsGone Rows SelatError ServerFault SharedLink SharedOperator Site SiteState
+StatementError StreamLog TaskState TaskStatus TimedOut Unavailable Watch connect
 """
 
 

@@ -31,6 +31,7 @@ class Runtime:
         self.version = 0
         self.runners: Mapping[str, object] = {}
         self.results = Results()
+        self.news = asyncio.Event()
 
     async def apply(self, assignment: Assignment) -> None:
         self.version = assignment.version
@@ -59,9 +60,10 @@ class Stub:
 
 async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory(tmp_path: Path) -> None:
     memory = MemoryUse(10, 20, HeapUse(1, 2, 3), sites=2)
+    runtime = Runtime()
     agent = SiteAgent(
         AgentIdentity.new("eu", "127.0.0.1:1", 1),
-        runtime=cast(SiteRuntime, Runtime()),
+        runtime=cast(SiteRuntime, runtime),
         router=cast(Router, NoLinks()),
         directory=tmp_path,
         measures=Measures(lambda: memory, lambda: (StreamLog("orders", 100, 7, 2, 9, 1000, ended=True),)),
@@ -73,6 +75,8 @@ async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory
     first = await stub.reports.get()
     await agent._take(site_pb2.Assignment(version=7))
     second = await stub.reports.get()
+    runtime.news.set()
+    await stub.reports.get()
     reporting.cancel()
 
     assert (first.assignment_version, second.assignment_version) == (0, 7)

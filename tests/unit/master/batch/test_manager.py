@@ -109,6 +109,7 @@ def test_the_last_task_runs_where_the_fewest_bytes_have_to_be_sent_and_the_query
     ]
     (result,) = world.board.current("hub").assignment.results
     assert [(i.channel, i.site) for i in result.inputs] == [(f"{query}.reduce.eu", "eu")]
+    assert result.limit is None
     world.end("eu", rows_in=7)
     world.jobs.report(report("hub", results=(ResultStatus(query, rows=3, complete=True),)))
     assert world.state(query) is QueryState.FINISHED

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from planner.errors import PlannerError
-from planner.plan import StageKind
-from planner.planning import draft_query
+from planner.plan import StageKind, find_stage, only_appends
+from planner.planning import draft_query, with_columns
 from tests.unit.planner.build import catalog_of, columns, draft_of, select_of
 
 CATALOG = catalog_of(
@@ -107,6 +107,38 @@ def test_columns_of_a_union_are_of_one_type_before_they_are_aggregated() -> None
     first, second = draft_query(select_of(sql), CATALOG, types).map_stages
     assert "CAST(input.weight AS STRING) AS x" in first.sql
     assert "input.line AS x" in second.sql
+
+
+@pytest.mark.parametrize(
+    ("sql", "appends"),
+    [
+        ("SELECT line FROM texts WHERE line <> ''", True),
+        ("SELECT a.page, t.line FROM texts AS t JOIN pages AS a ON a.topic = t.line", True),
+        ("SELECT line FROM texts UNION ALL SELECT topic FROM pages", True),
+        ("SELECT line FROM texts UNION ALL SELECT topic FROM pages ORDER BY 1", False),
+        ("SELECT line FROM texts ORDER BY line", False),
+        ("SELECT line FROM texts LIMIT 3", False),
+        ("SELECT DISTINCT line FROM texts", False),
+        ("SELECT line, count(*) AS n FROM texts GROUP BY line", False),
+        ("SELECT line, row_number() OVER (ORDER BY line) AS n FROM texts", False),
+        ("SELECT n FROM (SELECT line, count(*) AS n FROM texts GROUP BY line) AS c WHERE n > 1", False),
+        ("SELECT a.page FROM pages AS a JOIN (SELECT line FROM texts GROUP BY line) AS d ON a.page = d.line", False),
+    ],
+)
+def test_a_reduce_that_only_appends_says_so(sql: str, appends: bool) -> None:
+    assert draft_of(sql, CATALOG).stage("reduce").appends is appends
+
+
+def test_rows_are_appended_only_where_names_and_types_are_equal() -> None:
+    draft = draft_of("SELECT line FROM texts UNION ALL SELECT topic FROM pages", CATALOG)
+    typed = {"map": columns("line STRING"), "map2": columns("topic STRING"), "reduce": columns("line STRING")}
+    stages = with_columns(draft, typed, columns("line STRING")).stages
+    assert not only_appends(find_stage(stages, "reduce"), stages)
+    same = {**typed, "map2": columns("line STRING")}
+    stages = with_columns(draft, same, columns("line STRING")).stages
+    assert only_appends(find_stage(stages, "reduce"), stages)
+    cast = with_columns(draft, same, columns("line BINARY")).stages
+    assert not only_appends(find_stage(cast, "reduce"), cast)
 
 
 def test_a_query_that_gathers_is_joined_by_the_reduce() -> None:

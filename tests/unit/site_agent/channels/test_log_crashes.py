@@ -265,14 +265,14 @@ def test_a_crash_while_a_whole_channel_is_published_leaves_all_of_it_or_nothing(
         log = ChannelStore(tmp_path / str(crash_after), files).open("q.s.ewr")
         files.arm(crash_after)
         with suppress(Crash):
-            log.publish_all(map(table, range(3)), {"rows": 3})
+            log.publish_all(map(encoded, range(3)), {"rows": 3})
         files.lose_power()
         files.arm(None)
         log = ChannelStore(tmp_path / str(crash_after), files).open("q.s.ewr")
         seen.append(log.next_epoch)
         assert not list(log.directory.glob("*.tmp"))
         assert not (log.directory / "whole.json").exists()
-        size_bytes = log.publish_all(map(table, range(3)), {"rows": 3})
+        size_bytes = log.publish_all(map(encoded, range(3)), {"rows": 3})
         assert [log.read(epoch) for epoch in range(log.next_epoch)] == [table(epoch) for epoch in range(3)]
         assert log.rows_from(0) == 3
         last = log.last_manifest
@@ -286,10 +286,10 @@ def test_a_crash_while_a_whole_channel_is_published_leaves_all_of_it_or_nothing(
 def test_a_disk_that_is_full_leaves_nothing_of_a_whole_channel(tmp_path: Path) -> None:
     log = ChannelStore(tmp_path, FullDisk(2)).open("q.s.ewr")
     with pytest.raises(ChannelError, match="the disk is full: cannot write epoch 1"):
-        log.publish_all(map(table, range(3)), {})
+        log.publish_all(map(encoded, range(3)), {})
     assert log.next_epoch == 0
     assert list(log.directory.iterdir()) == []
-    assert log.publish_all(map(table, range(3)), {}) > 0
+    assert log.publish_all(map(encoded, range(3)), {}) > 0
     assert log.next_epoch == 3
 
 
@@ -319,6 +319,10 @@ def test_several_epochs_are_stored_in_order_or_not_at_all(tmp_path: Path) -> Non
 
 def table(epoch: int) -> pa.Table:
     return pa.table({"v": [epoch]})
+
+
+def encoded(epoch: int) -> EncodedRows:
+    return encode(table(epoch))
 
 
 def received(epoch: int) -> tuple[EpochManifest, EncodedRows]:

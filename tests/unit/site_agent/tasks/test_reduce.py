@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from site_agent.engine import ChunksScan, EmptyScan, Field
-from site_agent.errors import EngineError, SiteAgentError
+from site_agent.errors import CorruptEpochError, EngineError, SiteAgentError
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.progress import TaskState
 from site_agent.tasks.reduce import ReduceTask
@@ -189,3 +189,48 @@ async def test_an_input_whose_beginning_is_gone_is_an_error(site: BatchSite) -> 
     site.channel("b", numbers(3))
     with pytest.raises(SiteAgentError, match="channel a is no longer whole"):
         await ReduceTask(site.context(SPEC)).run()
+
+
+async def test_without_sql_its_inputs_are_the_result_and_spark_is_not_asked(
+    site: BatchSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("site_agent.tasks.once.SMALL_BYTES", 600)
+    many = numbers(*range(100))
+    site.channel("a", numbers(1), numbers(2), many)
+    site.channel("b", numbers(3), numbers())
+    context = site.context(replace(SPEC, sql=""))
+    async with running(context):
+        pass
+
+    tables = [context.log.read(epoch) for epoch in range(context.log.next_epoch)]
+    rows = [table.column("n").to_pylist() for table in tables if table is not None]
+    assert rows == [[1, 2], list(range(100)), [3]]
+    assert site.engine.requests == []
+    totals = context.progress.totals
+    assert (totals.rows_in, totals.rows_out, totals.bytes_out) == (103, 103, _payload_bytes(context))
+
+
+async def test_without_sql_inputs_without_rows_give_one_epoch_without_rows(site: BatchSite) -> None:
+    site.channel("a", numbers())
+    site.channel("b")
+    context = site.context(replace(SPEC, sql=""))
+    async with running(context):
+        pass
+    assert result(context) is None
+
+
+async def test_without_sql_a_damaged_input_leaves_nothing_of_the_result(site: BatchSite) -> None:
+    site.channel("a", numbers(*range(1000)), ends=True)
+    log = site.channel("b", numbers(1), numbers(2))
+    file = sorted(log.directory.glob("*.epoch"))[1]
+    file.write_bytes(file.read_bytes()[:-3] + b"xxx")
+    context = site.context(replace(SPEC, sql=""))
+    with pytest.raises(CorruptEpochError):
+        async with running(context):
+            pass
+    assert context.log.next_epoch == 0
+    assert not list(context.log.directory.glob("*.tmp"))
+
+
+def _payload_bytes(context: TaskContext) -> int:
+    return sum(context.log.manifest(epoch).size_bytes for epoch in range(context.log.next_epoch))

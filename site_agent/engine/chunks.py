@@ -1,0 +1,44 @@
+"""Output rows of a job that may be more than fit memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+import pyarrow as pa
+
+CHUNK_BYTES = 16 * 1024 * 1024
+"""Of rows in memory. Whoever passes a result on, or reads it, has a chunk in memory at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Rows in order, some `CHUNK_BYTES` at a time; to be iterated once, and then closed."""
+
+    rows: int
+    size_bytes: int
+    """In memory."""
+    tables: Iterator[pa.Table]
+    _closed: Callable[[], None] = field(default=lambda: None)
+
+    @staticmethod
+    def of(table: pa.Table) -> Chunks:
+        """Of rows that are in memory, or mapped."""
+        return Chunks(table.num_rows, table.nbytes, slices(table))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The rows are not needed any more."""
+        self._closed()
+
+
+def slices(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows in order, about so many bytes at a time; nothing of an empty table."""
+    rows = max(1, table.num_rows * CHUNK_BYTES // max(CHUNK_BYTES, table.nbytes))
+    yield from (table.slice(first, rows) for first in range(0, table.num_rows, rows))

@@ -1,0 +1,100 @@
+"""Many output rows of a job, in files: Spark's Python workers write one for each partition, and none pass the driver.
+
+Only where executors share this machine's disk. What the workers run is sent to them by value (`pyworker.spool`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from site_agent.engine import pyworker
+from site_agent.engine.chunks import CHUNK_BYTES, Chunks, slices
+
+MANY_BYTES = 16 * 1024 * 1024
+"""Input beyond this is worth the Python workers."""
+
+
+def empty_of(output: DataFrame) -> pa.Table:
+    """No rows, with the output's columns."""
+    return _schema(output).empty_table()
+
+
+def spooled(output: DataFrame, directory: Path) -> tuple[DataFrame, Chunks]:
+    """Run the job, each partition's rows into a file of its own.
+
+    Args:
+        output: what to compute.
+        directory: a directory of this machine that the executors see; the files are in one of their own below.
+
+    Returns:
+        The frame that was executed, with the counters of `output`; and the rows.
+
+    Raises:
+        PySparkException, Py4JError: Spark failed.
+        OSError: the disk refused.
+    """
+    schema = _schema(output)
+    files = Path(tempfile.mkdtemp(dir=directory, prefix="spool-"))
+    try:
+        # By position: a column's own name may hold a dot, which is a path to Spark.
+        unnamed = output.toDF(*(f"c{index}" for index in range(len(schema))))
+        written = unnamed.mapInArrow(pyworker.spool(str(files)), pyworker.SPOOLED)
+        parts = sorted((_Part(**row.asDict()) for row in written.collect()), key=lambda part: part.partition)
+        for part in parts:
+            if part.error:
+                raise OSError(part.error, os.strerror(part.error), str(files / part.file))
+    except BaseException:
+        shutil.rmtree(files, ignore_errors=True)
+        raise
+    rows, size_bytes = sum(part.rows for part in parts), sum(part.size_bytes for part in parts)
+    tables = _read([files / part.file for part in parts if part.rows], schema)
+    return written, Chunks(rows, size_bytes, tables, lambda: shutil.rmtree(files, ignore_errors=True))
+
+
+def _schema(output: DataFrame) -> pa.Schema:
+    return to_arrow_schema(output.schema, timezone="UTC", prefers_large_types=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a worker says of a partition, see `pyworker.SPOOLED`."""
+
+    partition: int
+    file: str
+    rows: int
+    size_bytes: int
+    error: int
+
+
+def _read(files: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    for file in files:
+        with closing(pa.OSFile(str(file))) as stream, ipc.open_stream(stream) as batches:
+            for tables in _gathered(batches):
+                table = pa.Table.from_batches(tables).rename_columns(schema.names).cast(schema)
+                yield from slices(table)
+        file.unlink()
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """As many at a time as make a chunk."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        if held and held_bytes + batch.nbytes > CHUNK_BYTES:
+            yield held
+            held, held_bytes = [], 0
+        held.append(batch)
+        held_bytes += batch.nbytes
+    if held:
+        yield held
