@@ -222,7 +222,7 @@ class SparkEngine:
             observed = ObservedInput(rows, request.admission, frame.malformed_column)
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
-            known = (INPUT_VIEW, *request.tables, *request.views)
+            known = (INPUT_VIEW, *task.tables, *request.views)
             output = task.query(request.sql, _names(known, [f.versioned_name for f in request.functions]))
             table = collect(output, spill=task.directory)
             metrics = observed.metrics(output)
