@@ -479,10 +479,9 @@ class ChannelLog:
 
     def _awaited_cursors(self) -> Mapping[str, int]:
         """By consumer, the next epoch that it has not taken."""
-        awaited = self._awaited
         found = {}
         for name, cursor in self._consumers.cursors.items():
-            said = awaited.get(name, 0)
+            said = self._awaited.get(name, 0)
             found[name] = self._next if said is None else max(said, cursor)
         return found
 

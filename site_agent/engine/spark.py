@@ -259,7 +259,7 @@ class SparkEngine:
 
         Few rows may become more than the driver collects.
         """
-        known = (INPUT_VIEW, *request.tables, *request.views)
+        known = (INPUT_VIEW, *task.tables, *request.views)
         names = _names(known, [f.versioned_name for f in request.functions])
         may_be_many = request.chunked and not self._frames.remote
         if not may_be_many or sum(frame.size_bytes for frame in frames) <= MANY_BYTES:

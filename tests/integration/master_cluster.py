@@ -54,13 +54,13 @@ TYPES = {"page": "STRING", "_k0": "STRING", "_window_start": "TIMESTAMP", "w": "
 
 
 def analyze(request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.AnalyzeResponse:
-    """Knows no function `nope`; types of output columns by their names."""
+    """Refuses `nope`, wherever it stands; types of output columns by their names."""
     (statement,) = request.statements
     if (at := statement.find("nope")) >= 0:
         line = statement.count("\n", 0, at) + 1
         column = at - statement.rfind("\n", 0, at)
         error = common_pb2.ErrorDetail(
-            code="UNRESOLVED_ROUTINE", message="there is no function nope", line=line, column=column, found="nope(page)"
+            code="UNRESOLVED_ROUTINE", message="nope is not possible", line=line, column=column, found="nope"
         )
         return exchange_pb2.AnalyzeResponse(analyses=[exchange_pb2.Analysis(error=error)])
     names = sqlglot.parse_one(statement, read="spark", into=sqlglot.exp.Select).named_selects

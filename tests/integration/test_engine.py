@@ -426,7 +426,7 @@ class TestErrors:
                 'The value \'x\' of the type "STRING" cannot be cast to "INT" because it is malformed '
                 "[CAST_INVALID_INPUT]",
             ),
-            ("SELECT * FROM nowhere", "The table or view `nowhere` cannot be found [TABLE_OR_VIEW_NOT_FOUND]"),
+            ("SELECT * FROM nowhere", "nowhere is no relation that can be read here [REFUSED_SQL]"),
         ],
     )
     def test_are_one_sentence(self, spark_engine: SparkEngine, sql: str, message: str) -> None:

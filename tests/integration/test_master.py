@@ -185,9 +185,9 @@ async def test_a_syntax_error_anywhere_does_nothing_at_all(cluster: Cluster) -> 
 
 async def test_what_spark_refuses_is_refused_at_its_place_and_nothing_is_stored(cluster: Cluster) -> None:
     await cluster.execute(CREATE)
-    code, said = await refusal(cluster.execute("SHOW SITES;\n  SELECT user_id,\n nope(page) AS x FROM clicks"))
+    code, said = await refusal(cluster.execute("SHOW SITES;\n  SELECT user_id,\n upper('nope') AS x FROM clicks"))
     assert (code, said.code) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_EXPRESSION")
-    assert (said.line, said.column, said.found) == (3, 2, "nope(page)")
+    assert (said.line, said.column, said.found) == (3, 9, "nope")
     assert (await cluster.queries.ListQueries(query_pb2.ListQueriesRequest(all=True))).queries == []
 
 
