@@ -281,7 +281,8 @@ class ChannelLog:
                 return
             if manifest.epoch >= self._next:
                 raise ChannelError(f"channel {self.id} never had this epoch", ids=self._ids(manifest.epoch))
-            header = EpochHeader(manifest, len(encoded.schema) if encoded else 0, self._rows_before(manifest.epoch))
+            before = rows_before(self.directory, manifest.epoch, self._sizes)
+            header = EpochHeader(manifest, len(encoded.schema) if encoded else 0, before)
             size_bytes = self._commit({manifest.epoch: pack(header, encoded)})[manifest.epoch]
             if manifest.epoch >= self._first:
                 self._retained += size_bytes - self._sizes[manifest.epoch]
@@ -479,9 +480,10 @@ class ChannelLog:
 
     def _awaited_cursors(self) -> Mapping[str, int]:
         """By consumer, the next epoch that it has not taken."""
+        awaited = self._awaited
         found = {}
         for name, cursor in self._consumers.cursors.items():
-            said = self._awaited.get(name, 0)
+            said = awaited.get(name, 0)
             found[name] = self._next if said is None else max(said, cursor)
         return found
 
@@ -546,11 +548,8 @@ class ChannelLog:
         try:
             newest = self._newest_header()
         except CorruptEpochError:
-            return self._rows_before(self._next)
+            return rows_before(self.directory, self._next, self._sizes)
         return newest.rows_before + newest.manifest.rows if newest else 0
-
-    def _rows_before(self, epoch: int) -> int:
-        return rows_before(self.directory, range(epoch - 1, min(self._sizes, default=epoch) - 1, -1))
 
     def _newest_header(self) -> EpochHeader | None:
         if self._newest is None and self._sizes:

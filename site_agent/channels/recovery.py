@@ -67,11 +67,11 @@ def recover(directory: Path, files: Files) -> Recovered:
     return Recovered(sizes, consumers, end, _read_standing(directory / STANDING_FILE))
 
 
-def rows_before(directory: Path, older: Iterable[int]) -> int:
-    """How many rows all epochs had, up to the first of `older`, newest first, that can be read; 0 when none can."""
-    for epoch in older:
+def rows_before(directory: Path, epoch: int, kept: Iterable[int]) -> int:
+    """How many rows the epochs before this one had, as the nearest of those kept tells; 0 when none can be read."""
+    for older in range(epoch - 1, min(kept, default=epoch) - 1, -1):
         with suppress(CorruptEpochError):
-            header = read_header(epoch_path(directory, epoch))
+            header = read_header(epoch_path(directory, older))
             return header.rows_before + header.manifest.rows
     return 0
 
