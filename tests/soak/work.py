@@ -194,12 +194,12 @@ class Work:
         return tasks + operators + slots + [str(path) for path in self._files_left()]
 
     def _files_left(self) -> list[Path]:
-        """State of tasks, and channels but for results, which the gateway keeps."""
+        """State of queries, but for results, which the gateway keeps. (Not what sources prepare for all queries.)"""
         sites = self.scene.cluster.data.root / "sites"
         channels = [site for site in SITES if site != GATEWAY]
         kept = [sites / site / kind for site in SITES for kind in ("tasks", "sources")]
         kept += [sites / site / "channels" for site in channels]
-        return [path for directory in kept for path in directory.glob("*")]
+        return [path for directory in kept for path in directory.glob("q-*")]
 
     def clear(self) -> None:
         """Forget the round, so that the next one's recovery does not grow with the rounds."""
