@@ -6,6 +6,7 @@ from evidence.criteria import Criterion, Direction
 
 AT_LEAST, AT_MOST = Direction.AT_LEAST, Direction.AT_MOST
 _PLANE, _LINKS, _LEASES, _SHARING = "the data plane", "the monitor of links", "leases", "sharing"
+_BATCH = "batch queries"
 
 CRITERIA = (
     Criterion("exchange.speed", "exchange, one channel", AT_LEAST, 300, "MB/s", _PLANE),
@@ -60,6 +61,14 @@ CRITERIA = (
         1,
         source=_SHARING,
     ),
+    Criterion("large_results.right", "large results equal to the table, of 2", AT_LEAST, 2, source=_BATCH),
+    Criterion(
+        "large_results.client", "20 million rows to a client: speed over plain Spark's", AT_LEAST, 0.5, source=_BATCH
+    ),
+    Criterion(
+        "large_results.sink", "20 million rows into a sink: speed over plain Spark's", AT_LEAST, 0.5, source=_BATCH
+    ),
+    Criterion("large_results.memory", "large results: the most growth of a process", AT_MOST, 1024, "MiB", _BATCH),
     Criterion("monitor.estimate", "estimates off by, the worst look", AT_MOST, 15, "%", _LINKS),
     Criterion("monitor.noticed", "a halved link is noticed, the slowest", AT_MOST, 15, "s", _LINKS),
     Criterion("monitor.cost", "probes, of a link", AT_MOST, 2, "%", _LINKS),

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,15 +26,13 @@ import pyarrow as pa
 
 import selat
 from benchmarks.processes import in_own_process
-from benchmarks.report import make_parser, met, publish, say, table
+from benchmarks.report import make_parser, publish, say, table
 from selat.dev.cluster import ClusterOptions, DevCluster
 from site_agent.engine.session import start_spark
 
 ROWS = 20_000_000
 FILE_ROWS = 500_000
 SLOTS = 2
-LEAST_RATIO = 0.5
-MOST_GROWTH_BYTES = 1 << 30
 SAMPLE_S = 0.1
 MODULE = "benchmarks.large_results"
 TOPOLOGY = f"""
@@ -229,15 +227,22 @@ def sections(outcomes: list[Outcome], wanted: Sums, size_bytes: int) -> list[str
     ]
     roles = sorted({role for o in outcomes for role in o.growth_bytes})
     grown = [[role, *(f"{o.growth_bytes.get(role, 0) / 2**20:,.0f}" for o in outcomes[1:])] for role in roles]
-    most = max(size for o in outcomes for size in o.growth_bytes.values())
-    slowest = min(base / o.seconds for o in outcomes[1:])
     return [
         f"{wanted[0]:,} rows of three columns, {size_bytes / 2**30:.2f} GiB in memory (Arrow).",
         table(["way", "seconds", "rows/s", "over plain Spark", "count, sum and hash are the table's"], lines),
-        f"Wanted: at least {LEAST_RATIO} of plain Spark's speed. Reached: {met(slowest, at_least=LEAST_RATIO)}.",
         table(["most growth of a process, MiB", "to a client", "to a sink"], grown),
-        f"Wanted: at most 1,024 MiB in any process. Reached: {met(most, at_most=MOST_GROWTH_BYTES)}.",
     ]
+
+
+def findings(outcomes: Sequence[Outcome], wanted: Sums) -> dict[str, float]:
+    """The figures of the criteria, by what they say; plain Spark's outcome comes first."""
+    plain, client, sink = outcomes
+    return {
+        "right": float(sum(outcome.sums == wanted for outcome in (client, sink))),
+        "client": plain.seconds / client.seconds,
+        "sink": plain.seconds / sink.seconds,
+        "memory": max(size for o in (client, sink) for size in o.growth_bytes.values()) / 2**20,
+    }
 
 
 def _right(outcome: Outcome, wanted: Sums) -> str:
@@ -263,7 +268,8 @@ def main() -> int:
         return 0
     outcomes, wanted = measure(arguments.rows)
     parts = sections(outcomes, wanted, arrow_bytes(arguments.rows))
-    publish("large_results", "A large result of a query over a table", parts, arguments.record)
+    found = findings(outcomes, wanted) if arguments.rows == ROWS else {}
+    publish("large_results", "A large result of a query over a table", parts, arguments.record, found)
     return 0 if all(outcome.sums == wanted for outcome in outcomes) else 1
 
 

@@ -103,9 +103,3 @@ def spread(values: Sequence[float], form: str = "{:.1f}") -> str:
 def median(values: Sequence[float]) -> float:
     """Raises ValueError when there are no values."""
     return quantile(values, 0.5)
-
-
-def met(value: float, *, at_least: float | None = None, at_most: float | None = None) -> str:
-    """Whether a figure is where it was wanted."""
-    good = (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
-    return "yes" if good else "**no**"

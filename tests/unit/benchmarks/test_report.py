@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from benchmarks import pages
 from benchmarks.__main__ import LIMITS_S
 from benchmarks.criteria import CRITERIA
-from benchmarks.report import median, met, publish, quantile, table
+from benchmarks.report import median, publish, quantile, table
 from evidence.criteria import Finding
 from evidence.page import HEAD, Section, read_page
 from evidence.provenance import code_of
@@ -103,8 +103,3 @@ def test_there_is_no_quantile_of_nothing_or_beyond_all(values: list[float], frac
 
 def test_tables_are_markdown() -> None:
     assert table(["", "n"], [["a", "1"], ["b", "2"]]) == "|  | n |\n| --- | ---: |\n| a | 1 |\n| b | 2 |"
-
-
-def test_a_target_is_met_or_not() -> None:
-    assert met(3, at_least=3, at_most=3) == "yes"
-    assert met(2.9, at_least=3) == met(3.1, at_most=3) == "**no**"

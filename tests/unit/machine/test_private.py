@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from machine.private import NotPrivateError, make_private, opener
+from tests.needs import Lack, Need, unless
 
 
 def mode(path: Path) -> int:
@@ -47,7 +48,7 @@ def test_a_directory_that_many_share_is_refused(tmp_path: Path) -> None:
     assert mode(tmp_path) == 0o1777
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@unless(None if os.geteuid() == 0 else Lack(Need.ROOT, "only it can give a directory away"))
 def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path, 12345, 12345)
     with pytest.raises(NotPrivateError, match="belongs to user 12345"):
