@@ -174,8 +174,10 @@ async def test_a_task_that_has_failed_before_is_not_run(log: ChannelLog) -> None
 
     made = TaskRunner(SPEC, build, log=log, clock=VirtualClock())
     made.fail("it ended the agent")
+    made.start()
+    await made.stop()
 
-    assert await finished(made) is TaskState.FAILED
+    assert made.status().state is TaskState.FAILED
     assert made.status().reason == "it ended the agent"
 
 
