@@ -42,6 +42,8 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    # Files that Spark writes are state of the agent, which is its owner's alone; sinks are not written by Spark.
+    "spark.hadoop.fs.permissions.umask-mode": "077",
     "spark.sql.catalogImplementation": "in-memory",
     # ${env:NAME} in a text, within a string too, would be the value of a variable of the agent's.
     "spark.sql.variable.substitute": "false",

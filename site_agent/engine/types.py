@@ -8,6 +8,7 @@ from functools import lru_cache
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from site_agent.engine import AnalysisError, Field
+from site_agent.engine.failures import SPARK_ERRORS, analysis_error
 
 
 def quoted(name: str) -> str:
@@ -25,10 +26,13 @@ def type_of(kind: str) -> DataType:
     """Spark's type of that name.
 
     Raises:
-        AnalysisError: it is more than one type.
-        PySparkException: it is none.
+        AnalysisError: it is none, or more than one; without a place, because it is no part of a statement.
     """
-    schema = DataType.fromDDL(f"value {kind}")
+    try:
+        schema = DataType.fromDDL(f"value {kind}")
+    except SPARK_ERRORS as error:
+        said = analysis_error(error, "")
+        raise AnalysisError(said.message, condition=said.condition, line=0, column=0, fragment=kind) from error
     if not isinstance(schema, StructType) or len(schema.fields) != 1:
         raise AnalysisError(f"{kind} is no type", condition="UNSUPPORTED_DATATYPE", line=0, column=0, fragment=kind)
     return schema.fields[0].dataType

@@ -44,7 +44,7 @@ def small_disk(root: Path, *, size_kib: int = SIZE_KIB) -> Iterator[SmallDisk]:
     master's store is then still tested, in tests/unit, by limits on files.
     """
     root.mkdir(parents=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size_kib}k", "tmpfs", str(root)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size_kib}k,mode=0700", "tmpfs", str(root)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
     if mounted.returncode:
         skip(Lack(Need.MACHINE if os.geteuid() == 0 else Need.ROOT, f"to mount a disk: {mounted.stderr.strip()}"))
