@@ -153,6 +153,7 @@ def check(wrong: list[str]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_queries_that_come_and_go_leave_nothing(cluster: DevCluster, answers: Path) -> None:
     with selat.connect(cluster.address) as client:

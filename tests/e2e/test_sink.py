@@ -62,6 +62,7 @@ def finish(query: selat.Query) -> selat.QueryInfo:
     return info
 
 
+@pytest.mark.long
 def test_kills_of_the_sinks_agent_lose_and_double_nothing(
     scene: Scene, client: selat.Client, db: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
