@@ -1,4 +1,4 @@
-"""Who can reach a listening socket: without identities of members, whoever can is trusted."""
+"""Loopback addresses. Members have no identities, so a process trusts everybody who can reach its sockets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INSECURE_HELP = "listen elsewhere than on loopback, for whoever can connect: see
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a socket that is bound to the host: all that it resolves to is loopback."""
+    """True when every address that the host resolves to is loopback, so that only this machine can connect to it."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -18,7 +18,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refusal(option: str, address: str) -> tuple[str, str]:
-    """What is wrong with HOST:PORT without `--insecure`, and what would be right; two empty texts: nothing is."""
+    """A message and a hint when HOST:PORT needs `--insecure`; two empty texts when it does not."""
     host, _, port = address.rpartition(":")
     if is_loopback(host):
         return "", ""

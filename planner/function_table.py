@@ -1,7 +1,7 @@
-"""Spark's functions, each in one group: those that a query may call, and those that it may not, with the reason.
+"""Two tables of Spark's functions: those that a query may call, and those that it may not, with the reason.
 
-A function that stands in neither table cannot be called. A test compares the tables with the functions of the pinned
-Spark, so that a function of another version stays out until a person has put it into one of them.
+A function in neither table cannot be called. A test compares the tables with the functions of the pinned Spark, so that
+a new function of another version stays out until a person has put it into one of them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "vectors": words("vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize"),
     "places on Earth": words("st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid"),
 }
-"""By group; docs/sql.md has the same groups."""
+"""Functions that a query may call, by group; docs/sql.md has the same groups."""
 
 NOT_REPEATABLE = "its value would differ when an epoch is run again"
 
@@ -115,10 +115,10 @@ REFUSED: Mapping[str, frozenset[str]] = {
     "it has not been tried with Selat": words("counter_diff"),
     "operators are written as operators": words("! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~"),
 }
-"""By reason."""
+"""Functions that a query may not call, by reason."""
 
 NAMES: frozenset[str] = frozenset().union(*ALLOWED.values())
 """Every function of Spark that a query may call, in lower case."""
 
 REASONS: Mapping[str, str] = {name: reason for reason, names in REFUSED.items() for name in names}
-"""Why a function may not be called, by its name in lower case."""
+"""The reason why a function may not be called, by its name in lower case."""

@@ -33,11 +33,11 @@ class AgentConfig:
     """host:port; port 0 takes a free one, and is the only one that makes sense with several sites."""
     data: Path
     insecure: bool = False
-    """Whether it may listen elsewhere than on loopback."""
+    """True: it may listen elsewhere than on loopback."""
     python_functions: bool = True
-    """Whether Python functions of users may run."""
+    """False: it runs no Python functions of users."""
     allowed: AllowedPaths = ANYWHERE
-    """Where sources, tables and sinks may be."""
+    """The paths that sources, tables and sinks may use."""
     advertise: str = ""
     """host:port under which other agents and the master reach the exchange; where it listens when empty."""
     ready_file: Path | None = None

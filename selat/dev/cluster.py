@@ -55,13 +55,12 @@ class ClusterOptions:
     emulate_links: bool = False
     """Routers slow links down to what the topology says; needs no privileges."""
     insecure: bool = False
-    """The master may listen elsewhere than on loopback; no Python functions and no paths are allowed that are not
-    named."""
+    """The master may listen elsewhere than on loopback; then Python functions and paths must be allowed explicitly."""
     python_functions: str = ""
     """`allow`, or `refuse`; empty: refused when insecure."""
     allow_paths: tuple[Path, ...] = ()
-    """Where sources, tables and sinks may be; empty: the working directory; nowhere when insecure, or
-    started in `/`."""
+    """Directories in which sources, tables and sinks may be. Empty: the working directory, unless that is `/` or the
+    cluster is insecure; then none."""
     placement: Placement = field(default_factory=Loopback)
     """Where the processes run; namespaces imply `isolated`."""
 
@@ -226,7 +225,7 @@ class DevCluster:
         return specs
 
     def _wall_arguments(self) -> list[str]:
-        """Of master and agents alike: what they open, and to whom."""
+        """Options of master and agents alike that say what they allow."""
         options, own_network = self._options, self._place.own_network
         functions = options.python_functions or ("refuse" if options.insecure else "allow")
         exposed = ["--insecure"] if options.insecure or own_network else []

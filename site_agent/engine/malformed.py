@@ -23,7 +23,7 @@ from site_agent.engine.types import quoted
 
 _KINDS: Mapping[type, str] = {list: "an array", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
 _SHOWN_CHARACTERS = 80
-# The limit is one of the whole process; Python would take 128 KiB.
+# The limit holds for the whole process; Python's default is 128 KiB.
 csv.field_size_limit(MAX_RECORD_BYTES)
 
 

@@ -43,7 +43,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
-    # ${env:NAME} in a text, within a string too, would be the value of a variable of the agent's.
+    # Else ${env:NAME}, even within a string, becomes the value of a variable of the agent's environment.
     "spark.sql.variable.substitute": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -170,7 +170,7 @@ def _on_loopback(options: SparkOptions) -> bool:
 
 
 def driver_bind_address(options: SparkOptions) -> str:
-    """Where the driver listens, and the file server for executors with it."""
+    """The address at which the driver, and with it the file server for executors, listens."""
     settings = options.settings
     if _on_loopback(options):
         return settings.get("spark.driver.bindAddress", "127.0.0.1")
