@@ -66,11 +66,6 @@ def change(found: Runs, base: Runs, value: Value) -> Mean:
     return mean([value(own) / value(other) - 1 for own, other in zip(found, base, strict=True)])
 
 
-def of_query(name: str, value: Callable[[Outcome, str], float]) -> Value:
-    """A figure of one query."""
-    return lambda outcome: value(outcome, name)
-
-
 def together(
     rounds: int, systems: Sequence[System] = SYSTEMS, settings: WorldSettings | None = None
 ) -> dict[str, Runs]:

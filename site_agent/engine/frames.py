@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from planner.literals import quoted_text
+from planner.literals import quoted_name, quoted_text
 from site_agent.engine import (
     ArrowScan,
     ChunksScan,
@@ -41,7 +41,7 @@ from site_agent.engine.malformed import malformed_rows, read_malformed
 from site_agent.engine.parts import Origin, cut_out
 from site_agent.engine.slices import read_slices
 from site_agent.engine.statements import expression
-from site_agent.engine.types import quoted, schema_of
+from site_agent.engine.types import schema_of
 from site_agent.errors import EngineError
 
 SMALL_ROWS = 20_000
@@ -315,7 +315,7 @@ def _within(slices: Sequence[ParquetSlice]) -> str:
 
 
 def _pick(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    return rows.select(*(quoted(name) for name in names))
+    return rows.select(*(quoted_name(name) for name in names))
 
 
 def _total_bytes(paths: Sequence[str]) -> int:

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from planner.catalog import SITE_COLUMN
+from planner.literals import quoted_name
 from planner.plan import INPUT_VIEW
 from site_agent.engine import (
     AnalysisError,
@@ -41,7 +42,7 @@ from site_agent.engine.operators import operator_rows
 from site_agent.engine.sorting import write_sorted
 from site_agent.engine.spool import MANY_BYTES, empty_of, spooled
 from site_agent.engine.statements import Names
-from site_agent.engine.types import fields_of, quoted
+from site_agent.engine.types import fields_of
 from site_agent.errors import EngineError, FunctionsRefusedError
 
 FUNCTIONS_REFUSED = "this agent runs no Python functions"
@@ -215,7 +216,7 @@ class SparkEngine:
             if isinstance(table, pa.Table):
                 directory = stack.enter_context(tempfile.TemporaryDirectory(dir=task.directory))
                 rows = stack.enter_context(self._frames.keep(task.session, table, Path(directory) / "table.parquet"))
-                rows.createOrReplaceTempView(quoted(view))
+                rows.createOrReplaceTempView(quoted_name(view))
             else:
                 statements.empty_view(task.session, view, table)
             before, task.tables[view] = task.tables.get(view), stack.pop_all()
@@ -231,7 +232,7 @@ class SparkEngine:
             }
             task.use_partitions(max(f.partitions for f in (frame, *others.values())))
             for view, other in others.items():
-                other.rows.createOrReplaceTempView(quoted(view))
+                other.rows.createOrReplaceTempView(quoted_name(view))
                 stack.callback(task.session.catalog.dropTempView, view)
             rows = _with_site(frame.rows, request.site)
             observed = ObservedInput(rows, request.admission, frame.malformed_column)

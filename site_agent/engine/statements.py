@@ -21,9 +21,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from planner.function_table import NAMES, REASONS
+from planner.literals import quoted_name
 from site_agent.engine import AnalysisError, Field
 from site_agent.engine.plan_table import FUNCTIONS, OPTIONS, PARTS, RELATION, WITH_ENTRY
-from site_agent.engine.types import quoted, type_name, type_of
+from site_agent.engine.types import type_name, type_of
 
 REFUSED = "REFUSED_SQL"
 """The condition of errors raised here, in addition to Spark's conditions."""
@@ -93,8 +94,8 @@ def expression(session: SparkSession, text: str) -> Column:
 
 def empty_view(session: SparkSession, name: str, columns: Sequence[Field]) -> None:
     """Make a view without rows; raises as `query` does."""
-    picked = ", ".join(f"CAST(NULL AS {_type(c.type)}) AS {quoted(c.name)}" for c in columns)
-    query(session, f"SELECT {picked} WHERE false", Names()).createOrReplaceTempView(quoted(name))
+    picked = ", ".join(f"CAST(NULL AS {_type(c.type)}) AS {quoted_name(c.name)}" for c in columns)
+    query(session, f"SELECT {picked} WHERE false", Names()).createOrReplaceTempView(quoted_name(name))
 
 
 def define_function(session: SparkSession, name: str, python: str, parameters: Sequence[Field], returns: str) -> None:
@@ -103,8 +104,8 @@ def define_function(session: SparkSession, name: str, python: str, parameters: S
     places = [f"p{index}" for index in range(len(parameters))]
     typed = ", ".join(f"{place} {_type(p.type)}" for place, p in zip(places, parameters, strict=True))
     session.sql(
-        f"CREATE OR REPLACE TEMPORARY FUNCTION {quoted(name)}({typed}) RETURNS {_type(returns)} "
-        f"RETURN {quoted(python)}({', '.join(places)})"
+        f"CREATE OR REPLACE TEMPORARY FUNCTION {quoted_name(name)}({typed}) RETURNS {_type(returns)} "
+        f"RETURN {quoted_name(python)}({', '.join(places)})"
     )
 
 

@@ -7,12 +7,8 @@ from functools import lru_cache
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from planner.literals import quoted_name
 from site_agent.engine import AnalysisError, Field
-
-
-def quoted(name: str) -> str:
-    """A name as Spark SQL takes it, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def schema_of(columns: Sequence[Field]) -> StructType:
@@ -53,4 +49,4 @@ def type_name(kind: DataType) -> str:
 
 def _plain_or_quoted(name: str) -> str:
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
-    return name if plain else quoted(name)
+    return name if plain else quoted_name(name)

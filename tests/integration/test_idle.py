@@ -188,6 +188,12 @@ async def holds(here: World, at_us: int) -> None:
     assert here.port.watermark_us == at_us
 
 
+async def serve_again(here: World) -> None:
+    """The quiet site answers, if it does not already."""
+    if here.ewr.server is None:
+        await here.ewr.serve()
+
+
 def never_went_back(here: World) -> bool:
     known = [watermark_us for watermark_us in here.seen_us if watermark_us is not None]
     return known == sorted(known)
@@ -216,10 +222,10 @@ async def test_a_channel_that_becomes_idle_afterwards(tmp_path: Path, event: Eve
         await acknowledged(here)
         await event(here)
         if event is not late_reader_restarted:
-            await here.reaches(SAID_US) if here.port.watermark_us != SAID_US else None
+            if here.port.watermark_us != SAID_US:
+                await here.reaches(SAID_US)
             await holds(here, SAID_US)
-        if here.ewr.server is None:
-            await here.ewr.serve()
+        await serve_again(here)
         here.say(here.quiet, SAID_US, idle=True)
         here.say(here.busy, FAR_US)
         await here.reaches(FAR_US)
@@ -232,8 +238,7 @@ async def test_a_channel_that_wakes_afterwards(tmp_path: Path, event: Event) -> 
         here.say(here.quiet, SAID_US, idle=True)
         await acknowledged(here)
         await event(here)
-        if here.ewr.server is None:
-            await here.ewr.serve()
+        await serve_again(here)
         here.say(here.quiet, 300)
         await here.take_everything()
         await holds(here, 300)
