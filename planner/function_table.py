@@ -96,7 +96,7 @@ REFUSED: Mapping[str, frozenset[str]] = {
         aes_encrypt curdate current_date current_time current_timestamp localtime localtimestamp
         monotonically_increasing_id now rand randn random randstr shuffle spark_partition_id uniform uuid
         """),
-    "it tells about the machine, the files or the user of a site": words("""
+    "it reveals the machine, the files or the user of a site": words("""
         collations current_catalog current_database current_path current_schema current_user input_file_block_length
         input_file_block_start input_file_name python_worker_logs session_user sql_keywords user version
         """),
@@ -108,12 +108,12 @@ REFUSED: Mapping[str, frozenset[str]] = {
         from_xml schema_of_xml to_xml xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number
         xpath_short xpath_string
         """),
-    "its key would stand in plans and logs": words("aes_decrypt try_aes_decrypt"),
+    "its key would appear in plans and logs": words("aes_decrypt try_aes_decrypt"),
     "only window(ts, '10 seconds') and its fields start and end make windows": frozenset(OTHER_WINDOWS),
-    "it gives a table": words("range"),
-    "names are written out": words("identifier"),
-    "it has not been tried with Selat": words("counter_diff"),
-    "operators are written as operators": words("! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~"),
+    "it returns a table": words("range"),
+    "names must be written out": words("identifier"),
+    "it has not been tested with Selat": words("counter_diff"),
+    "operators must be written as operators": words("! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~"),
 }
 """Functions that a query may not call, by reason."""
 

@@ -148,7 +148,7 @@ def _check_loopback(listen: str, spark: SparkOptions) -> None:
     bind = driver_bind_address(spark)
     if not is_loopback(bind):
         raise SiteAgentError(
-            f"Spark's driver would listen at {bind}, which is not on loopback, and whoever connects there may do much",
+            f"Spark's driver would listen at {bind}, which is not on loopback, and whoever connects there may run code",
             hint="leave out --spark-master and spark.driver.bindAddress, or give --insecure in a network of hosts that "
             "you trust",
         )

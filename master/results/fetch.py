@@ -239,8 +239,8 @@ class ResultFetcher:
 
 def _gone(query: str, channel: str, epoch: int, first_epoch: int) -> ResultsGoneError:
     return ResultsGoneError(
-        f"epoch {epoch} of the results of query {query} is no longer kept: the first that is there is {first_epoch}",
-        hint=f"read on with what is there: selat query results {query} --from-epoch first",
+        f"epoch {epoch} of the results of query {query} is no longer kept; the first kept epoch is {first_epoch}",
+        hint=f"read on from there: selat query results {query} --from-epoch first",
         ids={"query": query, "channel": channel, "epoch": str(epoch), "first_epoch": str(first_epoch)},
     )
 

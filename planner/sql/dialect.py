@@ -129,7 +129,7 @@ def _text(token: Token, source: Source) -> str:
     text = text_of(source.text[token.start : token.end + 1])
     if text is None:
         raise SqlSyntaxError(
-            "this string has an escape that means no character",
+            "this string has an invalid escape",
             position=source.position(token.start),
             found=source.text[token.start : token.end + 1][:60],
             hint="Write a backslash twice, and a quote within a string with a backslash in front.",

@@ -136,7 +136,7 @@ def _refused(part: _Part, relations: Collection[str], functions: Collection[str]
         name = part.name.lower()
         if len(part.texts) == 1 and (name in NAMES or name in functions):
             return None
-        reason = REASONS.get(name, "it is not one of the functions that can be")
+        reason = REASONS.get(name, "it is not a function that a query may call")
         return f"{part.name} cannot be called: {reason}"
     if part.kind == RELATION:
         known = len(part.texts) == 1 and part.name.lower() in relations

@@ -26,7 +26,9 @@ def type_of(kind: str) -> DataType:
     """
     schema = DataType.fromDDL(f"value {kind}")
     if not isinstance(schema, StructType) or len(schema.fields) != 1:
-        raise AnalysisError(f"{kind} is no type", condition="UNSUPPORTED_DATATYPE", line=0, column=0, fragment=kind)
+        raise AnalysisError(
+            f"{kind} is not a single type", condition="UNSUPPORTED_DATATYPE", line=0, column=0, fragment=kind
+        )
     return schema.fields[0].dataType
 
 

@@ -37,7 +37,7 @@ PAGES = pa.table({"page": ["home"]})
 
 
 class Slow:
-    """A query that ends when it may."""
+    """An SQL function of the engine that returns only when the test lets it."""
 
     def __init__(self) -> None:
         self.began, self.may_end = threading.Event(), threading.Event()
@@ -274,7 +274,7 @@ async def test_paused_tasks_keep_what_they_have_and_go_on_from_there(tmp_path: P
 
 
 async def test_a_source_that_is_paused_is_not_idle(tmp_path: Path) -> None:
-    """What comes to it meanwhile must not find that the others have gone ahead when all go on."""
+    """Otherwise, when all go on, rows that come to it meanwhile would find that the others have gone ahead."""
     for version in (1, 2):
         site = Site(tmp_path)
         log = site.store.open(SOURCE.task_id)
@@ -299,7 +299,7 @@ async def test_a_damaged_channel_of_a_paused_source_keeps_nothing_else_from_runn
 
 
 async def test_a_channel_is_there_before_its_task_may_begin(tmp_path: Path) -> None:
-    """Its readers would take it for one that is gone."""
+    """Otherwise its readers would take it for a lost one."""
     slow = Slow()
     site = Site(tmp_path, {"slow": slow})
     old = replace(SOURCE, task_id="old.s1.us", query_id="old", sql="slow", inputs=())
