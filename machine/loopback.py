@@ -1,4 +1,4 @@
-"""Loopback addresses. Members have no identities, so a process trusts everybody who can reach its sockets."""
+"""Loopback, and the defaults elsewhere. Members have no identities: a process trusts everybody who can reach it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def refusal(option: str, address: str) -> tuple[str, str]:
         f"{option} {address} is not on loopback, and whoever connects there may do everything",
         f"give 127.0.0.1:{port}, or --insecure in a network of hosts that you trust",
     )
+
+
+def allows_functions(choice: str | None, *, insecure: bool) -> bool:
+    """True when Python functions may run, by `--python-functions` if it is given, else unless `--insecure` is."""
+    return choice == "allow" if choice else not insecure
 
 
 def _is_loopback_address(text: str) -> bool:

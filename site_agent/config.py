@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from machine.loopback import INSECURE_HELP, is_loopback, refusal
+from machine.loopback import INSECURE_HELP, allows_functions, is_loopback, refusal
 from planner.errors import PlannerError
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
@@ -98,7 +98,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         data=values.data,
         ready_file=values.ready_file,
         insecure=values.insecure,
-        python_functions=(values.python_functions or ("refuse" if values.insecure else "allow")) == "allow",
+        python_functions=allows_functions(values.python_functions, insecure=values.insecure),
         allowed=AllowedPaths.of(values.allow_path, insecure=values.insecure),
         spark=spark,
         files_port=values.files_port,

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 import selat
+from machine.loopback import allows_functions
 from selat.dev.backoff import LONGEST_PAUSE, Backoff
 from selat.dev.child import Child, ChildSpec, ChildStatus, Report
 from selat.dev.errors import DevError
@@ -227,9 +228,9 @@ class DevCluster:
     def _wall_arguments(self) -> list[str]:
         """Options of master and agents alike that say what they allow."""
         options, own_network = self._options, self._place.own_network
-        functions = options.python_functions or ("refuse" if options.insecure else "allow")
+        allowed = allows_functions(options.python_functions, insecure=options.insecure)
         exposed = ["--insecure"] if options.insecure or own_network else []
-        return [*exposed, "--python-functions", functions]
+        return [*exposed, "--python-functions", "allow" if allowed else "refuse"]
 
     def _path_arguments(self) -> list[str]:
         options, working = self._options, Path.cwd()

@@ -191,7 +191,8 @@ class Work:
         tasks = [f"task {task.task_id} at {site.name}" for site in self.client.sites() for task in site.tasks]
         operators = [f"shared operator {operator.task_id}" for operator in self.client.sharing()]
         slots = [f"slot {s.slot} {s.state.value}" for s in self.client.slots() if s.lease is not None]
-        return tasks + operators + slots + [str(path) for path in self._files_left()]
+        root = self.scene.cluster.data.root
+        return tasks + operators + slots + [str(path.relative_to(root)) for path in self._files_left()]
 
     def _files_left(self) -> list[Path]:
         """State of queries, except results, which the gateway keeps, and files that sources prepare for all queries."""
