@@ -13,7 +13,7 @@ help:  ## list all targets
 setup:  ## virtual environment, pinned packages and Java; other targets do this by themselves
 	@scripts/setup
 
-# A make that has several of the targets below does this once.
+# When one make builds several of the targets below, this runs once.
 setup-wan:  ## packages for emulated WANs and their tests, as root with apt-get; else says what to install
 	@scripts/setup_wan
 
@@ -44,7 +44,7 @@ e2e-whole: setup  ## the part of `make e2e` that leaves its clusters whole
 e2e-broken: setup  ## the part of `make e2e` that kills and breaks
 	$(BIN)/python -m pytest tests/e2e -m "not long and kills"
 
-# SELAT_SEED=N plays again what failed; the first lines of pytest name it.
+# SELAT_SEED=N repeats a run that failed; pytest prints the seed in its first lines.
 long: export SELAT_SEED := $(or $(SELAT_SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 long: setup setup-wan  ## the tests that `make test` leaves out, because their like are in it, and the random ones with new seeds
 	$(BIN)/python -m pytest tests -m "long or seeded or hypothesis"

@@ -4,8 +4,8 @@
 
 Those that need root are left out for others, unless they are named. One may have a file of its own beside FILE. Each
 section is recorded when its benchmark ends, and the page is whole at any time: a benchmark that fails or takes too long
-is reported as failed in the place of its section, and the others run all the same. Without names, sections that are no
-benchmark's any more are taken out. Exit code: 1 when one failed.
+is reported as failed in the place of its section, and the others run all the same. Without names, sections of former
+benchmarks are removed. Exit code: 1 when one failed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _possible() -> list[str]:
 
 
 def _run_and_record(name: str, record: Path | None) -> bool:
-    """True when the benchmark ended well; what went wrong stands on the page."""
+    """True when the benchmark succeeded; otherwise its failure is on the page."""
     page = page_of(record, name) if record else None
     before = _section(name, page)
     problem = _run(name, ["--record", str(page)] if page else [])
@@ -88,7 +88,7 @@ def _section(name: str, page: Path | None) -> Section | None:
 
 
 def _run(name: str, recording: Sequence[str]) -> str:
-    """Why the benchmark failed; empty when it did not."""
+    """Run the benchmark. Returns the reason for its failure, empty on success."""
     say(f"{name}, {LIMITS_S[name]} s at most")
     with subprocess.Popen([sys.executable, "-m", f"benchmarks.{name}", *recording]) as process:
         try:

@@ -113,7 +113,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     with tempfile.TemporaryDirectory(prefix="selat-central-", ignore_cleanup_errors=True) as root:
         session = start_spark(slots=os.cpu_count() or 1, scratch=Path(root) / "spark")
-        # As an agent does when it starts.
+        # The same warm-up as that of an agent.
         engine = SparkEngine(session, scratch=Path(root) / "engine")
         warm_up(engine)
         warm_up_whole(engine, stop)

@@ -1,4 +1,4 @@
-"""All criteria of the benchmarks, each in this one place."""
+"""All criteria of the benchmarks."""
 
 from __future__ import annotations
 

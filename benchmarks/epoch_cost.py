@@ -69,10 +69,10 @@ class Epoch:
     """An epoch whose output is on disk."""
 
     output: Callable[[], pa.Table]
-    """Reads it; called when nothing is measured any more."""
+    """Reads the output; called after all measurements."""
     fed_s: float = 0.0
     fed_cpu_s: float = 0.0
-    """Taken by the benchmark itself for writing the epoch's input; not counted."""
+    """The benchmark's own time for writing the epoch's input; not counted."""
 
 
 Epochs = Generator[Epoch, None, None]

@@ -68,7 +68,7 @@ class Fairness:
 
     @property
     def slowest(self) -> float:
-        """Over the median channel, at half time."""
+        """The slowest channel's epochs over the median channel's, at half time."""
         return min(self.halfway_epochs) / median(self.halfway_epochs)
 
 

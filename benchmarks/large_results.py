@@ -5,8 +5,8 @@
 A table of Parquet files is read whole: a number, a text of some 90 characters and a DOUBLE a row, over 2 GiB in memory
 at 20 million rows. Plain Spark writes it to Parquet, in a process of its own; Selat's cluster of one site with as many
 slots gives it to a client, which counts, sums and hashes it batch by batch, and writes it into a sink of the same
-format. Each has read a fiftieth of the rows before, in the same way, which is not counted. Memory is the resident set
-(RSS) of each process, looked at ten times a second, above what it was when the query began. Ends within ten minutes.
+format. Before that, each reads a fiftieth of the rows in the same way, which is not counted. Memory is the growth of
+each process's resident set (RSS) since the query began, sampled ten times a second. Ends within ten minutes.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ ROLES = {
     "-m site_agent": "agent",
     "-m master": "master",
 }
-"""By a part of the command line; the first counts."""
+"""Roles of processes by a part of their command line; the first match counts."""
 
 Sums = tuple[int, int, int]
-"""Rows, the sum of their numbers, and the sum of their hashes, in whatever order they come."""
+"""The number of rows, the sum of their ids, and the sum of their hashes; their order does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One way of the rows."""
+    """The measurement of one way that the rows take."""
 
     way: str
     seconds: float
     sums: Sums
     growth_bytes: dict[str, int] = field(default_factory=dict)
-    """The most that a process of each role grew."""
+    """The largest growth of a process, by role."""
 
 
 class Memory:
@@ -85,7 +85,7 @@ class Memory:
 
     @property
     def growth_bytes(self) -> dict[str, int]:
-        """The most by role; a process that began meanwhile grew from nothing."""
+        """The largest growth by role; a process that began meanwhile grew from 0."""
         found: dict[str, int] = {}
         for (pid, role), peak in self._peak.items():
             found[role] = max(found.get(role, 0), peak - self._began.get((pid, role), 0))
@@ -112,7 +112,7 @@ def _resident() -> dict[tuple[int, str], int]:
 
 
 def write_table(directory: Path, rows: int) -> None:
-    """Files of so many rows that each is one split."""
+    """Write the table in files that are one split each."""
     directory.mkdir()
     with duckdb.connect() as session:
         for number, first in enumerate(range(0, rows, FILE_ROWS)):
@@ -134,7 +134,7 @@ def _sums(session: duckdb.DuckDBPyConnection, rows: str) -> Sums:
 
 
 def plain(root: Path) -> float:
-    """Seconds in which Spark alone reads the table and writes it, as Parquet in its own default form."""
+    """The seconds that Spark alone takes to read the table and write it as Parquet with its own defaults."""
     session = start_spark(slots=SLOTS, scratch=root / "plain")
     try:
         for name in ("small", "large"):
@@ -149,7 +149,7 @@ def plain(root: Path) -> float:
 
 @contextmanager
 def cluster(root: Path) -> Iterator[selat.Client]:
-    """One site, warm, with both tables and a sink for each."""
+    """A cluster of one site, with both tables and a sink for each."""
     (root / "topology.yaml").write_text(TOPOLOGY)
     with (
         DevCluster(root / "topology.yaml", root / "data", ClusterOptions()) as running,
@@ -200,7 +200,7 @@ def _added(sums: Sums, session: duckdb.DuckDBPyConnection, batch: pa.RecordBatch
 
 
 def measure(rows: int) -> tuple[list[Outcome], Sums]:
-    """All ways, one after the other, and what the table itself sums to."""
+    """The outcomes of all ways, one after the other, and the sums of the table itself."""
     with tempfile.TemporaryDirectory(prefix="selat-large-", ignore_cleanup_errors=True) as directory:
         root = Path(directory)
         write_table(root / "small", max(1, rows // 50))
@@ -235,7 +235,7 @@ def sections(outcomes: list[Outcome], wanted: Sums, size_bytes: int) -> list[str
 
 
 def findings(outcomes: Sequence[Outcome], wanted: Sums) -> dict[str, float]:
-    """The figures of the criteria, by what they say; plain Spark's outcome comes first."""
+    """The figures of the criteria, by the last part of their keys; plain Spark's outcome comes first."""
     plain, client, sink = outcomes
     return {
         "right": float(sum(outcome.sums == wanted for outcome in (client, sink))),
@@ -250,7 +250,7 @@ def _right(outcome: Outcome, wanted: Sums) -> str:
 
 
 def arrow_bytes(rows: int) -> int:
-    """By the first file's worth of rows."""
+    """The size of the table in Arrow, estimated from the first file's rows."""
     with duckdb.connect() as session:
         sample: pa.Table = session.sql(
             f"SELECT {ROW} FROM range({min(rows, FILE_ROWS)}) AS numbers(i)"

@@ -94,13 +94,13 @@ class Findings:
 
     @property
     def offs(self) -> list[float]:
-        """How far each estimate that counts was off: idle, and loaded by ourselves."""
+        """The relative error of each estimate that counts: on idle links, and on links that we load."""
         counted = (self.idle, self.partly, self.fully)
         return [abs(value) for looks in counted for pair in LINKS for value in offs(looks[pair], pair)]
 
     @property
     def criteria(self) -> dict[str, float | Finding]:
-        """Figures of the criteria; a halved link that was not noticed in time has none."""
+        """The figures of the criteria. There is none for notice if a halved link was not noticed in time."""
         noticed = [times[pair] for times in (self.noticed_idle_s, self.noticed_loaded_s) for pair in LINKS]
         known_s = [time_s for time_s in noticed if time_s is not None]
         late = f"{len(noticed) - len(known_s)} not in {NOTICE_LIMIT_S:.0f} s"
@@ -186,7 +186,7 @@ def report(found: Findings, backend: str) -> list[str]:
 
 
 def _legend() -> str:
-    """How the tables are to be read."""
+    """The explanation of the tables."""
     return f"""- *carries*: Mbit/s of the emulated rate that are payload of full-sized TCP packets, 0.956 of it. The TUN
   devices of the backend `tun` have no Ethernet header, so there it is 0.965, and estimates are 1 % above.
 - *idle*, *{PARTLY:.0%} ours*, *all ours*, *foreign*: the median of the master's estimate, looked at four times a

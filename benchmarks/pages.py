@@ -1,4 +1,4 @@
-"""The pages that benchmarks write: which section is on which, and the head with all verdicts."""
+"""The pages that benchmarks write: the page of each section, and the head with all verdicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evidence.page import HEAD, Section, origins, put, read_page, write_page
 from evidence.provenance import code_of
 
 OWN_PAGES = {"monitor": "wan-monitor.md"}
-"""Pages of benchmarks that have one of their own, beside the page of all the others."""
+"""The pages of benchmarks that do not write to the common page."""
 PERFORMANCE = """# Performance
 
 `make bench` writes this page whole: a section for each benchmark, by the command that stands in it. Nothing is typed: a
@@ -27,38 +27,38 @@ HEADS = {"wan-monitor.md": LINKS}
 
 
 def page_of(page: Path, benchmark: str) -> Path:
-    """The page that a benchmark is recorded on, when the others' is `page`."""
+    """The page of a benchmark's section, given the common page."""
     return page.with_name(OWN_PAGES.get(benchmark, page.name))
 
 
 def record_section(page: Path, section: Section) -> None:
-    """Put a section in the place of its last one, and write the head anew."""
+    """Put a section in the place of its namesake on the page, and write the head again."""
     sections = put(read_page(page), section)
     write_page(page, put(sections, head(page.name, sections)))
 
 
 def failed(benchmark: str, reason: str, written: Section | None) -> Section:
-    """In the place of the section of a benchmark that failed: what it wrote before, if anything, and the reason."""
+    """The section of a benchmark that failed: the text that it wrote before, if any, and the reason."""
     code = str(code_of())
     wrote = written or Section(benchmark, code, f"## {benchmark}\n\n- Commit: {code}")
     return Section(benchmark, wrote.commit, f"{wrote.text}\n\n**Failed**: {reason}.", {**wrote.data, "failed": reason})
 
 
 def tidy(page: Path, benchmarks: Sequence[str]) -> None:
-    """Sections in the order of these benchmarks; those of others are taken out."""
+    """Put the sections into the order of these benchmarks, and remove all others."""
     found = {section.name: section for section in read_page(page)}
     sections = [found[name] for name in benchmarks if name in found]
     write_page(page, put(sections, head(page.name, sections)))
 
 
 def head(page: str, sections: Sequence[Section]) -> Section:
-    """The page's subject, which code its sections ran, what failed, and every criterion with its verdict."""
+    """The head of a page: its subject, the code that ran, failures, and every criterion with its verdict."""
     own = page if page in OWN_PAGES.values() else None
     criteria = [criterion for criterion in CRITERIA if OWN_PAGES.get(criterion.section) == own]
     findings: dict[str, Finding] = {}
     for section in sections:
         found = findings_from(section.data.get("findings", {}))
-        # A benchmark whose two sides disagree has figures, too.
+        # A benchmark that failed because its two sides disagree has figures, too.
         note = "the benchmark failed" if "failed" in section.data else ""
         findings |= {key: replace(finding, note=finding.note or note) for key, finding in found.items()}
     failures = [f"- **{s.name} failed**: {s.data['failed']}" for s in sections if "failed" in s.data]

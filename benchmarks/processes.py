@@ -45,6 +45,6 @@ def cpu_s(pids: Iterable[int] | None = None) -> float:
                 times = process.cpu_times()
             except psutil.NoSuchProcess:
                 continue
-            # Children that ended count at their parent, once it has waited for them.
+            # The time of children that ended is in their parent's, once it has waited for them.
             total += times.user + times.system + times.children_user + times.children_system
     return total

@@ -41,7 +41,7 @@ BITS_PER_S = 20e6
 WINDOW_S = 5
 WARM_UP_WINDOWS = 2
 LEAST_S = (WARM_UP_WINDOWS + 1) * WINDOW_S + 2
-"""Of rows, so that one window counts."""
+"""The least seconds of rows with which one window counts."""
 PATIENCE_S = 20.0
 """So long after the last row was born the remaining windows are waited for."""
 START_LIMIT_S = 120.0
@@ -65,9 +65,9 @@ class Outcome:
     rows: int
     """Counted in those windows."""
     wall_s: float
-    """From the birth of their first row to the last of them."""
+    """From the birth of the first row of those windows to the last of their results."""
     wan_bytes: int
-    """Of the whole run."""
+    """Bytes of the whole run."""
     delays_s: tuple[float, ...]
 
     @property
@@ -80,7 +80,7 @@ Windows = dict[float, tuple[float, int]]
 
 
 def wanted_ends(arrivals: Arrivals) -> list[int]:
-    """Whole windows that a second of later rows has passed, but for the first ones."""
+    """The ends of whole windows that a second of later rows has passed, without the first windows."""
     first = -(-arrivals.start_s // WINDOW_S) * WINDOW_S + (1 + WARM_UP_WINDOWS) * WINDOW_S
     return list(range(first, arrivals.end_s - 1, WINDOW_S))
 

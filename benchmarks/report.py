@@ -40,7 +40,7 @@ def publish(
 ) -> None:
     """Print a section, and with `record` put it in the place of the benchmark's last one.
 
-    `findings` are the figures of the benchmark's criteria by what comes behind the dot of their keys.
+    `findings` are the figures of the benchmark's criteria, by the part of their keys behind the dot.
     """
     found = {f"{name}.{key}": x if isinstance(x, Finding) else Finding(x) for key, x in (findings or {}).items()}
     judged = [criterion for criterion in CRITERIA if criterion.section == name]
@@ -89,12 +89,12 @@ def quantile(values: Sequence[float], fraction: float) -> float:
 
 
 def ratio(mine: Sequence[float], base: Sequence[float]) -> float:
-    """Median of the ratios of rounds in turn; a round's two runs met the same machine."""
+    """The median over rounds of the ratio within a round, whose two runs had the same conditions."""
     return median([own / other for own, other in zip(mine, base, strict=True)])
 
 
 def spread(values: Sequence[float], form: str = "{:.1f}") -> str:
-    """The median, with the least and the most of several rounds behind it."""
+    """The median of several rounds, followed by the least and the most."""
     least, most = form.format(min(values)), form.format(max(values))
     middle = form.format(median(values))
     return middle if least == most else f"{middle} ({least} to {most})"

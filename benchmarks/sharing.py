@@ -17,9 +17,9 @@ Two throughputs are told apart, both of the steady state:
 At first, queries that want more than the links carry fill channels, and take in rows that nobody has processed. So
 channels keep little, then their sources wait; and the time that counts begins when, over all of it, what channels keep
 grows or shrinks by no more than 2 % of what a link carries, and nothing is made up for. If that never comes, the last
-looks count, and there is no verdict: not steady. All is looked at once a second, and rates are slopes of the lines of
-least squares, for epochs and windows move the figures in steps. Bytes on each link are the routers' own counts; delay
-is from a window's end to its first result at the client.
+looks count, and there is no verdict: not steady. Everything is sampled once a second, and rates are slopes of the lines
+of least squares, because epochs and windows move the figures in steps. Bytes on each link are the routers' own counts;
+delay is from a window's end to its first result at the client.
 
 Then the stream pauses, what is under way arrives, and bytes since the submission are compared with the least
 possible: what each distinct operator wrote, once for each other site with a reader. Placement is taken as it is.
@@ -89,7 +89,7 @@ default_link: {bandwidth: %gMbit/s, latency: 30ms}
 EPOCH_MS = 4000
 """Up to 24 tasks share two cores: the links are to be what limits them."""
 OTHER_EPOCH_MS = 3000
-"""For one query alone: no multiple or part of the windows."""
+"""The length of epochs for one query alone: neither a multiple nor a divisor of the windows."""
 RETAINED_BYTES = 256_000
 """Of a channel: so little that sources feel a full link soon, and more than what comes until a merge acknowledges it,
 which it does with its checkpoints: up to 16 s of rows, at 12 kB/s."""
@@ -109,17 +109,17 @@ class Size:
     modes: tuple[str, ...]
     measured_s: int
     limit_s: float
-    """Most that is waited for so many seconds in which the state is steady."""
+    """The longest wait for `measured_s` seconds of a steady state."""
     settle_s: float = 6.0
-    """Most that is waited for what is under way."""
+    """The longest wait for data under way."""
     most_growth: float = MOST_GROWTH
-    """Of what a link carries, that channels may fill by in the steady state."""
+    """The most by which channels may fill in the steady state, as a share of a link's bandwidth."""
 
 
 FULL = Size(MODES, measured_s=80, limit_s=280.0)
 SMALL = Size((BASE, WANTED), measured_s=10, limit_s=40.0)
 ALONE = Size((UNSHARED, WANTED, WANTED, UNSHARED), measured_s=24, limit_s=60.0, most_growth=float("inf"))
-"""One query leaves room on the links: its channels do not fill."""
+"""One query alone leaves room on the links: its channels do not fill."""
 SMALL_ALONE = Size((UNSHARED, WANTED), measured_s=6, limit_s=30.0, most_growth=float("inf"))
 
 
@@ -235,7 +235,7 @@ def run(scene: Scene, mode: str, queries: Sequence[Query], size: Size) -> Outcom
 
 
 def steady_counts(scene: Scene, watched: Sequence[Watched], size: Size) -> list[Count]:
-    """The first looks, so many seconds together, over which the state was steady; the last ones when it never was."""
+    """The counts of the first `measured_s` seconds over which the state was steady; the last ones if it never was."""
     last: deque[Count] = deque(maxlen=size.measured_s + 1)
     most = size.most_growth * scene.link_bytes_per_s
     answered_s: float | None = None
@@ -302,7 +302,7 @@ def told(outcome: Outcome) -> str:
 
 @contextmanager
 def scene_of(arguments: argparse.Namespace, epoch_ms: int) -> Iterator[Scene]:
-    """A cluster of its own."""
+    """A new cluster with the stream of posts."""
     with tempfile.TemporaryDirectory(prefix="selat-sharing-", ignore_cleanup_errors=True) as directory:
         root = Path(directory)
         topology = root / "topology.yaml"
@@ -319,7 +319,7 @@ def scene_of(arguments: argparse.Namespace, epoch_ms: int) -> Iterator[Scene]:
 
 
 def measure(arguments: argparse.Namespace) -> tuple[list[Outcome], list[Alone]]:
-    """The six queries under each mode, and one alone with epochs of either length."""
+    """The outcomes of the six queries under each mode, and of one query alone with epochs of either length."""
     size, alone_size = (SMALL, SMALL_ALONE) if arguments.small else (FULL, ALONE)
     with scene_of(arguments, arguments.epoch_ms) as scene:
         outcomes = [run(scene, mode, QUERIES, size) for mode in size.modes]

@@ -19,9 +19,9 @@ BASE, UNSHARED, WANTED = "no-share", "net", "sana"
 MODES = (BASE, "strict", "max-share", UNSHARED, WANTED)
 WINDOW_S = 4
 MOST_GROWTH = 0.02
-"""Of what a link carries: all channels together fill or empty by no more in the steady state."""
+"""The most by which all channels together fill or empty in the steady state, as a share of a link's bandwidth."""
 MOST_CATCHING_UP = 1.1
-"""Over what is born: more is processed only by queries that make up for something."""
+"""The most rows processed over rows born; queries that process more are catching up."""
 
 _WINDOW = f"window(ts, '{WINDOW_S} seconds')"
 _USERS = (
@@ -154,7 +154,7 @@ class Outcome:
     """By all channels, the mean."""
     kept_growth_bytes_per_s: float
     link_bytes_per_s: float
-    """That a link carries."""
+    """The bandwidth of a link."""
 
     @property
     def steady(self) -> bool:
@@ -245,9 +245,9 @@ def processed_per_s(counts: Sequence[Count], number: int, born_per_s: float) -> 
 
 
 def growth_bytes_per_s(counts: Sequence[Count]) -> float:
-    """Of what channels keep, from the mean of the first half of the time to that of the second.
+    """The growth of the bytes that channels keep, from the mean of the first half of the time to that of the second.
 
-    Kept bytes go up and down with epochs and checkpoints. A half has several of them, so that they hardly count.
+    Kept bytes go up and down with epochs and checkpoints; a half contains several of them, so that they hardly count.
     """
     half = len(counts) // 2
     (from_s, before), (to_s, after) = (
@@ -258,7 +258,7 @@ def growth_bytes_per_s(counts: Sequence[Count]) -> float:
 
 
 def steady(counts: Sequence[Count], born_per_s: float, most_growth_bytes_per_s: float) -> bool:
-    """True when channels neither fill nor empty, and queries process no more than is born: nothing is made up for."""
+    """True when channels neither fill nor empty, and queries are not catching up."""
     if abs(growth_bytes_per_s(counts)) > most_growth_bytes_per_s:
         return False
     rates = [processed_per_s(counts, number, born_per_s) for number in range(len(counts[-1].rows_in))]
@@ -350,7 +350,7 @@ def _delay(delays_s: Sequence[float], fraction: float) -> str:
 
 
 def findings(outcomes: Sequence[Outcome]) -> dict[str, Finding]:
-    """Sana against no-share, and against the least possible."""
+    """The figures of sana against no-share, and against the least possible."""
     found = {outcome.mode: outcome for outcome in outcomes}
     base, sana = found[BASE], found[WANTED]
     unsteady = _unsteady(base, sana)
@@ -368,7 +368,7 @@ def _compared(mine: float, base: float, note: str) -> Finding:
 
 
 def _unsteady(*outcomes: Outcome) -> str:
-    """Why modes cannot be compared; empty when they can."""
+    """The reason why modes cannot be compared; empty when they can."""
     return "; ".join(
         f"{o.mode} is not steady: channels grow by {o.kept_growth_bytes_per_s / o.link_bytes_per_s:+.1%} of a link"
         for o in outcomes
@@ -378,7 +378,7 @@ def _unsteady(*outcomes: Outcome) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """One query, which has nobody to share with, under two modes in turn: A B B A."""
+    """The runs of one query, which has nobody to share with, under two modes in turn: A B B A."""
 
     epoch_s: float
     turns: tuple[Outcome, ...]
@@ -387,12 +387,12 @@ class Alone:
         return [turn for turn in self.turns if turn.mode == mode]
 
     def delay_s(self, mode: str) -> float | None:
-        """Median over all turns."""
+        """The median delay over all turns of a mode; None without results."""
         delays_s = [delay for turn in self.of(mode) for delay in turn.all_delays_s]
         return median(delays_s) if delays_s else None
 
     def delay_ratio(self) -> Finding:
-        """Sana over the other mode."""
+        """The median delay with sana over that with the other mode."""
         net_s, sana_s = self.delay_s(UNSHARED), self.delay_s(WANTED)
         return Finding(sana_s / net_s) if sana_s and net_s else Finding(None, "no results came")
 
@@ -405,7 +405,7 @@ def alone_findings(alone: Alone) -> dict[str, Finding]:
 
 
 def alone_part(runs: Sequence[Alone]) -> str:
-    """A line for each mode and length of epochs."""
+    """The table with a line for each mode and length of epochs, and the ratios of delays."""
     rows = []
     for alone in runs:
         for mode in (UNSHARED, WANTED):

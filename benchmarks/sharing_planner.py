@@ -131,7 +131,7 @@ KINDS = ("nothing in common", "over a stream that is read", "runs already")
 
 
 def measure(sizes: Sequence[int], sites: int) -> tuple[list[str], dict[str, float]]:
-    """The parts of the section, and its findings."""
+    """Returns the parts of the section, and its findings."""
     world = World(sites)
     rows: list[list[str]] = []
     medians: dict[tuple[str, int], float] = {}
@@ -141,7 +141,7 @@ def measure(sizes: Sequence[int], sites: int) -> tuple[list[str], dict[str, floa
         say(f"{size} queries run, {len(world.running)} operators")
         for kind in KINDS:
             texts = [world.new(kind) for _ in range(REPEATS)]
-            # Each text in turn, so that none is planned with what the other left in caches more often.
+            # The modes take turns text by text, so that neither profits more often from caches that the other filled.
             pairs = [(world.plan_s(text, Sharing.SANA), world.plan_s(text, Sharing.NET)) for text in texts]
             found, plain_s = [mine for mine, _ in pairs], median([base_s for _, (base_s, _) in pairs])
             times_s = [seconds for seconds, _ in found]

@@ -81,7 +81,7 @@ class Site:
         return log
 
     def make_merge(self, name: str, sql: str, inputs: Sequence[ChannelLog], window: WindowSpec) -> RunningTask:
-        """A merge of channels of this site, whose checkpoints are those of an agent; nobody reads what it publishes."""
+        """A merge of channels of this site, with the checkpoints of an agent; its output has no readers."""
         specs = tuple(InputSpec(log.id, SITE, window.views[0].name) for log in inputs)
         spec = TaskSpec(name, name, "m1", StageKind.MERGE, sql, timedelta(0), inputs=specs, window=window)
         directory = self._root / name

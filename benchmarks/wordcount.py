@@ -70,7 +70,7 @@ class Size:
     jobs: tuple[int, ...]
     """Number of the table that each job counts, in the order in which they come."""
     pause_s: float
-    """From the beginning of jobs that come together to that of the next ones."""
+    """The time between the starts of two groups of jobs that come together."""
     together: int = 2
 
     @property
@@ -112,7 +112,7 @@ class Outcome:
 
     @property
     def mean_s(self) -> float:
-        """Turnaround."""
+        """The mean turnaround."""
         return sum(job.turnaround_s for job in self.jobs) / len(self.jobs)
 
     @property
@@ -326,7 +326,7 @@ def _parts(size: Size, outcomes: Sequence[Outcome], mbit_per_s: float) -> list[s
 
 
 def findings(outcomes: Sequence[Outcome]) -> dict[str, float]:
-    """Lease-aware over first-come."""
+    """The figures of lease-aware over those of first-come."""
     mine, base = outcomes
     jobs = [job for outcome in outcomes for job in outcome.jobs]
     return {

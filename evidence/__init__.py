@@ -1,4 +1,4 @@
-"""The ground of a page of results: which code ran where, sections that only tools write, criteria with verdicts.
+"""The means to write pages of results: the code that ran and where, sections that only tools write, criteria.
 
-`benchmarks` and `simulator` write `docs/results` by it. It imports nothing of ours.
+`benchmarks`, `simulator` and the soak test write `docs/results` with it. It imports no package of Selat.
 """

@@ -1,4 +1,4 @@
-"""Criteria that figures are held against, each declared once, and the verdicts."""
+"""Criteria for measured figures, and the verdicts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Criterion:
     """A wanted figure."""
 
     key: str
-    """`SECTION.FIGURE`: the section that measures it, and a word for what."""
+    """`SECTION.FIGURE`: the section that measures it, and a word for the figure."""
     name: str
     direction: Direction
     wanted: float
     unit: str = ""
-    """After a blank; empty: a ratio."""
+    """Printed after a blank; empty for a ratio."""
     source: str = ""
-    """The part of the system that it was set with."""
+    """The part of the system with which the criterion was set."""
     was: str = ""
-    """How it read before it was changed, and the reason; empty: it never changed."""
+    """Its former wording and the reason for the change; empty when it never changed."""
 
     @property
     def section(self) -> str:
@@ -41,14 +41,13 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A measured figure; with a note it is no fair one, or there is none."""
+    """A measured figure. A note says why there is no verdict on it, or no figure at all."""
 
     value: float | None
     note: str = ""
-    """Why there is no verdict."""
 
     def verdict(self, criterion: Criterion) -> str:
-        """`reached`, `missed` by so much of what was wanted, or that there is none."""
+        """`reached`, `missed` with the shortfall as a share of the wanted figure, or `no verdict` with the reason."""
         if self.note or self.value is None:
             return f"**no verdict**: {self.note or 'not measured'}"
         off = (self.value - criterion.wanted) / criterion.wanted
@@ -61,7 +60,7 @@ NOT_MEASURED = Finding(None)
 
 
 def verdicts(criteria: Iterable[Criterion], findings: Mapping[str, Finding]) -> str:
-    """A Markdown table with every criterion, measured or not; below it those that changed, and why."""
+    """A Markdown table of all criteria, measured or not; below it the criteria that changed, and why."""
     lines = ["| criterion | wanted | measured | verdict | set with |", "| --- | ---: | ---: | --- | --- |"]
     changed = []
     for criterion in criteria:
@@ -76,7 +75,7 @@ def verdicts(criteria: Iterable[Criterion], findings: Mapping[str, Finding]) -> 
 
 
 def findings_from(data: Mapping[str, Iterable[float | str | None]]) -> dict[str, Finding]:
-    """From what `findings_to` made."""
+    """The findings that `findings_to` turned into JSON."""
     found = {}
     for key, (value, note) in data.items():
         found[key] = Finding(value if isinstance(value, int | float) else None, str(note))
@@ -84,5 +83,5 @@ def findings_from(data: Mapping[str, Iterable[float | str | None]]) -> dict[str,
 
 
 def findings_to(findings: Mapping[str, Finding]) -> dict[str, list[float | str | None]]:
-    """JSON."""
+    """The findings as JSON."""
     return {key: [finding.value, finding.note] for key, finding in findings.items()}

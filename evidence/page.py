@@ -4,7 +4,7 @@
     ...
     <!-- end exchange -->
 
-Only tools write sections. Whoever edits one by hand makes its digest wrong, and a test fails.
+Only tools write sections. An edit by hand makes the digest wrong, and a test fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from evidence.provenance import UNKNOWN
 
 HEAD = "head"
-"""Section that stands first."""
+"""The name of the first section."""
 _SECTION = re.compile(
     r"<!-- begin (?P<name>[\w-]+): commit (?P<commit>.+?); sha256 (?P<digest>[0-9a-f]{16}) -->\n"
     r"(?P<body>.*?)\n<!-- end (?P=name) -->",
@@ -30,7 +30,7 @@ _DATA = re.compile(r"\n\n<!-- data (?P<data>.*) -->\Z")
 
 
 class PageError(Exception):
-    """A page that no tool wrote as it is."""
+    """A page that differs from the one that a tool wrote."""
 
     def __init__(self, page: Path, reason: str) -> None:
         super().__init__(f"{page}: {reason}")
@@ -46,7 +46,7 @@ class Section:
     """The code that ran, as `str(Code)`."""
     text: str
     data: Mapping[str, Any] = field(default_factory=dict)
-    """What other sections are made from, kept in a comment below the text; JSON."""
+    """JSON that the head is made from, kept in a comment below the text."""
 
     @property
     def body(self) -> str:
@@ -89,7 +89,7 @@ def _checked(page: Path, found: re.Match[str]) -> Section:
 
 
 def write_page(page: Path, sections: Sequence[Section]) -> None:
-    """All of a page; a reader sees the old page or the new one."""
+    """Replace the whole page in one step: a reader sees the old page or the new one."""
     page.parent.mkdir(parents=True, exist_ok=True)
     new = page.with_name(page.name + ".new")
     new.write_text("\n\n".join(map(str, sections)) + "\n")
@@ -97,14 +97,14 @@ def write_page(page: Path, sections: Sequence[Section]) -> None:
 
 
 def put(sections: Sequence[Section], section: Section) -> list[Section]:
-    """The sections with this one in the place of its namesake; a new one is the last, the head the first."""
+    """The sections with this one in place of its namesake. A new section becomes the last, a new head the first."""
     if any(old.name == section.name for old in sections):
         return [section if old.name == section.name else old for old in sections]
     return [section, *sections] if section.name == HEAD else [*sections, section]
 
 
 def origins(sections: Sequence[Section]) -> str:
-    """A sentence when all sections but the head ran one known commit, else a table with the commit of each."""
+    """A sentence when all sections but the head are of one known commit, else a table with the commit of each."""
     ran = [section for section in sections if section.name != HEAD]
     commits = sorted({section.commit for section in ran})
     if len(commits) == 1 and not commits[0].startswith(UNKNOWN):

@@ -1,4 +1,4 @@
-"""Which code produced a section of a page of results, on which machine, by which command."""
+"""The origin of a section of a page of results: code, machine and command."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PAGES = "docs/results"
-"""Left out when the tree is looked at: a run that writes its page does not make its own tree unclean."""
+"""Not examined for changes: a run that writes its page does not make its own tree unclean."""
 UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A commit as `git describe` names it, and what the tree differed from it in."""
+    """A commit as `git describe` names it, and whether the tree was equal to it."""
 
     commit: str
     clean: bool
@@ -41,7 +41,7 @@ def code_of(checkout: Path = CHECKOUT) -> Code:
 
 @cache
 def code_at_start() -> Code:
-    """The code that this process runs, when asked for early; the checkout may move on meanwhile."""
+    """The code that this process runs. The first call must come early: the checkout may move on later."""
     return code_of()
 
 
@@ -53,7 +53,7 @@ def _git(checkout: Path, *arguments: str) -> str:
 def facts(code: Code, command: str, packages: Mapping[str, str]) -> str:
     """Commit, date, machine, versions and command of a run that ends now.
 
-    `packages` are distributions by the names they are shown by.
+    `packages` has the distributions whose versions are shown, by the names to show.
     """
     versions = [f"Python {platform.python_version()}", *(f"{shown} {version(p)}" for shown, p in packages.items())]
     return "\n".join(

@@ -1,1 +1,1 @@
-"""The machine under a process of Selat: who can reach its sockets, and who can read its files. No imports of ours."""
+"""The machine under a process of Selat: access to its sockets and files. It imports no other package of Selat."""

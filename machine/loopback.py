@@ -1,4 +1,4 @@
-"""Who can reach a listening socket: without identities of members, whoever can is trusted."""
+"""Loopback, and the defaults elsewhere. Members have no identities: a process trusts everybody who can reach it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INSECURE_HELP = "listen elsewhere than on loopback, for whoever can connect: see
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a socket that is bound to the host: all that it resolves to is loopback."""
+    """True when every address that the host resolves to is loopback, so that only this machine can connect to it."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -18,7 +18,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refusal(option: str, address: str) -> tuple[str, str]:
-    """What is wrong with HOST:PORT without `--insecure`, and what would be right; two empty texts: nothing is."""
+    """A message and a hint when HOST:PORT needs `--insecure`; two empty texts when it does not."""
     host, _, port = address.rpartition(":")
     if is_loopback(host):
         return "", ""
@@ -26,6 +26,11 @@ def refusal(option: str, address: str) -> tuple[str, str]:
         f"{option} {address} is not on loopback, and whoever connects there may do everything",
         f"give 127.0.0.1:{port}, or --insecure in a network of hosts that you trust",
     )
+
+
+def allows_functions(choice: str | None, *, insecure: bool) -> bool:
+    """True when Python functions may run, by `--python-functions` if it is given, else unless `--insecure` is."""
+    return choice == "allow" if choice else not insecure
 
 
 def _is_loopback_address(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""State for the eyes of its owner: directories 0700, files 0600."""
+"""State that only its owner can read: directories with mode 0700, files with 0600."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class NotPrivateError(Exception):
-    """A directory cannot be made private; the text says why, `hint` what would be right."""
+    """A directory cannot be made private. The message says why, `hint` what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -19,25 +19,25 @@ class NotPrivateError(Exception):
 
 
 def make_private_umask() -> int:
-    """From now on this process and its children make files and directories for their owner alone.
+    """Set the umask of this process and its children so that only the owner can use what they create.
 
     Returns:
-        The umask until then: the user's, for what is made for others to read.
+        The user's umask, which was set before, for files that others may read.
     """
     return os.umask(PRIVATE_UMASK)
 
 
 def opener(path: str, flags: int) -> int:
-    """An `opener` of `open`: a file that it makes is its owner's alone."""
+    """An `opener` for `open` that creates files with mode 0600."""
     return os.open(path, flags, 0o600)
 
 
 def make_private(directory: Path) -> None:
-    """Make the directory for its owner alone. One that others could enter is closed to them, with all that is in it.
+    """Create the directory with mode 0700. An existing one that others may enter is closed to them with its content.
 
     Raises:
-        NotPrivateError: it belongs to another user, or is shared by many, as /tmp.
-        OSError: it cannot be made.
+        NotPrivateError: it belongs to another user, or many users share it, as /tmp.
+        OSError: it cannot be created.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = directory.stat()
@@ -56,7 +56,7 @@ def make_private(directory: Path) -> None:
 
 
 def _close(directory: Path) -> None:
-    """Take the rights of others away from all below; links and what belongs to other users are left alone."""
+    """Remove the rights of others from everything below, except from links and files of other users."""
     for parent, directories, files in os.walk(directory):
         for name in (*directories, *files):
             path = os.path.join(parent, name)

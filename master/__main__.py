@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from machine.loopback import INSECURE_HELP, refusal
+from machine.loopback import INSECURE_HELP, allows_functions, refusal
 from machine.private import make_private_umask
 from master import logs
 from master.config import BatchConfig, MasterConfig, ServerOptions
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended_retention=parsed.ended_retention,
         ended_count=parsed.ended_count,
         probes=not parsed.no_probes,
-        python_functions=(parsed.python_functions or ("refuse" if parsed.insecure else "allow")) == "allow",
+        python_functions=allows_functions(parsed.python_functions, insecure=parsed.insecure),
         sharing=Sharing(parsed.sharing),
         leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
         batch=BatchConfig(

@@ -52,10 +52,10 @@ def build_assignments(
     """Every site's assignment; equal snapshots give equal ones.
 
     Args:
-        snapshot: what there is to run.
-        epoch_interval: how often tasks look for input.
-        results_retention: how long results of queries that are over are kept.
-        live_results: how much is kept of those of streaming queries that are not over.
+        snapshot: everything that is to run.
+        epoch_interval: the time between two looks of a task for input.
+        results_retention: the time for which results are kept after a query's end.
+        live_results: the limit on kept results of streaming queries that are not over; None: no limit.
 
     Raises:
         MasterError: a live query reads a relation that the catalog does not have.
@@ -81,7 +81,7 @@ def build_assignments(
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
         spec = _results_of(query, snapshot.catalog)
         if spec.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
-            # The rows of a batch query come all at once, when it ends.
+            # A batch query delivers all its rows at once, when it ends.
             limited = query.batch is None and not query.state.over
             results.setdefault(query.plan.gateway, []).append(replace(spec, limit=live_results if limited else None))
     addresses = dict(sorted(snapshot.site_addresses.items()))
@@ -178,8 +178,8 @@ def _join(query: QueryRecord, channel: str, stage: Stage, catalog: Catalog) -> t
 
 
 def begins_at_zero(query: QueryRecord, channel: str) -> bool:
-    """Whether the channel is the query's own from its first epoch on; another's may have begun long before."""
-    # What is derived begins where that begins which it is made of.
+    """True when the query itself has the channel made, from epoch 0 on; another query's may have begun long before."""
+    # A derived channel begins where the channel that it is made from begins.
     own = channel.startswith(f"{query.id}.")
     return own and (_start_of(query) is Start.HISTORY or not is_derived(channel))
 

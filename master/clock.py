@@ -13,7 +13,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> timedelta:
-        """The time since a fixed moment, which setting the machine's clock does not change."""
+        """The time since a fixed moment; setting the machine's clock does not change it."""
         ...
 
 
@@ -28,9 +28,9 @@ class SystemClock:
 
 
 class SteadyTime:
-    """The wall clock's time of a moment, carried on by the monotonic clock: setting the machine's clock moves nothing.
+    """The wall clock's time at creation, advanced by the monotonic clock: setting the machine's clock has no effect.
 
-    Whatever waits for time to pass, or judges by how much has passed, takes its time from here.
+    Code that waits for time to pass, or compares elapsed times, uses this clock.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -42,9 +42,9 @@ class SteadyTime:
 
     @property
     def departure(self) -> timedelta:
-        """How far the wall clock is ahead: by how much it was set forward since; below 0, it was set back."""
+        """The wall clock's lead over this time: how far it has been set forward since; below 0, back."""
         return self._clock.now() - self.now()
 
     def move(self, by: timedelta) -> None:
-        """Go on from an instant so much later."""
+        """Shift this time by a duration, forward or back."""
         self._origin += by

@@ -64,7 +64,7 @@ class MasterConfig:
     results_retention: timedelta = timedelta(hours=24)
     """How long after a query's end the gateway keeps its results."""
     live_results: ResultsLimit = field(default_factory=ResultsLimit)
-    """How much the gateway keeps of the results of a streaming query that is not over."""
+    """The limit on the results of a streaming query that its gateway keeps while the query is not over."""
     ended_retention: timedelta = timedelta(days=7)
     """How long after its end a query stays known, with its events and results."""
     ended_count: int = 1000
@@ -81,7 +81,7 @@ class MasterConfig:
     """Whether links between sites are measured now and then; False: only when a user asks."""
 
     python_functions: bool = True
-    """Whether CREATE FUNCTION is taken."""
+    """False: CREATE FUNCTION is refused."""
     sharing: Sharing = Sharing.NET
     """What queries share that are submitted without SET sharing."""
 

@@ -50,7 +50,7 @@ class StatementTooLongError(MasterError):
 
 
 class FunctionsRefusedError(MasterError):
-    """This master takes no Python functions: they would run with the rights of the agents."""
+    """This master was told to refuse Python functions: they would run with the rights of the agents."""
 
     code = "PYTHON_FUNCTIONS_REFUSED"
 
@@ -162,7 +162,7 @@ class ResultsExpiredError(MasterError):
 
 
 class ResultsGoneError(MasterError):
-    """The query is not over, and of its results the newest are kept: the epoch that was asked for is gone."""
+    """The requested epoch is gone: of a query that is not over, only the newest results are kept."""
 
     code = "RESULTS_GONE"
 

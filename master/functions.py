@@ -25,7 +25,7 @@ LiveCallers = Callable[[str], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FunctionParts:
-    """What the function manager works with."""
+    """The parts that the function manager uses."""
 
     store: Store
     catalog: CatalogManager
@@ -33,7 +33,7 @@ class FunctionParts:
     clock: Clock
     live_callers: LiveCallers
     allowed: bool = True
-    """Whether functions may be created."""
+    """False: no function may be created."""
 
 
 class FunctionManager:
@@ -64,7 +64,7 @@ class FunctionManager:
         """The function as it is kept, and whether it is new.
 
         Raises:
-            FunctionsRefusedError: this master takes none.
+            FunctionsRefusedError: this master refuses functions.
             InvalidRequestError: both are asked for.
             InvalidFunctionError: the definition or its module is wrong, or a site cannot load it.
             FunctionExistsError: the name is taken, and it is not to be replaced.

@@ -47,7 +47,7 @@ class SiteStatus:
 class SiteRegistry:
     """Every site of the topology, always; a report counts only from the newest agent of a site.
 
-    Silence is measured by the monotonic clock; the wall clock is for the instants that people are shown.
+    The registry measures silence by the monotonic clock; instants that people are shown are the wall clock's.
     """
 
     def __init__(self, store: Store, topology: Topology, *, clock: Clock, heartbeat_timeout: timedelta) -> None:

@@ -80,7 +80,7 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class ResultsLimit:
-    """How much of a query's results is kept while it lives: the oldest epochs go."""
+    """A limit on the results that are kept of a query that is not over; the oldest epochs go first."""
 
     size_bytes: int = 1024 * 1024 * 1024
     age: timedelta = timedelta(days=7)
@@ -93,7 +93,7 @@ class ResultSpec:
     query_id: str
     inputs: tuple[ChannelInput, ...] = ()
     limit: ResultsLimit | None = None
-    """None: all is kept."""
+    """None: all results are kept."""
 
 
 @dataclass(frozen=True, slots=True)

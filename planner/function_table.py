@@ -1,7 +1,7 @@
-"""Spark's functions, each in one group: those that a query may call, and those that it may not, with the reason.
+"""Two tables of Spark's functions: those that a query may call, and those that it may not, with the reason.
 
-A function that stands in neither table cannot be called. A test compares the tables with the functions of the pinned
-Spark, so that a function of another version stays out until a person has put it into one of them.
+A function in neither table cannot be called. A test compares the tables with the functions of the pinned Spark, so that
+a new function of another version stays out until a person has put it into one of them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "vectors": words("vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize"),
     "places on Earth": words("st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid"),
 }
-"""By group; docs/sql.md has the same groups."""
+"""Functions that a query may call, by group; docs/sql.md has the same groups."""
 
 NOT_REPEATABLE = "its value would differ when an epoch is run again"
 
@@ -96,7 +96,7 @@ REFUSED: Mapping[str, frozenset[str]] = {
         aes_encrypt curdate current_date current_time current_timestamp localtime localtimestamp
         monotonically_increasing_id now rand randn random randstr shuffle spark_partition_id uniform uuid
         """),
-    "it tells about the machine, the files or the user of a site": words("""
+    "it reveals the machine, the files or the user of a site": words("""
         collations current_catalog current_database current_path current_schema current_user input_file_block_length
         input_file_block_start input_file_name python_worker_logs session_user sql_keywords user version
         """),
@@ -108,17 +108,17 @@ REFUSED: Mapping[str, frozenset[str]] = {
         from_xml schema_of_xml to_xml xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number
         xpath_short xpath_string
         """),
-    "its key would stand in plans and logs": words("aes_decrypt try_aes_decrypt"),
+    "its key would appear in plans and logs": words("aes_decrypt try_aes_decrypt"),
     "only window(ts, '10 seconds') and its fields start and end make windows": frozenset(OTHER_WINDOWS),
-    "it gives a table": words("range"),
-    "names are written out": words("identifier"),
-    "it has not been tried with Selat": words("counter_diff"),
-    "operators are written as operators": words("! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~"),
+    "it returns a table": words("range"),
+    "names must be written out": words("identifier"),
+    "it has not been tested with Selat": words("counter_diff"),
+    "operators must be written as operators": words("! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~"),
 }
-"""By reason."""
+"""Functions that a query may not call, by reason."""
 
 NAMES: frozenset[str] = frozenset().union(*ALLOWED.values())
 """Every function of Spark that a query may call, in lower case."""
 
 REASONS: Mapping[str, str] = {name: reason for reason, names in REFUSED.items() for name in names}
-"""Why a function may not be called, by its name in lower case."""
+"""The reason why a function may not be called, by its name in lower case."""

@@ -1,6 +1,6 @@
 """What the planner must know of Spark's functions: which aggregate, which rank, which are not repeatable.
 
-All others are scalar functions to it; `planner.function_table` has those that can be called.
+It takes all others for scalar functions; `planner.function_table` lists those that can be called.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ AGGREGATES = words("""
     tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer
     tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance vector_avg vector_sum
     """)
-"""Every aggregate of Spark 4.3; those that are not mergeable are refused."""
+"""Every aggregate function of Spark 4.3's SQL; over streams, those that are not mergeable are refused."""
 
 BARE_NOT_REPEATABLE = words(
     "current_catalog current_database current_date current_path current_schema current_time current_timestamp "

@@ -1,4 +1,4 @@
-"""Names and texts as Spark SQL writes them, and what Spark reads in a string."""
+"""Names and strings in the syntax of Spark SQL: quoting them, and reading a string as Spark does."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|
 
 
 def quoted_name(name: str) -> str:
-    """A name in back-quotes."""
+    """The name in back-quotes."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def quoted_text(text: str) -> str:
-    """A string in quotes."""
+    """The text as a string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def text_of(literal: str) -> str | None:
-    """The text of a string as it was written, quotes included; None when Spark might read it in another way."""
+    """The text of a string literal, given with its quotes; None when Spark might read another text."""
     if literal[:1] in "rR":
         return None if literal[1] in literal[2:-1] else literal[2:-1]
     quote, inner = literal[0], literal[1:-1]
-    # A doubled quote is a quote, unless a backslash takes the first of the two.
+    # A doubled quote is one quote, unless a backslash escapes the first of the two.
     parts = re.split(r"(\\.)", inner, flags=re.DOTALL)
     joined = "".join(part if part.startswith("\\") else part.replace(quote * 2, quote) for part in parts)
     try:
-        # Two escapes may be the halves of one character; UnicodeError is a ValueError.
+        # Two escapes may be the two surrogates of one character; UnicodeError is a ValueError.
         return _ESCAPED.sub(_character, joined).encode("utf-16", "surrogatepass").decode("utf-16")
     except ValueError:
         return None

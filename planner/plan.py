@@ -104,7 +104,7 @@ class Stage:
     columns: tuple[Column, ...] = ()
     """Output, without `_bin`; types may be empty until Spark has analysed the stage."""
     appends: bool = False
-    """REDUCE: its SQL gives the rows of the MAPs as they are, one after the other."""
+    """REDUCE: its SQL only concatenates the rows of the MAPs, unchanged."""
 
 
 def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
@@ -115,7 +115,7 @@ def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
 
 
 def only_appends(stage: Stage, stages: Iterable[Stage]) -> bool:
-    """Whether a stage's output is its inputs' output, so that their epochs can be copied: names and types are equal."""
+    """True when a stage only appends its inputs, with equal names and types, so that their epochs can be copied."""
     return stage.appends and all(find_stage(stages, item.stage).columns == stage.columns for item in stage.inputs)
 
 

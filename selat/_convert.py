@@ -293,9 +293,9 @@ def done(message: str) -> Done:
 
 
 def record_batch(message: query_pb2.FetchResultsResponse) -> pa.RecordBatch:
-    """An epoch's rows, however they were sent.
+    """An epoch's rows, from either form in which a master sends them.
 
-    Raises ServerFault when they are no Arrow.
+    Raises ServerFault when the data cannot be decoded.
     """
     try:
         return _decompressed(message) if message.schema else _whole_stream(message.arrow_stream)

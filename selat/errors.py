@@ -98,16 +98,16 @@ class NotFound(SelatError):
 
 
 class ResultsGone(StatementError):
-    """A running query's results that were asked for are not kept any more; later ones are.
+    """The requested results of a running query are no longer kept; later ones are.
 
-    `ids` has the query, the channel, the epoch that was asked for, and `first_epoch`.
+    `ids` has the query, the channel, the requested epoch, and `first_epoch`.
     """
 
     default_code = "RESULTS_GONE"
 
     @property
     def first_epoch(self) -> int:
-        """The first epoch of that channel that is there."""
+        """The first epoch of the channel that is kept."""
         return int(self.ids.get("first_epoch", "0"))
 
 

@@ -134,9 +134,8 @@ class Query:
         """Its result batches after `cursor`; channels that the cursor does not name begin at `from_epoch`.
 
         With `follow`, until the query is over; without, what there is now. Of a query that runs for long only the
-        newest results are kept: reading raises ResultsGone when it comes to epochs that are gone, unless `from_epoch`
-        is "first", the first that is there. It raises StatementError with code NO_RESULTS when the query writes into a
-        sink.
+        newest results are kept: reading raises ResultsGone at epochs that are gone. With `from_epoch="first"` it begins
+        at the first that is kept. It raises StatementError with code NO_RESULTS when the query writes into a sink.
         """
         return Results(self._session, self._last, follow=follow, start=Start(cursor, from_epoch))
 

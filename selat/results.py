@@ -33,7 +33,7 @@ class Start:
 
     cursor: Cursor | None = None
     from_epoch: FromEpoch = 0
-    """For channels that the cursor does not name; `first`: the first epoch that is kept."""
+    """The first epoch of channels that the cursor does not name; `first`: the first that is kept."""
 
 
 class Results(Iterator[ResultBatch]):

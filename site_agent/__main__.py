@@ -132,7 +132,7 @@ class Parts:
     crashes: Crashes
     """Of the process."""
     umask: int
-    """The user's, for what sinks write."""
+    """The user's umask, for the files of sinks."""
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:

@@ -192,7 +192,7 @@ class SiteAgent:
             await self._until_next_report()
 
     async def _trim_results(self) -> None:
-        """What the disk refuses is tried again the next time."""
+        """Trim results every few seconds; a failure is logged, and the next round tries again."""
         while True:
             await self._clock.sleep(TRIM_INTERVAL_S)
             try:
@@ -201,7 +201,7 @@ class SiteAgent:
                 logger.warning("results not trimmed site=%s: %s", self._identity.site, error)
 
     async def _until_next_report(self) -> None:
-        """The interval, or less when an assignment came into force or a task has ended: somebody waits to hear it."""
+        """Wait for the interval, but no longer when there is news that the master waits for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._report_interval_s):
                 await self._runtime.news.wait()

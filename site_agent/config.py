@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from machine.loopback import INSECURE_HELP, is_loopback, refusal
+from machine.loopback import INSECURE_HELP, allows_functions, is_loopback, refusal
 from planner.errors import PlannerError
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
@@ -33,11 +33,11 @@ class AgentConfig:
     """host:port; port 0 takes a free one, and is the only one that makes sense with several sites."""
     data: Path
     insecure: bool = False
-    """Whether it may listen elsewhere than on loopback."""
+    """True: it may listen elsewhere than on loopback."""
     python_functions: bool = True
-    """Whether Python functions of users may run."""
+    """False: it runs no Python functions of users."""
     allowed: AllowedPaths = ANYWHERE
-    """Where sources, tables and sinks may be."""
+    """The paths that sources, tables and sinks may use."""
     advertise: str = ""
     """host:port under which other agents and the master reach the exchange; where it listens when empty."""
     ready_file: Path | None = None
@@ -98,7 +98,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         data=values.data,
         ready_file=values.ready_file,
         insecure=values.insecure,
-        python_functions=(values.python_functions or ("refuse" if values.insecure else "allow")) == "allow",
+        python_functions=allows_functions(values.python_functions, insecure=values.insecure),
         allowed=AllowedPaths.of(values.allow_path, insecure=values.insecure),
         spark=spark,
         files_port=values.files_port,
@@ -148,7 +148,7 @@ def _check_loopback(listen: str, spark: SparkOptions) -> None:
     bind = driver_bind_address(spark)
     if not is_loopback(bind):
         raise SiteAgentError(
-            f"Spark's driver would listen at {bind}, which is not on loopback, and whoever connects there may do much",
+            f"Spark's driver would listen at {bind}, which is not on loopback, and whoever connects there may run code",
             hint="leave out --spark-master and spark.driver.bindAddress, or give --insecure in a network of hosts that "
             "you trust",
         )

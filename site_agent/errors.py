@@ -29,7 +29,7 @@ class ConnectorError(SiteAgentError):
 
 
 class PathRefusedError(ConnectorError):
-    """A path leads out of the directories that the agent allows."""
+    """A path leads out of the agent's allowed directories."""
 
     code = "PATH_REFUSED"
 

@@ -12,13 +12,13 @@ from site_agent.errors import PathRefusedError
 
 @dataclass(frozen=True, slots=True)
 class AllowedPaths:
-    """All paths that lead into one of some directories once every link on the way is followed."""
+    """The paths that lead into one of these directories once all links are followed."""
 
     directories: tuple[Path, ...]
 
     @classmethod
     def of(cls, named: Iterable[Path], *, insecure: bool) -> AllowedPaths:
-        """The directories that were named; when none was, the working directory, unless anybody may connect."""
+        """The named directories; without any, the working directory, or none if that is `/` or the agent insecure."""
         directories = tuple(path.absolute() for path in named)
         working = Path.cwd()
         if directories or insecure or working == Path("/"):
@@ -26,7 +26,7 @@ class AllowedPaths:
         return cls((working,))
 
     def check(self, path: Path | str) -> None:
-        """Raises PathRefusedError when the path leads out, as links are now."""
+        """Raises PathRefusedError when the path, with links followed as they are now, leads out of the directories."""
         real = os.path.realpath(path)
         if any(_is_below(real, os.path.realpath(directory)) for directory in self.directories):
             return
@@ -39,7 +39,7 @@ class AllowedPaths:
         )
 
     def check_files(self, paths: Iterable[str]) -> None:
-        """The same for many files: directories that they have in common are followed once."""
+        """The same for many files. The links of a directory that several files share are followed once."""
         checked: set[str] = set()
         for path in paths:
             directory = os.path.dirname(path)

@@ -1,7 +1,7 @@
 """Results: copies of queries' result channels that this site keeps for clients, until the master says they may go.
 
-Of a query that lives the oldest epochs go beyond the limit that it was given. Nobody is waited for: a client that reads
-on from an epoch that is gone is told so.
+Of a query that is not over, the oldest epochs beyond its limit go. The site waits for no client: one that asks for an
+epoch that is gone is told so.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def reader_of(query_id: str) -> str:
 
 
 class ResultKeeper:
-    """Subscribes to result channels, and lets go of their epochs only beyond a limit."""
+    """Subscribes to result channels, and acknowledges their epochs only beyond a limit."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
         self._specs: dict[str, ResultSpec] = {}
         self._logs: dict[str, dict[str, ChannelLog]] = {}
         self._kept_from: dict[tuple[str, str], int] = {}
-        """By query and channel, where limits are: the first epoch that is kept for the query."""
+        """The first epoch that is kept for a query with a limit, by query and channel."""
 
     @property
     def readers(self) -> frozenset[str]:
@@ -67,7 +67,7 @@ class ResultKeeper:
         return tuple(self._status(spec, self._logs.get(q, {})) for q, spec in sorted(self._specs.items()))
 
     async def trim(self, now: datetime) -> None:
-        """Let go of what is beyond the limits of queries. What others here read of the same channels stays for them."""
+        """Acknowledge the epochs beyond the limits of queries. Epochs that other readers at this site need stay."""
         for query_id, spec in sorted(self._specs.items()):
             logs = self._logs.get(query_id, {})
             if spec.limit is not None and logs:
@@ -112,7 +112,7 @@ class ResultKeeper:
 def kept_from(
     logs: Mapping[str, ChannelLog], first: Mapping[str, int], limit: ResultsLimit, now: datetime
 ) -> dict[str, int]:
-    """By channel, the first epoch that the limit lets a query keep, where that is later than its `first`.
+    """The first epoch that the limit lets a query keep, by channel; only channels in which it is later than `first`.
 
     The oldest epochs of all of its channels go first. The newest epoch of each channel stays.
     """
@@ -128,7 +128,7 @@ def kept_from(
 
 
 def _oldest(logs: Mapping[str, ChannelLog], positions: Mapping[str, int]) -> tuple[datetime, str] | None:
-    """Which channel's first epoch is the oldest, and of when; newest epochs do not count."""
+    """The time of the oldest first epoch, and its channel. A channel's newest epoch does not count."""
     passed = {name: log for name, log in logs.items() if positions[name] < log.next_epoch - 1}
     return min(((log.written_at(positions[name]) or _LONG_AGO, name) for name, log in passed.items()), default=None)
 

@@ -68,7 +68,7 @@ class SiteRuntime:
         self._results = ResultKeeper(services.router)
         self.version = 0
         self.news = asyncio.Event()
-        """What the master should hear of at once, as that a task has ended: its slot is free for the next."""
+        """Set when the master should get a report at once, as when a task has ended and its slot is free."""
 
     @property
     def runners(self) -> Mapping[str, TaskRunner]:
@@ -83,7 +83,7 @@ class SiteRuntime:
         self._services.router.set_addresses(assignment.site_addresses)
         wanted = {spec.task_id: spec for spec in assignment.tasks}
         for task_id in wanted:
-            # A task may have to wait for others to end; its readers are not to take that for a channel that is gone.
+            # A task may have to wait for others to end; its readers must not take its channel for a lost one.
             self._services.store.open(task_id)
         pausing = [wanted[name] for name, runner in self._runners.items() if _pauses(runner, wanted.get(name))]
         ending = asyncio.gather(
@@ -153,9 +153,9 @@ class SiteRuntime:
         logger.info("task paused task=%s", spec.task_id)
 
     async def _end_idleness(self, spec: TaskSpec) -> None:
-        """A source that is paused is not idle; it does not run.
+        """Publish that a paused source is not idle.
 
-        Where its channel cannot take that now, the source says it when it goes on, or fails for the same reason.
+        If its channel cannot be written now, the source publishes this when it goes on, or fails for the same reason.
         """
         if spec.paused and spec.kind is StageKind.SOURCE:
             try:

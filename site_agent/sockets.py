@@ -9,10 +9,10 @@ from site_agent.errors import SiteAgentError
 
 
 def check_on_loopback() -> None:
-    """See that nobody on another machine can connect, whatever settings of Spark opened a socket.
+    """Check that no socket can be reached from another machine, whichever setting of Spark opened it.
 
     Raises:
-        SiteAgentError: somebody can; it names socket and process.
+        SiteAgentError: one can; the message names its address and process.
     """
     process = psutil.Process()
     for one in (process, *process.children(recursive=True)):

@@ -14,15 +14,15 @@ from site_agent.engine.spark import SparkEngine
 from tests import seeds
 from tests.jvm import SHORT_LIVED
 
-# How long an example takes says more about the machine's other work than about our code. A seed that is given finds the
-# same again without a database; without one, every run has the same examples.
+# The time of an example depends more on the machine's other work than on our code. With a given seed the same examples
+# come again without a database; without one, every run has the same examples.
 settings.register_profile("selat", deadline=None, database=None, derandomize=seeds.GIVEN is None)
 settings.load_profile("selat")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis takes our seed, if it was not given one itself."""
+    """Give hypothesis our seed, unless it was given one itself."""
     if seeds.GIVEN is not None and config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = seeds.GIVEN
 
@@ -32,7 +32,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Behind failures, where a reader looks first."""
+    """Print the seed after failures, where a reader looks first."""
     if terminalreporter.stats.get("failed") and seeds.GIVEN is not None:
         terminalreporter.write_line(seeds.header())
 

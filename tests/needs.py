@@ -1,4 +1,4 @@
-"""Why a test is skipped here: every skip names a kind, and `.ci/run` judges it by the kind."""
+"""Reasons for skipped tests: every skip names a kind of need, by which `.ci/run` judges it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 class Need(StrEnum):
-    """What a skipped test lacks."""
+    """The kinds of needs whose lack skips a test."""
 
     ROOT = "needs root"
     PACKAGES = "needs packages of scripts/setup_wan"
@@ -18,18 +18,18 @@ class Need(StrEnum):
 
     @property
     def ends_as_root(self) -> bool:
-        """A run as root can have it: there, a test that is skipped for want of it is a failure of the run."""
+        """True when a run as root can meet the need: such a run fails if a test was skipped for it."""
         return self is not Need.MACHINE
 
     @staticmethod
     def of(reason: str) -> Need | None:
-        """The kind that a reason of a skip names; None: it names none."""
+        """The need that the reason of a skip names; None when it names none."""
         return next((need for need in Need if reason.startswith(need.value)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A need that is not met, and what exactly is missing."""
+    """A need that is not met, with the missing things."""
 
     need: Need
     detail: str = ""
@@ -39,10 +39,10 @@ class Lack:
 
 
 def skip(lack: Lack) -> NoReturn:
-    """Skip the test that runs."""
+    """Skip the running test."""
     pytest.skip(str(lack))
 
 
 def unless(lack: Lack | None) -> pytest.MarkDecorator:
-    """A mark: tests are skipped when something is lacking."""
+    """A mark that skips tests when there is a lack."""
     return pytest.mark.skipif(lack is not None, reason=str(lack))

@@ -1,4 +1,4 @@
-"""What several pytest runs did together: a plugin notes each run, and `python -m tests.tally DIRECTORY` judges all.
+"""A tally of several pytest runs: a plugin notes each run, and `python -m tests.tally DIRECTORY` judges them all.
 
 `.ci/run` loads the plugin (`-p tests.tally`) and names the directory in `SELAT_TALLY`.
 """
@@ -31,11 +31,11 @@ class Run:
     exit_code: int
     outcomes: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
-    """Tests by the reason why they were skipped."""
+    """The number of skipped tests by reason."""
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
-    """Note the run."""
+    """Write the run's outcome to the directory."""
     stats = terminalreporter.stats
     run = Run(
         " ".join(config.invocation_params.args),
@@ -47,7 +47,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, exitstatus: int,
 
 
 def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """A skip's reason."""
+    """The reason of a skip."""
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return text.removeprefix("Skipped: ")
 
@@ -58,7 +58,7 @@ def load(directory: Path) -> list[Run]:
 
 
 def summary(runs: Iterable[Run]) -> list[str]:
-    """Lines for whoever reads the log: each reason with its count, then all outcomes."""
+    """Lines for the log: each reason with its count, then all outcomes."""
     runs = list(runs)
     reasons = sum((Counter(run.skipped) for run in runs), Counter[str]())
     outcomes = sum((Counter(run.outcomes) for run in runs), Counter[str]())
@@ -71,7 +71,7 @@ def summary(runs: Iterable[Run]) -> list[str]:
 
 
 def faults(runs: Iterable[Run], *, is_root: bool) -> list[str]:
-    """Why the runs together are no success, though each may be one; empty: they are."""
+    """The reasons why the runs together are no success, even if each is; empty when they are."""
     runs = list(runs)
     found = [f"pytest {run.command}: exit code {run.exit_code}" for run in runs if run.exit_code]
     if not runs:
@@ -86,7 +86,7 @@ def faults(runs: Iterable[Run], *, is_root: bool) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the summary, and what is wrong with it."""
+    """Print the summary and the faults. Returns 1 if there are any."""
     runs = load(Path(arguments[0]))
     wrong = faults(runs, is_root=os.geteuid() == 0)
     lines = [*summary(runs), *(f"FAILED: {fault}" for fault in wrong)]

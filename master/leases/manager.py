@@ -47,7 +47,7 @@ Decide = Callable[[LeaseTable, datetime], Decision[OutcomeT]]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _TOLERANCE = timedelta(seconds=1)
-"""By so much the instants that clients are told may differ from the machine's clock."""
+"""The largest difference between the manager's time and the machine's clock that moves no leases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class LeaseManager:
         self.follow_sites()
 
     def _take_up(self, stored: StoredLeases) -> None:
-        """Not stored at once: a master whose disk is full starts all the same."""
+        """Does not store the leases at once: a master whose disk is full starts all the same."""
         now = self._time.now()
         away = now - (stored.alive_at or now)
         self.table.apply(resume(self.table, away, now=now))
@@ -194,11 +194,11 @@ class LeaseManager:
         return self._put(replace(self.table.framework(name), quota=quota))
 
     def now(self) -> datetime:
-        """The time by which leases go: what passes of it is what the monotonic clock says."""
+        """The time that leases are counted by: it advances with the monotonic clock."""
         return self._time.now()
 
     def tick(self) -> None:
-        """What the passing of time brings: sites come and go, leases expire, somebody sets the machine's clock.
+        """Apply the passing of time: sites come and go, leases expire, somebody sets the machine's clock.
 
         Raises:
             StoreError: it is tried again with the next tick.
@@ -212,10 +212,10 @@ class LeaseManager:
             self.mark_alive()
 
     def _follow_clock(self) -> None:
-        """Where the machine's clock was set, move all leases with it: clients compare their ends with clocks.
+        """Move all leases with the machine's clock if it was set: clients compare the ends of leases with clocks.
 
         Raises:
-            StoreError: nothing has moved.
+            StoreError: the leases cannot be stored; none has moved.
         """
         by = self._time.departure
         if abs(by) <= _TOLERANCE:

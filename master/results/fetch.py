@@ -49,7 +49,7 @@ class FetchedEpoch:
     rows: int
     watermark_us: int | None
     arrow_stream: bytes
-    """Empty where the client takes what was sent, which is compressed."""
+    """Empty when the client takes the compressed epoch, `sent`, instead."""
     sent: SentEpoch
 
 
@@ -59,14 +59,14 @@ class FetchStart:
 
     cursor: Mapping[str, int] = field(default_factory=dict)
     from_epoch: int = 0
-    """Of channels that the cursor does not name."""
+    """The first epoch of channels that the cursor does not name."""
     from_first: bool = False
-    """Those begin at the first epoch that is kept instead."""
+    """These channels begin at the first epoch that is kept instead."""
     compressed: bool = False
-    """The client decompresses."""
+    """The client decompresses epochs itself."""
 
     def target(self, channel: str, *, follow: bool, own: bool) -> PullTarget:
-        """Of a channel that is not the query's own from the beginning on, epoch 0 was never promised."""
+        """The pull of one channel. The first epochs of one that began before the query need not be there any more."""
         first = channel not in self.cursor and (self.from_first or (not own and not self.from_epoch))
         return PullTarget(channel, 0 if first else self.cursor.get(channel, self.from_epoch), follow, first)
 
@@ -239,8 +239,8 @@ class ResultFetcher:
 
 def _gone(query: str, channel: str, epoch: int, first_epoch: int) -> ResultsGoneError:
     return ResultsGoneError(
-        f"epoch {epoch} of the results of query {query} is no longer kept: the first that is there is {first_epoch}",
-        hint=f"read on with what is there: selat query results {query} --from-epoch first",
+        f"epoch {epoch} of the results of query {query} is no longer kept; the first kept epoch is {first_epoch}",
+        hint=f"read on from there: selat query results {query} --from-epoch first",
         ids={"query": query, "channel": channel, "epoch": str(epoch), "first_epoch": str(first_epoch)},
     )
 

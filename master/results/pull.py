@@ -41,7 +41,7 @@ class GatewayRefusedError(GatewayAbsentError):
 
 
 class EpochGoneError(Exception):
-    """The agent does not keep that epoch any more."""
+    """The agent no longer keeps that epoch."""
 
     def __init__(self, first_epoch: int) -> None:
         super().__init__(f"the first epoch that is kept is {first_epoch}")
@@ -59,7 +59,7 @@ class PullTarget:
     follow: bool
     """False: only what is there now."""
     from_first: bool = False
-    """Begin at the first epoch that is kept instead."""
+    """Begin at the first epoch that is kept, whatever `from_epoch` says."""
 
 
 async def pull(
@@ -102,7 +102,7 @@ def _failure(error: grpc.aio.AioRpcError, target: PullTarget) -> Exception:
 
 
 def _first_epoch(error: grpc.aio.AioRpcError) -> int | None:
-    """What an agent says that no longer keeps the epoch that was asked for."""
+    """The first epoch that the agent keeps, from its refusal of an earlier one; None for any other error."""
     if error.code() is not grpc.StatusCode.OUT_OF_RANGE:
         return None
     # The stubs describe the trailer as one item instead of a sequence of them.

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class VirtualClock:
-    """Stands still until it is told to advance, or somebody sets it."""
+    """A clock that stands still until a test advances or sets it."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
@@ -23,7 +23,7 @@ class VirtualClock:
         self._passed += duration
 
     def set_wall(self, by: timedelta) -> None:
-        """Somebody sets the machine's clock; no time passes."""
+        """Set the machine's clock by so much; no time passes."""
         self._now += by
 
 

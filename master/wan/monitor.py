@@ -286,7 +286,7 @@ class WanMonitor:
         self._note_point(pair, sample.at, sample.method)
 
     def _shown(self, at: datetime) -> datetime:
-        """The instant as the machine's clock has it: what is kept in the history outlasts this process."""
+        """The instant by the machine's clock: the history outlasts this process."""
         return at + self._time.departure
 
     def _note_point(self, pair: Pair, at: datetime, method: Method | None = None) -> None:

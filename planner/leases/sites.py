@@ -34,7 +34,7 @@ def resume(table: LeaseTable, away: timedelta, *, now: datetime) -> Decision[Non
     """Time stood still for leases while their manager was away, since nobody could renew: each gets as much more.
 
     Call it once, before any other decision. `away` may be too long (the last sign of life was not the last moment),
-    never too short; it is below 0 when the clock was set back meanwhile.
+    never too short. It is below 0 when the clock was set back meanwhile.
     """
     draft = _moved(table, away, now)
     for slot in table.slots():
@@ -43,12 +43,15 @@ def resume(table: LeaseTable, away: timedelta, *, now: datetime) -> Decision[Non
 
 
 def follow_clock(table: LeaseTable, by: timedelta, *, now: datetime) -> Decision[None]:
-    """The clock was set: every lease and offer has as much time left as before. `now` is by the new time."""
+    """Move every lease and offer by as much as the clock was set, so that none gains or loses time.
+
+    `now` is an instant of the new time.
+    """
     return _moved(table, by, now).decision(())
 
 
 def _moved(table: LeaseTable, by: timedelta, now: datetime) -> Draft:
-    """Whatever is to end, ends so much later."""
+    """A draft in which every lease and offer ends so much later."""
     draft = Draft(table, now)
     for record in table.records():
         lease, offer = record.lease, record.offer

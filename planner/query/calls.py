@@ -35,9 +35,12 @@ def checked_call(call: exp.Anonymous, function: Function, source: Source) -> str
 
 
 def check_known(tree: exp.Expr, functions: Mapping[str, Function], source: Source) -> None:
-    """Raises InvalidExpressionError at a call of neither a function of Spark that can be called nor one of `functions`.
+    """Refuse calls of unknown functions: those that are neither in the table of allowed functions nor in `functions`.
 
-    Functions of Spark that cannot be called were refused when the text was parsed, with the reason.
+    The parser has already refused the other functions of Spark, with the reason.
+
+    Raises:
+        InvalidExpressionError: a function is unknown; with its place and the nearest name.
     """
     for call in tree.find_all(exp.Anonymous, bfs=False):
         name = function_name(call)

@@ -62,7 +62,7 @@ class Gathered:
         self.notes[f"{name}: {what}"] = None
 
     def note_functions(self, tree: exp.Expr, source: Source) -> None:
-        """Raises InvalidExpressionError: a function is called that there is not."""
+        """Note the Python functions that are called. Raises InvalidExpressionError at a call of an unknown one."""
         check_known(tree, self.catalog.functions, source)
         self.functions |= {f.name.lower(): f for f in called_functions(tree, self.catalog.functions)}
 

@@ -110,7 +110,7 @@ def batch_stages(top: Rows) -> BatchStages:
 
 
 def _appends(rows: Rows) -> bool:
-    """Whether the REDUCE only names the columns of what the MAPs give."""
+    """True when the REDUCE only names the columns of the MAPs' rows."""
     if isinstance(rows, UnionAll):
         return all(map(_appends, rows.branches))
     return not (rows.joined or rows.undivided or (rows.below is not None and rows.below.ends) or rows.gathers)

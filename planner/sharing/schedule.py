@@ -125,8 +125,8 @@ class Setting:
     """By vertex, where the caller wants it when it is not shared, in place of steps 3 and 4; not for modes that are
     blind to the WAN."""
     keeps_room: bool = True
-    """Placement prefers sites whose links have room for a vertex's inputs; False leaves it to the cost alone, as the
-    source has it (`simulator` shows the difference)."""
+    """Placement prefers sites whose links have room for a vertex's inputs. False: placement goes by cost alone, as in
+    the published algorithm; `simulator` shows the difference."""
 
 
 def share(query: str, vertices: Sequence[Vertex], setting: Setting) -> SharingPlan:

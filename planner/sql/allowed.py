@@ -1,7 +1,7 @@
-"""The syntax that a query may have: classes of nodes of the syntax tree, and which of a node's arguments may be set.
+"""The syntax that a query may have: classes of nodes of the syntax tree, and the arguments that each may have.
 
-Whatever is not in the table is refused. A test walks all classes of the pinned sqlglot, so that one that another
-version brings stays out until a person has put it here or on the test's list of those that stay out.
+Everything else is refused. A test walks all classes of the pinned sqlglot, so that a new class of another version stays
+out until a person has put it into this table or on the test's list of refused classes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ TYPES = words("""
     ARRAY BIGINT BINARY BOOLEAN CHAR DATE DECIMAL DOUBLE FLOAT INT INTERVAL MAP SMALLINT STRUCT TEXT TIMESTAMP
     TIMESTAMPLTZ TIMESTAMPNTZ TIMESTAMPTZ TINYINT VARBINARY VARCHAR VARIANT
     """)
-"""As sqlglot calls them: STRING is TEXT."""
+"""Types by sqlglot's names: STRING is TEXT."""
 
 UNITS = words("""
     MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR MICROSECONDS MILLISECONDS SECONDS MINUTES
@@ -96,7 +96,10 @@ HEX = re.compile(r"[0-9a-fA-F]*")
 
 
 def what_is_refused(node: exp.Expr) -> str | None:
-    """What of a node is not in the table; None when all of it is. Its parts are not looked at."""
+    """A description of the first thing in a node that is not in the table; None when there is none.
+
+    Child nodes are not examined.
+    """
     arguments = NODES.get(type(node))
     if isinstance(node, exp.QueryTransform):
         return "TRANSFORM ... USING, which runs a command,"
@@ -127,5 +130,5 @@ def _refused_word(node: exp.Expr) -> str | None:
 
 
 def spelled(name: str) -> str:
-    """Words of a name of sqlglot, in capitals as SQL has them: `QueryTransform` is QUERY TRANSFORM."""
+    """The words of a name of sqlglot in capitals, as in SQL: `QueryTransform` is QUERY TRANSFORM."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.rstrip("_").replace("_", " ")).upper()

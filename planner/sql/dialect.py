@@ -72,7 +72,7 @@ class _Parser(SparkParser):
 
 
 class _Generator(SparkGenerator):
-    """Writes names and texts so that Spark reads the same ones, whatever characters they have."""
+    """Writes names and strings so that Spark reads the same ones, whatever characters they contain."""
 
     def identifier_sql(self, expression: exp.Identifier) -> str:
         return quoted_name(expression.name) if expression.quoted or not _is_word(expression.name) else expression.name
@@ -125,11 +125,11 @@ def tokenize(source: Source) -> list[Token]:
 
 
 def _text(token: Token, source: Source) -> str:
-    """What the string means to Spark, whose escapes are not sqlglot's."""
+    """The text that Spark reads in the string; its escapes differ from sqlglot's."""
     text = text_of(source.text[token.start : token.end + 1])
     if text is None:
         raise SqlSyntaxError(
-            "this string has an escape that means no character",
+            "this string has an invalid escape",
             position=source.position(token.start),
             found=source.text[token.start : token.end + 1][:60],
             hint="Write a backslash twice, and a quote within a string with a backslash in front.",

@@ -49,7 +49,7 @@ def check_query(tree: exp.Expr, source: Source) -> exp.Query:
 
 
 def _check_nodes(tree: exp.Expr, source: Source) -> None:
-    """The last word: what has passed all that can say what to write instead must be in the table."""
+    """Refuse every node that is not in the table; the checks before could say what to write instead."""
     for node in tree.walk(bfs=False):
         what = what_is_refused(node)
         if what is not None:
@@ -59,7 +59,7 @@ def _check_nodes(tree: exp.Expr, source: Source) -> None:
 
 
 def _with_place(node: exp.Expr) -> exp.Expr:
-    """The node, or the innermost one around it of which the place is known."""
+    """The node, or the innermost node around it whose place in the text is known."""
     place: exp.Expr | None = node
     while place is not None and offset_of(place) is None:
         place = place.parent

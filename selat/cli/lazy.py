@@ -25,7 +25,7 @@ class Lazy:
     """Modules that those extras bring; looked for, not imported."""
 
     def missing(self) -> list[str]:
-        """What it needs and is not installed."""
+        """The modules that it needs and that are not installed."""
         return [name for name in self.needs if importlib.util.find_spec(name) is None]
 
     def load(self) -> click.Command:
@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
         if lazy is None:
             return None
         if ctx.resilient_parsing and lazy.missing():
-            # A shell that completes a line gets a command without options, not an error between its keystrokes.
+            # A shell that completes a line gets a command without options instead of an error.
             return click.Command(cmd_name)
         return lazy.load()
 

@@ -69,7 +69,7 @@ class JsonWriter:
 
 
 class CsvWriter:
-    """RFC 4180 with a header; null is empty, an empty text is a pair of quotes, a nested value is JSON."""
+    """RFC 4180 with a header. Null is empty, an empty text a pair of quotes, a nested value JSON."""
 
     def __init__(self, out: TextIO, schema: pa.Schema) -> None:
         self._out = out
@@ -91,7 +91,7 @@ class CsvWriter:
             self._header = None
 
     def _write_row(self, values: Sequence[str]) -> None:
-        # A line without anything would be no row to most readers.
+        # Most readers skip an empty line.
         self._out.write((",".join(values) or '""') + "\n")
 
 
@@ -173,7 +173,7 @@ def _csv_value(value: Any) -> str:
 
 
 def _csv_quoted(text: str) -> str:
-    # Python's own writer leaves a carriage return as it is, and readers take it for the end of the row.
+    # Python's own writer does not quote a carriage return, and readers take it for the end of the row.
     if text and not _CSV_MARKS.search(text):
         return text
     return '"' + text.replace('"', '""') + '"'

@@ -77,7 +77,7 @@ def _csv(source: BinaryIO, schema: pa.Schema) -> Iterator[pa.Table]:
     convert = pyarrow.csv.ConvertOptions(
         column_types=types, strings_can_be_null=True, null_values=[""], quoted_strings_can_be_null=False
     )
-    # Without it, a line break within quotes ends a row wherever the reader's blocks happen to meet there.
+    # Without this option, a line break within quotes ends the row when one of the reader's blocks ends there.
     parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
     with pyarrow.csv.open_csv(source, parse_options=parse, convert_options=convert) as reader:
         for batch in reader:

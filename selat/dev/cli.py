@@ -86,7 +86,7 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
 @click.option(
     "--insecure",
     is_flag=True,
-    help="Listen elsewhere than on loopback; then no path and no Python function is allowed.",
+    help="May listen elsewhere than on loopback; then only named paths and no Python functions are allowed.",
 )
 @click.option("--python-functions", type=click.Choice(["allow", "refuse"]), help="[default: allow]")
 @click.option("--detach", is_flag=True, help="Come back when it serves; it runs on in the background.")

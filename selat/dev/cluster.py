@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 import selat
+from machine.loopback import allows_functions
 from selat.dev.backoff import LONGEST_PAUSE, Backoff
 from selat.dev.child import Child, ChildSpec, ChildStatus, Report
 from selat.dev.errors import DevError
@@ -55,13 +56,12 @@ class ClusterOptions:
     emulate_links: bool = False
     """Routers slow links down to what the topology says; needs no privileges."""
     insecure: bool = False
-    """The master may listen elsewhere than on loopback; no Python functions and no paths are allowed that are not
-    named."""
+    """The master may listen elsewhere than on loopback; then Python functions and paths must be allowed explicitly."""
     python_functions: str = ""
     """`allow`, or `refuse`; empty: refused when insecure."""
     allow_paths: tuple[Path, ...] = ()
-    """Where sources, tables and sinks may be; empty: the working directory; nowhere when insecure, or
-    started in `/`."""
+    """Directories in which sources, tables and sinks may be. Empty: the working directory, unless that is `/` or the
+    cluster is insecure; then none."""
     placement: Placement = field(default_factory=Loopback)
     """Where the processes run; namespaces imply `isolated`."""
 
@@ -226,11 +226,11 @@ class DevCluster:
         return specs
 
     def _wall_arguments(self) -> list[str]:
-        """Of master and agents alike: what they open, and to whom."""
+        """Options of master and agents alike that say what they allow."""
         options, own_network = self._options, self._place.own_network
-        functions = options.python_functions or ("refuse" if options.insecure else "allow")
+        allowed = allows_functions(options.python_functions, insecure=options.insecure)
         exposed = ["--insecure"] if options.insecure or own_network else []
-        return [*exposed, "--python-functions", functions]
+        return [*exposed, "--python-functions", "allow" if allowed else "refuse"]
 
     def _path_arguments(self) -> list[str]:
         options, working = self._options, Path.cwd()

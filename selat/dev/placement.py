@@ -10,7 +10,7 @@ class Placement(Protocol):
 
     @property
     def own_network(self) -> bool:
-        """Whether servers listen on a network that was made for this cluster alone."""
+        """True when servers listen on a network that was made for this cluster alone."""
         ...
 
     @property

@@ -212,7 +212,7 @@ class PullResponse(_message.Message):
     def end(self) -> Global___EndOfChannel: ...
     @_builtins.property
     def standing(self) -> Global___Standing:
-        """First, if it was asked for, the channel has not ended, and it is `from_epoch` that comes next."""
+        """Sent first, if the reader asked for it, the channel has not ended, and `from_epoch` comes next."""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ Global___PullResponse: _TypeAlias = PullResponse  # noqa: Y015
 
 @_typing.final
 class Standing(_message.Message):
-    """What a channel last said. It holds until the next epoch says something else."""
+    """The watermark and idleness that a channel last said. They hold until the next epoch says something else."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -925,9 +925,9 @@ class FetchResultsRequest(_message.Message):
     query: _builtins.str
     follow: _builtins.bool
     from_epoch: _builtins.int
-    """Where channels begin that the cursor does not name. OUT_OF_RANGE (RESULTS_GONE) when it is no longer kept."""
+    """The first epoch of channels that the cursor does not name. OUT_OF_RANGE (RESULTS_GONE) when it is no longer kept."""
     from_first: _builtins.bool
-    """Instead: they begin at the first epoch that is kept."""
+    """These channels begin at the first epoch that is kept instead."""
     compressed: _builtins.bool
     """Rows may come as `schema` and `payload` instead of `arrow_stream`."""
     @_builtins.property

@@ -830,7 +830,7 @@ class TaskSpec(_message.Message):
     stage_id: _builtins.str
     kind: Global___StageKind.ValueType
     sql: _builtins.str
-    """Spark SQL over the view `input` and the views named in `inputs`. REDUCE, empty: the rows of its inputs as they are."""
+    """Spark SQL over the view `input` and the views named in `inputs`. Empty for a REDUCE that only concatenates its inputs."""
     epoch_interval_ms: _builtins.int
     paused: _builtins.bool
     """Nothing of it runs; its channel, its checkpoints and what it has not read are kept."""
@@ -1118,7 +1118,7 @@ class ResultSpec(_message.Message):
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelInput]: ...
     @_builtins.property
     def limit(self) -> Global___ResultsLimit:
-        """Of a query that lives; absent: all is kept."""
+        """Only of a query that is not over; absent: all results are kept."""
 
     def __init__(
         self,
@@ -1139,7 +1139,7 @@ Global___ResultSpec: _TypeAlias = ResultSpec  # noqa: Y015
 
 @_typing.final
 class ResultsLimit(_message.Message):
-    """Of the results that are kept the oldest go beyond so many bytes, and those older than so long. The newest epoch stays."""
+    """A limit on kept results: the oldest epochs go while there are more bytes, or when they are older. The newest stays."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

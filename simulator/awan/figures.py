@@ -24,7 +24,7 @@ LEASE = "lease"
 COMPUTE_NODES = (30, 40, 50, 60)
 REFRESHES_S = (2.0, 5.0, 10.0)
 EQUALLY_FAST_S = (0.2, 0.2)
-"""All frameworks answer a change after the same time: the lease-aware one, which is named first, wins every race."""
+"""All frameworks take the same time to answer a change: the lease-aware one, named first, wins every race."""
 THRESHOLDS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 

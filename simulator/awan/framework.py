@@ -34,7 +34,7 @@ from simulator.clock import Clock, Event, seconds
 from simulator.network import Network
 
 THINK_S = (0.1, 0.3)
-"""From a change to a framework's answer, uniform: any of those that are told at once may be the fastest."""
+"""Bounds of the uniform time from a change to a framework's answer: any of those told at once may be the fastest."""
 SHORTEST_RENEWAL_S = 5.0
 
 

@@ -142,7 +142,7 @@ def _by_model(values: Sequence[tuple[Shares, Mean]]) -> dict[str, dict[str, Mean
 
 
 def _against(settings: WorldSettings, seeds: int) -> list[list[str]]:
-    """By how much leases change both figures at high load: of the lease-aware framework, and of all three."""
+    """The change of both figures by leases at high load: of the lease-aware framework, and of all three."""
     mine = _at(settings, HIGH_GAP_S, Way(Model.LEASE), seeds)
     rows = []
     for model in (Model.OFFER, Model.DIRECT):
@@ -165,7 +165,7 @@ def _low(settings: WorldSettings, seeds: int) -> str:
 
 
 def _changes(mine: Shares, base: Shares) -> list[str]:
-    """By how much the lease-aware framework's locality and turnaround differ."""
+    """The relative difference in the lease-aware framework's locality and turnaround."""
     return [
         paired_change(mine.lease_local, base.lease_local).change_text(),
         paired_change(mine.lease_turnaround_s, base.lease_turnaround_s).change_text(),
@@ -173,7 +173,7 @@ def _changes(mine: Shares, base: Shares) -> list[str]:
 
 
 def _changes_of_all(mine: Shares, base: Shares) -> list[str]:
-    """By how much locality and turnaround of all tasks and jobs differ."""
+    """The relative difference in the locality and turnaround of all tasks and jobs."""
     return [
         paired_change(mine.local, base.local).change_text(),
         paired_change(mine.turnaround_s, base.turnaround_s).change_text(),

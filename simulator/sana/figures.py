@@ -22,7 +22,7 @@ MQO = System("MQO", Sharing.MAX_SHARE)
 SANA = System("Sana", Sharing.SANA)
 STRICT = System("Strict-Share", Sharing.STRICT, routers=False)
 STRICT_FREE = replace(STRICT, name="Strict-Share, at its own pace", sources_wait=False)
-"""No channel of a shared source waits for another: the reading under which the source's Strict-Share gains most."""
+"""No channel of a shared source waits for another: the interpretation under which Strict-Share gains most."""
 ROUTED = System("Strict-Share with routers", Sharing.STRICT)
 SYSTEMS = (DEFAULT, NET, MQO, SANA)
 COUNTS = (1, 2, 4, 8, 12)
@@ -64,11 +64,6 @@ def over(found: Runs, value: Value) -> Mean:
 def change(found: Runs, base: Runs, value: Value) -> Mean:
     """By how much a figure differs from that of another system, round by round; 0.5 is half as much again."""
     return mean([value(own) / value(other) - 1 for own, other in zip(found, base, strict=True)])
-
-
-def of_query(name: str, value: Callable[[Outcome, str], float]) -> Value:
-    """A figure of one query."""
-    return lambda outcome: value(outcome, name)
 
 
 def together(

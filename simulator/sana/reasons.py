@@ -110,7 +110,7 @@ in every mode that places by links; Default and MQO do not, and are the same wit
 
 
 _GAINS = {DEFAULT.name: "+44 %", NET.name: "+16 %", MQO.name: "+26 %", STRICT.name: "+37 %", STRICT_FREE.name: "+37 %"}
-"""By how much Sana's throughput exceeds a system's in the source; its text has 21 % over NET elsewhere."""
+"""Sana's gain in throughput over each system in the source, whose text says 21 % over NET elsewhere."""
 
 
 def _common(rounds: int) -> str:

@@ -160,7 +160,7 @@ less in latency, as in the source, since some of its own links are full then.
 
 
 def _by_stream(rounds: int) -> str:
-    """Each stream's records apart from the sum over all queries, so that neither is taken for the other."""
+    """Records by stream, and their sum over all queries, in one table, so that nobody takes one for the other."""
     found = together(rounds, (*SYSTEMS, STRICT, STRICT_FREE))
     streams = dict.fromkeys(query.stream for query in found[SANA.name][0].queries)
     rows = []

@@ -20,7 +20,7 @@ BIN_COLUMN = "_bin"
 
 _ZSTD_LEVEL = 3
 FAST_LEVEL = 1
-"""For many epochs of 16 MB: half of the CPU time, for a few percent more bytes."""
+"""Compression level for many epochs of 16 MB: half of the CPU time, for a few percent more bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 
 def with_last(epochs: Iterable[EncodedRows]) -> Iterator[tuple[EncodedRows, bool]]:
-    """Each epoch, and whether it is the last."""
+    """Pairs of each epoch and True for the last one, else False."""
     before: EncodedRows | None = None
     for encoded in epochs:
         if before is not None:

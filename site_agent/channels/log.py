@@ -119,9 +119,10 @@ class ChannelLog:
 
     @property
     def standing(self) -> Standing | None:
-        """What the channel last said, even when nobody needs that epoch any more.
+        """The watermark and idleness that the channel last said, even when nobody needs that epoch any more.
 
-        None: nothing, or it is not known here, because those epochs never were, or the newest is damaged.
+        None when it has said nothing, or when this is not known here: those epochs never were here, or the newest is
+        damaged.
         """
         known = self._standing
         if known is not None and known.next_epoch == self._next:
@@ -295,7 +296,7 @@ class ChannelLog:
     def begin_at(self, epoch: int, *, standing: Standing | None = None) -> None:
         """Make `epoch` the first one of a log that holds none, because earlier ones can no longer be had. Idempotent.
 
-        `standing` is what the channel said before that epoch, where it is known.
+        `standing` is the channel's standing before that epoch, if it is known.
 
         Raises:
             ChannelError: the log holds epochs.
@@ -308,7 +309,7 @@ class ChannelLog:
                     f"channel {self.id} cannot begin at epoch {epoch}: it is at {self._next}", ids=self._ids()
                 )
             if standing is not None:
-                # First, so that no crash leaves a log that begins here and does not know it.
+                # Stored first, so that no crash leaves a log that begins at this epoch without its standing.
                 self._write_json(STANDING_FILE, asdict(standing), durable=True)
                 self._standing = standing
             moved = {name: max(cursor, epoch) for name, cursor in self._consumers.cursors.items()}
@@ -317,7 +318,7 @@ class ChannelLog:
         self._waiters.wake()
 
     def learn(self, standing: Standing) -> None:
-        """Store what the producer of this copy last said, if it was before the next epoch and is not known here.
+        """Store the standing that the producer of this copy sent, if it is the one before the next epoch and unknown.
 
         Raises:
             ChannelError: the disk refused.
@@ -375,7 +376,7 @@ class ChannelLog:
         return end_bytes - self._offsets.get(max(epoch, self._first), end_bytes)
 
     def written_at(self, epoch: int) -> datetime | None:
-        """When an epoch came to this disk; None when it is not here."""
+        """The time at which an epoch was written to this disk; None when it is not here."""
         try:
             return datetime.fromtimestamp(epoch_path(self.directory, epoch).stat().st_mtime, UTC)
         except OSError:
@@ -441,7 +442,7 @@ class ChannelLog:
         return cursor - 1 if cursor else None
 
     async def wait(self, epoch: int, *, or_standing: bool = False) -> None:
-        """Return once `epoch` is published, the channel has ended, or (`or_standing`) it learned what was said before.
+        """Return once `epoch` is published, the channel has ended, or (`or_standing`) its standing before it is known.
 
         Raises:
             UnknownChannelError: the channel was removed.
@@ -456,7 +457,7 @@ class ChannelLog:
         self.check_can_come(epoch)
 
     def check_can_come(self, epoch: int) -> None:
-        """Whether the epoch is here, or may still come, or there is none because the channel has ended.
+        """Return if the epoch is here, or may still come, or the channel has ended before it.
 
         Raises:
             UnknownChannelError: the channel was removed.
@@ -467,7 +468,7 @@ class ChannelLog:
             raise self._lost
 
     def set_lost(self, why: LostChannelError | None) -> None:
-        """Say that the producer of this copy does not send what is still to come, or (None) that it does."""
+        """Mark later epochs of this copy as lost because its producer does not send them; None: it does."""
         if self._lost is not why:
             self._lost = why
             self._waiters.wake()

@@ -23,10 +23,10 @@ class BinRange:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a channel last said: it holds until the next epoch says something else."""
+    """The watermark and idleness that a channel last said: they hold until the next epoch says something else."""
 
     next_epoch: int
-    """It was said before this epoch."""
+    """The standing is the one before this epoch."""
     watermark_us: int | None = None
     idle: bool = False
 
@@ -53,7 +53,7 @@ class EpochManifest:
 
     @property
     def standing(self) -> Standing:
-        """What the channel says after this epoch."""
+        """The channel's standing after this epoch."""
         return Standing(self.epoch + 1, self.watermark_us, self.idle)
 
 

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 CONSUMERS_FILE = "consumers.json"
 END_FILE = "end.json"
 STANDING_FILE = "standing.json"
-"""What the channel said before the first epoch that was here, as far as no epoch file says it."""
+"""The standing before the first epoch that was ever here, which no epoch file tells."""
 WHOLE_FILE = "whole.json"
 """How many epochs are to be renamed, from the first on: they are visible together."""
 
@@ -68,7 +68,7 @@ def recover(directory: Path, files: Files) -> Recovered:
 
 
 def rows_before(directory: Path, epoch: int, kept: Iterable[int]) -> int:
-    """How many rows the epochs before this one had, as the nearest of those kept tells; 0 when none can be read."""
+    """The number of rows before this epoch, by the nearest kept epoch before it; 0 when none can be read."""
     for older in range(epoch - 1, min(kept, default=epoch) - 1, -1):
         with suppress(CorruptEpochError):
             header = read_header(epoch_path(directory, older))

@@ -156,7 +156,7 @@ def path_of(options: Mapping[str, str]) -> Path:
 
 
 def dialect_of(options: Mapping[str, str]) -> Dialect:
-    """The dialect of a CSV file: RFC 4180 but for what the options say. Raises ConnectorError when one is wrong."""
+    """The CSV dialect of the options, by default that of RFC 4180. Raises ConnectorError when an option is wrong."""
     quote = QUOTE.of(options)
     return Dialect(SEPARATOR.of(options), quote, ESCAPE.of(options) or quote)
 

@@ -1,8 +1,8 @@
 """How a table's files are cut into splits.
 
-Text is cut at any byte: which lines a part has is found when it is read. CSV with quotes is cut between records, which
-a line feed alone does not tell apart: the file is read once to find them. Parquet is cut between row groups. What
-can only be read from its beginning, compressed text above all, stays whole. Small files share a split.
+Text is cut at any byte: the reader of a part finds its lines. CSV with quotes is cut between records; a line feed alone
+does not separate them, so the file is read once to find them. Parquet is cut between row groups. Files that can only be
+read from their beginning, compressed text above all, stay whole. Small files share a split.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _text_parts(found: FoundFile, split_bytes: int, dialect: Dialect | None) -> 
             yield FilePart(found.path, first, end - first)
 
 
-# Queries over the same table are many; what is found lasts as long as the file is the same.
+# Many queries read the same table: the places are kept as long as the file is the same.
 @lru_cache(maxsize=1024)
 def _record_starts(found: FoundFile, dialect: Dialect, wanted: tuple[int, ...]) -> tuple[int, ...]:
     try:

@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from site_agent.connectors.generator_sql import fraction_of, hash_of, string_literal
+from planner.literals import quoted_text
+from site_agent.connectors.generator_sql import fraction_of, hash_of
 from site_agent.engine import Field
 from site_agent.errors import ConnectorError
 
@@ -130,7 +131,7 @@ def _uniform(column: Field, arguments: tuple[str, ...], seed: int) -> str:
 
 
 def _choice(column: Field, arguments: tuple[str, ...], seed: int) -> str:
-    values = ", ".join(string_literal(a) for a in arguments)
+    values = ", ".join(quoted_text(a) for a in arguments)
     picked = f"CAST(pmod({hash_of(seed, column.name)}, {len(arguments)}L) AS INT) + 1"
     return f"CAST(element_at(array({values}), {picked}) AS {column.type})"
 
@@ -151,7 +152,7 @@ def zipf_rank(share: str, size: int, skew: float) -> str:
 
 
 def _constant(column: Field, arguments: tuple[str, ...], _: int) -> str:
-    return f"CAST({string_literal(arguments[0])} AS {column.type})"
+    return f"CAST({quoted_text(arguments[0])} AS {column.type})"
 
 
 def _default(column: Field, seed: int) -> str:
@@ -173,7 +174,7 @@ def _default(column: Field, seed: int) -> str:
 def labelled(column: Field, number: str) -> str:
     """A number as the column's type; texts get the column's name before it."""
     if base_type(column) == _TEXT:
-        return f"concat({string_literal(column.name + '-')}, {number})"
+        return f"concat({quoted_text(column.name + '-')}, {number})"
     return f"CAST({number} AS {column.type})"
 
 

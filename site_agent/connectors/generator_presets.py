@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
+from planner.literals import quoted_text
 from site_agent.connectors.generator_columns import ColumnSpec, base_type, labelled, value_sql, zipf_rank
-from site_agent.connectors.generator_sql import fraction_of, hash_of, string_literal
+from site_agent.connectors.generator_sql import fraction_of, hash_of
 from site_agent.engine import Field
 from site_agent.errors import ConnectorError
 
@@ -96,7 +97,7 @@ def _of_country(values: list[str], origin: Origin) -> str:
 
 
 def _country(column: Field, origin: Origin) -> str:
-    return _text(column, _of_country([string_literal(c.code) for c in COUNTRIES], origin))
+    return _text(column, _of_country([quoted_text(c.code) for c in COUNTRIES], origin))
 
 
 def _user(column: Field, origin: Origin) -> str:
@@ -123,7 +124,7 @@ def _near(coordinates: list[float], name: str) -> PresetColumn:
 
 def _device(column: Field, origin: Origin) -> str:
     if base_type(column) == "STRING":
-        return f"concat({string_literal(origin.site + '-')}, {_device_number()})"
+        return f"concat({quoted_text(origin.site + '-')}, {_device_number()})"
     return _number(column, _device_number())
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from planner.literals import quoted_text
 from site_agent.connectors.generator_schedule import MICROS, PICOS, Schedule, Segment
-
-
-def string_literal(text: str) -> str:
-    """A SQL string with exactly this text."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def hash_of(seed: int, column: str, salt: str = "") -> str:
     """64 bits that look random and are the same for the same row in every run."""
-    return f"xxhash64({seed}L, {string_literal(column + salt)}, id)"
+    return f"xxhash64({seed}L, {quoted_text(column + salt)}, id)"
 
 
 def fraction_of(hashed: str) -> str:

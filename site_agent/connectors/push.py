@@ -60,7 +60,7 @@ class PushSource:
         return Poll({"record": end}, empty=end == first, ended=ended and end == log.next_record, lag_rows=left)
 
     def scan(self, start: Offset, end: Offset) -> Scan:
-        """See `Source.scan`. Which rows are too far ahead is told by the log: by the clock when they were stored."""
+        """See `Source.scan`. Rows that were too far ahead of the clock when the log stored them are set aside."""
         wanted = {*self._context.read_columns, self._context.event_time}
         columns = [c.name for c in self._context.columns if c.name in wanted]
         first, last = _record(start), _record(end)
@@ -76,7 +76,7 @@ class PushSource:
         )
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
-        """Take over `max_ahead`; retention is the log's own, and nothing else can change while rows are read."""
+        """Adopt a new `max_ahead`. The log itself adopts its retention, and no other option can change."""
         self._max_ahead = MAX_AHEAD.of(options)
 
     def close(self) -> None:

@@ -7,11 +7,11 @@ import org.apache.spark.sql.catalyst.trees.Origin;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /**
- * Everything that a parsed statement is made of, as JSON: for each part its class, its line and column (0: unknown), and
- * the texts directly in it, such as a function's or relation's name. No part is left out: what is neither a product,
+ * All parts of a parsed statement, as JSON: for each part its class, its line and column (0: unknown), and the texts
+ * directly in it, such as the name of a function or relation. No part is left out: an object that is neither a product,
  * a collection nor a plain value has an entry with its class, too.
  *
- * Python would pay some 20 calls into the JVM for each part; this is one. See `site_agent.engine.statements`.
+ * Python would need some 20 calls into the JVM for each part; this is one call. See `site_agent.engine.statements`.
  */
 public final class PlanParts implements java.util.function.Function {
     public Object apply(Object plan) {
@@ -34,7 +34,7 @@ public final class PlanParts implements java.util.function.Function {
         }
     }
 
-    /** Returns where the texts among the children go. */
+    /** Adds the value's children, and an entry if it has one; returns the list for texts among the children. */
     private static List take(Object value, List texts, List children, List entries) {
         if (value == null || value instanceof Boolean || value instanceof Number) {
             return texts;

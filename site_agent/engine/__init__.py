@@ -129,10 +129,10 @@ class RangeScan:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Malformed rows that whoever made a scan has taken out of it."""
+    """Malformed rows that a connector has taken out of a scan."""
 
     rows: int
-    """How many; at least one."""
+    """Their number, at least one."""
     malformed: Callable[[], Iterator[MalformedRow]]
 
 
@@ -142,7 +142,7 @@ class ArrowScan:
 
     table: pa.Table
     set_aside: SetAside | None = None
-    """Belongs to this epoch, too."""
+    """Malformed rows of the same epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class EpochRequest:
     functions: tuple[PythonFunction, ...] = ()
     """That the SQL calls."""
     chunked: bool = False
-    """The output may be more than fits memory: it is given as `EpochResult.many` where that is likely."""
+    """The output may be larger than memory; the engine then returns it as `EpochResult.many`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +218,11 @@ class EpochResult:
     operators: tuple[OperatorRows, ...] = ()
     """Those between the input and the output, in this order; empty when Spark proved that there is no output."""
     many: Chunks | None = None
-    """The output rows instead of `table`, which is empty then; only of a request that is `chunked`."""
+    """The output rows in place of `table`, which is then empty; only for a request that is `chunked`."""
 
     @property
     def chunks(self) -> Chunks:
-        """The output rows, however many; to be iterated once, and closed."""
+        """The output rows in either form; the caller iterates them once and closes them."""
         return self.many or Chunks.of(self.table)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from planner.literals import quoted_name
 from site_agent.engine import Admission
-from site_agent.engine.types import quoted
 
 _METRICS = "selat_input"
 
@@ -31,12 +31,12 @@ class ObservedInput:
     """Input rows of one epoch: counted, then without the late ones and those that `malformed_column` marks."""
 
     def __init__(self, rows: DataFrame, admission: Admission | None, malformed_column: str = "") -> None:
-        well_formed = sf.col(quoted(malformed_column)).isNull() if malformed_column else sf.lit(True)
+        well_formed = sf.col(quoted_name(malformed_column)).isNull() if malformed_column else sf.lit(True)
         self._metrics = list(_metrics(admission, well_formed))
         self._counted = rows
         if malformed_column:
             # Whether a row is malformed depends on which columns are converted: all must be, whatever the query uses.
-            columns = [sf.col(quoted(name)) for name in rows.columns]
+            columns = [sf.col(quoted_name(name)) for name in rows.columns]
             self._metrics.append(sf.call_function("count", *columns).alias("converted"))
         admitted = rows.observe(_METRICS, *self._metrics)
         if malformed_column:
@@ -76,4 +76,4 @@ def _on_time(admission: Admission) -> Column:
 
 
 def _time(admission: Admission) -> Column:
-    return sf.col(quoted(admission.event_time)).cast("timestamp")
+    return sf.col(quoted_name(admission.event_time)).cast("timestamp")

@@ -1,4 +1,4 @@
-"""Output rows of a job that may be more than fit memory."""
+"""Output rows of a job that may not fit into memory."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Self
 import pyarrow as pa
 
 CHUNK_BYTES = 16 * 1024 * 1024
-"""Of rows in memory. Whoever passes a result on, or reads it, has a chunk in memory at a time."""
+"""The size of a chunk in memory. Processes that pass a result on, or read it, hold one chunk at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Rows in order, some `CHUNK_BYTES` at a time; to be iterated once, and then closed."""
+    """Rows in order, about `CHUNK_BYTES` at a time; the owner iterates them once and then closes them."""
 
     rows: int
     size_bytes: int
-    """In memory."""
+    """The size of all rows in memory."""
     tables: Iterator[pa.Table]
     _closed: Callable[[], None] = field(default=lambda: None)
 
     @staticmethod
     def of(table: pa.Table) -> Chunks:
-        """Of rows that are in memory, or mapped."""
+        """Chunks of a table in memory or of a mapped one."""
         return Chunks(table.num_rows, table.nbytes, slices(table))
 
     def __enter__(self) -> Self:
@@ -34,11 +34,11 @@ class Chunks:
         self.close()
 
     def close(self) -> None:
-        """The rows are not needed any more."""
+        """Release the rows: they are no longer needed."""
         self._closed()
 
 
 def slices(table: pa.Table) -> Iterator[pa.Table]:
-    """The rows in order, about so many bytes at a time; nothing of an empty table."""
+    """The rows in order, about `CHUNK_BYTES` at a time; an empty table has no slices."""
     rows = max(1, table.num_rows * CHUNK_BYTES // max(CHUNK_BYTES, table.nbytes))
     yield from (table.slice(first, rows) for first in range(0, table.num_rows, rows))

@@ -1,8 +1,8 @@
-"""CSV files as Spark's reader can take them, which reads a record from each line.
+"""CSV files in a form for Spark's reader, which reads one record from each line.
 
-A file whose lines are its records is read where it is. One with line breaks within quotes, or with records that cannot
-be read, is copied: a control character that the text does not have ends each record, so that the line breaks that are
-left are text; broken records are set aside.
+A file whose lines are its records is read where it is. A file with line breaks within quotes, or with broken records,
+is copied: in the copy a control character that the text does not contain ends each record, so that the remaining line
+breaks are text, and broken records are left out and set aside.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from site_agent.errors import EngineError
 
 _RECORD_ENDS = "\x1e\x1f\x1d\x1c\x01\x02\x03\x04\x05\x06\x07\x08"
 _SHOWN_BYTES = 64 * 1024
-"""So much of a broken record is kept with the reason; its place tells where the rest is."""
+"""The most bytes of a broken record that are kept with the reason; its place leads to the rest."""
 _ONLY_SPARK_DECOMPRESSES = frozenset({".deflate", ".snappy", ".lz4", ".zst"})
 _UNREADABLE = (OSError, EOFError, zlib.error)
 
@@ -32,9 +32,9 @@ class ReadableCsv:
 
     path: str
     record_end: str = ""
-    """The character that ends its records; empty: line breaks do."""
+    """The character that ends each record; empty: a line break does."""
     broken: tuple[MalformedRow, ...] = ()
-    """Records of the original that are not in it."""
+    """Records of the original that the copy lacks."""
 
 
 def readable(path: str, dialect: Dialect, copy: Path, origin: Origin) -> ReadableCsv:
@@ -42,11 +42,11 @@ def readable(path: str, dialect: Dialect, copy: Path, origin: Origin) -> Readabl
 
     Args:
         path: The file; `.gz` and `.bz2` are decompressed.
-        copy: Where a copy goes; the caller removes it.
-        origin: The file that the user knows.
+        copy: The path for a copy; the caller removes it.
+        origin: The user's file.
 
     Raises:
-        EngineError: each character that could end the records is in the text.
+        EngineError: the text contains every character that could end its records.
         OSError: the copy cannot be written.
     """
     if _lines_are_records(path, dialect):
@@ -66,7 +66,7 @@ def readable(path: str, dialect: Dialect, copy: Path, origin: Origin) -> Readabl
 
 
 def _lines_are_records(path: str, dialect: Dialect) -> bool:
-    """Also of files that cannot be read here: Spark's reader says what is wrong with them."""
+    """True also for files that cannot be read here: Spark's reader then reports the error."""
     suffix = Path(path).suffix.lower()
     try:
         if suffix in _ONLY_SPARK_DECOMPRESSES:
@@ -89,10 +89,10 @@ class _Writer:
         self._record_end = record_end
         self._origin = origin
         self._record_at = 0
-        """Where in the target the record begins that has not ended yet."""
+        """The position in the target at which the unfinished record begins."""
 
     def write(self, chunk: Chunk) -> bool:
-        """False when the text has the character that is to end its records."""
+        """Write a chunk. Returns False when the text contains the character that is to end its records."""
         if self._record_end in chunk.data:
             return False
         ends = chunk.next_starts()
@@ -110,7 +110,7 @@ class _Writer:
         return True
 
     def _set_aside(self, broken: Broken) -> None:
-        """Take back what was written of it."""
+        """Remove the broken record from the target, and keep it with its reason."""
         self._target.seek(self._record_at)
         text = self._target.read(_SHOWN_BYTES).decode(errors="replace")
         self._target.seek(self._record_at)
@@ -119,7 +119,7 @@ class _Writer:
         self.broken.append(MalformedRow(self._origin.path, f"{place}: {broken.reason}", text))
 
     def _converted(self, chunk: Chunk, ends: Positions, start: int, end: int) -> bytes:
-        """The bytes [start, end) with the other end of each record."""
+        """The bytes [start, end), with each record ended by the new character."""
         first, last = np.searchsorted(chunk.breaks, [start, end])
         text = np.frombuffer(chunk.data, np.uint8)[start - chunk.start : end - chunk.start].copy()
         breaks, behind = chunk.breaks[first:last] - start, ends[first:last] - start

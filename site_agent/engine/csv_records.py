@@ -1,11 +1,11 @@
-"""Where the records of a CSV text begin and end, by RFC 4180.
+"""The boundaries of records in a CSV text, by RFC 4180.
 
 A quote that begins a field opens a quoted value; separators and line breaks in it are text until a quote closes it, and
 an escaped quote (doubled, or behind the escape character of the dialect) is text, too. Any other quote is text. A
 record ends with a line break outside of quotes: LF, CRLF or CR.
 
-Broken records have text behind a closing quote, no closing quote at all, or too many bytes. They end where the same
-rules say, so whoever cuts a text and whoever reads it finds the same records.
+Broken records have text behind a closing quote, no closing quote at all, or too many bytes. They end by the same rules,
+so the code that cuts a text and the code that reads it find the same records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from site_agent.errors import EngineError
 CHUNK_BYTES = 4 * 1024 * 1024
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 _HELD_BACK_BYTES = 4
-"""No token of several bytes is longer than this."""
+"""The length of the longest token."""
 _TEXT_BEHIND = "text follows the quote that closes a value"
 _LF, _CR = b"\n\r"
 
@@ -43,11 +43,11 @@ class Dialect:
     separator: str = ","
     quote: str = '"'
     escape: str = '"'
-    """Within a quoted value, makes text of the quote that follows; the quote itself: quotes are doubled."""
+    """Within a quoted value, a quote that follows it is text; equal to `quote` when quotes are doubled."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Dialect:
-        """The dialect in which Spark's reader is told to read."""
+        """The dialect in the options of Spark's reader."""
         quote = options.get("quote", '"')
         return cls(options.get("sep", ","), quote, options.get("escape", quote))
 
@@ -63,24 +63,24 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive bytes of a text, and what was found in them. Positions are those of the whole text."""
+    """Consecutive bytes of a text with the record boundaries in them. Positions count from the text's first byte."""
 
     start: int
     data: bytes
     breaks: Positions
-    """Where the line breaks begin that end a record."""
+    """The positions of line breaks that end a record."""
     quoted_breaks: bool
-    """Whether a quoted value has a line break here."""
+    """True when a quoted value has a line break in these bytes."""
     broken: tuple[Broken, ...] = ()
     """Broken records that end here; they may have begun in a chunk before."""
 
     @property
     def plain(self) -> bool:
-        """Whether here each line is a record that can be read."""
+        """True when each line of these bytes is a record that can be read."""
         return not self.quoted_breaks and not self.broken
 
     def next_starts(self) -> Positions:
-        """Where the bytes begin that follow the line breaks."""
+        """The position behind each line break, where the next record begins."""
         return _behind(np.frombuffer(self.data, np.uint8), self.breaks - self.start) + self.start
 
 
@@ -115,12 +115,12 @@ def chunks(source: BinaryIO, dialect: Dialect, *, chunk_bytes: int = CHUNK_BYTES
 
 
 def _safe_size(data: bytes) -> int:
-    """How much of `data` can be looked at before more is known: behind a line feed no token is under way."""
+    """The number of bytes that can be scanned before more is read: no token crosses a line feed."""
     return data.rfind(b"\n") + 1 or max(0, len(data) - _HELD_BACK_BYTES)
 
 
 def first_record(source: BinaryIO, dialect: Dialect, *, white: bytes) -> bytes:
-    """All up to the end of the first record that is more than white space.
+    """The text up to the end of the first record that is not only white space.
 
     Raises:
         EngineError: it has no end.
@@ -139,9 +139,9 @@ def first_record(source: BinaryIO, dialect: Dialect, *, white: bytes) -> bytes:
 
 
 def record_starts(path: str, dialect: Dialect, wanted: Sequence[int]) -> Sequence[int]:
-    """For each position, ascending, the first one from there on where a record begins behind a line feed, or the end.
+    """For each wanted position (ascending) the next one at which a record begins behind a line feed, or the text's end.
 
-    A text without quotes needs no search: there, each line is a record.
+    In a text without quotes each line is a record: the wanted positions are returned as they are.
 
     Raises:
         OSError: the file cannot be read.
@@ -164,7 +164,7 @@ def record_starts(path: str, dialect: Dialect, wanted: Sequence[int]) -> Sequenc
 
 
 def has_mark(source: BinaryIO, mark: bytes) -> bool:
-    """Whether a byte is in the rest of a text; much cheaper than to look for records."""
+    """True when a byte occurs in the rest of a text. Much cheaper than finding records."""
     while block := source.read(1024 * 1024):
         if mark in block:
             return True
@@ -181,7 +181,7 @@ class _State(Enum):
 
 @dataclass(slots=True)
 class _Scanner:
-    """Goes through a text once. Most chunks are found to be regular by a few passes of numpy over them."""
+    """Scans a text once. A few numpy passes find that most chunks are regular; others are scanned token by token."""
 
     dialect: Dialect
     position: int = 0
@@ -195,7 +195,7 @@ class _Scanner:
     _separator: bytes = field(init=False)
     _escape: bytes = field(init=False)
     _token_end: int = 0
-    """Where the last token that counted ended."""
+    """The end of the last token that counted."""
     _escaped: int = -1
     """Position of a byte that the escape character makes text."""
     _breaks: list[int] | Positions = field(default_factory=list)
@@ -210,9 +210,10 @@ class _Scanner:
         self._sound_record = _sound_record(self._quote, self._separator, self._escape)
 
     def take(self, data: bytes, size: int, *, ended: bool) -> int:
-        """Look at `data`, of which `size` bytes are safe to look at; how many were taken: up to the end of a record.
+        """Scan `data`, of which the first `size` bytes are safe to scan.
 
-        Only of a record that is longer than `size` a part is taken.
+        Returns:
+            The number of bytes taken, up to the end of a record; a part only of a record that is longer than `size`.
         """
         self._breaks, self._quoted_breaks, self._broken = [], False, []
         begin = len(codecs.BOM_UTF8) if self.position == 0 and data.startswith(codecs.BOM_UTF8) else 0
@@ -226,12 +227,12 @@ class _Scanner:
         return taken
 
     def chunk(self, start: int, data: bytes) -> Chunk:
-        """What the last call of `take` found."""
+        """The chunk that the last call of `take` scanned."""
         breaks = np.asarray(self._breaks, np.int64)
         return Chunk(start, data, breaks, self._quoted_breaks, tuple(self._broken))
 
     def _take_regular(self, data: bytes, begin: int, size: int) -> int:
-        """Take whole records in which each quote opens, closes or doubles; how many bytes, 0: they are not such."""
+        """Take whole records in which each quote opens, closes or doubles. Returns the bytes taken, 0 for none."""
         if self.position != self._record_start or len(self._separator) > 1:
             return 0
         if self._escape != self._quote and self._escape in data:
@@ -254,7 +255,7 @@ class _Scanner:
         return begin + int(ends[-1])
 
     def _alternate(self, found: Bytes, quotes: Positions) -> bool:
-        """Whether each first quote follows a boundary or a quote, and each second one is followed by such."""
+        """True when each opening quote follows a boundary or quote, and each closing one precedes such."""
         if not len(quotes):
             return True
         quote = self._quote[0]
@@ -266,7 +267,7 @@ class _Scanner:
         return bool(np.isin(before, bounds).all() and np.isin(after, bounds).all())
 
     def _take_tokens(self, data: bytes, begin: int, size: int, *, ended: bool) -> int:
-        """Go from record to record, through those that are not sound from token to token; how many bytes were taken."""
+        """Take records one by one, those that are not sound token by token; returns the bytes taken."""
         end = begin
         while end < size:
             at_record = self._record_start == self.position + end or 0 < begin == end
@@ -283,7 +284,7 @@ class _Scanner:
         whole = self._record_start - self.position
         if ended or whole <= 0:
             return end
-        # The rest is looked at again, together with what follows.
+        # The unfinished record is scanned again, together with the bytes that follow.
         self._begin_record(self._record_start)
         return whole
 
@@ -355,7 +356,7 @@ def _sound_record(quote: bytes, separator: bytes, escape: bytes) -> re.Pattern[b
 
 
 def _line_breaks(found: Bytes) -> Positions:
-    """Where line breaks begin; CRLF is one."""
+    """The positions of line breaks; CRLF is one."""
     feeds = np.flatnonzero(found == _LF)
     returns = np.flatnonzero(found == _CR)
     if not len(returns):
@@ -365,7 +366,7 @@ def _line_breaks(found: Bytes) -> Positions:
 
 
 def _behind(found: Bytes, breaks: Positions) -> Positions:
-    """Where the bytes begin that follow these line breaks."""
+    """The position behind each of these line breaks."""
     after = np.minimum(breaks + 1, len(found) - 1)
     crlf = (found[breaks] == _CR) & (found[after] == _LF) & (after > breaks)
     return cast("Positions", breaks + 1 + crlf)

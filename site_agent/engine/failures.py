@@ -77,7 +77,7 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def result_too_large(error: Exception) -> bool:
-    """Whether the driver refused to collect so much; Spark ends the job then."""
+    """True when the driver refused to collect the result because of its size; Spark then ends the job."""
     return any("spark.driver.maxResultSize" in message for message in _messages(error))
 
 

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from planner.literals import quoted_text
+from planner.literals import quoted_name, quoted_text
 from site_agent.engine import (
     ArrowScan,
     ChunksScan,
@@ -41,7 +41,7 @@ from site_agent.engine.malformed import malformed_rows, read_malformed
 from site_agent.engine.parts import Origin, cut_out
 from site_agent.engine.slices import read_slices
 from site_agent.engine.statements import expression
-from site_agent.engine.types import quoted, schema_of
+from site_agent.engine.types import schema_of
 from site_agent.errors import EngineError
 
 SMALL_ROWS = 20_000
@@ -49,7 +49,7 @@ SMALL_BYTES = 8 * 1024 * 1024
 SMALL_FILES_BYTES = 2 * 1024 * 1024
 """Text is dear to parse: beyond this, files are worth more than one slot."""
 VALUE_BYTES = 16
-"""Of a generated value, by guess."""
+"""The assumed size of a generated value."""
 _SCRATCH: Mapping[str, Any] = {"compression": "NONE", "use_dictionary": False, "write_statistics": False}
 """How rows are written that are read once, at once."""
 
@@ -65,9 +65,9 @@ class Frame:
     malformed: Callable[[], Iterator[MalformedRow]] | None = None
     """The malformed rows themselves; costs a Spark job where there is a `malformed_column`."""
     size_bytes: int = 0
-    """About so many, of rows that may be many."""
+    """The approximate size of the input; 0 when it is small or nobody needs it."""
     set_aside: int = 0
-    """How many of the malformed rows are not among `rows`."""
+    """The number of malformed rows that are not among `rows`."""
 
 
 class Frames:
@@ -214,7 +214,7 @@ class Frames:
         record_end: str,
         origins: Mapping[str, Origin],
     ) -> Frame:
-        """`origins` has the file that a path stands for."""
+        """`origins` has the user's file for each path."""
         reader = session.read.format(scan.format).schema(_files_schema(scan))
         # A file name may hold characters that are a pattern to Spark.
         reader = reader.options(**scan.options).option("__globPaths__", "false")
@@ -240,7 +240,7 @@ class Frames:
 
 
 def _readable(scan: FilesScan, origins: Mapping[str, Origin], directory: Path) -> Mapping[str, ReadableCsv]:
-    """What Spark reads for each of the files."""
+    """The file that Spark reads in place of each of the files."""
     if scan.format != "csv":
         return {path: ReadableCsv(path) for path in origins}
     dialect = Dialect.of(scan.options)
@@ -251,7 +251,7 @@ def _readable(scan: FilesScan, origins: Mapping[str, Origin], directory: Path) -
 
 
 def _together(frames: Sequence[Frame], broken: Sequence[MalformedRow]) -> Frame:
-    """The rows of all frames; `broken` are malformed, too."""
+    """A frame with the rows of all frames; `broken` are among its malformed rows."""
     rows = reduce(DataFrame.unionAll, (frame.rows for frame in frames))
     first = frames[0]
     partitions = max(frame.partitions for frame in frames)
@@ -315,7 +315,7 @@ def _within(slices: Sequence[ParquetSlice]) -> str:
 
 
 def _pick(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    return rows.select(*(quoted(name) for name in names))
+    return rows.select(*(quoted_name(name) for name in names))
 
 
 def _total_bytes(paths: Sequence[str]) -> int:

@@ -16,14 +16,14 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from planner.literals import quoted_name
 from site_agent.durable import replacing
 from site_agent.engine import FilesScan, MalformedFile, MalformedRow
 from site_agent.engine.csv_records import MAX_RECORD_BYTES, Dialect
-from site_agent.engine.types import quoted
 
 _KINDS: Mapping[type, str] = {list: "an array", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
 _SHOWN_CHARACTERS = 80
-# The limit is one of the whole process; Python would take 128 KiB.
+# The limit holds for the whole process; Python's default is 128 KiB.
 csv.field_size_limit(MAX_RECORD_BYTES)
 
 
@@ -36,8 +36,8 @@ def malformed_rows(
         columns: The ones that are converted.
         path_of: A file's path, given the URI by which Spark names it.
     """
-    empty = [sf.when(sf.col(quoted(name)).isNull(), sf.lit(name)) for name in columns]
-    text = sf.col(quoted(scan.malformed_column))
+    empty = [sf.when(sf.col(quoted_name(name)).isNull(), sf.lit(name)) for name in columns]
+    text = sf.col(quoted_name(scan.malformed_column))
     file = rows.metadataColumn("_metadata").getField("file_path")
     found = rows.where(text.isNotNull()).select(text, sf.array_compact(sf.array(*empty)), file)
     for line, nulls, uri in found.toLocalIterator():

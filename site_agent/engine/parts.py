@@ -26,11 +26,11 @@ _WHITE = bytes(range(0x21))
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file of a user that a file is, or is a part of."""
+    """The user's file that another file stands for, whole or in part."""
 
     path: str
     shift_bytes: int = 0
-    """To add to a position in the part; of Parquet no such number is known."""
+    """Added to a position in the part, it gives the position in the file; 0 for Parquet."""
 
 
 def cut_out(scan: FilesScan, directory: Path) -> Mapping[str, Origin]:
@@ -61,7 +61,11 @@ def _placed(scan: FilesScan, part: FilePart, copy: Path) -> tuple[str, int]:
 
 
 def _copy_lines(part: FilePart, copy: Path, header_dialect: Dialect | None) -> int:
-    """How much further in the file a line is than in its copy."""
+    """Copy the header and the lines of a part.
+
+    Returns:
+        The position of a line in the file less its position in the copy.
+    """
     with Path(part.path).open("rb") as source, copy.open("wb") as target:
         header = first_record(source, header_dialect, white=_WHITE) if header_dialect else b""
         target.write(header)
@@ -78,7 +82,7 @@ def _copy_lines(part: FilePart, copy: Path, header_dialect: Dialect | None) -> i
 
 
 def _line_from(source: BinaryIO, offset: int) -> int:
-    """Where the first line begins that begins at `offset` or later; `record_starts` gives such places only."""
+    """The start of the first line at `offset` or later; the results of `record_starts` are such starts."""
     if offset <= 0:
         return 0
     source.seek(offset - 1)

@@ -1,6 +1,6 @@
-"""What Spark's parser may have read in a text: the classes of the parts of a plan, by their Java names.
+"""The classes, by their Java names, of which a plan from Spark's parser may consist.
 
-A part of another class is refused. A test has Spark parse all syntax that a query may have.
+A part of any other class is refused. A test has Spark parse all syntax that a query may have.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from planner.functions import words
 _CATALYST = "org.apache.spark.sql.catalyst"
 
 FUNCTIONS = frozenset((f"{_CATALYST}.analysis.UnresolvedFunction", f"{_CATALYST}.FunctionIdentifier"))
-"""Their texts are a function's name; the second is the one behind LATERAL VIEW."""
+"""Classes whose texts are a function's name; the second stands behind LATERAL VIEW."""
 
 RELATION = f"{_CATALYST}.analysis.UnresolvedRelation"
 WITH_ENTRY = "scala.Tuple3"
-"""Its text is the name of an entry of WITH."""
+"""The class whose text is the name of an entry of WITH."""
 
 OPTIONS = "org.apache.spark.sql.util.CaseInsensitiveStringMap"
-"""Its texts are the options of a relation, which must have none."""
+"""The class whose texts are the options of a relation, which must have none."""
 
 _BY_PACKAGE = {
     "": words("[B"),

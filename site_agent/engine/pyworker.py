@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers, around a user's function or behind a job; it is sent there by value, whole.
+"""Code for Spark's Python workers, around a user's function or after a job; this module is sent there by value, whole.
 
 It may use the standard library and pyarrow only. Errors leave it as one line of JSON behind `MARK`, which
 `site_agent.engine.failures` finds again in what Spark makes of them.
@@ -25,7 +25,7 @@ PROBED_ROWS = 10_000
 """So many rows of a batch that failed are tried one by one, to find which it was."""
 
 SPOOLED = "partition BIGINT, file STRING, rows BIGINT, size_bytes BIGINT, error BIGINT"
-"""What `spool` says of a partition that has rows; `error` is the number of what the disk refused with, else 0."""
+"""The row that `spool` returns for a partition with rows; `error` is the errno of the disk's refusal, else 0."""
 
 Module = tuple[str, str, str, str]
 """File name, text, name of the function in it, and the versioned name."""

@@ -45,7 +45,7 @@ _SETTINGS = {
     # Files that Spark writes are state of the agent, which is its owner's alone; sinks are not written by Spark.
     "spark.hadoop.fs.permissions.umask-mode": "077",
     "spark.sql.catalogImplementation": "in-memory",
-    # ${env:NAME} in a text, within a string too, would be the value of a variable of the agent's.
+    # Else ${env:NAME}, even within a string, becomes the value of a variable of the agent's environment.
     "spark.sql.variable.substitute": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -172,7 +172,7 @@ def _on_loopback(options: SparkOptions) -> bool:
 
 
 def driver_bind_address(options: SparkOptions) -> str:
-    """Where the driver listens, and the file server for executors with it."""
+    """The address at which the driver, and with it the file server for executors, listens."""
     settings = options.settings
     if _on_loopback(options):
         return settings.get("spark.driver.bindAddress", "127.0.0.1")

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
+from planner.literals import quoted_name
 from site_agent.engine import MALFORMED_NAME, FilesScan
 from site_agent.engine.collect import collect
 from site_agent.engine.frames import Frames
 from site_agent.engine.malformed import write_malformed
-from site_agent.engine.types import quoted
 
 ROWS_PER_PART = 65_536
 """A part is decoded whole when a few of its rows are wanted."""
@@ -33,7 +33,7 @@ def write_sorted(session: SparkSession, frames: Frames, scan: FilesScan, *, even
         session.conf.set("spark.sql.leafNodeDefaultParallelism", str(partitions))
         rows, malformed = frame.rows, Observation()
         if frame.malformed_column:
-            mark = sf.col(quoted(frame.malformed_column))
+            mark = sf.col(quoted_name(frame.malformed_column))
             counted = rows.observe(malformed, sf.count_if(mark.isNotNull()).alias("rows"))
             rows = counted.where(mark.isNull()).drop(mark)
         ordered = _ordered(rows, event_time)
@@ -54,7 +54,7 @@ def _write_here(rows: pa.Table, directory: Path) -> None:
 
 def _ordered(rows: DataFrame, event_time: str) -> DataFrame:
     others = [f.name for f in rows.schema.fields if f.name != event_time and _has_order(f.dataType)]
-    return rows.orderBy(*(sf.col(quoted(name)).asc_nulls_first() for name in (event_time, *others)))
+    return rows.orderBy(*(sf.col(quoted_name(name)).asc_nulls_first() for name in (event_time, *others)))
 
 
 def _has_order(kind: DataType) -> bool:

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from planner.catalog import SITE_COLUMN
+from planner.literals import quoted_name
 from planner.plan import INPUT_VIEW
 from site_agent.engine import (
     AnalysisError,
@@ -41,7 +42,7 @@ from site_agent.engine.operators import operator_rows
 from site_agent.engine.sorting import write_sorted
 from site_agent.engine.spool import MANY_BYTES, empty_of, spooled
 from site_agent.engine.statements import Names
-from site_agent.engine.types import fields_of, quoted
+from site_agent.engine.types import fields_of
 from site_agent.errors import EngineError, FunctionsRefusedError
 
 FUNCTIONS_REFUSED = "this agent runs no Python functions"
@@ -62,7 +63,7 @@ class _TaskSession:
         self.lock = Lock()
         self._partitions = 0
         self._plans: dict[tuple[str, Names], JavaObject] = {}
-        """Statements that were looked at: those of a task are the same in each epoch."""
+        """Statements that were checked: a task runs the same ones in each epoch."""
 
     def query(self, text: str, names: Names) -> DataFrame:
         """See `statements.query`."""
@@ -101,7 +102,7 @@ class SparkEngine:
         scratch: Directory for rows on their way to Spark; it may be emptied between runs.
         files: How executors come to files of this machine; they share its disk when absent.
         out_of_memory: Called before the error is raised when a job's JVM had no more heap.
-        python_functions: Whether Python functions of users may run here.
+        python_functions: False when no Python functions of users may run here.
     """
 
     def __init__(
@@ -195,7 +196,7 @@ class SparkEngine:
             raise AnalysisError(f"{FUNCTIONS_REFUSED}: {FUNCTIONS_HINT}", condition="", line=0, column=0, fragment="")
 
     def _failure(self, error: Exception, task_id: str = "") -> EngineError:
-        """What to raise when a job failed, or was refused."""
+        """The error to raise when a job failed or was refused."""
         if isinstance(error, AnalysisError):
             return EngineError(f"{error.message} [{error.condition}]", ids={"task": task_id} if task_id else {})
         if self._out_of_memory is not None and out_of_memory(error):
@@ -215,7 +216,7 @@ class SparkEngine:
             if isinstance(table, pa.Table):
                 directory = stack.enter_context(tempfile.TemporaryDirectory(dir=task.directory))
                 rows = stack.enter_context(self._frames.keep(task.session, table, Path(directory) / "table.parquet"))
-                rows.createOrReplaceTempView(quoted(view))
+                rows.createOrReplaceTempView(quoted_name(view))
             else:
                 statements.empty_view(task.session, view, table)
             before, task.tables[view] = task.tables.get(view), stack.pop_all()
@@ -231,7 +232,7 @@ class SparkEngine:
             }
             task.use_partitions(max(f.partitions for f in (frame, *others.values())))
             for view, other in others.items():
-                other.rows.createOrReplaceTempView(quoted(view))
+                other.rows.createOrReplaceTempView(quoted_name(view))
                 stack.callback(task.session.catalog.dropTempView, view)
             rows = _with_site(frame.rows, request.site)
             observed = ObservedInput(rows, request.admission, frame.malformed_column)
@@ -255,9 +256,9 @@ class SparkEngine:
     def _output(
         self, task: _TaskSession, request: EpochRequest, frames: Sequence[Frame]
     ) -> tuple[DataFrame, pa.Table, Chunks | None]:
-        """What was executed, and its rows: collected by the driver, or if they are many in files.
+        """Run the query. Returns the executed frame and its rows: collected by the driver or, if many, spooled.
 
-        Few rows may become more than the driver collects.
+        A small input may have more output than the driver collects; the job then runs again, into the spool.
         """
         known = (INPUT_VIEW, *task.tables, *request.views)
         names = _names(known, [f.versioned_name for f in request.functions])

@@ -1,6 +1,6 @@
-"""Many output rows of a job, in files: Spark's Python workers write one for each partition, and none pass the driver.
+"""The spool: files into which Spark's Python workers write a large output, one for each partition, past the driver.
 
-Only where executors share this machine's disk. What the workers run is sent to them by value (`pyworker.spool`).
+Possible only where executors share this machine's disk. The workers' code is sent to them by value (`pyworker.spool`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from site_agent.engine import pyworker
 from site_agent.engine.chunks import CHUNK_BYTES, Chunks, slices
 
 MANY_BYTES = 16 * 1024 * 1024
-"""Input beyond this is worth the Python workers."""
+"""The size of input above which the Python workers are worth their start."""
 
 
 def empty_of(output: DataFrame) -> pa.Table:
@@ -31,11 +31,11 @@ def empty_of(output: DataFrame) -> pa.Table:
 
 
 def spooled(output: DataFrame, directory: Path) -> tuple[DataFrame, Chunks]:
-    """Run the job, each partition's rows into a file of its own.
+    """Run the job and write the rows of each partition into a file of its own.
 
     Args:
         output: what to compute.
-        directory: a directory of this machine that the executors see; the files are in one of their own below.
+        directory: a directory of this machine that the executors see; the files get a directory of their own in it.
 
     Returns:
         The frame that was executed, with the counters of `output`; and the rows.
@@ -68,7 +68,7 @@ def _schema(output: DataFrame) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a worker says of a partition, see `pyworker.SPOOLED`."""
+    """A worker's row about a partition, see `pyworker.SPOOLED`."""
 
     partition: int
     file: str
@@ -87,7 +87,7 @@ def _read(files: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """As many at a time as make a chunk."""
+    """The batches in lists, each about the size of a chunk."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:

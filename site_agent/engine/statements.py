@@ -1,9 +1,9 @@
 """The door: the only module through which SQL text reaches Spark.
 
 Spark executes a command (INSERT OVERWRITE DIRECTORY, ADD JAR, SET) as soon as `spark.sql` sees it, and a query can run
-a program (TRANSFORM) or call Java (reflect). So a text is parsed first, by Spark's own parser, which runs nothing: what
-another parser reads in the text does not matter. Every part of what Spark read must be in the tables, and what runs is
-the plan that was looked at, not the text.
+a program (TRANSFORM) or call Java (reflect). So Spark's own parser, which runs nothing, reads the text first; no other
+parser's reading matters. Every part of the plan that it returns must be in the tables, and Spark then runs that plan,
+not the text.
 
 Tables: `planner.function_table` for functions, `site_agent.engine.plan_table` for everything else.
 """
@@ -21,32 +21,33 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from planner.function_table import NAMES, REASONS
+from planner.literals import quoted_name
 from site_agent.engine import AnalysisError, Field
 from site_agent.engine.plan_table import FUNCTIONS, OPTIONS, PARTS, RELATION, WITH_ENTRY
-from site_agent.engine.types import quoted, type_name, type_of
+from site_agent.engine.types import type_name, type_of
 
 REFUSED = "REFUSED_SQL"
-"""Condition of the errors, beside those of Spark."""
+"""The condition of errors raised here, in addition to Spark's conditions."""
 
 _KEPT = 1000
 _ACCEPTED: set[str] = set()
-"""Expressions that were looked at: those of a generator are the same in each epoch."""
+"""Expressions that were checked: a generator has the same ones in each epoch."""
 
 _HELPER = Path(__file__).with_name("PlanParts.java")
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a text may name, in lower case."""
+    """The names that a text may use, in lower case."""
 
     relations: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()
-    """Python functions, beside those of Spark that may be called."""
+    """Python functions; Spark's own are in the planner's table."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of what Spark read; line and column count from 1 (0: unknown)."""
+    """A part of a plan; line and column count from 1 (0: unknown)."""
 
     kind: str
     line: int
@@ -69,14 +70,14 @@ def query(session: SparkSession, text: str, names: Names) -> DataFrame:
 
 
 def plan(session: SparkSession, text: str, names: Names) -> JavaObject:
-    """What Spark's parser reads, all of it possible; for `rows`, as often as wanted. Raises as `query` does."""
+    """The checked plan of a text, which `rows` can run any number of times. Raises as `query` does."""
     found = _parser(session).parsePlan(text)
     _check(session, found, names)
     return found
 
 
 def rows(session: SparkSession, checked: JavaObject) -> DataFrame:
-    """The rows of a plan, over the views that are there now; raises PySparkException when Spark refuses it."""
+    """The rows of a checked plan over the present views; raises PySparkException when Spark refuses it."""
     made = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, checked)
     return DataFrame(made, session)
 
@@ -93,8 +94,8 @@ def expression(session: SparkSession, text: str) -> Column:
 
 def empty_view(session: SparkSession, name: str, columns: Sequence[Field]) -> None:
     """Make a view without rows; raises as `query` does."""
-    picked = ", ".join(f"CAST(NULL AS {_type(c.type)}) AS {quoted(c.name)}" for c in columns)
-    query(session, f"SELECT {picked} WHERE false", Names()).createOrReplaceTempView(quoted(name))
+    picked = ", ".join(f"CAST(NULL AS {_type(c.type)}) AS {quoted_name(c.name)}" for c in columns)
+    query(session, f"SELECT {picked} WHERE false", Names()).createOrReplaceTempView(quoted_name(name))
 
 
 def define_function(session: SparkSession, name: str, python: str, parameters: Sequence[Field], returns: str) -> None:
@@ -103,13 +104,13 @@ def define_function(session: SparkSession, name: str, python: str, parameters: S
     places = [f"p{index}" for index in range(len(parameters))]
     typed = ", ".join(f"{place} {_type(p.type)}" for place, p in zip(places, parameters, strict=True))
     session.sql(
-        f"CREATE OR REPLACE TEMPORARY FUNCTION {quoted(name)}({typed}) RETURNS {_type(returns)} "
-        f"RETURN {quoted(python)}({', '.join(places)})"
+        f"CREATE OR REPLACE TEMPORARY FUNCTION {quoted_name(name)}({typed}) RETURNS {_type(returns)} "
+        f"RETURN {quoted_name(python)}({', '.join(places)})"
     )
 
 
 def _type(text: str) -> str:
-    """A type as we write it: only the type that Spark read comes out, whatever else the text holds."""
+    """The name of the type that Spark reads in the text, without anything else that the text contains."""
     return type_name(type_of(text))
 
 
@@ -130,12 +131,12 @@ def _check(session: SparkSession, tree: JavaObject, names: Names) -> None:
 
 
 def _refused(part: _Part, relations: Collection[str], functions: Collection[str]) -> str | None:
-    """Why a part is not possible; None when it is."""
+    """The reason why a part is refused; None when it is allowed."""
     if part.kind in FUNCTIONS:
         name = part.name.lower()
         if len(part.texts) == 1 and (name in NAMES or name in functions):
             return None
-        reason = REASONS.get(name, "it is not one of the functions that can be")
+        reason = REASONS.get(name, "it is not a function that a query may call")
         return f"{part.name} cannot be called: {reason}"
     if part.kind == RELATION:
         known = len(part.texts) == 1 and part.name.lower() in relations
@@ -154,7 +155,7 @@ def _parts(session: SparkSession, tree: JavaObject) -> Iterator[_Part]:
 
 @cache
 def _helper(gateway: JavaGateway) -> JavaObject:
-    """The compiled helper of a JVM; Spark brings the compiler, which it uses for its own generated code."""
+    """The helper, compiled in the JVM by the compiler that Spark uses for its own generated code."""
     compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(_HELPER.read_text(encoding="utf-8"))
     java = gateway.jvm.java.lang

@@ -7,13 +7,9 @@ from functools import lru_cache
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from planner.literals import quoted_name
 from site_agent.engine import AnalysisError, Field
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error
-
-
-def quoted(name: str) -> str:
-    """A name as Spark SQL takes it, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def schema_of(columns: Sequence[Field]) -> StructType:
@@ -34,7 +30,9 @@ def type_of(kind: str) -> DataType:
         said = analysis_error(error, "")
         raise AnalysisError(said.message, condition=said.condition, line=0, column=0, fragment=kind) from error
     if not isinstance(schema, StructType) or len(schema.fields) != 1:
-        raise AnalysisError(f"{kind} is no type", condition="UNSUPPORTED_DATATYPE", line=0, column=0, fragment=kind)
+        raise AnalysisError(
+            f"{kind} is not a single type", condition="UNSUPPORTED_DATATYPE", line=0, column=0, fragment=kind
+        )
     return schema.fields[0].dataType
 
 
@@ -57,4 +55,4 @@ def type_name(kind: DataType) -> str:
 
 def _plain_or_quoted(name: str) -> str:
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
-    return name if plain else quoted(name)
+    return name if plain else quoted_name(name)

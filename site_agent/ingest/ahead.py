@@ -1,7 +1,7 @@
 """Rows whose event time is further ahead of the site's clock than a stream allows.
 
-One such row would move the watermark, and all rows of the present would be late. Rows are judged by what the clock said
-when they were stored, which the log keeps: read again, the same rows are ahead.
+One such row would move the watermark, and all rows of the present would be late. Rows are judged by the clock's time at
+which they were stored, which the log keeps: when they are read again, the same rows are ahead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Ahead:
     max_ahead: timedelta
 
     def malformed(self) -> Iterator[MalformedRow]:
-        """The rows as JSON objects, each with its time, the clock's and the limit."""
+        """The rows as JSON objects, each with a reason that names its event time, the clock's time and the limit."""
         clock = _shown(self.at_us)
         for batch in self.rows.to_batches(max_chunksize=1000):
             times = _micros(pa.Table.from_batches([batch]), self.event_time).to_pylist()
@@ -59,7 +59,7 @@ def _micros(rows: pa.Table, event_time: str) -> pa.ChunkedArray:
 
 
 def _as_objects(batch: pa.RecordBatch) -> Sequence[Mapping[str, object]]:
-    """Times beyond the year 9999 have no value in Python: they are shown as microseconds since 1970."""
+    """The rows as Python values. Python has no times beyond the year 9999: these become microseconds since 1970."""
     try:
         objects: Sequence[Mapping[str, object]] = batch.to_pylist()
     except (ValueError, OverflowError):

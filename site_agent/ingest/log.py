@@ -43,7 +43,7 @@ class Arrived:
     """The rows of one record."""
 
     at_us: int
-    """What the site's clock said when they were stored."""
+    """The time on the site's clock at which they were stored."""
     rows: pa.Table
 
 
@@ -192,7 +192,7 @@ class PushLog:
         return pa.concat_tables([self._schema.empty_table().select(list(columns)), *tables])
 
     def records(self, start: int, end: int) -> Iterator[Arrived]:
-        """The records [start, end) that have rows; they are held by a reader.
+        """The records [start, end) that have rows. The caller's reader keeps them in the log.
 
         Raises:
             CorruptLogError: the file is damaged.

@@ -60,7 +60,7 @@ class InputState:
     """Everything up to the end mark was taken."""
     last_turn: int = 0
     unheard: bool = True
-    """Nothing was taken from it since the port began, and it is not known what it said before."""
+    """Nothing was taken from it since the port began, and its standing is unknown."""
     missed: bool = False
     """Its first epochs are gone, and it must not be read without them."""
     given_up: bool = False
@@ -71,12 +71,12 @@ class InputState:
     """Rows with event times up to here may be among those that are gone."""
 
     def settle(self) -> None:
-        """Skip what the channel no longer kept when the port joined, and go by what it said before.
+        """Skip the epochs that the channel no longer kept when the port joined, and adopt its standing.
 
         Raises:
             TrimmedEpochError: epochs are missing in the middle.
             UnknownChannelError: the channel was removed.
-            LostChannelError: its producer does not send what is to be taken next.
+            LostChannelError: its producer does not send the next epoch.
         """
         if not (self.ended or self.missed):
             self.log.check_can_come(self.cursor)
@@ -86,7 +86,7 @@ class InputState:
             self.hear(standing)
 
     def hear(self, standing: Standing) -> None:
-        """Go by what the channel says before the epoch at the cursor; where it says no watermark, by the one before."""
+        """Adopt the channel's standing before the epoch at the cursor; if it has no watermark, the last one stays."""
         watermark_us = self.says.watermark_us if standing.watermark_us is None else standing.watermark_us
         self.says = InputWatermark(watermark_us, standing.idle)
         self.unheard = False
@@ -116,7 +116,9 @@ class InputState:
         return self.log.end is not None and self.log.first_epoch >= self.log.next_epoch
 
     def _joined_at(self, watermark_us: int | None) -> None:
-        """The channel was joined in the middle: its watermark after the first epoch taken, or after the last one gone.
+        """Note that the channel was joined in the middle.
+
+        `watermark_us` is its watermark after the first epoch taken, or after the last one that is gone.
 
         A watermark trails the newest event time so far by the delay at most, and this one is not behind those of the
         epochs that are gone.

@@ -19,7 +19,7 @@ from site_agent.waiting import first_of
 
 @dataclass(frozen=True, slots=True)
 class PortBatch:
-    """What is new. Rows with an event time before `watermark_us` come later only from channels that were idle."""
+    """New rows. Later rows with an event time before `watermark_us` come only from channels that were idle."""
 
     tables: tuple[pa.Table, ...]
     origins: tuple[Origin, ...]
@@ -31,7 +31,7 @@ class PortBatch:
     """All channels ended for good; `END_OF_TIME_US` is the watermark."""
     rows: int
     idle: bool = False
-    """All channels that have not ended are idle, so the watermark stays where it is until one wakes."""
+    """True when all channels that have not ended are idle: the watermark stays until one wakes."""
 
 
 class Port:

@@ -167,7 +167,7 @@ class Pull:
         except grpc.aio.AioRpcError as error:
             first_epoch = _first_kept_epoch(error)
             if first_epoch is None or self._log.stored_bytes(self._log.next_epoch - 1):
-                # A copy that holds epochs would have a hole.
+                # A copy with epochs would get a gap.
                 raise
             await self._env.offload.run(self._log.begin_at, first_epoch)
             self._backoff.reset()

@@ -18,7 +18,7 @@ READERS_FILE = "readers.json"
 @dataclass(frozen=True, slots=True)
 class Reader:
     keeps: bool = False
-    """The producer need not keep for it what is stored here, or wait for it."""
+    """The producer need neither wait for this reader nor keep epochs for it that are stored here."""
     cursor: int = 0
     """The next epoch it has not acknowledged; not stored: a reader acknowledges again after a restart."""
 

@@ -1,4 +1,4 @@
-"""How long a producer may refuse to send a channel before its readers are told that they wait in vain."""
+"""Lost channels: a producer that refuses to send one for too long, so that its readers wait in vain."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from site_agent.errors import LostChannelError
 from site_agent.exchange.status import received_detail
 
 PATIENCE_S = 60.0
-"""A producer may get its assignment later than its readers, and its agent may be about to read what is on its disk."""
+"""A producer may get its assignment later than its readers, and its agent may still be reading its disk."""
 
 _REFUSALS = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.FAILED_PRECONDITION)
-"""The channel is not there, begins behind what was asked for, or ends before it. Damage is reported by its own task."""
+"""The site has no such channel, or it begins after the requested epoch, or ends before it. Damage is no refusal."""
 
 
 class Refusals:
-    """What one producer has answered since it last sent anything. Sites that do not answer refuse nothing."""
+    """The refusals of one producer since it last sent anything. A site that does not answer refuses nothing."""
 
     def __init__(self, channel: str, site: str) -> None:
         self._channel = channel
@@ -24,11 +24,11 @@ class Refusals:
         self._since_s: float | None = None
 
     def clear(self) -> None:
-        """Something was sent."""
+        """Forget the refusals: the producer sent something, or did not answer."""
         self._since_s = None
 
     def add(self, error: BaseException, now_s: float) -> LostChannelError | None:
-        """Count the end of one more call: what to tell readers once it has been refusals alone for too long."""
+        """Count one more failed call. Returns the error for readers once there were only refusals for too long."""
         refusal = error if isinstance(error, grpc.aio.AioRpcError) and error.code() in _REFUSALS else None
         if refusal is None or received_detail(refusal) is None:
             self.clear()

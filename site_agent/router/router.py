@@ -73,7 +73,7 @@ class Router:
                 self._readers[channel] = readers
 
     def set_clock(self, now_s: Callable[[], float]) -> None:
-        """Seconds that say how long a producer has refused a channel; before the first subscription."""
+        """Replace the clock, in seconds, that measures refusals of channels; call it before the first subscription."""
         self._env = replace(self._env, now_s=now_s)
 
     def slow_down(self, paces: Mapping[str, LinkPace]) -> None:

@@ -1,4 +1,4 @@
-"""Files of sinks are for their readers: they have the rights that the user's umask leaves, unlike the agent's state."""
+"""Files of sinks. Unlike the agent's state, other users may read them: they get the rights of the user's umask."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from site_agent.channels.files import Files
 
 
 class UserFiles(Files):
-    """Makes files and directories by a umask of its own, whatever the process's is."""
+    """Creates files and directories with a given umask, whatever the umask of the process is."""
 
     def __init__(self, umask: int) -> None:
         self._umask = umask

@@ -137,7 +137,7 @@ class ParquetWriter:
         """Each directory that is missing, with its name in its parent.
 
         Raises:
-            PathRefusedError: a link leads out of what is allowed.
+            PathRefusedError: a link leads out of the allowed directories.
         """
         self._allowed.check(directory)
         missing = []

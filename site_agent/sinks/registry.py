@@ -12,12 +12,12 @@ from site_agent.sinks.parquet import ParquetSink
 
 
 def make_sinks(files: Files | None = None, *, allowed: AllowedPaths = ANYWHERE) -> Mapping[str, SinkConnector]:
-    """All sinks of one site by name; `files` are written by them, where `allowed` says that they may be."""
+    """All sinks of one site by name. They write through `files`, below the `allowed` paths."""
     return {sink.name: sink for sink in (ParquetSink(files, allowed),)}
 
 
 SINKS = make_sinks()
-"""For any path."""
+"""Sinks that may write to any path."""
 
 
 def find_sink(options: Mapping[str, str], sinks: Mapping[str, SinkConnector] = SINKS) -> SinkConnector:

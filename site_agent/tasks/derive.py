@@ -93,7 +93,7 @@ class DeriveTask:
                 await self._give_up()
             started_s = context.clock.monotonic()
             if log.next_epoch >= source.next_epoch:
-                # Or it is known where it begins, and no more.
+                # Otherwise only the place where it begins is known yet.
                 if source.end is not None:
                     self._finish(source)
             elif log.next_epoch <= self._through:

@@ -148,7 +148,7 @@ class MergeTask:
         newer = restored if restored.totals.rows_in >= emitted.totals.rows_in else emitted
         self._counted, self._totals = newer.cursors, newer.totals
         context.progress.restore(self._totals, emitted.closed_us)
-        # Not behind what is out, though a channel that was idle then may have woken since.
+        # Not behind the windows that are out, although a channel that was idle then may have woken since.
         reached_us = max((w for w in (restored.watermark_us, emitted.closed_us) if w is not None), default=None)
         self._port.restore(restored.cursors, restored.ended, watermark_us=reached_us)
 
@@ -169,7 +169,7 @@ class MergeTask:
         return closes
 
     def _is_idle(self) -> bool:
-        """As readers of the output know it."""
+        """True when the output channel's standing says that it is idle."""
         standing = self._context.log.standing
         return standing is not None and standing.idle
 

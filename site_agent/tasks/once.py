@@ -16,15 +16,15 @@ from site_agent.tasks.copies import check_whole
 from site_agent.tasks.progress import Sample, TaskState, Totals
 
 SMALL_BYTES = 2 * 1024 * 1024
-"""Epochs that are copied are put together up to here."""
+"""The largest size to which small copied epochs are combined."""
 
 
 async def publish_whole(context: TaskContext, result: EpochResult, *, rows_in: int, started_s: float) -> None:
     """Publish the result as all that the channel will have: an epoch for each of its chunks.
 
     Args:
-        rows_in: That the task has taken.
-        started_s: When the work on it began.
+        rows_in: The number of rows that the task has taken.
+        started_s: The time at which the work on it began.
 
     Raises:
         ChannelError: the disk refused.
@@ -86,7 +86,7 @@ def _epochs_of(logs: Iterable[ChannelLog]) -> Iterator[EncodedRows]:
 
 
 def _together(epochs: Iterable[EncodedRows]) -> Iterator[EncodedRows]:
-    """The same rows; small epochs of one schema that follow each other are one, for each costs a sync of the disk."""
+    """The same rows, with consecutive small epochs of one schema combined, because each costs a sync of the disk."""
     small: list[EncodedRows] = []
     for encoded in epochs:
         alike = small and small[0].schema == encoded.schema

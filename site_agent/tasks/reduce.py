@@ -1,8 +1,8 @@
 """REDUCE: the step of a batch query that needs all of its input: waits until every input is whole, then runs once.
 
 Inputs go from disk to Spark epoch by epoch, through a file when they are many, and are never in memory together.
-Without SQL they are the result as they are, and Spark is not asked. The result is visible whole: after a crash it is
-there, or is made again. Inputs are not acknowledged: another task of the query may read them here later. They go with
+Without SQL the task copies them unchanged, without Spark. The result becomes visible whole: after a crash it is there,
+or is made again. Inputs are not acknowledged: another task of the query may read them here later. They go with
 the query.
 """
 

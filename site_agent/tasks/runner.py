@@ -45,7 +45,7 @@ class Failure:
     passing: bool = False
     """To be tried again for as long as it takes."""
     final: bool = False
-    """Not to be tried again: that would not help."""
+    """Not to be retried: that would not help."""
 
 
 class RunnableTask(Protocol):
@@ -74,7 +74,7 @@ class TaskRunner:
         self._clock = clock
         self._limits = limits or TaskLimits()
         self.ended: Callable[[], None] = lambda: None
-        """Called when the task has ended by itself, well or not."""
+        """Called when the task has ended by itself, successfully or not."""
         self._progress = Progress(clock.monotonic())
         self._task: RunnableTask | None = None
         self._running: asyncio.Task[None] | None = None

@@ -81,9 +81,10 @@ def read_limit(rows: int, size_bytes: int, budget_bytes: int) -> ReadLimit:
 
 
 def end_idleness(log: ChannelLog) -> None:
-    """Have readers wait for a source that was idle; nobody else may publish meanwhile.
+    """Publish that a source that was idle is not any more, so that readers wait for it.
 
-    Called when a source is paused, and when it begins: the time in which nobody looked for rows is no silence.
+    Called when a source is paused, and when it begins: the time in which nobody looked for rows is no silence. Nothing
+    else may publish to the channel meanwhile.
 
     Raises:
         ChannelError: the disk refused.

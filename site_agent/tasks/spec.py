@@ -94,7 +94,7 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class ResultsLimit:
-    """How much of a query's results is kept: the oldest epochs go."""
+    """A limit on the results that are kept of a query that is not over; the oldest epochs go first."""
 
     size_bytes: int
     age: timedelta
@@ -107,7 +107,7 @@ class ResultSpec:
     query_id: str
     inputs: tuple[InputSpec, ...] = ()
     limit: ResultsLimit | None = None
-    """None: all is kept."""
+    """None: all results are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tests.e2e.queries import Case
 from tests.jvm import AGENT_ARGUMENTS
 
 TEMPORARY = Path(tempfile.gettempdir())
-"""Below which all tests keep their input."""
+"""The directory that contains the input of all tests."""
 
 LONGEST_PAUSE = timedelta(seconds=0.5)
 """Before a process that was killed is started again, in clusters where that is done often."""

@@ -27,10 +27,10 @@ TYPES = {
     "VARCHAR": pa.string(),
     "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", tz="UTC"),
 }
-"""The type that Spark gives a column, by DuckDB's; a decimal is one of the same digits.
+"""The type that Spark gives a column, by DuckDB's type; a decimal has the same digits in both.
 
-HUGEINT is what DuckDB makes of a sum of integers, Spark a BIGINT. Wherever else Spark has another type than DuckDB, by
-its rules for decimals above all, the oracle's query says so with a CAST.
+DuckDB makes a HUGEINT of a sum of integers, Spark a BIGINT. Wherever else Spark has another type than DuckDB, above all
+by its rules for decimals, the oracle's query has a CAST.
 """
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
@@ -112,7 +112,7 @@ def expected(db: duckdb.DuckDBPyConnection, sql: str) -> Answer:
 
 
 def assert_same(actual: Answer, wanted: Answer, name: str) -> None:
-    """The same names and types of columns, and the same rows."""
+    """Assert that names and types of columns and the rows are the same."""
     got, want = (", ".join(map(str, answer.columns)) for answer in (actual, wanted))
     assert got == want, f"{name}: columns {got}, the oracle has {want}"
     assert_same_rows(actual, wanted, name)
@@ -127,7 +127,7 @@ def assert_same_rows(actual: Sequence[Row], wanted: Sequence[Row], name: str) ->
 
 
 def _type_of(duckdb_type: str) -> pa.DataType:
-    """Raises KeyError for a type that no query had yet: `TYPES` has to say what Spark makes of it."""
+    """Spark's type for one of DuckDB. Raises KeyError when `TYPES` lacks a type that no query had before."""
     decimal = _DECIMAL.fullmatch(duckdb_type)
     return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else TYPES[duckdb_type]
 

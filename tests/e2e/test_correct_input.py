@@ -1,4 +1,4 @@
-"""Input that is easily read wrongly: quoted CSV at several sites against DuckDB, and pushed rows from the future."""
+"""Input that is easy to read wrongly: quoted CSV at several sites against DuckDB, and pushed rows from the future."""
 
 from __future__ import annotations
 

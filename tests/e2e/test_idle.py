@@ -1,4 +1,4 @@
-"""A source that is idle holds nobody up: not the merge whose agent was killed, and not a query that shares it later."""
+"""An idle source holds up neither a merge whose agent was killed nor a query that shares it later."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def taps(seconds: Iterable[int]) -> pa.Table:
 
 
 class Taps:
-    """What was pushed, at both sites."""
+    """Pushes rows at both sites, and keeps them for the oracle."""
 
     def __init__(self, client: selat.Client) -> None:
         self._client = client
@@ -73,7 +73,7 @@ def merge_of(query: selat.Query) -> selat.TaskStatus:
 
 
 def reaches(query: selat.Query, second: int) -> None:
-    """Wait until the windows up to here are out."""
+    """Wait until the windows up to this second are out."""
     until = START + timedelta(seconds=second)
 
     def there() -> bool:
@@ -84,7 +84,7 @@ def reaches(query: selat.Query, second: int) -> None:
 
 
 def has_checkpoint_of_all(scene: Scene, query: selat.Query, merge: str, source: str) -> bool:
-    """Whether a checkpoint of the merge has passed all that the source at this site has said."""
+    """True when a checkpoint of the merge has passed the newest epoch of the source at this site."""
     task, channel = f"{query.id}.m1.{merge}", f"{query.id}.s1.{source}"
     checkpoint = scene.cluster.data.root / "sites" / merge / "tasks" / task / "checkpoint.json"
     newest = int(epoch_files(scene.cluster, source, channel)[-1].stem)

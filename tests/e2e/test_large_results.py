@@ -44,7 +44,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[selat.Client]:
 
 
 def read(client: selat.Client, sql: str) -> tuple[list[int], pa.Table]:
-    """Rows by batch, and all of them."""
+    """The sizes of the result's batches, and all rows."""
     query = client.sql(sql)
     assert isinstance(query, selat.Query)
     with query.results() as results:
@@ -78,7 +78,7 @@ def test_rows_that_only_pass_reach_a_client_and_a_sink_equally(client: selat.Cli
 
 
 def test_sorted_rows_come_in_order(client: selat.Client) -> None:
-    """One task has all of them."""
+    """A single task sorts all of them."""
     sizes, rows = read(client, "SELECT k, id, v FROM big ORDER BY id DESC, v")
     assert sum(sizes) == ROWS
     ids = rows.column("id").to_pylist()

@@ -1,4 +1,4 @@
-"""What a cluster opens to others: sockets, files of its state, paths."""
+"""Access of others to a cluster: sockets, files of its state, paths."""
 
 from __future__ import annotations
 

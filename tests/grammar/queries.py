@@ -19,7 +19,7 @@ JOINS = (
     Both.same(" JOIN products AS p ON o.product = p.product LEFT JOIN recalls AS r ON r.product = p.product"),
 )
 SUM_OF_DECIMALS = "DECIMAL(20,2)"
-"""Of those of `decimals`, by Spark's rule: ten digits more."""
+"""The type of sums of `decimals`, by Spark's rule: ten digits more."""
 OF_JOIN = {"p": ("p.category", "p.name"), "k": ("k.amount",), "r": ("r.reason",)}
 """Columns to select, by the alias that a join brings."""
 
@@ -67,10 +67,10 @@ class Call:
 
     text: Both
     type: str = ""
-    """Spark's, where DuckDB has another."""
+    """Spark's type, where DuckDB has another; else empty."""
 
     def over(self, rows: Both) -> Both:
-        """The expression, with what is behind the call."""
+        """The whole expression: the call, then its FILTER, in a CAST where the types differ."""
         whole = fill("{}{}", self.text, rows)
         return Both(whole.selat, f"CAST({whole.oracle} AS {self.type})") if self.type else whole
 
@@ -132,7 +132,7 @@ def longer(draw: st.DrawFn) -> Both:
     where = draw(st.sampled_from(("", " WHERE d.n > 2")))
     having = draw(st.sampled_from(("", " HAVING sum(d.n) > 5")))
     key = draw(st.sampled_from(("d.k", "d.n % 2")))
-    # The same wherever it stands: Spark takes two spellings for two windows.
+    # One spelling for the whole query: Spark takes two spellings for two windows.
     shorter = draw(st.sampled_from(("d.w", "d.w.start")))
     group = Both(f"window({shorter}, '{length_s} seconds')", f"w(d.w, {length_s})")
     start = Both(f"{group.selat}.start", group.oracle)

@@ -75,7 +75,7 @@ class FakeMaster(
         self.fetch_failures: list[grpc.StatusCode] = []
         """Taken from the front: the status with which the next FetchResults calls break off after one epoch."""
         self.first_epoch = 0
-        """Of all results: earlier epochs are gone."""
+        """The first epoch that is kept of all results; earlier ones are gone."""
         self.on_submit: list[pa.RecordBatch] | None = [clicks(1, 2), clicks(3)]
         """What a submitted query delivers before it finishes at once; None: it stays running."""
         self.fail_with = ""

@@ -1,4 +1,4 @@
-"""CSV on a real Spark: values with quotes and line breaks are what Python's reader says, however files are cut."""
+"""CSV on a real Spark: values with quotes and line breaks equal those of Python's reader, however files are cut."""
 
 from __future__ import annotations
 

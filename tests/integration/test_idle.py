@@ -1,8 +1,8 @@
 """A channel that is idle, becomes idle or wakes, whatever happens to its reader, its router and its producer meanwhile.
 
-Each case has one quiet channel at ewr and a busy one at jfk, whose reader has taken and acknowledged everything: what
-is known of the quiet one must come from its standing. Nothing here waits for a time to pass: that a watermark does not
-move is seen at rows of the busy channel that were taken.
+Each case has a quiet channel at ewr and a busy one at jfk. The reader has taken and acknowledged everything, so it can
+know of the quiet one only by its standing. No test waits for time to pass: a watermark has not moved if it is unchanged
+after rows of the busy channel were taken.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class World:
         await self.take(until=lambda: self.port.watermark_us == watermark_us)
 
     async def restart_port(self, site: Site, *, reader: str = "q.merge", late: bool = False) -> None:
-        """From a checkpoint of all that was taken; a late reader from nothing."""
+        """Start a new port, from a checkpoint of everything taken; a late reader's port without one."""
         cursors, watermark_us = dict(self.port.cursors), self.port.watermark_us
         await self.port.close()
         self.port = Port(site.router, reader=reader, query_id="q")
@@ -138,7 +138,7 @@ async def late_reader_elsewhere(here: World) -> None:
 
 
 async def late_reader_restarted(here: World) -> None:
-    """Its copy holds no epoch, and what was learned of the channel must outlive the process."""
+    """Its copy holds no epoch, so the standing that it learned must outlive the process."""
     await late_reader_elsewhere(here)
     await eventually(lambda: here.lga.store.open(QUIET).standing is not None)
     await here.ewr.stop_serving()
@@ -182,10 +182,16 @@ each_event = pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__
 
 
 async def holds(here: World, at_us: int) -> None:
-    """The busy channel goes far ahead; the watermark does not follow."""
+    """Assert that the watermark does not follow when the busy channel goes far ahead."""
     here.say(here.busy, FAR_US)
     await here.take(until=lambda: here.port.cursors.get(BUSY) == here.busy.next_epoch)
     assert here.port.watermark_us == at_us
+
+
+async def serve_again(here: World) -> None:
+    """The quiet site answers, if it does not already."""
+    if here.ewr.server is None:
+        await here.ewr.serve()
 
 
 def never_went_back(here: World) -> bool:
@@ -216,10 +222,10 @@ async def test_a_channel_that_becomes_idle_afterwards(tmp_path: Path, event: Eve
         await acknowledged(here)
         await event(here)
         if event is not late_reader_restarted:
-            await here.reaches(SAID_US) if here.port.watermark_us != SAID_US else None
+            if here.port.watermark_us != SAID_US:
+                await here.reaches(SAID_US)
             await holds(here, SAID_US)
-        if here.ewr.server is None:
-            await here.ewr.serve()
+        await serve_again(here)
         here.say(here.quiet, SAID_US, idle=True)
         here.say(here.busy, FAR_US)
         await here.reaches(FAR_US)
@@ -232,8 +238,7 @@ async def test_a_channel_that_wakes_afterwards(tmp_path: Path, event: Event) -> 
         here.say(here.quiet, SAID_US, idle=True)
         await acknowledged(here)
         await event(here)
-        if here.ewr.server is None:
-            await here.ewr.serve()
+        await serve_again(here)
         here.say(here.quiet, 300)
         await here.take_everything()
         await holds(here, 300)

@@ -1,4 +1,4 @@
-"""Readers of a channel that its site does not send: they wait as long as that may be right, and then are told."""
+"""Readers of a channel that its site does not send: they wait for a minute, and then are told."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INPUT = PortInput(CHANNEL, "ewr")
 
 
 async def refused(port: Port, ewr: Site, clock: HandClock) -> LostChannelError:
-    """What the reader is told after a minute, before which it waits."""
+    """Assert that the reader waits for a minute; returns the error that it then gets."""
     reading = asyncio.create_task(next_batch(port))
     for _ in range(2):
         pulls = ewr.pulls
@@ -41,7 +41,7 @@ async def test_a_channel_that_is_not_there(tmp_path: Path) -> None:
         assert (
             told.message == f"ewr does not send channel {CHANNEL}, and has refused for 60 s: no channel {CHANNEL} here"
         )
-        # Whoever comes after it is told at once, until the channel is there.
+        # Later reads are told at once, until the channel is there.
         with pytest.raises(LostChannelError):
             await next_batch(port)
         ewr.store.open(CHANNEL).publish(0, numbers(0, 2), watermark_us=1)

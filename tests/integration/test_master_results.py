@@ -161,7 +161,7 @@ async def test_results_resume_at_a_cursor_and_without_follow_end_with_what_is_th
 
 
 async def test_whoever_comes_for_results_that_are_gone_is_told_what_is_there(cluster: Cluster, tmp_path: Path) -> None:
-    """Behind the fake agent's address answers a real exchange, whose first epochs were trimmed."""
+    """A real exchange, whose first epochs were trimmed, answers at the fake agent's address."""
     await cluster.execute(CREATE)
     query = await cluster.run()
     us = f"{query}.s1.us"

@@ -94,7 +94,7 @@ async def test_a_late_join_says_up_to_when_rows_may_be_missing(tmp_path: Path) -
 
 
 async def test_a_late_join_at_an_epoch_goes_by_its_watermark(tmp_path: Path) -> None:
-    """What was said before it is not known any more; what it says is not behind that."""
+    """The standing before the epoch is no longer known; the epoch's own watermark is not behind it."""
     async with sites(tmp_path, "jfk") as (jfk,), port_at(jfk) as port:
         await trimmed(jfk, FIRST, epochs=2)
         log = jfk.store.open(FIRST)

@@ -1,4 +1,4 @@
-"""Rows of a job that Spark's Python workers write to files, beside those that the driver collects."""
+"""Output that Spark's Python workers write to the spool, compared with output that the driver collects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPES = """
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few rows go in."""
+    """Spool every output, however few rows go in."""
     monkeypatch.setattr("site_agent.engine.spark.MANY_BYTES", -1)
 
 

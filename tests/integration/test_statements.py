@@ -1,6 +1,6 @@
-"""The agent's wall: of SQL that comes to it, nothing reaches Spark but one query of parts that are possible.
+"""The agent's check of SQL: nothing reaches Spark but a single query of allowed parts, whoever sends it.
 
-Whoever sends it: the planner's own wall is not in the way here.
+The planner's own check is not involved here.
 """
 
 from __future__ import annotations

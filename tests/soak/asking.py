@@ -12,13 +12,13 @@ import selat
 PATIENCE_S = 180.0
 _AGAIN_S = 0.5
 _PASSING = frozenset({"NO_PLACEMENT", "QUERY_NAME_TAKEN"})
-"""Refusals by a master that has not heard a site for a while, or that accepted the query and could not say so."""
+"""Refusals by a master that has not heard from a site for a while, or whose acceptance of the query got lost."""
 
 _T = TypeVar("_T")
 
 
 def patiently(act: Callable[[], _T]) -> _T:
-    """What `act` returns, as soon as the master and the sites that it needs are there.
+    """Repeat a request until the master and the sites that it needs are there. Returns its result.
 
     Raises the last error when they stay away.
     """
@@ -34,7 +34,7 @@ def patiently(act: Callable[[], _T]) -> _T:
 
 
 def submit(client: selat.Client, script: str, name: str) -> selat.Query:
-    """The query that the last statement is; accepted once, however often the master dies before it can answer."""
+    """Submit a script whose last statement is a query: once, however often the master dies before it can answer."""
 
     def attempt() -> selat.Query:
         with suppress(selat.NotFound):
@@ -47,7 +47,7 @@ def submit(client: selat.Client, script: str, name: str) -> selat.Query:
 
 
 def declare(client: selat.Client, ddl: str) -> None:
-    """Run a CREATE statement; that the relation is there already means that an earlier attempt was heard."""
+    """Run a CREATE statement. If the relation exists, an earlier attempt succeeded."""
 
     def attempt() -> None:
         try:
@@ -60,7 +60,7 @@ def declare(client: selat.Client, ddl: str) -> None:
 
 
 def unless_over(act: Callable[[], object]) -> bool:
-    """Pause, resume or cancel a query. False: it had come to its end, or was asked already."""
+    """Pause, resume or cancel a query. Returns False when it was over, or not paused."""
     try:
         patiently(act)
     except selat.StatementError as error:

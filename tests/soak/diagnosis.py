@@ -1,4 +1,4 @@
-"""What waits on what, when a round does not come to its end."""
+"""The state of a cluster in which a round does not end."""
 
 from __future__ import annotations
 

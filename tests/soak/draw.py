@@ -19,12 +19,12 @@ from tests.soak.plan import Batch, Break, Fault, Kind, Nap, Plan, Restart, Visit
 
 SHARING = ("no-share", "strict", "max-share", "net", "sana")
 CONTAINING = ("max-share", "sana")
-"""Modes in which queries are made of the output of others."""
+"""Modes in which queries are derived from the output of others."""
 SCHEDULERS = ("lease-aware", "first-come", "random")
 PROCESSES = ("master", *(f"agent-{site}" for site in SITES))
 
 BEATS = 160
-"""How often each producer of a pushed stream sends rows, or sleeps."""
+"""The number of turns in which each producer of a pushed stream sends rows or sleeps."""
 NAP_BEATS = (48, 80)
 SUBMITTED_WITHIN_S = 14.0
 PAUSE_AFTER_S, PAUSED_S = (0.0, 10.0), (1.0, 12.0)
@@ -35,14 +35,14 @@ BEFORE_S = (0.5, 6.0)
 LASTS_S = {Break.KILL: (0.0, 0.0), Break.FREEZE: (1.0, 12.0), Break.HOLD: (1.0, 15.0), Break.REFUSE: (1.0, 15.0)}
 
 _WHOLE = [Both(case.sql, case.oracle) for case in CASES]
-"""Over `orders` and what else the dataset declares."""
+"""Queries over `orders` and the other relations of the dataset."""
 _ALONE = [both for both in _WHOLE if not re.search(r"\b(parcels|priced|dear|labels|per_product)\b", both.selat)]
-"""Over `orders` and tables: they can be asked of any stream that has the columns of `orders`."""
+"""Queries over `orders` and tables alone, which any stream with the columns of `orders` can answer."""
 _JOINS = r"window\(\w+\.ts.* = window\("
 _BATCHES = [Both(sql, oracle) for sql, oracle in BATCH_QUERIES.values() if not re.search(r"\btexts\b", sql)]
 
 Family = Callable[[Random, Kind], Sequence[Both]]
-"""Queries that are submitted together."""
+"""Draws queries that are submitted together."""
 
 
 def draw(number: int) -> Plan:
@@ -66,7 +66,7 @@ def _visits(rng: Random, kind: Kind, *, families: int) -> list[Visit]:
 
 
 def _family(rng: Random, kind: Kind, name: str) -> list[Visit]:
-    """Those of a family that can share come close together, most in one mode that lets them."""
+    """The visits of one family, close together and mostly in one mode, so that they can share."""
     asked = FAMILIES[name](rng, kind)
     together = rng.choice(CONTAINING) if name == "contained" else rng.choice(SHARING)
     at_s = rng.choice((0.0, rng.uniform(0, SUBMITTED_WITHIN_S)))
@@ -80,7 +80,7 @@ def _family(rng: Random, kind: Kind, name: str) -> list[Visit]:
 
 
 def _visit(rng: Random, visit: Visit) -> Visit:
-    """The query with what becomes of it."""
+    """The visit, perhaps paused, cancelled or written into a sink."""
     paused = rng.random() < 0.3
     cancelled = rng.random() < 0.15
     written = rng.random() < 0.25
@@ -114,7 +114,7 @@ def _contained(rng: Random, kind: Kind) -> list[Both]:
 
 
 def _same(rng: Random, kind: Kind) -> list[Both]:
-    """Queries with an operator in common. Their first column is the window's start."""
+    """Queries with an operator in common, whose first column is the window's start."""
     return [of_orders(rng.choice((COUNTS_CASE, HAVING_CASE))) for _ in range(rng.randint(2, 3))]
 
 
@@ -137,7 +137,7 @@ def of_orders(query: Both) -> Both:
 
 
 def grammar_queries(number: int, count: int) -> list[Both]:
-    """Random queries by their seed."""
+    """Random queries, drawn from a seed."""
     drawn: list[list[Both]] = []
 
     @seed(number)

@@ -27,7 +27,7 @@ class Faults:
     planned: tuple[Fault, ...]
     stop: threading.Event = field(default_factory=threading.Event)
     told: list[str] = field(default_factory=list)
-    """What was done, in words."""
+    """Descriptions of the faults so far."""
     failure: BaseException | None = None
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
@@ -74,7 +74,7 @@ class Faults:
 
 
 def await_everything(scene: Scene) -> None:
-    """Until all that was killed serves again, and all sites are heard."""
+    """Wait until every process serves and the master hears all sites."""
     for status in scene.cluster.statuses:
         scene.cluster.await_ready(status.name)
 

@@ -1,4 +1,4 @@
-"""The words of a round: streams of three kinds, queries and what becomes of them, batch queries, faults."""
+"""The plan of a round: streams of three kinds, queries and their fate, batch queries, faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.grammar.text import Both
 
 
 class Kind(Enum):
-    """How the rows of a stream come."""
+    """The origin of a stream's rows."""
 
     FILES = "files"
     """The dataset's files, replayed from the start for each query that shares with none."""
@@ -36,7 +36,7 @@ class Nap:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A producer is gone without a word before that beat, and begins again with its first batch."""
+    """A producer dies before that beat, and begins again with its first batch."""
 
     site: str
     beat: int
@@ -50,16 +50,16 @@ class Visit:
     what: str
     """The family that it was drawn from."""
     query: Both
-    """Over the stream `orders`."""
+    """A query over the stream `orders`."""
     sharing: str
     start: str
     """The value of `sharing_start`."""
     at_s: float
     pause: tuple[float, float] | None = None
-    """So long after it was submitted, for so many seconds."""
+    """The delay after submission and the length of the pause, in seconds."""
     cancel_after_s: float | None = None
     sink_site: str | None = None
-    """It writes into a sink there; None: a client reads its results."""
+    """The site of its sink; None: a client reads its results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Batch:
 
 
 class Break(Enum):
-    """What is done to a process or a link."""
+    """The kinds of faults of a process or a link."""
 
     KILL = "kill"
     FREEZE = "freeze"
@@ -85,9 +85,9 @@ class Break(Enum):
 class Fault:
     how: Break
     target: str
-    """A process; of HOLD and REFUSE, the site that the link leads to."""
+    """A process; for HOLD and REFUSE, the site to which the link leads."""
     after_s: float
-    """Since the fault before it ended."""
+    """The time since the end of the fault before it."""
     lasts_s: float
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Fault:
 
 
 class Step(NamedTuple):
-    """What is to be done with one query."""
+    """An action on one query."""
 
     at_s: float
     number: int
@@ -107,7 +107,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a seed decides. When things happen to each other depends on the machine, too."""
+    """Everything that a seed decides. How the actions coincide depends on the machine, too."""
 
     seed: int
     visits: tuple[Visit, ...]
@@ -121,7 +121,7 @@ class Plan:
         return (*self.visits, *self.batches)
 
     def steps(self) -> list[Step]:
-        """What is done with each query, in order of time."""
+        """The actions on all queries, in order of time."""
         steps = [step for number, asked in enumerate(self.asked) for step in _steps(number, asked)]
         return sorted(steps, key=lambda step: step.at_s)
 
@@ -130,7 +130,7 @@ class Plan:
         return frozenset(visit.kind for visit in self.visits)
 
     def coverage(self) -> Counter[str]:
-        """How often each word occurs."""
+        """The number of times that each feature occurs in the plan."""
         return Counter(self._words())
 
     def _words(self) -> Iterator[str]:

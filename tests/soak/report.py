@@ -1,4 +1,4 @@
-"""What soak runs found: a page of results with a section for each run, and the sum of all runs in its head."""
+"""The page of soak runs: a section for each run, and the sum of all runs in its head."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_TOLD = 300
 class Round:
     seed: int
     coverage: Mapping[str, int]
-    """What the workload had, and how often."""
+    """The number of times that the workload had each feature."""
     faults: tuple[str, ...]
     seconds: float
     rows: int
@@ -46,7 +46,7 @@ class Round:
 
 
 def summary(rounds: Sequence[Round]) -> str:
-    """One line on rounds."""
+    """The numbers of rounds, rows, faults and differences, in one line."""
     kinds = Counter(fault.split()[0] for r in rounds for fault in r.faults)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
     different = sum(1 for r in rounds if r.difference)
@@ -57,7 +57,7 @@ def summary(rounds: Sequence[Round]) -> str:
 
 
 def run_section(began: datetime, code: str, facts: str, rounds: Sequence[Round], seconds: float) -> Section:
-    """What one run of the command did."""
+    """The section of one run of the command."""
     parts = [
         f"## Seeds from {rounds[0].seed}, {began:%Y-%m-%d %H:%M} UTC",
         f"{facts}\n- {seconds / 60:.1f} minutes, {summary(rounds)}",
@@ -69,7 +69,7 @@ def run_section(began: datetime, code: str, facts: str, rounds: Sequence[Round],
 
 
 def record(page: Path, run: Section) -> None:
-    """Put a run in the place of what it wrote before, beside those of others, and sum all of them up in the head.
+    """Put a run in the place of its earlier section on the page, and the sum of all runs into the head.
 
     Raises evidence.page.PageError when the page was edited.
     """
@@ -92,7 +92,7 @@ def _round(told: Mapping[str, Any]) -> Round:
 
 
 def _coverage(rounds: Iterable[Round]) -> str:
-    """In how many rounds each word occurred, and how often in all."""
+    """The number of rounds in which each feature occurred, and the number of times in all."""
     rounds_with, times = Counter[str](), Counter[str]()
     for r in rounds:
         found = {word: count for word, count in r.coverage.items() if count}

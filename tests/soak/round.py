@@ -1,4 +1,4 @@
-"""One round after the other on a cluster; a cluster in which a round went wrong is kept, and a new one started."""
+"""Rounds on one cluster. After a round that failed its state is kept, and a new cluster is started."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from tests.soak.streams import Producers
 from tests.soak.work import Work, sold_ddl
 
 FAULTS_S = 400.0
-"""The faults of a round take so long at most, with what waits for their end."""
+"""The longest time for the faults of a round and for actions that wait for their end."""
 LIVENESS_S = 240.0
-"""So long after the last fault everything that was asked is delivered."""
+"""The longest time from the last fault until all results are delivered."""
 CAUGHT_UP_S = 120.0
-"""So long after a producer fell silent results go on without it."""
+"""The longest time from a producer's silence until results go on without it."""
 LEFT_S = 60.0
-"""So long after the last query everything of a round is gone."""
+"""The longest time from the end of the last query until nothing of the round is left."""
 _POLL_S = 0.2
 
 
 class StuckError(AssertionError):
-    """Something did not come to pass in time."""
+    """Something did not happen in time."""
 
 
 class Stage:
@@ -45,8 +45,8 @@ class Stage:
     def __init__(self, root: Path, say: Callable[[str], None]) -> None:
         """
         Args:
-            root: Directory for input, logs and state; removed at the end when every round went well.
-            say: Takes what is to be told of a round that did not.
+            root: Directory for input, logs and state; removed at the end when no round failed.
+            say: Prints the report on a round that failed.
         """
         self._root = root
         self._say = say
@@ -56,7 +56,7 @@ class Stage:
         self._kept = False
 
     def play(self, plan: Plan) -> Round:
-        """Run a plan and compare what it came to."""
+        """Run a plan and compare its results with the oracle's."""
         begun_s = time.monotonic()
         coverage, faults, rows = plan.coverage(), tuple(str(fault) for fault in plan.faults), 0
         try:
@@ -85,7 +85,7 @@ class Stage:
         return self._scene
 
     def _keep(self, seed: int, wrong: list[str]) -> None:
-        """Tell what is known, end the cluster and leave its directory as it is."""
+        """Report the differences and the cluster's state, end the cluster and keep its directory."""
         self._say("\n".join([f"seed {seed}:", *wrong]))
         if self._scene is not None:
             self._say(diagnosis(self._scene.cluster))
@@ -119,7 +119,7 @@ class _Round:
             self._producers = Producers(address, stream, plan, self.faults.calm, self._caught_up)
 
     def play(self) -> tuple[int, list[str]]:
-        """How many rows there were, and what was wrong with them. Raises StuckError."""
+        """Run the round. Returns the number of result rows, and the differences. Raises StuckError."""
         with self._client:
             await_everything(self._scene)
             self._work.declare()
@@ -143,7 +143,7 @@ class _Round:
             return rows, wrong
 
     def _left(self) -> list[str]:
-        """What does not go away."""
+        """Descriptions of everything of the round that does not go away."""
         try:
             self._await("nothing to be left", lambda: not self._work.left(), LEFT_S)
         except StuckError:
@@ -151,7 +151,7 @@ class _Round:
         return []
 
     def covered(self) -> Counter[str]:
-        """What came to pass, beside what was planned."""
+        """The features that occurred in addition to the planned ones."""
         naps = self._producers.naps if self._producers is not None else 0
         return self._work.done + Counter({"nap that results went on without": naps})
 

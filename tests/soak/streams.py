@@ -29,17 +29,17 @@ BEAT_SPAN = timedelta(seconds=2)
 """The event time of a beat."""
 BEAT_ROWS = 6
 DELAY_BEATS = 40
-"""The watermark's delay, shorter than any nap. Producers go from beat to beat together, so no row is late by itself; on
-a busy machine a source may be taken for idle while its next epoch is computed, and has ten seconds for that.
+"""The watermark's delay, shorter than any nap. Producers go from beat to beat together, so no row is late by itself. On
+a busy machine, a source may seem idle while its next epoch is computed; the delay leaves ten seconds for that.
 """
 WAKING_S = 3.0
-"""So long after a producer woke nothing breaks, and nothing else is pushed."""
+"""The time after a producer woke in which nothing breaks, and nothing else is pushed."""
 IDLE_TIMEOUT = "2 seconds"
 """Shorter than any nap."""
 
 
 def generator_ddl(name: str, start: datetime) -> str:
-    """Columns are the row's number, or constants of the site, so that the rows are known without asking."""
+    """The DDL of a generated stream. Columns are the row's number or constants of the site, so the rows are known."""
     bindings = ", ".join(
         f"AT {site} WITH ('column.product' = 'constant({_product(site)})', 'column.express' = "
         f"'constant({_express(site)})')"
@@ -100,7 +100,7 @@ def asleep(plan: Plan, site: str, beat: int) -> bool:
 
 
 def _pushed(plan: Plan, site: str, beat: int) -> list[dict[str, object]]:
-    """The same rows for the same beat; those of one beat in any order."""
+    """The rows of a beat, always the same; their order in time is random."""
     rng = random.Random(f"{plan.seed} {site} {beat}")
     first = SITES.index(site) * 1_000_000 + beat * BEAT_ROWS
     begin_us = beat * BEAT_SPAN // timedelta(microseconds=1)
@@ -119,9 +119,9 @@ def _with_sites(rows: Iterable[tuple[str, list[dict[str, object]]]]) -> pa.Table
 class Producers:
     """Pushes the rows of a plan from three sites, beat by beat, on a thread of its own.
 
-    All producers that are awake have a beat on disk before the next one begins. A row of a source that others have
-    taken for idle is late by definition when they go on before it arrives; so a producer wakes inside `calm`, in which
-    nothing breaks, and once `caught_up` has seen that results went on without it.
+    The next beat begins once the rows of all awake producers are on disk. A row of a source that counts as idle
+    is late by definition when the others go on before it arrives; so a producer wakes inside `calm`, in which nothing
+    breaks, and after `caught_up` has seen that results went on without it.
     """
 
     address: str
@@ -133,7 +133,7 @@ class Producers:
     stop: threading.Event = field(default_factory=threading.Event)
     beat: int = 0
     naps: int = 0
-    """That ended, after the queries had gone on without the producer."""
+    """The number of naps that ended after the queries had gone on without the producer."""
     failure: BaseException | None = None
 
     def run(self) -> None:
@@ -186,5 +186,5 @@ class Producers:
 
 
 def seconds_from_now(seconds: int) -> datetime:
-    """A whole second."""
+    """A whole second, so many seconds from now."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""What a round runs while things break: the queries of its plan, and what becomes of each."""
+"""The work of a round while things break: the queries of its plan, and the checks of their results."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Work:
     scene: Scene
     plan: Plan
     directory: Path
-    """Of its sinks."""
+    """The parent of its sinks' directories."""
     label: str
     running: dict[int, Running] = field(default_factory=dict)
-    """By their place in the plan."""
+    """The queries by their place in the plan."""
     done: Counter[str] = field(default_factory=Counter)
-    """What came to pass, beside what was planned."""
+    """The features that occurred in addition to the planned ones."""
     generator_start: datetime = field(default_factory=lambda: seconds_from_now(0))
 
     def declare(self) -> None:
@@ -135,7 +135,7 @@ class Work:
         ]
 
     def check(self) -> tuple[int, list[str]]:
-        """How many rows there were, and what was not the oracle's answer."""
+        """Compare all results with the oracle's. Returns the number of rows, and the differences."""
         oracles: dict[Kind, duckdb.DuckDBPyConnection] = {}
         rows, wrong = 0, []
         for running in self.running.values():
@@ -187,14 +187,15 @@ class Work:
         self.done["rows late"] += info.rows_late
 
     def left(self) -> list[str]:
-        """What is still there although every query is over."""
+        """Descriptions of tasks, operators, slots and files that are left after every query is over."""
         tasks = [f"task {task.task_id} at {site.name}" for site in self.client.sites() for task in site.tasks]
         operators = [f"shared operator {operator.task_id}" for operator in self.client.sharing()]
         slots = [f"slot {s.slot} {s.state.value}" for s in self.client.slots() if s.lease is not None]
-        return tasks + operators + slots + [str(path) for path in self._files_left()]
+        root = self.scene.cluster.data.root
+        return tasks + operators + slots + [str(path.relative_to(root)) for path in self._files_left()]
 
     def _files_left(self) -> list[Path]:
-        """State of queries, but for results, which the gateway keeps. (Not what sources prepare for all queries.)"""
+        """State of queries, except results, which the gateway keeps, and files that sources prepare for all queries."""
         sites = self.scene.cluster.data.root / "sites"
         channels = [site for site in SITES if site != GATEWAY]
         kept = [sites / site / kind for site in SITES for kind in ("tasks", "sources")]
@@ -218,6 +219,9 @@ def _settings(asked: Visit | Batch) -> str:
 
 
 def _from(info: selat.QueryInfo, wanted: Answer) -> Answer:
-    """What a query has to have that began in the middle of its stream: its first column is the window's start."""
+    """The part of the oracle's answer for a query that began in the middle of its stream.
+
+    The first column is the window's start.
+    """
     starts_at = info.sharing.starts_at if info.sharing is not None else None
     return wanted if starts_at is None else wanted.since(starts_at)

@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 PORT = 5201
 TOOLS = ("iperf3", "ping", "ip", "tc", "ethtool")
 X86 = ("x86_64", "i686")
-"""The only machines that a package with a User-Mode Linux is made for."""
+"""The only machines for which there is a package of User-Mode Linux."""
 ATTEMPTS = 5
 T = TypeVar("T")
 _SENDER = """
@@ -73,7 +73,7 @@ def lack_of(backend: str) -> Lack | None:
 
 
 def _absent(*tools: str) -> str:
-    """Those that are not installed."""
+    """The names of tools that are not installed."""
     return ", ".join(tool for tool in tools if shutil.which(tool, path=SEARCH_PATH) is None)
 
 
@@ -84,7 +84,7 @@ def found_backends() -> tuple[Capability, ...]:
 
 
 MARKS = [pytest.mark.wan, unless(lack())]
-"""Of every test with namespaces."""
+"""The marks of every test with namespaces."""
 
 
 def topology(links: dict[Pair, tuple[float, float]]) -> Topology:

@@ -14,7 +14,7 @@ SPARK = frozenset(Path(__file__).with_name("spark_functions.txt").read_text().sp
 """`SHOW FUNCTIONS` of the pinned Spark."""
 
 BY_SYNTAX = frozenset(("identifier", "timestampadd", "timestampdiff", "try_cast"))
-"""Look like calls, and are syntax to Spark."""
+"""Names that look like calls but are syntax to Spark."""
 
 
 def test_every_function_of_spark_was_looked_at() -> None:

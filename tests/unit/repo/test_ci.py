@@ -1,4 +1,4 @@
-"""What `.ci/run` judges by, and what sets the tests' machine up."""
+"""The judgement of `.ci/run`, and the set-up of the machine for the tests."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_all_parts_run_though_one_fails(tmp_path: Path) -> None:
     ids=["not root", "no archive", "root"],
 )
 def test_set_up_says_in_a_line_what_is_missing(tmp_path: Path, user: int, apt: str, said: list[str]) -> None:
-    """The programs that the script looks for are those of a directory, where an `apt-get` may put them."""
+    """The script finds programs only in a directory, into which a fake `apt-get` may put them."""
     tools = tmp_path / "bin"
     script(tools / "id", f"echo {user}")
     script(tools / "uname", "echo x86_64")

@@ -1,4 +1,4 @@
-"""What may be read and written: every way out of the allowed directories that a path, a pattern or a link can take."""
+"""Allowed paths: every way out of their directories that a path, a pattern or a link can take."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def rows(epoch: int) -> pa.Table:
 
 
 def write(log: ChannelLog, hours_ago: float) -> None:
-    """The next epoch, as of that time."""
+    """Publish the next epoch, as if it were written so many hours ago."""
     epoch = log.next_epoch
     log.publish(epoch, rows(epoch), watermark_us=None)
     at_s = (NOW - timedelta(hours=hours_ago)).timestamp()

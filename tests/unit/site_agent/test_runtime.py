@@ -36,6 +36,18 @@ EVENTS = pa.table({"ts": pa.array([1, 12], TIMESTAMP), "v": [1, 2]})
 PAGES = pa.table({"page": ["home"]})
 
 
+class Slow:
+    """An SQL function of the engine that returns only when the test lets it."""
+
+    def __init__(self) -> None:
+        self.began, self.may_end = threading.Event(), threading.Event()
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        self.began.set()
+        self.may_end.wait(10)
+        return table
+
+
 class ListConnector:
     name = "list"
 
@@ -221,22 +233,16 @@ async def test_an_unknown_connector_is_said_with_those_there_are(site: Site) -> 
 
 
 async def test_a_new_task_does_not_wait_for_the_last_epoch_of_another_query(tmp_path: Path) -> None:
-    began, may_end = threading.Event(), threading.Event()
-
-    def slow(table: pa.Table) -> pa.Table:
-        began.set()
-        may_end.wait(10)
-        return table
-
+    slow = Slow()
     site = Site(tmp_path, {"slow": slow})
     old = replace(SOURCE, task_id="old.s1.us", query_id="old", sql="slow", inputs=())
     await site.runtime.apply(Assignment("c", 1, (old,)))
-    await asyncio.to_thread(began.wait, 10)
+    await asyncio.to_thread(slow.began.wait, 10)
     applying = asyncio.create_task(site.runtime.apply(Assignment("c", 2, (TABLE,))))
     while TABLE.task_id not in site.runtime.runners:
         await asyncio.sleep(0)
     assert not applying.done()
-    may_end.set()
+    slow.may_end.set()
     await applying
     assert site.runtime.version == 2
     assert set(site.runtime.runners) == {TABLE.task_id}
@@ -268,7 +274,7 @@ async def test_paused_tasks_keep_what_they_have_and_go_on_from_there(tmp_path: P
 
 
 async def test_a_source_that_is_paused_is_not_idle(tmp_path: Path) -> None:
-    """What comes to it meanwhile must not find that the others have gone ahead when all go on."""
+    """Otherwise, when all go on, rows that come to it meanwhile would find that the others have gone ahead."""
     for version in (1, 2):
         site = Site(tmp_path)
         log = site.store.open(SOURCE.task_id)
@@ -293,43 +299,31 @@ async def test_a_damaged_channel_of_a_paused_source_keeps_nothing_else_from_runn
 
 
 async def test_a_channel_is_there_before_its_task_may_begin(tmp_path: Path) -> None:
-    """Its readers would take it for one that is gone."""
-    began, may_end = threading.Event(), threading.Event()
-
-    def slow(table: pa.Table) -> pa.Table:
-        began.set()
-        may_end.wait(10)
-        return table
-
+    """Otherwise its readers would take it for a lost one."""
+    slow = Slow()
     site = Site(tmp_path, {"slow": slow})
     old = replace(SOURCE, task_id="old.s1.us", query_id="old", sql="slow", inputs=())
     await site.runtime.apply(Assignment("c", 1, (old,)))
-    await asyncio.to_thread(began.wait, 10)
+    await asyncio.to_thread(slow.began.wait, 10)
     assert SOURCE.relation is not None
     pushed = replace(SOURCE, relation=replace(SOURCE.relation, options={"connector": "push"}))
     applying = asyncio.create_task(site.runtime.apply(Assignment("c", 2, (pushed,))))
     await asyncio.wait_for(site.store.find(pushed.task_id, within_s=10), 10)
     assert pushed.task_id not in site.runtime.runners
-    may_end.set()
+    slow.may_end.set()
     await asyncio.wait({applying})
     await site.close()
 
 
 async def test_a_source_that_is_paused_in_the_middle_goes_on_from_its_last_epoch(tmp_path: Path) -> None:
-    began, may_end = threading.Event(), threading.Event()
-
-    def slow(table: pa.Table) -> pa.Table:
-        began.set()
-        may_end.wait(10)
-        return table
-
+    slow = Slow()
     site = Site(tmp_path, {"slow": slow})
     source = replace(SOURCE, sql="slow", inputs=())
     await site.runtime.apply(Assignment("c", 1, (source,)))
-    await asyncio.to_thread(began.wait, 10)
+    await asyncio.to_thread(slow.began.wait, 10)
     pausing = asyncio.create_task(site.runtime.apply(Assignment("c", 2, paused(source))))
     await asyncio.sleep(0)
-    may_end.set()
+    slow.may_end.set()
     await pausing
     assert site.state(source.task_id) is TaskState.PAUSED
     assert site.store.get(source.task_id).next_epoch == 0

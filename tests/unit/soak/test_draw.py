@@ -1,4 +1,4 @@
-"""Plans of rounds: repeatable, and together they say every word there is."""
+"""Plans of rounds are repeatable, and together have every feature."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_placement_keeps_off_links_without_room_where_others_have_it() -> None:
     query = [vertex("x", 2, site="p", kind=SOURCE), vertex("m", 1, "x")]
     # near: 2 * 0.001^2 / 1; far: 2 * 0.1^2 / 50, but only there is room for 2.
     assert share("q", query, open_to(world, "near", "far", "b")).decision("m").site == "far"
-    # Where there is room nowhere, the least cost counts; so it does where the source's rule is asked for.
+    # Without room anywhere, or with the published rule, the least cost counts.
     assert share("q", query, open_to(world, "near", "b")).decision("m").site == "near"
     by_cost = replace(open_to(world, "near", "far", "b"), keeps_room=False)
     assert share("q", query, by_cost).decision("m").site == "near"

@@ -1,4 +1,4 @@
-"""What may be in a query is a list: of everything else, in every spelling, nothing gets past the planner."""
+"""A query may contain only listed syntax: everything else, in every spelling, is refused by the planner."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def attacks() -> Iterator[str]:
 
 
 def submit(text: str) -> None:
-    """As the master does, as far as the planner goes."""
+    """Submit a text as the master does, up to the planner's draft."""
     parse_script(text)
     draft_of(text, CATALOG)
 

@@ -20,7 +20,7 @@ sys.argv[0] = "selat"
 from selat.cli import main
 main()
 """
-"""The command, where nothing is installed that only servers need."""
+"""The command in an install without the packages that only servers need."""
 
 
 def completed(shell: str, words: str, current: str) -> subprocess.CompletedProcess[str]:

@@ -259,7 +259,7 @@ def test_a_copy_without_epochs_learns_what_was_said_before_them(tmp_path: Path) 
     assert copy.standing == ChannelStore(tmp_path).open("c").standing == Standing(4, 9, idle=True)
     copy.publish(4, TABLE, watermark_us=10)
     assert copy.standing == ChannelStore(tmp_path).open("c").standing == Standing(5, 10)
-    # What it said itself counts more than what is said of it.
+    # Its own newest epoch takes precedence over what its producer sends.
     copy.learn(Standing(5, 99))
     assert copy.standing == Standing(5, 10)
 
@@ -302,7 +302,7 @@ async def test_who_waits_for_what_does_not_come_is_told(tmp_path: Path) -> None:
     copy.set_lost(LostChannelError("ewr does not send it"))
     with pytest.raises(LostChannelError):
         await waiting
-    # What is here can be read all the same.
+    # Epochs that are here can still be read.
     await asyncio.wait_for(copy.wait(0), 10)
     copy.set_lost(None)
     copy.check_can_come(1)

@@ -1,4 +1,4 @@
-"""Records of a CSV text: the same as by a plain walk over its characters, and as Python's reader and DuckDB find."""
+"""Records of a CSV text are those of a plain walk over its characters, of Python's reader and of DuckDB."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from site_agent.engine import csv_records
 from site_agent.engine.csv_records import Dialect, chunks, first_record, record_starts
 
 Record = tuple[str, bool]
-"""Its text, and whether it is broken."""
+"""A record's text, and True if it is broken."""
 
 DIALECTS = st.sampled_from(
     [Dialect(), Dialect(escape="\\"), Dialect(";"), Dialect("é"), Dialect("\t", "'", "'"), Dialect("|", "'", "^")]
@@ -27,7 +27,7 @@ TABLES = st.lists(st.lists(FIELDS, min_size=2, max_size=2), max_size=12)
 
 
 def walked(text: str, dialect: Dialect) -> list[Record]:
-    """Character by character."""
+    """The records of a text, found character by character."""
     records: list[Record] = []
     position, start, state, broken = int(text.startswith("\ufeff")), 0, "start", False
     while position < len(text):

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from site_agent.engine import Field
-from site_agent.engine.types import fields_of, quoted, type_name
+from site_agent.engine.types import fields_of, type_name
 
 WINDOW = StructType([StructField("start", TimestampType()), StructField("end", TimestampType(), nullable=False)])
 
@@ -41,7 +41,3 @@ def test_type_names(kind: DataType, name: str) -> None:
 def test_fields_keep_names_and_order() -> None:
     schema = StructType([StructField("B", LongType()), StructField("a", StringType())])
     assert fields_of(schema) == (Field("B", "BIGINT"), Field("a", "STRING"))
-
-
-def test_quoted() -> None:
-    assert quoted("a`b c") == "`a``b c`"

@@ -1,8 +1,8 @@
-"""Channels that speak, fall silent and wake, while readers, routers and producers die, in any order.
+"""Channels that publish, fall silent and wake, while readers, routers and producers die, in any order.
 
-Sender and assembler are the real ones, and so are logs and ports; between them is a list of messages, so that a link is
-read when the test says so. Once everything is quiet, each reader's watermark must be what the definition says of all
-that was published; at no time may it be more than that of what was taken, and it never goes back.
+Sender, assembler, logs and ports are the real ones. There is no network between them: the test itself decides when a
+link is read. Once everything is quiet, each reader's watermark must equal the definition's over everything published;
+at no time may it exceed the definition's over everything taken, and it never goes back.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ImpatientPort(Port):
 
 @dataclass
 class Reader:
-    """A task that reads both channels, and what its checkpoint has."""
+    """A task that reads both channels, and the content of its checkpoint."""
 
     name: str
     port: Port
@@ -67,7 +67,7 @@ class Reader:
     cursors: dict[str, int] = field(default_factory=dict)
     watermark_us: int | None = None
     highest_us: int | None = None
-    """Of all watermarks since its last start."""
+    """The highest watermark since its last start."""
 
 
 class Idleness(RuleBasedStateMachine):
@@ -108,7 +108,7 @@ class Idleness(RuleBasedStateMachine):
 
     @rule(channel=channels, steps=st.lists(st.none() | st.integers(0, 30), min_size=1, max_size=3))
     def produce(self, channel: str, steps: list[int | None]) -> None:
-        """Epochs with rows that go on by so much; None: that the channel is idle."""
+        """Publish an epoch for each step, with rows and a watermark that moves by the step; None: an idle one."""
         for step in steps:
             self.publish(channel, step or 0, idle=step is None)
 
@@ -121,7 +121,7 @@ class Idleness(RuleBasedStateMachine):
 
     @rule(channel=channels)
     def transfer(self, channel: str) -> None:
-        """Connect, receive what is there, say what is not needed any more, and lose the connection."""
+        """Connect, receive all epochs, acknowledge those that are not needed any more, and lose the connection."""
         copy = self.store.open(channel)
         try:
             self.run(self.pull(copy))
@@ -169,7 +169,7 @@ class Idleness(RuleBasedStateMachine):
         reader.highest_us = now_us
 
     def says(self, channel: str, cursor: int) -> InputWatermark:
-        """By definition, of a reader that has come so far and has nothing more to take."""
+        """The definition of a channel's watermark and idleness for a reader at this cursor."""
         watermark_us, idle = self.said[channel][cursor - 1] if cursor else (None, False)
         return InputWatermark(watermark_us, idle and cursor >= self.store.open(channel).next_epoch)
 
@@ -201,7 +201,7 @@ class Idleness(RuleBasedStateMachine):
 
     @rule(channel=channels)
     def lose_copy(self, channel: str) -> None:
-        """With the disk, and before anybody asks: the producer has all that no checkpoint is behind."""
+        """Lose a copy. Its producer still has all epochs that no checkpoint has passed."""
         self.run(self.router.close())
         shutil.rmtree(self.root / "here" / channel)
         self.open_site()
@@ -219,13 +219,13 @@ class Idleness(RuleBasedStateMachine):
 
     @rule()
     def be_quiet(self) -> None:
-        """Everything that was said arrives, and each reader knows it."""
+        """Let everything that was published arrive and be taken by each reader."""
         for channel in CHANNELS:
             self.transfer(channel)
         self.take_all()
 
     def take_all(self) -> None:
-        """By each reader, of all that was said."""
+        """Let each reader take everything, and compare its watermark with the definition's."""
         for reader in self.readers.values():
             before_us = reader.highest_us
             self.drain(reader)
@@ -235,7 +235,7 @@ class Idleness(RuleBasedStateMachine):
 
     @rule(lose=st.sampled_from((None, *CHANNELS)), dies=st.booleans())
     def let_go_of_everything(self, lose: str | None, dies: bool) -> None:
-        """All is read and behind checkpoints, so that nothing is kept but what each channel last said."""
+        """Let checkpoints pass all epochs, so that nothing is kept of a channel but its standing."""
         self.be_quiet()
         for name in self.readers:
             self.checkpoint(name)

@@ -1,4 +1,4 @@
-"""When readers are told that a channel does not come, by a clock that is given."""
+"""The time after which readers are told that a channel is lost, by a given clock."""
 
 from __future__ import annotations
 

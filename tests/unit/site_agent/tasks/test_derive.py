@@ -266,7 +266,7 @@ async def test_where_a_copy_begins_may_be_known_before_its_first_epoch(tmp_path:
 
 @pytest.mark.parametrize("dies", [False, True])
 async def test_one_that_begins_at_a_silent_channel_says_what_that_said(tmp_path: Path, dies: bool) -> None:
-    """Its own readers are not to wait for a channel that is idle; and no window is left out that is whole."""
+    """Its own readers must not wait for an idle channel, and no complete window is left out."""
     async with site(tmp_path, replace(LATE, window=WINDOW)) as hub:
         hub.publish((2,), (4,))
         hub.source.publish(2, None, watermark_us=10, idle=True)

@@ -199,7 +199,7 @@ async def test_its_output_is_idle_when_all_its_inputs_are(tmp_path: Path, checkp
 
 @pytest.mark.parametrize("checkpoint_bytes", [0, 10**9])
 async def test_rows_of_a_channel_that_wakes_are_judged_once(tmp_path: Path, checkpoint_bytes: int) -> None:
-    """Those of windows that are out are late for good, also where no checkpoint knows of these windows."""
+    """Rows of windows that are out stay late, even where no checkpoint knows of these windows."""
     async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
         us, eu = hub.inputs
         eu.publish(0, None, watermark_us=5, idle=True)

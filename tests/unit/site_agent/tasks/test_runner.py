@@ -65,7 +65,7 @@ def runner(log: ChannelLog, clock: VirtualClock, *steps: Exception | Callable[[]
 
 
 async def finished(made: TaskRunner) -> TaskState:
-    """How it ended by itself, which it tells once."""
+    """Run a task until it has ended by itself, which it must tell once. Returns its state."""
     told: list[TaskState] = []
     made.ended = lambda: told.append(made.status().state)
     made.start()
