@@ -68,6 +68,7 @@ class TableTask:
         spec, limit = self._context.spec, self._context.limits.table_copy_bytes
         size = result.many.size_bytes if result.many else result.table.get_total_buffer_size()
         if spec.split is None and size > limit:
+            result.chunks.close()
             name = spec.relation.name if spec.relation else spec.task_id
             raise SiteAgentError(
                 f"table {name} needs {size} bytes for this join, more than the {limit} that may be copied",
