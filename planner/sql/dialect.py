@@ -35,7 +35,7 @@ MAX_CHAIN = 300
 
 MAX_RETREATS_PER_TOKEN = 50
 MAX_FREE_RETREATS = 20_000
-"""Tokens that the parser may read again. It tries `date(` in two ways, and the levels below in both: the time doubles."""
+"""Tokens that the parser may read again. It tries `date(` in two ways, the levels below in both: the time doubles."""
 
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
@@ -68,7 +68,7 @@ class _Parser(SparkParser):
         self._retreats = 0
 
     def _retreat(self, index: int) -> None:
-        self._retreats += abs(self._index - index)
+        self._retreats += max(int(self._index) - index, 0)
         if self._retreats > MAX_RETREATS_PER_TOKEN * len(self._tokens) + MAX_FREE_RETREATS:
             raise _TooManyWaysError
         super()._retreat(index)
