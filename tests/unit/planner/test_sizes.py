@@ -69,6 +69,13 @@ def test_what_can_be_read_in_many_ways_is_refused_after_some_of_them() -> None:
     assert answer(f"SELECT {'date(' * 10}ts{')' * 10} AS x FROM clicks") is None
 
 
+@pytest.mark.parametrize(("joins", "possible"), [(64, True), (65, False), (1_000, False)])
+def test_joins_of_one_select(joins: int, possible: bool) -> None:
+    joined = " ".join(f"JOIN pages AS p{i} ON c.page = p{i}.page" for i in range(joins))
+    error = answer(f"SELECT c.page FROM clicks AS c {joined}")
+    assert (error and error.message) == (None if possible else f"a SELECT with {joins} joins is not possible")
+
+
 def test_the_longest_numbers() -> None:
     assert answer(f"SELECT ms FROM clicks WHERE ms < 0.{'1' * 37} OR ms > {'9' * 38} OR ms > 1e300") is None
 
