@@ -6,6 +6,8 @@ import json
 import logging
 import time
 
+from machine.terminal import LogFormatter
+
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
 
 
@@ -17,7 +19,7 @@ def line(what: str, **values: object) -> str:
 
 def configure(level: int = logging.INFO) -> None:
     """Send log lines to standard error, times in UTC."""
-    formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
+    formatter = LogFormatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)

@@ -25,6 +25,7 @@ DEFAULT_ROLL_INTERVAL_S = 60.0
 EARLIEST, LATEST = "earliest", "latest"
 PATH_TEXT = "the absolute path of a directory at the site"
 
+_MAX_DURATION_CHARS = 100
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _UNITS = {
     "us": timedelta(microseconds=1),
@@ -109,10 +110,11 @@ def parse_duration(text: str) -> timedelta:
     """As in `5 seconds`, `500ms`, `1 min`, `1 hour 30 minutes`.
 
     Raises:
-        ValueError: it is none of these, negative, or longer than a timedelta holds.
+        ValueError: it is none of these, negative, longer than a timedelta holds, or a text of more than 100 characters.
     """
     rest = text.strip().lower()
-    parts = list(_DURATION.finditer(rest))
+    # The time that the search takes is the square of the length.
+    parts = list(_DURATION.finditer(rest)) if len(rest) <= _MAX_DURATION_CHARS else []
     if not parts or _DURATION.sub("", rest).strip():
         raise ValueError(text)
     total = timedelta(0)
@@ -225,7 +227,7 @@ def check_parquet(options: Mapping[str, str]) -> None:
     known: tuple[Option[object], ...] = (FILE_BYTES, ROLL_INTERVAL, COMPRESSION, PARTITION_BY)  # type: ignore[assignment]
     refuse_unknown(options, PARQUET_OPTIONS)
     path = require(options, PATH, allowed=PATH_TEXT)
-    if not path.startswith("/"):
+    if not path.startswith("/") or "\0" in path:
         raise OptionError(PATH, f"option '{PATH}' is {path!r}", f"'{PATH}' takes {PATH_TEXT}")
     for option in known:
         option.of(options)

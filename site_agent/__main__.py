@@ -19,6 +19,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from machine.private import make_private_umask
+from machine.terminal import LogFormatter
 from site_agent.agent import AgentIdentity, Measures, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
@@ -52,7 +53,9 @@ logger = logging.getLogger("site_agent")
 
 def main() -> int:
     """Exit code: 0 after SIGTERM or SIGINT, 1 when something is wrong, said in one line."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     failed: list[Exception] = []
     try:

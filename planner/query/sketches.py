@@ -17,17 +17,19 @@ MAX_DEVIATION = 0.39
 DEFAULT_ACCURACY = 200
 """A rank is off by 1 / 200 of the rows."""
 MIN_K, MAX_K = 8, 65_535
+_LEAST_ERROR = 1e-6
+"""Smaller ones would have the largest sketches as well, but floating-point numbers do not reach as far."""
 
 
 def hll_lg_k(deviation: str = "") -> int:
     """For a relative standard deviation as written in the query."""
     if not deviation:
         return DEFAULT_LG_K
-    registers = (1.04 / float(deviation)) ** 2
+    registers = (1.04 / max(float(deviation), _LEAST_ERROR)) ** 2
     return min(max(math.ceil(math.log2(registers)), MIN_LG_K), MAX_LG_K)
 
 
 def kll_k(accuracy: str = "") -> int:
     """For an accuracy of 1/error as written in the query."""
-    error = 1 / int(accuracy or DEFAULT_ACCURACY)
+    error = max(1 / int(accuracy or DEFAULT_ACCURACY), _LEAST_ERROR)
     return min(max(math.ceil(math.pow(2.296 / error, 1 / 0.9723)), MIN_K), MAX_K)

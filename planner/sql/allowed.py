@@ -91,7 +91,10 @@ UNITS = words("""
     """)
 """Units of intervals and of time, and the fields that EXTRACT takes."""
 
-NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?")
+NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?", re.ASCII)
+MAX_NUMBER_CHARS = 100
+"""Spark's longest numbers are decimals of 38 digits; Python reads none of some thousand digits."""
+
 HEX = re.compile(r"[0-9a-fA-F]*")
 
 
@@ -120,9 +123,10 @@ def _refused_word(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Dot):
         return None if isinstance(node.expression, exp.Identifier) else "a function's name with a qualifier"
     if isinstance(node, exp.Literal) and not node.is_string:
-        return None if NUMBER.fullmatch(node.name) else f"the number {node.name}"
+        possible = len(node.name) <= MAX_NUMBER_CHARS and NUMBER.fullmatch(node.name)
+        return None if possible else f"the number {node.name[:MAX_NUMBER_CHARS]}"
     if isinstance(node, exp.HexString):
-        return None if HEX.fullmatch(node.name) else f"the number {node.name}"
+        return None if HEX.fullmatch(node.name) else f"the number {node.name[:MAX_NUMBER_CHARS]}"
     if isinstance(node, exp.Trim):
         position = str(node.args.get("position") or "").upper()
         return None if position in ("", "BOTH", "LEADING", "TRAILING") else f"TRIM with {position}"

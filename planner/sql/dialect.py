@@ -33,6 +33,10 @@ MAX_DEPTH = 30
 MAX_CHAIN = 300
 """Deepest syntax tree, so the most operators in one chain; Spark's own analysis overflows its stack some way above."""
 
+MAX_RETREATS_PER_TOKEN = 50
+MAX_FREE_RETREATS = 20_000
+"""Tokens that the parser may read again. It tries `date(` in two ways, the levels below in both: the time doubles."""
+
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "OVERLAY", "SUBSTRING", "SUBSTR")
@@ -47,6 +51,10 @@ class _ParseFailureError(ParseError):
         self.token = token
 
 
+class _TooManyWaysError(Exception):
+    """The parser has gone back too often. No ParseError: the parser takes that for one more way that did not work."""
+
+
 class _Parser(SparkParser):
     FUNCTIONS: ClassVar[Any] = {}
     FUNCTION_PARSERS: ClassVar[Any] = {name: SparkParser.FUNCTION_PARSERS[name] for name in OWN_SYNTAX}
@@ -54,6 +62,16 @@ class _Parser(SparkParser):
     ARRAY_CONSTRUCTORS: ClassVar[Any] = {}
     NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
     PIPE_SYNTAX_TRANSFORM_PARSERS: ClassVar[Any] = {}
+
+    def reset(self) -> None:
+        super().reset()
+        self._retreats = 0
+
+    def _retreat(self, index: int) -> None:
+        self._retreats += max(int(self._index) - index, 0)
+        if self._retreats > MAX_RETREATS_PER_TOKEN * len(self._tokens) + MAX_FREE_RETREATS:
+            raise _TooManyWaysError
+        super()._retreat(index)
 
     def raise_error(self, message: str, token: Any = None) -> None:
         raise _ParseFailureError(message, token or self._curr or None)
@@ -170,10 +188,15 @@ def parse_select_tree(source: Source) -> exp.Expr:
         trees = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, source.text)
     except _ParseFailureError as failure:
         raise _syntax_error(failure, tokens, source) from failure
-    except ParseError as error:
-        raise SqlSyntaxError("this is not a statement", position=source.origin) from error
+    except (ParseError, TokenError) as error:
+        # The parser takes the text of some types apart once more, and that may have no end.
+        raise SqlSyntaxError(
+            "this is not a statement", position=source.origin, hint="docs/sql.md has the grammar."
+        ) from error
     except RecursionError as error:
         raise _too_deep(source, tokens[0].start, tokens[0].text) from error
+    except _TooManyWaysError as error:
+        raise _too_tangled(source, tokens[0]) from error
     tree = trees[0] if len(trees) == 1 else None
     if tree is None:
         raise SqlSyntaxError("this is not one statement", position=source.origin)
@@ -185,7 +208,7 @@ def parse_stage_sql(sql: str) -> exp.Expr | None:
     """The syntax tree of a stage's SQL, which the planner wrote itself; None when it cannot be read back."""
     try:
         trees = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(_DIALECT.tokenize(sql)), sql)
-    except (ParseError, TokenError, ValueError, RecursionError):
+    except (ParseError, TokenError, ValueError, RecursionError, _TooManyWaysError):
         return None
     return trees[0] if len(trees) == 1 else None
 
@@ -305,6 +328,15 @@ def _too_deep(source: Source, offset: int, found: str) -> SqlSyntaxError:
         position=source.position(offset),
         found=found[:60],
         hint="Use fewer brackets, CASE or NOT inside one another.",
+    )
+
+
+def _too_tangled(source: Source, first: Token) -> SqlSyntaxError:
+    return SqlSyntaxError(
+        "the statement could be read in too many ways",
+        position=source.position(first.start),
+        found=first.text[:60],
+        hint="Write CAST(x AS INT) for int(x), and nest fewer of struct(...), date(...) and other names of types.",
     )
 
 

@@ -58,6 +58,9 @@ CLAUSES = (
     _Clause("hint", (TokenType.HINT,), "optimizer hint", "Leave it out."),
     _Clause("into", (TokenType.INTO,), "SELECT INTO", "Read the results with the client."),
 )
+MAX_JOINS = 64
+"""Of one SELECT: each is bound among all others, so the time to plan them grows with more than their square."""
+
 BATCH_CLAUSES = ("order", "limit", "offset", "laterals")
 """Arguments of a SELECT that are possible over tables; whether it is over tables is known when names are."""
 
@@ -258,6 +261,9 @@ def _check_from(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> No
         for argument in ("sample", "pivots", "joins", "laterals", "hints", "version", "when"):
             if node.args.get(argument):
                 raise refuse(node, source, f"{argument.upper()} is not possible", "Name it alone.")
+    if len(joins) > MAX_JOINS:
+        hint = f"At most {MAX_JOINS} are possible. Make tables of what belongs together, and join those."
+        raise refuse(joins[MAX_JOINS].this, source, f"a SELECT with {len(joins)} joins is not possible", hint)
     for join in joins:
         _check_join(join, source, tokens)
 

@@ -22,6 +22,7 @@ SIMPLE_TYPES = (
 ALIASES = {"BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT"}
 DECIMAL_NAMES = ("DECIMAL", "DEC", "NUMERIC")
 MAX_PRECISION = 38
+MAX_DIGITS = 9
 MAX_DEPTH = 16
 
 HINT = f"Possible are {', '.join(SIMPLE_TYPES)}, DECIMAL(p,s), ARRAY<type>, MAP<type,type> and STRUCT<name:type,...>."
@@ -67,7 +68,7 @@ def _decimal(cursor: Cursor) -> str:
 
 
 def _number(cursor: Cursor) -> int:
-    if not cursor.found.isdecimal():
+    if not (cursor.found.isdecimal() and len(cursor.found) <= MAX_DIGITS):
         raise cursor.error("a whole number is expected")
     value = int(cursor.found)
     cursor.index += 1

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 import selat
+from machine.terminal import printable_lines
 from selat.cli.options import Format, Settings, settings
 
 P = ParamSpec("P")
@@ -63,7 +64,7 @@ class App:
 
     def note(self, text: str) -> None:
         """A line for people, on stderr."""
-        click.echo(text, err=True)
+        click.echo(printable_lines(text), err=True)
 
     def now(self) -> datetime:
         """The present, for durations of what still goes on."""

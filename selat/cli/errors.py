@@ -12,6 +12,7 @@ import click
 from rich.cells import cell_len
 
 import selat
+from machine.terminal import printable_lines
 from selat.cli import app as cli_app
 from selat.cli import jsontext
 from selat.cli.options import Format, settings
@@ -100,10 +101,10 @@ def render(error: selat.SelatError, sql: str = "", *, colored: bool = False) -> 
     def style(text: str, **how: object) -> str:
         return click.style(text, **how) if colored else text  # type: ignore[arg-type]
 
-    lines = [f"{style(f'error[{error.code}]', fg='red', bold=True)}: {error.message}"]
+    lines = [f"{style(f'error[{error.code}]', fg='red', bold=True)}: {printable_lines(error.message)}"]
     lines += _quoted(error, sql)
     if error.hint:
-        lines.append(f"{style('hint', fg='cyan', bold=True)}: {error.hint}")
+        lines.append(f"{style('hint', fg='cyan', bold=True)}: {printable_lines(error.hint)}")
     return "\n".join(lines)
 
 
@@ -114,13 +115,14 @@ def _quoted(error: selat.SelatError, sql: str) -> list[str]:
         return []
     text = source[error.line - 1]
     gutter = f"{error.line:>4} | "
-    lines = [gutter + text.rstrip()]
+    lines = [gutter + printable_lines(text.rstrip())]
     if error.column:
-        before = text[: error.column - 1]
+        before = printable_lines(text[: error.column - 1])
         # A tab stays a tab, so that the caret lands where the terminal puts the text.
         pad = "".join("\t" if char == "\t" else " " * cell_len(char) for char in before)
         after = text[error.column - 1 :]
-        width = cell_len(error.found) if error.found and after.startswith(error.found) else 1
+        found = error.found if after.startswith(error.found) else ""
+        width = cell_len(printable_lines(found))
         lines.append(" " * (len(gutter) - 2) + "| " + pad + "^" * max(1, width))
     return lines
 

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import selat
+from machine.terminal import printable
 from selat.cli import human
 from selat.cli.app import App, pass_app
 from selat.cli.listing import Field, sections, sheet, show_list, show_one
@@ -98,5 +99,5 @@ def function_view(function: selat.Function) -> RenderableType:
     pairs = [(field.name, field.text(function)) for field in FIELDS]
     return sections(
         ("", sheet((*pairs, ("function", function.entry), ("created", human.instant(created) if created else "")))),
-        ("source", Text("\n".join(human.printable(line.expandtabs()) for line in function.source.splitlines()))),
+        ("source", Text("\n".join(printable(line.expandtabs()) for line in function.source.splitlines()))),
     )

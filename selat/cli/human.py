@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from machine.terminal import printable
 from selat.cli import jsontext
 from selat.values import END_OF_TIME
 
@@ -76,21 +76,10 @@ def cell(value: Any) -> str:
     return str(value) if isinstance(value, (int, float)) else jsontext.dumps(value).strip('"')
 
 
-def printable(text: str) -> str:
-    """The text with control characters spelled out: data must not steer the terminal or break the table."""
-    if text.isprintable():
-        return text
-    return "".join(_spelled(char) if unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") else char for char in text)
-
-
 def one_line(text: str, width: int) -> str:
     """Space squeezed, cut to a width."""
     squeezed = " ".join(text.split())
     return squeezed if len(squeezed) <= width else squeezed[: width - 1] + "…"
-
-
-def _spelled(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:

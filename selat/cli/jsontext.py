@@ -56,7 +56,7 @@ def _object(value: Mapping[Any, Any]) -> str:
 
 
 def _key(key: Any) -> str:
-    return encode_basestring(key if isinstance(key, str) else dumps(key).strip('"'))
+    return _text(key if isinstance(key, str) else dumps(key).strip('"'))
 
 
 def _array(value: list[Any] | tuple[Any, ...]) -> str:
@@ -72,15 +72,23 @@ def _other(value: Any) -> str:
         return _array(value)
     if is_dataclass(value):
         return _object(plain(value))
-    return encode_basestring(str(value))
+    return _text(str(value))
 
+
+def _text(value: str) -> str:
+    text = encode_basestring(value)
+    return text if text.isprintable() else text.translate(_CONTROL)
+
+
+_CONTROL = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+"""JSON may hold these as they are, and a terminal that shows it would obey them."""
 
 _ENCODERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda value: "null",
     bool: lambda value: "true" if value else "false",
     int: repr,
     float: _float,
-    str: encode_basestring,
+    str: _text,
     Decimal: lambda value: format(value, "f"),
     datetime: lambda value: f'"{instant_text(value)}"',
     date: lambda value: f'"{value.isoformat()}"',

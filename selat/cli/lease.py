@@ -10,6 +10,7 @@ from datetime import datetime
 import click
 
 import selat
+from machine.terminal import printable
 from selat.cli import human, jsontext
 from selat.cli.app import App, pass_app
 from selat.cli.listing import Field, show_list
@@ -169,9 +170,9 @@ def _print(app: App, at: datetime, slots: Iterable[SlotInfo], gone: Iterable[Slo
     else:
         time = human.instant(_whole_seconds(at))
         for info in slots:
-            click.echo(f"{time}  {describe(info)}")
+            click.echo(f"{time}  {printable(describe(info))}")
         for slot in gone:
-            click.echo(f"{time}  {slot}: gone")
+            click.echo(f"{time}  {printable(str(slot))}: gone")
     sys.stdout.flush()
 
 

@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from machine.terminal import printable, printable_lines
 from selat.cli import human, jsontext
 from selat.cli.app import App
 from selat.cli.options import Format
@@ -69,7 +70,7 @@ def table(fields: Sequence[Field[T]], items: Iterable[T]) -> Table:
     for field in fields:
         made.add_column(field.title, justify="right" if field.right else "left", overflow="fold")
     for item in items:
-        made.add_row(*(Text(field.text(item)) for field in fields))
+        made.add_row(*(Text(printable(field.text(item))) for field in fields))
     return made
 
 
@@ -80,7 +81,7 @@ def sheet(pairs: Iterable[tuple[str, str]]) -> Table:
     made.add_column(overflow="fold")
     for name, value in pairs:
         if value:
-            made.add_row(name, Text(value))
+            made.add_row(name, Text(printable_lines(value)))
     return made
 
 

@@ -11,6 +11,7 @@ import click
 import pyarrow as pa
 from rich.cells import cell_len
 
+from machine.terminal import printable, printable_lines
 from selat import results
 from selat.cli import human, jsontext
 from selat.cli.options import Format
@@ -39,7 +40,7 @@ def row_writer(kind: Format, schema: pa.Schema, *, colored: bool = False) -> Row
         case Format.JSON:
             return JsonWriter(sys.stdout)
         case Format.CSV:
-            return CsvWriter(sys.stdout, schema)
+            return CsvWriter(sys.stdout, schema, on_terminal=sys.stdout.isatty())
         case Format.ARROW:
             return ArrowWriter(sys.stdout.buffer, schema)
 
@@ -69,10 +70,14 @@ class JsonWriter:
 
 
 class CsvWriter:
-    """RFC 4180 with a header. Null is empty, an empty text a pair of quotes, a nested value JSON."""
+    """RFC 4180 with a header. Null is empty, an empty text a pair of quotes, a nested value JSON.
 
-    def __init__(self, out: TextIO, schema: pa.Schema) -> None:
+    On a terminal control characters are spelled out.
+    """
+
+    def __init__(self, out: TextIO, schema: pa.Schema, *, on_terminal: bool = False) -> None:
         self._out = out
+        self._on_terminal = on_terminal
         self._header: list[str] | None = schema.names
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -92,7 +97,8 @@ class CsvWriter:
 
     def _write_row(self, values: Sequence[str]) -> None:
         # Most readers skip an empty line.
-        self._out.write((",".join(values) or '""') + "\n")
+        line = ",".join(values) or '""'
+        self._out.write((printable_lines(line) if self._on_terminal else line) + "\n")
 
 
 class ArrowWriter:
@@ -122,7 +128,7 @@ class TableWriter:
 
     def __init__(self, out: TextIO, schema: pa.Schema, *, colored: bool = False) -> None:
         self._out = out
-        self._names = [human.printable(name) for name in schema.names]
+        self._names = [printable(name) for name in schema.names]
         self._right = [any(is_number(field.type) for is_number in _NUMBERS) for field in schema]
         self._colored = colored
         self._widths: list[int] = []

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 import selat
+from machine.terminal import printable, printable_lines
 from selat.cli import human
 
 BAR_CHARS = 20
@@ -31,7 +32,7 @@ class LiveLine:
     def show(self, text: str) -> None:
         """Replaces the line."""
         with self._lock:
-            self._text = text
+            self._text = printable(text)
             self._draw()
 
     @contextmanager
@@ -74,7 +75,7 @@ class _LogLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with self._line.above():
-            self._out.write(record.getMessage() + "\n")
+            self._out.write(printable_lines(record.getMessage()) + "\n")
             self._out.flush()
 
 

@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 import selat
+from machine.terminal import printable_lines
 from selat.cli import human
 from selat.cli.app import App, pass_app
 from selat.cli.follow import load_cursor, print_results
@@ -287,4 +288,5 @@ def _watch_plan(app: App, found: selat.Query) -> None:
             return
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
             for _ in states:
-                live.update(Text(found.explain(analyze=True).text, no_wrap=True), refresh=True)
+                plan = printable_lines(found.explain(analyze=True).text)
+                live.update(Text(plan, no_wrap=True), refresh=True)

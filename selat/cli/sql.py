@@ -12,6 +12,7 @@ from typing import TextIO
 import click
 
 import selat
+from machine.terminal import printable_lines
 from selat.cli import jsontext
 from selat.cli.app import App, pass_app, remember_sql
 from selat.cli.follow import follow_submitted
@@ -100,7 +101,7 @@ def print_outcome(app: App, outcome: selat.Outcome, *, bare_ids: bool = False) -
 def print_explanation(app: App, explanation: selat.Explanation) -> None:
     """Prints a plan: text for people, one JSON object, or one row per line of the text."""
     if app.format is Format.TABLE:
-        click.echo(explanation.text)
+        click.echo(printable_lines(explanation.text))
     elif app.format is Format.JSON:
         # The master may write it over several lines; here it is one line among others.
         click.echo(jsontext.dumps(json.loads(explanation.json)))
@@ -173,7 +174,7 @@ def _print_line(app: App, as_json: dict[str, object], text: str) -> None:
     if app.format is Format.JSON:
         click.echo(jsontext.dumps(as_json))
     else:
-        click.echo(text, err=app.format is not Format.TABLE)
+        click.echo(printable_lines(text), err=app.format is not Format.TABLE)
 
 
 def _print_rows(app: App, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -27,6 +27,8 @@ CSV, JSON, PARQUET = "csv", "json", "parquet"
 FOLLOW, REPLAY = "follow", "replay"
 AS_FAST_AS_IT_GOES = "max"
 
+_MAX_PATTERN_PARTS = 32
+_MAX_WALKS = 2
 _LINE_ENDS = ("\n", "\r")
 _PATH_TEXT = "the absolute path of a directory or file at the site"
 
@@ -68,14 +70,21 @@ def _parse_text(text: str) -> str:
 
 
 def _parse_pattern(text: str) -> str:
-    if not text or text.startswith("/") or ".." in text.split("/"):
+    parts = text.split("/")
+    if not text or not parts[0] or "\0" in text or ".." in parts or len(parts) > _MAX_PATTERN_PARTS:
+        raise ValueError(text)
+    # Python walks the whole tree for each `**`, within those that came before: the time is a power of its depth.
+    if parts.count("**") > _MAX_WALKS or any("**" in part and part != "**" for part in parts):
         raise ValueError(text)
     return text
 
 
 FORMAT = Option("format", one_of(CSV, JSON, PARQUET), "csv, json (one object a line) or parquet", "")
 PATTERN = Option(
-    "pattern", _parse_pattern, "a file name pattern as in '*.csv', or '**/*.csv' for all below, without '..'", "*"
+    "pattern",
+    _parse_pattern,
+    "a file name pattern as in '*.csv', or '**/*.csv' for all below, without '..' and with two '**' at most",
+    "*",
 )
 HEADER = Option("header", parse_bool, "true or false", default=False)
 SEPARATOR = Option("sep", _parse_separator, "one character", ",")
@@ -150,7 +159,7 @@ def check_table_options(options: Mapping[str, str]) -> None:
 def path_of(options: Mapping[str, str]) -> Path:
     """Raises ConnectorError when the path is missing or relative."""
     path = Path(require(options, "path", allowed=_PATH_TEXT))
-    if not path.is_absolute():
+    if not path.is_absolute() or "\0" in str(path):
         raise ConnectorError(f"option 'path' is {str(path)!r}", hint=f"'path' takes {_PATH_TEXT}")
     return path
 

@@ -16,6 +16,9 @@ from site_agent.sinks import SinkError
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 """Stands for NULL and for the empty string, as in Spark."""
 
+MAX_NAME_BYTES = 255
+"""The longest name of a file or directory on Linux; a sink that waits for a longer one waits for ever."""
+
 _SPECIAL = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(32)}
 _INDEX = "_selat_row"
 _POSSIBLE: Sequence[Callable[[pa.DataType], bool]] = (
@@ -36,7 +39,8 @@ def partitions(rows: pa.Table, columns: Sequence[str]) -> list[Partition]:
     """In the order in which their first rows come; without columns one partition, of all rows.
 
     Raises:
-        SinkError: a column is missing, has a type whose values make no names, or is all there is.
+        SinkError: a column is missing, has a type whose values make no names, is all there is, or has a value that is
+            too long for a name.
     """
     if not columns:
         return [Partition((), rows)]
@@ -45,9 +49,19 @@ def partitions(rows: pa.Table, columns: Sequence[str]) -> list[Partition]:
     groups = keys.group_by(list(columns), use_threads=False).aggregate([(_INDEX, "list")])
     kept = rows.drop_columns(list(columns))
     return [
-        Partition(tuple(f"{escaped(c)}={value_name(group[c])}" for c in columns), kept.take(indices))
+        Partition(tuple(_directory(c, group[c]) for c in columns), kept.take(indices))
         for group, indices in _groups(groups)
     ]
+
+
+def _directory(column: str, value: object) -> str:
+    name = f"{escaped(column)}={value_name(value)}"
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise SinkError(
+            f"no directory can be called {name[:60]}..., which has {len(name.encode())} bytes of {MAX_NAME_BYTES}",
+            hint=f"partition by something short, such as left({column}, 50) AS {column}",
+        )
+    return name
 
 
 def value_name(value: object) -> str:

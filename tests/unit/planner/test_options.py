@@ -45,6 +45,7 @@ def test_what_is_right_is_taken(sql: str) -> None:
         (SINK + "WITH ('connector' = 'parqet', 'path' = '/out')", "'parqet'", "no sink has", "did you mean 'parquet'?"),
         (SINK + "WITH ('connector' = 'parquet')", "us", "option 'path' is missing", "absolute path"),
         (SINK + "WITH ('connector' = 'parquet', 'path' = 'out')", "'out'", "'path' is", "absolute path"),
+        (SINK + "WITH ('connector' = 'parquet', 'path' = '/a\0')", "'/a\0'", "'path' is", "absolute path"),
         (SINK + f"WITH ({PARQUET}, 'rol_interval' = '1 s')", "'rol_interval'", "no option", "'roll_interval'?"),
         (SINK + f"WITH ({PARQUET}, 'roll_interval' = '0 s')", "'0 s'", "roll_interval", "above 0"),
         (SINK + f"WITH ({PARQUET}, 'compression' = 'lz4')", "'lz4'", "compression", "zstd, snappy"),

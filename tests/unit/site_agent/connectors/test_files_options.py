@@ -31,6 +31,11 @@ def test_everything_that_fits() -> None:
     [
         ({}, "option 'path' is missing", "absolute path"),
         ({"path": "data", "format": "csv"}, "option 'path' is 'data'", "absolute path"),
+        ({**CSV, "path": "/data\0"}, "option 'path' is '/data\\x00'", "absolute path"),
+        *(
+            ({**CSV, "pattern": pattern}, f"option 'pattern' is {pattern!r}", "two '**' at most")
+            for pattern in ("", "//x", "../x", "a/../x", "\0", "**.csv", "***", "**/" * 3 + "*", "*/" * 32 + "*")
+        ),
         ({"path": "/data"}, "option 'format' is missing", "csv, json"),
         ({**CSV, "format": "xml"}, "option 'format' is 'xml'", "csv, json"),
         ({**CSV, "headr": "true"}, "there is no option 'headr'", "'header'"),

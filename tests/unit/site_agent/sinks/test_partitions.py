@@ -52,6 +52,16 @@ def test_a_name_is_one_directory_and_two_texts_never_share_it(text: str) -> None
     assert parts[0] + "".join(chr(int(p[:2], 16)) + p[2:] for p in parts[1:]) == text
 
 
+@pytest.mark.parametrize(("text", "possible"), [("a" * 253, True), ("a" * 254, False), ("é" * 127, False)])
+def test_a_name_that_no_file_system_takes(text: str, possible: bool) -> None:
+    rows = pa.table({"k": ["us", text], "n": [1, 2]})
+    if possible:
+        assert plain(partitions(rows, ["k"]))[1] == (f"k={text}", [2])
+        return
+    with pytest.raises(SinkError, match=r"no directory can be called k=.*\.\.\., which has 25[56] bytes of 255"):
+        partitions(rows, ["k"])
+
+
 @pytest.mark.parametrize(
     ("columns", "message"), [(["ts"], "timestamp"), (["no"], "which they lack"), (["country", "day", "n"], "")]
 )
