@@ -9,7 +9,7 @@ from datetime import timedelta
 from planner.errors import UnknownColumnError
 from planner.functions import TIME_UNIT_FUNCTIONS, WINDOW
 from planner.query.calls import checked_call
-from planner.query.expressions import enclosed, is_aggregate, placed
+from planner.query.expressions import enclosed, is_aggregate, placed, replace_each
 from planner.query.scope import Member, Scope, resolve, unknown_column
 from planner.sql.allowed import UNITS
 from planner.sql.dialect import exp, offset_of, parts_of, render
@@ -76,9 +76,8 @@ class Binder:
         root = exp.Paren(this=node.copy())
         for call in list(root.find_all(exp.Anonymous)):
             self._bind_call(call)
-        for column in list(root.find_all(exp.Column)):
-            if not isinstance(column.this, exp.Star):
-                column.replace(self._bind_column(column))
+        columns = [column for column in root.find_all(exp.Column) if not isinstance(column.this, exp.Star)]
+        replace_each([(column, self._bind_column(column)) for column in columns])
         for star in root.find_all(exp.Star):
             self._check_star(star)
         bound: exp.Expr = root.this

@@ -81,11 +81,28 @@ def first_aggregate(node: exp.Expr) -> exp.Expr | None:
 def replace_columns(node: exp.Expr, change: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
     """A copy in which each column is what `change` makes of it."""
     root = exp.Paren(this=node.copy())
-    for column in list(root.find_all(exp.Column)):
-        column.replace(change(column))
+    replace_each([(column, change(column)) for column in root.find_all(exp.Column)])
     result: exp.Expr = root.this
     result.parent = None
     return result
+
+
+def replace_each(pairs: Iterable[tuple[exp.Expr, exp.Expr]]) -> None:
+    """Put the second of each pair in the place of the first, none of which is the root or holds another.
+
+    sqlglot's `replace` numbers all arguments of a list anew each time: thousands of them take it minutes.
+    """
+    lists: dict[tuple[int, str], tuple[exp.Expr, dict[int, exp.Expr]]] = {}
+    for old, new in pairs:
+        parent, key = old.parent, old.arg_key
+        assert parent is not None
+        assert key is not None
+        if isinstance(parent.args[key], list):
+            lists.setdefault((id(parent), key), (parent, {}))[1][id(old)] = new
+        else:
+            parent.set(key, new)
+    for (_, key), (parent, changed) in lists.items():
+        parent.set(key, [changed.get(id(part), part) for part in parent.args[key]])
 
 
 def with_children(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

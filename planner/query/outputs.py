@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from planner.errors import InvalidDefinitionError
 from planner.plan import BIN_COLUMN
 from planner.query.binder import Binder
-from planner.query.expressions import placed
+from planner.query.expressions import placed, replace_each
 from planner.query.scope import Member, Scope, invalid_star
 from planner.sql.dialect import exp, offset_of, render, snippet
 from planner.sql.refusals import function_name, refuse
@@ -81,9 +81,8 @@ def _auto_name(node: exp.Expr) -> str:
         return str(bare.name)
     plain = node.copy()
     root = exp.Paren(this=plain)
-    for column in list(root.find_all(exp.Column)):
-        if not isinstance(column.this, exp.Star):
-            column.replace(exp.Column(this=column.this.copy()))
+    columns = [column for column in root.find_all(exp.Column) if not isinstance(column.this, exp.Star)]
+    replace_each([(column, exp.Column(this=column.this.copy())) for column in columns])
     for call in root.find_all(exp.Anonymous):
         call.set("this", function_name(call))
         if function_name(call) == "count" and [type(a) for a in call.expressions] == [exp.Star]:

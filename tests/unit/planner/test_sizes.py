@@ -23,6 +23,7 @@ EXTREMES = {
     "dots": "SELECT " + "a." * 30_000 + "b FROM clicks",
     "columns": "SELECT " + "ms, " * 15_000 + "ms FROM clicks",
     "alternatives": f"SELECT ms FROM clicks WHERE ms IN ({','.join(map(str, range(11_000)))})",
+    "columns as alternatives": f"SELECT page FROM pages WHERE page IN ({', '.join(['page'] * 10_000)})",
     "joins": "SELECT 1 FROM clicks " + "JOIN clicks " * 5_000,
     "unions": "SELECT 1 FROM clicks " + "UNION ALL SELECT 1 FROM clicks " * 2_000,
     "IS NULL IS NULL": "SELECT ms FROM clicks WHERE ms " + "IS NULL " * 8_000,
