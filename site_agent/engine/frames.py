@@ -68,6 +68,8 @@ class Frame:
     """About so many, of rows that may be many."""
     set_aside: int = 0
     """How many of the malformed rows are not among `rows`."""
+    files: tuple[str, ...] = ()
+    """On this machine, of which `rows` are all the rows; empty when they come from elsewhere."""
 
 
 class Frames:
@@ -204,7 +206,8 @@ class Frames:
                     paths = tuple(text.path for text in texts.values() if text.record_end == record_end)
                     names = stack.enter_context(self._files_access.offered(paths))
                     frames.append(self._read_files(session, replace(scan, paths=paths), names, record_end, origins))
-                yield _together(frames, broken)
+                files = tuple(text.path for text in texts.values())
+                yield replace(_together(frames, broken), files=files)
 
     def _read_files(
         self,
