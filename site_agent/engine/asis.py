@@ -18,11 +18,12 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from site_agent.engine import FilesScan
-from site_agent.engine.chunks import Chunks, gathered, slices
+from site_agent.engine.chunks import CHUNK_BYTES, Chunks, gathered, slices
 from site_agent.engine.operators import INPUT
 from site_agent.errors import EngineError
 
-_BATCH_ROWS = 65_536
+_BATCH_ROWS = 8192
+"""At most; fewer where rows are long."""
 _BUFFER_BYTES = 1024 * 1024
 """Of a column, so that a row group need not fit memory."""
 _TYPES: Mapping[str, pa.DataType] = {
@@ -48,6 +49,11 @@ class _File:
     rows: int
     size_bytes: int
     """Before compression."""
+
+    @property
+    def batch_rows(self) -> int:
+        """So many rows that they are no more than a chunk."""
+        return max(1, min(_BATCH_ROWS, CHUNK_BYTES * self.rows // max(1, self.size_bytes)))
 
 
 def picked_columns(output: DataFrame) -> tuple[str, ...] | None:
@@ -126,7 +132,7 @@ def _read(files: Sequence[_File], schema: pa.Schema) -> Iterator[pa.Table]:
 
 def _batches(opened: pq.ParquetFile, file: _File, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     names = list(dict.fromkeys(file.columns))
-    for batch in opened.iter_batches(batch_size=_BATCH_ROWS, columns=names, use_threads=False):
+    for batch in opened.iter_batches(batch_size=file.batch_rows, columns=names, use_threads=False):
         yield pa.RecordBatch.from_arrays([batch.column(name) for name in file.columns], schema=schema)
 
 

@@ -65,6 +65,15 @@ def test_many_rows_come_chunk_by_chunk_and_in_order(tmp_path: Path) -> None:
     assert first == found.rows == len(numbers)
 
 
+def test_long_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    names = [f"{n:02}" * 500_000 for n in range(50)]
+    found = chunks(written(tmp_path / "1.parquet", {"id": range(50), "name": names}))
+    assert found is not None
+    tables = list(found.tables)
+    assert max(table.nbytes for table in tables) <= CHUNK_BYTES
+    assert pa.concat_tables(tables).column("name").to_pylist() == names
+
+
 @pytest.mark.parametrize(
     "columns",
     [
