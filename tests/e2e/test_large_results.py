@@ -34,7 +34,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[selat.Client]:
     (root / "topology.yaml").write_text(TOPOLOGY)
     limits = ("--driver-memory", "512m", "--spark-conf", "spark.driver.maxResultSize=1m")
     with (
-        DevCluster(root / "topology.yaml", root / "data", ClusterOptions(agent_arguments=limits)) as cluster,
+        DevCluster(
+            root / "topology.yaml", root / "data", ClusterOptions(agent_arguments=limits, allow_paths=(root,))
+        ) as cluster,
         selat.connect(cluster.address) as made,
     ):
         list(made.script(f"SET split_size = 8; {TABLES % (root / 'copies')}"))

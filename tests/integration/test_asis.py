@@ -37,6 +37,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return spooled(*arguments)
 
     monkeypatch.setattr("site_agent.engine.spark.MANY_BYTES", -1)
+    monkeypatch.setattr("site_agent.engine.frames.SMALL_FILES_BYTES", -1)
     monkeypatch.setattr("site_agent.engine.spark.spooled", noted)
     return ran
 
