@@ -1,9 +1,9 @@
 """Columns of Parquet files as they are, read by Arrow where Spark would only pass them on.
 
-A row that leaves Spark as Arrow is made of columns, made columns again and sent through a Python process: several times
-the work of reading it. So where Spark's optimizer leaves nothing of a query but a choice of columns, the files are read
-here. Only types of which both readers make the same values are taken; all else, and whatever is unusual in a file, is
-left to Spark.
+For a row to leave Spark as Arrow, Spark puts it together from columns, takes it apart into columns again and sends it
+through a Python process: several times the work of reading it. So where Spark's optimizer leaves nothing of a query
+but a choice of columns, the files are read here. Only types of which both readers make the same values are taken; all
+else, and whatever is unusual in a file, is left to Spark.
 """
 
 from __future__ import annotations

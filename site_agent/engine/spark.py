@@ -263,15 +263,12 @@ class SparkEngine:
         What `source` keeps for the frame is then kept as long as the rows.
         """
         scan = request.scan
-        part = request.chunked and isinstance(scan, FilesScan) and scan.format == "parquet" and scan.parts
-        if not part or self._frames.remote or frame.size_bytes <= MANY_BYTES:
+        if not isinstance(scan, FilesScan) or scan.format != "parquet" or not (request.chunked and scan.parts):
             return None
-        assert isinstance(scan, FilesScan)
-        columns = picked_columns(output)
-        if columns is None:
+        if self._frames.remote or frame.size_bytes <= MANY_BYTES:
             return None
-        empty = empty_of(output)
-        chunks = chunks_as_they_are(columns, scan, frame.files, empty.schema, source)
+        columns, empty = picked_columns(output), empty_of(output)
+        chunks = chunks_as_they_are(columns, scan, frame.files, empty.schema, source) if columns else None
         return EpochResult(empty, chunks.rows, 0, None, many=chunks) if chunks else None
 
     def _output(

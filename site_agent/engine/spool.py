@@ -80,7 +80,7 @@ class _Part:
 def _read(files: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     for file in files:
         with closing(pa.OSFile(str(file))) as stream, ipc.open_stream(stream) as batches:
-            for gathered_batches in gathered(batches):
-                table = pa.Table.from_batches(gathered_batches).rename_columns(schema.names).cast(schema)
+            for held in gathered(batches):
+                table = pa.Table.from_batches(held).rename_columns(schema.names).cast(schema)
                 yield from slices(table)
         file.unlink()
