@@ -329,3 +329,17 @@ def test_rows_are_in_the_order_of_their_epochs() -> None:
         collected.add(origin, pa.table({"v": [f"{origin[0]}{origin[1]}"]}))
     assert collected.in_order().column("v").to_pylist() == [f"{EU}0", f"{US}0", f"{US}1"]
     assert {c: (r.first, r.next) for c, r in collected.ranges().items()} == {EU: (0, 1), US: (0, 2)}
+
+
+def test_rows_are_cut_between_epochs_into_parts_of_like_size() -> None:
+    collected = Collected()
+    for epoch in (3, 0, 2, 1):
+        collected.add((US, epoch), pa.table({"v": pa.array([epoch] * 10, pa.int64())}))
+    collected.add((EU, 0), pa.table({"v": pa.array([9] * 10, pa.int64())}))
+
+    def cut(size_bytes: int) -> list[list[int]]:
+        return [part.in_order().column("v").to_pylist()[::10] for part in collected.cut(size_bytes)]
+
+    assert cut(collected.size_bytes + 1) == cut(collected.size_bytes) == [[9, 0, 1, 2, 3]]
+    assert cut(collected.size_bytes // 2) == [[9, 0, 1], [2, 3]]
+    assert cut(collected.size_bytes // 5) == cut(1) == [[9], [0], [1], [2], [3]]
