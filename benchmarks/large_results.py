@@ -152,7 +152,7 @@ def cluster(root: Path) -> Iterator[selat.Client]:
     """A cluster of one site, with both tables and a sink for each."""
     (root / "topology.yaml").write_text(TOPOLOGY)
     with (
-        DevCluster(root / "topology.yaml", root / "data", ClusterOptions()) as running,
+        DevCluster(root / "topology.yaml", root / "data", ClusterOptions(allow_paths=(root,))) as running,
         selat.connect(running.address) as client,
     ):
         for name in ("small", "large"):

@@ -68,6 +68,8 @@ class Frame:
     """The approximate size of the input; 0 when it is small or nobody needs it."""
     set_aside: int = 0
     """The number of malformed rows that are not among `rows`."""
+    files: tuple[str, ...] = ()
+    """Files of this machine, whose rows are all of `rows`; empty when rows come from elsewhere, too."""
 
 
 class Frames:
@@ -204,7 +206,8 @@ class Frames:
                     paths = tuple(text.path for text in texts.values() if text.record_end == record_end)
                     names = stack.enter_context(self._files_access.offered(paths))
                     frames.append(self._read_files(session, replace(scan, paths=paths), names, record_end, origins))
-                yield _together(frames, broken)
+                files = tuple(text.path for text in texts.values())
+                yield replace(_together(frames, broken), files=files)
 
     def _read_files(
         self,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from site_agent.engine import OperatorRows
 
-_INPUT = "CollectMetrics"
+INPUT = "CollectMetrics"
 """The node in which `ObservedInput` counts what comes in."""
 
 _ROWS = "numOutputRows"
@@ -41,7 +41,7 @@ def kind_of(name: str) -> str | None:
 def _walk(node: JavaObject, way: list[OperatorRows]) -> bool:
     """Whether the input lies below the node; then the operators from there up to it are in `way`."""
     name = str(node.nodeName())
-    if name == _INPUT:
+    if name == INPUT:
         return True
     children = node.children()
     if not any(_walk(children.apply(i), way) for i in range(children.size())):

@@ -32,6 +32,7 @@ from site_agent.engine import (
     statements,
 )
 from site_agent.engine.admission import ObservedInput
+from site_agent.engine.asis import chunks_as_they_are, picked_columns
 from site_agent.engine.chunks import Chunks
 from site_agent.engine.collect import collect
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory, result_too_large
@@ -224,8 +225,8 @@ class SparkEngine:
             before.close()
 
     def _run(self, task: _TaskSession, request: EpochRequest) -> EpochResult:
-        with ExitStack() as stack:
-            frame: Frame = stack.enter_context(self._frames.open(task.session, request.scan))
+        with ExitStack() as source, ExitStack() as stack:
+            frame: Frame = source.enter_context(self._frames.open(task.session, request.scan))
             task.use_functions(request.functions)
             others = {
                 view: stack.enter_context(self._frames.open(task.session, scan)) for view, scan in request.views.items()
@@ -238,7 +239,11 @@ class SparkEngine:
             observed = ObservedInput(rows, request.admission, frame.malformed_column)
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
-            output, table, many = self._output(task, request, (frame, *others.values()))
+            names = _names((INPUT_VIEW, *task.tables, *request.views), [f.versioned_name for f in request.functions])
+            output = task.query(request.sql, names)
+            if (passed := self._passed(output, request, frame, source)) is not None:
+                return passed
+            output, table, many = self._output(output, task, request, (frame, *others.values()))
             metrics = observed.metrics(output)
             rows_malformed = metrics.rows_malformed + frame.set_aside
             if rows_malformed:
@@ -253,24 +258,34 @@ class SparkEngine:
             many,
         )
 
+    def _passed(self, output: DataFrame, request: EpochRequest, frame: Frame, source: ExitStack) -> EpochResult | None:
+        """The result of an epoch that passes on columns of a large part of a table, and Spark need not run; else None.
+
+        What `source` keeps for the frame is then kept as long as the rows.
+        """
+        scan = request.scan
+        if not isinstance(scan, FilesScan) or scan.format != "parquet" or not (request.chunked and scan.parts):
+            return None
+        if self._frames.remote or frame.size_bytes <= MANY_BYTES:
+            return None
+        columns, empty = picked_columns(output), empty_of(output)
+        chunks = chunks_as_they_are(columns, scan, frame.files, empty.schema, source) if columns else None
+        return EpochResult(empty, chunks.rows, 0, None, many=chunks) if chunks else None
+
     def _output(
-        self, task: _TaskSession, request: EpochRequest, frames: Sequence[Frame]
+        self, output: DataFrame, task: _TaskSession, request: EpochRequest, frames: Sequence[Frame]
     ) -> tuple[DataFrame, pa.Table, Chunks | None]:
         """Run the query. Returns the executed frame and its rows: collected by the driver or, if many, spooled.
 
         A small input may have more output than the driver collects; the job then runs again, into the spool.
         """
-        known = (INPUT_VIEW, *task.tables, *request.views)
-        names = _names(known, [f.versioned_name for f in request.functions])
         may_be_many = request.chunked and not self._frames.remote
         if not may_be_many or sum(frame.size_bytes for frame in frames) <= MANY_BYTES:
-            output = task.query(request.sql, names)
             try:
                 return output, collect(output, spill=task.directory), None
             except SPARK_ERRORS as error:
                 if not (may_be_many and result_too_large(error)):
                     raise
-        output = task.query(request.sql, names)
         executed, many = spooled(output, task.directory)
         return executed, empty_of(output), many
 

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from site_agent.engine import pyworker
-from site_agent.engine.chunks import CHUNK_BYTES, Chunks, slices
+from site_agent.engine.chunks import Chunks, gathered, slices
 
 MANY_BYTES = 16 * 1024 * 1024
 """The size of input above which the Python workers are worth their start."""
@@ -80,21 +80,7 @@ class _Part:
 def _read(files: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     for file in files:
         with closing(pa.OSFile(str(file))) as stream, ipc.open_stream(stream) as batches:
-            for tables in _gathered(batches):
-                table = pa.Table.from_batches(tables).rename_columns(schema.names).cast(schema)
+            for held in gathered(batches):
+                table = pa.Table.from_batches(held).rename_columns(schema.names).cast(schema)
                 yield from slices(table)
         file.unlink()
-
-
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """The batches in lists, each about the size of a chunk."""
-    held: list[pa.RecordBatch] = []
-    held_bytes = 0
-    for batch in batches:
-        if held and held_bytes + batch.nbytes > CHUNK_BYTES:
-            yield held
-            held, held_bytes = [], 0
-        held.append(batch)
-        held_bytes += batch.nbytes
-    if held:
-        yield held

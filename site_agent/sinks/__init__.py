@@ -1,6 +1,7 @@
 """Sinks: where a query's rows go out at a site. One module each; `registry` lists them.
 
-    SinkTask --rows of some epochs--> Ledger --prepare: intent on disk--> SinkWriter.write --record: it counts-->
+    SinkTask --rows of some epochs--> SinkWriter.encode
+             --files--> Ledger --prepare: intent on disk--> SinkWriter.write --record: it counts-->
 
 The ledger numbers commits and remembers, before anything is written, of which epochs a commit consists. So a commit
 that a crash interrupted is done again with the same number and the same rows, and a writer has one duty: writing the
@@ -9,7 +10,7 @@ same commit twice must leave it there once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,6 +50,16 @@ class SinkCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedFile:
+    """A file of a commit that is not on disk yet."""
+
+    directories: tuple[str, ...]
+    """Below the sink's."""
+    rows: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class RollPolicy:
     """When collected rows are committed: whichever comes first."""
 
@@ -59,21 +70,29 @@ class RollPolicy:
 
 
 class SinkWriter(Protocol):
-    """Writes commits of one query at one site. Blocking; called from one thread at a time."""
+    """Writes commits of one query at one site. Blocking; but for `encode`, called from one thread at a time."""
 
     def prepare(self) -> None:
         """Make ready to write; removes what a crash left half written. Raises OSError."""
         ...
 
-    def write(self, commit: SinkCommit, rows: pa.Table) -> int:
-        """Make the rows visible and durable. A commit that is there already is written over, with the same.
+    def encode(self, commit: SinkCommit, rows: pa.Table) -> Sequence[EncodedFile]:
+        """The files of a commit, in memory. Several threads may encode at the same time.
+
+        Raises:
+            SinkError: these rows can never be written.
+        """
+        ...
+
+    def write(self, commit: SinkCommit, files: Sequence[EncodedFile]) -> int:
+        """Make the files visible and durable. A commit that is there already is written over, with the same.
 
         Returns:
             Bytes written.
 
         Raises:
             OSError: the disk refused; to be tried again.
-            SinkError: these rows can never be written.
+            SinkError: the commit's place is taken by something else.
         """
         ...
 

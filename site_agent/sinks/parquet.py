@@ -12,7 +12,7 @@ commit again replaces each of its files by the same. The footer's key `selat` ha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from planner import options as declared
 from site_agent.channels.files import Files
 from site_agent.connectors.options import refuse_unknown, refused, site_option
 from site_agent.paths import ANYWHERE, AllowedPaths
-from site_agent.sinks import RollPolicy, SinkCommit, SinkError
+from site_agent.sinks import EncodedFile, RollPolicy, SinkCommit, SinkError
 from site_agent.sinks.partitions import partitions
 
 METADATA_KEY = "selat"
@@ -84,20 +84,21 @@ class ParquetWriter:
             self._make_durable(self._layout.path / COMMITS_DIRECTORY)
         self._files.make_directory(self._work)
 
-    def write(self, commit: SinkCommit, rows: pa.Table) -> int:
+    def encode(self, commit: SinkCommit, rows: pa.Table) -> Sequence[EncodedFile]:
+        parts = partitions(rows, self._layout.partition_by)
+        return [EncodedFile(p.directories, p.rows.num_rows, self._encoded(commit, p.rows)) for p in parts]
+
+    def write(self, commit: SinkCommit, files: Sequence[EncodedFile]) -> int:
         self._allowed.check(self._work)
         stem = f"{commit.query_id}-{commit.number:09d}"
         name = f"{stem}.parquet"
-        parts = partitions(rows, self._layout.partition_by)
-        size_bytes, written, listed = 0, [], []
-        for index, part in enumerate(parts):
-            data = self._encoded(commit, part.rows)
+        written, listed = [], []
+        for index, part in enumerate(files):
             temporary = self._work / f"{commit.number}-{index}.tmp"
-            self._files.write(temporary, [data], sync=True)
+            self._files.write(temporary, [part.data], sync=True)
             written.append((temporary, self._layout.path.joinpath(*part.directories)))
             file = "/".join((*part.directories, name))
-            listed.append({"file": file, "rows": part.rows.num_rows, "size_bytes": len(data)})
-            size_bytes += len(data)
+            listed.append({"file": file, "rows": part.rows, "size_bytes": len(part.data)})
         manifest = self._work / f"{commit.number}-commit.tmp"
         if self._layout.partition_by:
             content = json.dumps({**commit.to_json(), "files": listed}, sort_keys=True)
@@ -113,7 +114,7 @@ class ParquetWriter:
             # Last: who reads what the manifests list sees the commit whole or not at all.
             self._files.replace(manifest, self._layout.path / COMMITS_DIRECTORY / f"{stem}.json")
             self._files.sync_directory(self._layout.path / COMMITS_DIRECTORY)
-        return size_bytes
+        return sum(len(part.data) for part in files)
 
     def close(self) -> None:
         self._files.remove_tree(self._work)

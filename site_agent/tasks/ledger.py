@@ -9,16 +9,14 @@ Crash after it: the pending commit's epochs are known, none of them is acknowled
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from site_agent.channels.files import Files, write_json
 from site_agent.errors import SiteAgentError
-from site_agent.sinks import EpochRange, SinkCommit, SinkWriter
+from site_agent.sinks import EncodedFile, EpochRange, SinkCommit, SinkWriter
 from site_agent.tasks.checkpoint import sealed, unsealed
 from site_agent.tasks.progress import Totals
 
@@ -90,8 +88,8 @@ class Ledger:
             raise SiteAgentError(f"commit {pending.commit.number} cannot follow commit {self.number}")
         self._store(self.number, self.reached, pending)
 
-    def perform(self, writer: SinkWriter, rows: pa.Table) -> int:
-        """Write the pending commit and record it. After an error it may be called again with the same rows.
+    def perform(self, writer: SinkWriter, files: Sequence[EncodedFile]) -> int:
+        """Write the pending commit and record it. After an error it may be called again with the same files.
 
         Returns:
             Bytes written.
@@ -101,7 +99,7 @@ class Ledger:
         """
         if self.pending is None:
             raise SiteAgentError("no commit is pending")
-        size_bytes = writer.write(self.pending.commit, rows)
+        size_bytes = writer.write(self.pending.commit, files)
         after = self.pending.after
         after = replace(after, totals=after.totals.plus(bytes_out=size_bytes))
         self._store(self.pending.commit.number, after, None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 import pyarrow as pa
 
 from site_agent.channels.codec import FAST_LEVEL, EncodedRows, decode, encode
 from site_agent.channels.log import BYTES_OUT, ChannelLog
 from site_agent.engine import EpochResult
-from site_agent.engine.chunks import CHUNK_BYTES, Chunks
+from site_agent.engine.chunks import CHUNK_BYTES, Chunks, gathered
 from site_agent.faults import FaultPoint, reached
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
@@ -60,11 +61,11 @@ async def publish_copies(context: TaskContext, logs: Sequence[ChannelLog], *, st
 def _publish(log: ChannelLog, chunks: Chunks, totals: Totals) -> int:
     """Bytes of what was published."""
     commit = {"totals": totals.to_json()}
-    if chunks.size_bytes > CHUNK_BYTES:
-        return log.publish_all((encode(table, level=FAST_LEVEL) for table in chunks.tables), commit)
-    tables = list(chunks.tables)
-    table = pa.concat_tables(tables) if tables else None
-    return log.publish(0, table, watermark_us=None, commit=commit).size_bytes
+    tables = map(pa.concat_tables, gathered(chunks.tables))
+    first = list(islice(tables, 2))
+    if len(first) > 1:
+        return log.publish_all((encode(table, level=FAST_LEVEL) for table in chain(first, tables)), commit)
+    return log.publish(0, first[0] if first else None, watermark_us=None, commit=commit).size_bytes
 
 
 def _copy(log: ChannelLog, sources: Sequence[ChannelLog], totals: Totals) -> int:

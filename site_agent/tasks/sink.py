@@ -1,9 +1,10 @@
 """SINK: the rows of a query's result channels, written into a sink at this site, each epoch once.
 
 Rows are collected until there are enough of them, or until the oldest has waited long enough; then they are one commit
-of the ledger, and only a commit that is done is acknowledged to the channels. What the disk refuses is tried again for
-as long as it takes: the task says so in its reason and takes no further input, and what it has not taken stays with the
-producers.
+of the ledger, and only a commit that is done is acknowledged to the channels. Where more rows are waiting, those of two
+commits are collected, encoded at the same time, and committed one after the other. What the disk refuses is tried
+again for as long as it takes: the task says so in its reason and takes no further input, and what it has not taken
+stays with the producers.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
 
 from site_agent.errors import ChannelError, ConnectorError, CorruptEpochError, TrimmedEpochError
 from site_agent.port import Port, PortBatch, PortInput
-from site_agent.sinks import EpochRange, SinkCommit, SinkConnector, SinkWriter
+from site_agent.sinks import EncodedFile, EpochRange, SinkCommit, SinkConnector, SinkWriter
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.ledger import Ledger, Pending, Reached
 from site_agent.tasks.progress import Sample, TaskState
@@ -32,6 +34,8 @@ Place = tuple[str, int]
 
 RETRY_DELAYS_S: Sequence[float] = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Between attempts when the disk refuses; the last one from then on."""
+TOGETHER_BYTES = 256 * 1024 * 1024
+"""Of rows: two commits that are not larger together are encoded at the same time, if rows for both are waiting."""
 
 
 @dataclass(slots=True)
@@ -46,6 +50,16 @@ class Collected:
         self.tables[place] = table
         self.size_bytes += table.get_total_buffer_size()
         self.rows += table.num_rows
+
+    def cut(self, size_bytes: int) -> list[Collected]:
+        """The same rows by channel and epoch, in parts of about the same size: at least so many bytes, if there are."""
+        count = max(1, self.size_bytes // size_bytes)
+        parts = [Collected()]
+        for place, table in sorted(self.tables.items()):
+            if parts[-1].size_bytes * count >= self.size_bytes:
+                parts.append(Collected())
+            parts[-1].add(place, table)
+        return parts
 
     def ranges(self) -> dict[str, EpochRange]:
         epochs: dict[str, list[int]] = {}
@@ -141,7 +155,11 @@ class SinkTask:
                 table = await self._read(channel, pending.sites[channel], epoch)
                 if table is not None:
                     self._collected.add((channel, epoch), table)
-        await self._perform(writer)
+        started_s = self._context.clock.monotonic()
+        (files,) = await self._encoded(writer, [(pending.commit, self._collected)])
+        await self._perform(writer, files, started_s)
+        self._collected = Collected()
+        self._show()
 
     async def _read(self, channel: str, site: str, epoch: int) -> pa.Table | None:
         context = self._context
@@ -184,44 +202,62 @@ class SinkTask:
         return dict(self._port.cursors) != dict(self._ledger.reached.cursors)
 
     def _due(self) -> bool:
-        if self._collected.size_bytes >= self._policy.size_bytes:
-            return True
+        size_bytes = self._policy.size_bytes
+        if self._collected.size_bytes >= size_bytes:
+            enough = self._collected.size_bytes >= 2 * size_bytes or 2 * size_bytes > TOGETHER_BYTES
+            return enough or not self._port.lag_rows
         waited_s = self._context.clock.monotonic() - self._waiting_since_s
         return self._moved() and waited_s >= self._policy.interval_s
 
     async def _commit(self, writer: SinkWriter) -> None:
-        """All that was taken, as one commit; epochs without rows only move the cursors."""
-        reached = self._reached()
+        """All that was taken; epochs without rows only move the cursors."""
+        port = self._port
+        after = Reached(port.cursors, port.ended_channels, port.watermark_us, self._ledger.reached.totals)
         if self._collected.rows:
-            commit = SinkCommit(self._context.spec.query_id, self._ledger.number + 1, self._collected.ranges())
-            pending = Pending(commit, {channel: self._sites[channel] for channel in commit.epochs}, reached)
-            await self._in_thread(lambda: self._ledger.prepare(pending))
-            await self._perform(writer)
+            await self._commit_rows(writer, after)
         else:
-            await self._in_thread(lambda: self._ledger.advance(reached))
+            await self._in_thread(lambda: self._ledger.advance(after))
         cursors = self._ledger.reached.cursors
         await self._in_thread(lambda: self._port.acknowledge(cursors))
         self._waiting_since_s = self._context.clock.monotonic()
 
-    async def _perform(self, writer: SinkWriter) -> None:
+    async def _commit_rows(self, writer: SinkWriter, after: Reached) -> None:
+        """One commit, or several; a crash between two leaves those that are done. `after` is reached with the last."""
+        query_id, number = self._context.spec.query_id, self._ledger.number
+        parts = self._collected.cut(self._policy.size_bytes)
+        commits = [SinkCommit(query_id, number + n, part.ranges()) for n, part in enumerate(parts, 1)]
         started_s = self._context.clock.monotonic()
-        rows = self._collected.in_order()
-        size_bytes = await self._keep_trying(lambda: self._attempt(writer, rows))
-        self._context.crashes.completed(self._context.spec.task_id)
-        finished_s = self._context.clock.monotonic()
+        encoded = await self._encoded(writer, list(zip(commits, parts, strict=True)))
+        for commit, part, files in zip(commits, parts, encoded, strict=True):
+            reached = after if part is parts[-1] else _moved_on(self._ledger.reached, commit)
+            totals = self._ledger.reached.totals.plus(rows_in=part.rows, rows_out=part.rows)
+            sites = {channel: self._sites[channel] for channel in commit.epochs}
+            pending = Pending(commit, sites, replace(reached, totals=totals))
+            await self._in_thread(partial(self._ledger.prepare, pending))
+            started_s = await self._perform(writer, files, started_s)
         self._collected = Collected()
-        sample = Sample(finished_s, finished_s - started_s, rows.num_rows, rows.num_rows, size_bytes)
-        self._context.progress.epoch_done(sample)
         self._show()
 
-    async def _attempt(self, writer: SinkWriter, rows: pa.Table) -> int:
-        async with self._context.attempt():
-            return await self._context.in_thread(lambda: self._ledger.perform(writer, rows))
+    async def _encoded(
+        self, writer: SinkWriter, commits: Sequence[tuple[SinkCommit, Collected]]
+    ) -> Sequence[Sequence[EncodedFile]]:
+        context = self._context
+        async with context.attempt():
+            works = [partial(writer.encode, commit, part.in_order()) for commit, part in commits]
+            return await asyncio.gather(*map(context.in_thread, works))
 
-    def _reached(self) -> Reached:
-        rows = self._collected.rows
-        totals = self._ledger.reached.totals.plus(rows_in=rows, rows_out=rows)
-        return Reached(self._port.cursors, self._port.ended_channels, self._port.watermark_us, totals)
+    async def _perform(self, writer: SinkWriter, files: Sequence[EncodedFile], started_s: float) -> float:
+        """Write the pending commit; returns when it was done."""
+        size_bytes = await self._keep_trying(lambda: self._attempt(writer, files))
+        self._context.crashes.completed(self._context.spec.task_id)
+        finished_s = self._context.clock.monotonic()
+        rows = sum(file.rows for file in files)
+        self._context.progress.epoch_done(Sample(finished_s, finished_s - started_s, rows, rows, size_bytes))
+        return finished_s
+
+    async def _attempt(self, writer: SinkWriter, files: Sequence[EncodedFile]) -> int:
+        async with self._context.attempt():
+            return await self._context.in_thread(lambda: self._ledger.perform(writer, files))
 
     def _show(self) -> None:
         progress, reached = self._context.progress, self._ledger.reached
@@ -255,6 +291,12 @@ class SinkTask:
 
 def _port_input(item: InputSpec) -> PortInput:
     return PortInput(item.channel, item.site, join=item.join, event_delay_us=item.event_delay_us)
+
+
+def _moved_on(reached: Reached, commit: SinkCommit) -> Reached:
+    """Behind the commit's epochs; what is said of channels besides is true only behind all that was taken with them."""
+    passed = {channel: epochs.next for channel, epochs in commit.epochs.items()}
+    return replace(reached, cursors={**reached.cursors, **passed})
 
 
 def _why(error: OSError | ChannelError) -> str:

@@ -83,3 +83,23 @@ def test_sorted_rows_come_in_order(client: selat.Client) -> None:
     assert sum(sizes) == ROWS
     ids = rows.column("id").to_pylist()
     assert ids == sorted(ids, reverse=True)
+
+
+@pytest.mark.parametrize("where", ["", "WHERE id % 3 = 0"])
+def test_columns_of_files_are_the_same_whoever_reads_them(client: selat.Client, where: str) -> None:
+    """The agent, or Spark where rows are filtered."""
+    root = Path(client.sinks()[0].bindings[0].options["path"]).parent
+    files = root / ("filtered" if where else "whole")
+    files.mkdir()
+    with duckdb.connect() as session:
+        stored = "SELECT i AS id, md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS k, i / 7 AS v FROM range(400000) AS n(i)"
+        session.execute(f"COPY ({stored}) TO '{files}/0.parquet' (FORMAT parquet, ROW_GROUP_SIZE 50000)")
+        wanted = session.sql(f"SELECT v, id, k FROM '{files}/*.parquet' {where}").to_arrow_table()
+    with selat.connect(client.address) as own:
+        table = (
+            f"(id BIGINT, k STRING, v DOUBLE) WITH ('connector' = 'files', 'format' = 'parquet', 'path' = '{files}')"
+        )
+        list(own.script(f"SET split_size = 64; CREATE TABLE {files.name} {table} AT us;"))
+        _, rows = read(own, f"SELECT v, id, k FROM {files.name} {where}")
+    assert rows.schema.names == ["v", "id", "k"]
+    assert sums(rows) == sums(wanted)

@@ -17,6 +17,7 @@ from site_agent.paths import AllowedPaths
 from site_agent.sinks import EpochRange, SinkCommit
 from site_agent.sinks.parquet import ParquetSink, ParquetWriter
 from tests.unit.site_agent.connectors.preparers import LinesPreparer
+from tests.unit.site_agent.sinks.rows import put
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COMMIT = SinkCommit("q-1", 1, {"c": EpochRange(0, 1)})
@@ -117,7 +118,7 @@ def test_a_split_that_names_another_file_is_not_read(world: World) -> None:
 
 def write_all(writer: ParquetWriter) -> None:
     writer.prepare()
-    writer.write(COMMIT, pa.table({"x": [1], "y": [2]}))
+    put(writer, COMMIT, pa.table({"x": [1], "y": [2]}))
 
 
 @pytest.mark.parametrize("planted", ["_selat", "x=1", "_commits"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from site_agent.sinks import EpochRange, SinkCommit
+from site_agent.sinks import EpochRange, SinkCommit, SinkWriter
 
 Epoch = tuple[str, int]
 
@@ -24,6 +24,11 @@ def commit_of(number: int, epochs: Iterable[Epoch]) -> SinkCommit:
     for channel, epoch in epochs:
         found.setdefault(channel, []).append(epoch)
     return SinkCommit("q-1", number, {c: EpochRange(min(e), max(e) + 1) for c, e in found.items()})
+
+
+def put(writer: SinkWriter, commit: SinkCommit, rows: pa.Table) -> int:
+    """Encode and write a commit."""
+    return writer.write(commit, writer.encode(commit, rows))
 
 
 def seen(directory: Path) -> list[Epoch]:

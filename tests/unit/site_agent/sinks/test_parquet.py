@@ -15,7 +15,7 @@ from site_agent.sinks import RollPolicy, SinkError
 from site_agent.sinks.files import UserFiles
 from site_agent.sinks.parquet import FILE_BYTES, ParquetSink
 from site_agent.sinks.registry import find_sink
-from tests.unit.site_agent.sinks.rows import Epoch, commit_of, rows_of, seen
+from tests.unit.site_agent.sinks.rows import Epoch, commit_of, put, rows_of, seen
 
 EPOCHS = [("q.s1.us", 3), ("q.s1.us", 4), ("q.s1.eu", 0)]
 
@@ -23,7 +23,7 @@ EPOCHS = [("q.s1.us", 3), ("q.s1.us", 4), ("q.s1.eu", 0)]
 def test_a_commit_is_a_file_that_says_what_it_is_made_of(tmp_path: Path) -> None:
     writer = ParquetSink().open({"path": str(tmp_path / "new" / "out")}, "q-1")
     writer.prepare()
-    size_bytes = writer.write(commit_of(7, EPOCHS), rows_of(EPOCHS))
+    size_bytes = put(writer, commit_of(7, EPOCHS), rows_of(EPOCHS))
     writer.close()
 
     path = tmp_path / "new" / "out" / "q-1-000000007.parquet"
@@ -46,8 +46,8 @@ def test_a_partitioned_commit_has_a_manifest_of_its_files(tmp_path: Path) -> Non
     writer = ParquetSink().open({"path": str(tmp_path), "partition_by": "c"}, "q-1")
     writer.prepare()
     for _ in range(2):
-        writer.write(commit_of(1, EPOCHS), rows)
-    writer.write(commit_of(2, EPOCHS), rows.slice(1, 1))
+        put(writer, commit_of(1, EPOCHS), rows)
+    put(writer, commit_of(2, EPOCHS), rows.slice(1, 1))
     writer.close()
 
     first, second = sorted((tmp_path / "_commits").iterdir())
@@ -88,12 +88,12 @@ def test_the_manifest_comes_when_all_files_are_there(tmp_path: Path, renames: in
     writer = ParquetSink(StopsAfter(renames)).open(options, "q-1")
     writer.prepare()
     with pytest.raises(StoppedError):
-        writer.write(commit_of(1, EPOCHS), rows)
+        put(writer, commit_of(1, EPOCHS), rows)
     assert (len(list(tmp_path.rglob("*.parquet"))), listed(tmp_path)) == (renames, [])
 
     again = ParquetSink().open(options, "q-1")
     again.prepare()
-    again.write(commit_of(1, EPOCHS), rows)
+    put(again, commit_of(1, EPOCHS), rows)
     assert sorted(listed(tmp_path)) == ["c=eu/q-1-000000001.parquet", "c=us/q-1-000000001.parquet"]
 
 
@@ -113,7 +113,7 @@ def test_a_type_that_parquet_lacks_is_an_error_of_the_sink(tmp_path: Path) -> No
     writer = ParquetSink().open({"path": str(tmp_path)}, "q-1")
     writer.prepare()
     with pytest.raises(SinkError, match="cannot be written as Parquet"):
-        writer.write(commit_of(1, EPOCHS), rows)
+        put(writer, commit_of(1, EPOCHS), rows)
 
 
 @pytest.mark.parametrize("other", [None, [("q.s1.us", 0)]], ids=["rubbish", "other epochs"])
@@ -124,10 +124,10 @@ def test_a_file_of_other_rows_is_not_written_over(tmp_path: Path, other: list[Ep
     if other is None:
         path.write_text("not by us")
     else:
-        writer.write(commit_of(1, other), rows_of(other))
+        put(writer, commit_of(1, other), rows_of(other))
     before = path.read_bytes()
     with pytest.raises(SinkError, match="is there already") as caught:
-        writer.write(commit_of(1, EPOCHS), rows_of(EPOCHS))
+        put(writer, commit_of(1, EPOCHS), rows_of(EPOCHS))
     assert "data directory" in caught.value.hint
     assert path.read_bytes() == before
 
@@ -172,7 +172,7 @@ def test_files_have_the_rights_that_the_users_umask_leaves_whatever_the_agents_i
     try:
         writer = ParquetSink(UserFiles(0o022)).open({"path": str(tmp_path / "out"), "partition_by": "c"}, "q-1")
         writer.prepare()
-        writer.write(commit_of(1, EPOCHS), pa.table({"c": [1], "v": [2]}))
+        put(writer, commit_of(1, EPOCHS), pa.table({"c": [1], "v": [2]}))
         writer.close()
     finally:
         os.umask(before)

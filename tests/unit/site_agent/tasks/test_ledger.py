@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,7 +60,11 @@ class SinkMachine(RuleBasedStateMachine):
             epochs = self.ledger.pending.commit.epochs
             assert not self.done & {(c, e) for c, r in epochs.items() for e in range(r.first, r.next)}
             again = [(c, e) for c, r in epochs.items() for e in range(r.first, r.next)]
-            self.ledger.perform(self.writer, rows_of(again))
+            self.perform(again)
+
+    def perform(self, epochs: Iterable[Epoch]) -> None:
+        assert self.ledger.pending is not None
+        self.ledger.perform(self.writer, self.writer.encode(self.ledger.pending.commit, rows_of(epochs)))
 
     @staticmethod
     def before(reached: Reached) -> set[Epoch]:
@@ -75,7 +80,7 @@ class SinkMachine(RuleBasedStateMachine):
         if self.taken:
             pending = self.pending()
             self.ledger.prepare(pending)
-            self.ledger.perform(self.writer, rows_of(self.taken))
+            self.perform(self.taken)
             self.done, self.taken = self.before(self.ledger.reached), []
 
     @rule(operation=st.integers(0, LAST_OPERATION), power=st.booleans(), again=st.integers(0, LAST_OPERATION))
@@ -162,4 +167,4 @@ def test_commits_follow_one_another(tmp_path: Path) -> None:
     with pytest.raises(SiteAgentError, match="cannot follow"):
         ledger.prepare(Pending(commit_of(2, [("c", 0)]), {"c": "us"}, Reached()))
     with pytest.raises(SiteAgentError, match="no commit is pending"):
-        ledger.perform(ParquetSink().open({"path": str(tmp_path)}, "q-1"), rows_of([("c", 0)]))
+        ledger.perform(ParquetSink().open({"path": str(tmp_path)}, "q-1"), [])

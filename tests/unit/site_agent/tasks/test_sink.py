@@ -11,7 +11,9 @@ from pathlib import Path
 
 import grpc.aio
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from site_agent.channels.codec import decode, encode
 from site_agent.channels.files import Files
 from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.channels.store import ChannelStore
@@ -185,6 +187,37 @@ async def test_small_epochs_share_a_file_and_wait_unacknowledged(tmp_path: Path)
         assert seen(hub.out) == epochs(EU, 1) + epochs(US, 3)
 
 
+class NoRoomForSecond(Files):
+    """The second commit's file does not fit."""
+
+    def write(self, path: Path, parts: Sequence[bytes], *, sync: bool) -> None:
+        if path.name == "2-0.tmp":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        super().write(path, parts, sync=sync)
+
+
+FOUR_EPOCHS = {"target_file_bytes": str(4 * decode(encode(rows_of([(US, 0)]))).get_total_buffer_size())}
+
+
+async def test_rows_that_wait_for_two_files_become_two_commits_one_after_the_other(tmp_path: Path) -> None:
+    for files, there in ((NoRoomForSecond(), epochs(EU, 4)), (None, epochs(EU, 4) + epochs(US, 4))):
+        async with site(tmp_path, files, options=FOUR_EPOCHS) as hub:
+            if files is not None:
+                hub.publish(US, *range(4), end=True)
+                hub.publish(EU, *range(4), end=True)
+            async with running(hub.task()) as run:
+                await until(lambda: run.done() or hub.progress.state is TaskState.RETRYING)
+                assert run.done() is (files is None)
+            assert seen(hub.out) == there
+            assert [log.retained_bytes > 0 for log in hub.inputs] == [files is not None] * 2
+            ledger = Ledger(tmp_path / "task")
+            ledger.load()
+            assert (ledger.number, ledger.pending is None) == ((1, False) if files else (2, True))
+            assert ledger.reached.totals.rows_out == len(there)
+            assert ledger.reached.ended == (() if files else (EU, US))
+    assert sorted(pq.read_metadata(path).num_rows for path in (tmp_path / "out").glob("*.parquet")) == [4, 4]
+
+
 async def test_what_was_collected_and_not_committed_is_read_again(tmp_path: Path) -> None:
     async with site(tmp_path, options={}) as hub:
         hub.publish(US, 0)
@@ -296,3 +329,17 @@ def test_rows_are_in_the_order_of_their_epochs() -> None:
         collected.add(origin, pa.table({"v": [f"{origin[0]}{origin[1]}"]}))
     assert collected.in_order().column("v").to_pylist() == [f"{EU}0", f"{US}0", f"{US}1"]
     assert {c: (r.first, r.next) for c, r in collected.ranges().items()} == {EU: (0, 1), US: (0, 2)}
+
+
+def test_rows_are_cut_between_epochs_into_parts_of_like_size() -> None:
+    collected = Collected()
+    for epoch in (3, 0, 2, 1):
+        collected.add((US, epoch), pa.table({"v": pa.array([epoch] * 10, pa.int64())}))
+    collected.add((EU, 0), pa.table({"v": pa.array([9] * 10, pa.int64())}))
+
+    def cut(size_bytes: int) -> list[list[int]]:
+        return [part.in_order().column("v").to_pylist()[::10] for part in collected.cut(size_bytes)]
+
+    assert cut(collected.size_bytes + 1) == cut(collected.size_bytes) == [[9, 0, 1, 2, 3]]
+    assert cut(collected.size_bytes // 2) == [[9, 0, 1], [2, 3]]
+    assert cut(collected.size_bytes // 5) == cut(1) == [[9], [0], [1], [2], [3]]
