@@ -51,7 +51,7 @@ def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Each site in a process of its own, behind a proxy; streams take their time. Asia keeps little for its readers."""
     root = tmp_path_factory.mktemp("isolated")
-    with running_scene(root, {"asia": SMALL_BUDGET}, heartbeat_timeout_s=5) as scene:
+    with running_scene(root, {"asia": SMALL_BUDGET}, heartbeat_timeout_s=10) as scene:
         yield scene
 
 
