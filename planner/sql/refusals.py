@@ -59,7 +59,7 @@ CLAUSES = (
     _Clause("into", (TokenType.INTO,), "SELECT INTO", "Read the results with the client."),
 )
 MAX_JOINS = 64
-"""Of one SELECT: each is bound among all others, so the time to plan them grows with more than their square."""
+"""The most joins of one SELECT: each is bound among all others, so planning time grows with more than their square."""
 
 BATCH_CLAUSES = ("order", "limit", "offset", "laterals")
 """Arguments of a SELECT that are possible over tables; whether it is over tables is known when names are."""

@@ -25,7 +25,7 @@ from site_agent.errors import EngineError
 _BATCH_ROWS = 8192
 """At most; fewer where rows are long."""
 _BUFFER_BYTES = 1024 * 1024
-"""Of a column, so that a row group need not fit memory."""
+"""The read buffer of a column, so that a row group need not fit memory."""
 _TYPES: Mapping[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),
@@ -137,7 +137,7 @@ def _batches(opened: pq.ParquetFile, file: _File, schema: pa.Schema) -> Iterator
 
 
 def _renamed(project: JavaObject) -> dict[int, int]:
-    """Of the items of a projection, those that are another name of an attribute."""
+    """The items of a projection that only rename an attribute."""
     items = (item for item in _items(project) if str(item.nodeName()) == "Alias")
     return {_id(item): _id(item.child()) for item in items if str(item.child().nodeName()) == "AttributeReference"}
 

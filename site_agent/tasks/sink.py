@@ -35,7 +35,7 @@ Place = tuple[str, int]
 RETRY_DELAYS_S: Sequence[float] = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Between attempts when the disk refuses; the last one from then on."""
 TOGETHER_BYTES = 256 * 1024 * 1024
-"""Of rows: two commits that are not larger together are encoded at the same time, if rows for both are waiting."""
+"""The most bytes of rows that two commits hold together when both are encoded at the same time."""
 
 
 @dataclass(slots=True)

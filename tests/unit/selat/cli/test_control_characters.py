@@ -1,4 +1,4 @@
-"""What comes from data, other users or a master does not steer the terminal of whoever looks at it."""
+"""Text from data, other users or a master does not control the reader's terminal."""
 
 from __future__ import annotations
 
