@@ -36,7 +36,7 @@ LIMITS_S = {
     "sharing_planner": 120,
     "sharing": 2700,
     "wordcount": 480,
-    "large_results": 600,
+    "large_results": 900,
     "monitor": 600,
 }
 """In the order of the page; an hour to an hour and a half together."""

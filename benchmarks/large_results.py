@@ -3,19 +3,22 @@
     python -m benchmarks.large_results [--rows 20000000] [--record FILE]
 
 A table of Parquet files is read whole: a number, a text of some 90 characters and a DOUBLE a row, over 2 GiB in memory
-at 20 million rows. Plain Spark writes it to Parquet, in a process of its own; Selat's cluster of one site with as many
-slots gives it to a client, which counts, sums and hashes it batch by batch, and writes it into a sink of the same
-format. Before that, each reads a fiftieth of the rows in the same way, which is not counted. Memory is the growth of
-each process's resident set (RSS) since the query began, sampled ten times a second. Ends within ten minutes.
+at 20 million rows. One query picks the three columns as they are, which agents read without Spark; the other computes
+all three. Plain Spark writes the query's rows to Parquet, in a process of its own; Selat's cluster of one site with as
+many slots gives them to a client, which counts, sums and hashes them batch by batch, and writes them into a sink of the
+same format. Before that, each answers the queries over a fiftieth of the rows, which is not counted. Memory is the
+growth of each process's resident set (RSS) since the query began, sampled ten times a second. Ends within a quarter of
+an hour.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,14 +56,22 @@ ROLES = {
 }
 """Roles of processes by a part of their command line; the first match counts."""
 
+QUERIES = {
+    "picked": ("id", "address", "price"),
+    "computed": ("id + 1 AS id", "lower(address) AS address", "price * 2 AS price"),
+}
+"""The columns of each query, which mean the same to Selat, Spark and DuckDB."""
+
 Sums = tuple[int, int, int]
 """The number of rows, the sum of their ids, and the sum of their hashes; their order does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The measurement of one way that the rows take."""
+    """The measurement of one query's rows on one way."""
 
+    query: str
+    """One of `QUERIES`."""
     way: str
     seconds: float
     sums: Sums
@@ -123,9 +134,10 @@ def write_table(directory: Path, rows: int) -> None:
             )
 
 
-def sums_of_files(directory: Path) -> Sums:
+def sums_of_files(directory: Path, columns: Sequence[str] = ("*",)) -> Sums:
+    """The sums of what a query selects from the files."""
     with duckdb.connect() as session:
-        return _sums(session, f"read_parquet('{directory}/*.parquet')")
+        return _sums(session, f"(SELECT {', '.join(columns)} FROM read_parquet('{directory}/*.parquet'))")
 
 
 def _sums(session: duckdb.DuckDBPyConnection, rows: str) -> Sums:
@@ -133,15 +145,17 @@ def _sums(session: duckdb.DuckDBPyConnection, rows: str) -> Sums:
     return (int(row[0]), int(row[1]), int(row[2]))
 
 
-def plain(root: Path) -> float:
-    """The seconds that Spark alone takes to read the table and write it as Parquet with its own defaults."""
+def plain(root: Path) -> dict[str, float]:
+    """The seconds that Spark alone takes to write each query's rows as Parquet with its own defaults."""
     session = start_spark(slots=SLOTS, scratch=root / "plain")
+    taken_s = {}
     try:
         for name in ("small", "large"):
-            started_s = time.perf_counter()
-            rows = session.read.parquet(str(root / name)).select("id", "address", "price")
-            rows.write.parquet(str(root / f"plain-{name}"))
-            taken_s = time.perf_counter() - started_s
+            for query, columns in QUERIES.items():
+                started_s = time.perf_counter()
+                rows = session.read.parquet(str(root / name)).selectExpr(*columns)
+                rows.write.parquet(str(root / f"plain-{name}-{query}"))
+                taken_s[query] = time.perf_counter() - started_s
         return taken_s
     finally:
         session.stop()
@@ -149,7 +163,7 @@ def plain(root: Path) -> float:
 
 @contextmanager
 def cluster(root: Path) -> Iterator[selat.Client]:
-    """A cluster of one site, with both tables and a sink for each."""
+    """A cluster of one site, with both tables, and for each a sink for each query."""
     (root / "topology.yaml").write_text(TOPOLOGY)
     with (
         DevCluster(root / "topology.yaml", root / "data", ClusterOptions(allow_paths=(root,))) as running,
@@ -160,31 +174,35 @@ def cluster(root: Path) -> Iterator[selat.Client]:
                 client.script(f"""
                 CREATE TABLE {name} (id BIGINT, address STRING, price DOUBLE)
                 WITH ('connector' = 'files', 'format' = 'parquet', 'path' = '{root / name}') AT us;
-                CREATE SINK {name}_copy WITH ('connector' = 'parquet', 'path' = '{root / f"sink-{name}"}',
-                  'compression' = 'snappy') AT us;
                 """)
             )
+            for query in QUERIES:
+                client.sql(
+                    f"CREATE SINK {name}_{query} WITH ('connector' = 'parquet', "
+                    f"'path' = '{root / f'sink-{name}-{query}'}', 'compression' = 'snappy') AT us"
+                )
         yield client
 
 
-def to_client(client: selat.Client, name: str) -> Outcome:
+def to_client(client: selat.Client, query: str, name: str) -> Outcome:
     with Memory() as memory:
         started_s = time.perf_counter()
-        query = _submitted(client, f"SELECT id, address, price FROM {name}")
-        with duckdb.connect() as session, query.results() as results:
+        submitted = _submitted(client, f"SELECT {', '.join(QUERIES[query])} FROM {name}")
+        with duckdb.connect() as session, submitted.results() as results:
             sums = (0, 0, 0)
             for batch in results:
                 sums = _added(sums, session, batch.batch)
         taken_s = time.perf_counter() - started_s
-    return Outcome("Selat to a client", taken_s, sums, memory.growth_bytes)
+    return Outcome(query, "Selat to a client", taken_s, sums, memory.growth_bytes)
 
 
-def to_sink(client: selat.Client, root: Path, name: str) -> Outcome:
+def to_sink(client: selat.Client, root: Path, query: str, name: str) -> Outcome:
     with Memory() as memory:
         started_s = time.perf_counter()
-        _submitted(client, f"INSERT INTO {name}_copy SELECT id, address, price FROM {name}").wait()
+        _submitted(client, f"INSERT INTO {name}_{query} SELECT {', '.join(QUERIES[query])} FROM {name}").wait()
         taken_s = time.perf_counter() - started_s
-    return Outcome("Selat to a Parquet sink", taken_s, sums_of_files(root / f"sink-{name}"), memory.growth_bytes)
+    sums = sums_of_files(root / f"sink-{name}-{query}")
+    return Outcome(query, "Selat to a Parquet sink", taken_s, sums, memory.growth_bytes)
 
 
 def _submitted(client: selat.Client, text: str) -> selat.Query:
@@ -199,54 +217,59 @@ def _added(sums: Sums, session: duckdb.DuckDBPyConnection, batch: pa.RecordBatch
     return (sums[0] + rows, sums[1] + ids, sums[2] + hashes)
 
 
-def measure(rows: int) -> tuple[list[Outcome], Sums]:
-    """The outcomes of all ways, one after the other, and the sums of the table itself."""
+def measure(rows: int) -> tuple[list[Outcome], dict[str, Sums]]:
+    """The outcomes, one measurement after the other, and the sums that each query's rows should have."""
     with tempfile.TemporaryDirectory(prefix="selat-large-", ignore_cleanup_errors=True) as directory:
         root = Path(directory)
         write_table(root / "small", max(1, rows // 50))
         write_table(root / "large", rows)
-        wanted = sums_of_files(root / "large")
+        wanted = {query: sums_of_files(root / "large", columns) for query, columns in QUERIES.items()}
         say(f"a table of {rows:,} rows is written")
-        plain_s = float(in_own_process(MODULE, ["--plain", str(root)]))
-        outcomes = [Outcome("plain Spark to Parquet", plain_s, sums_of_files(root / "plain-large"))]
-        say(f"plain Spark: {plain_s:.1f} s")
+        plain_s: dict[str, float] = json.loads(in_own_process(MODULE, ["--plain", str(root)]))
+        outcomes = []
         with cluster(root) as client:
-            to_client(client, "small")
-            to_sink(client, root, "small")
-            for outcome in (to_client(client, "large"), to_sink(client, root, "large")):
-                say(f"{outcome.way}: {outcome.seconds:.1f} s")
-                outcomes.append(outcome)
+            for query in QUERIES:
+                to_client(client, query, "small")
+                to_sink(client, root, query, "small")
+            for query, alone_s in plain_s.items():
+                sums = sums_of_files(root / f"plain-large-{query}")
+                outcomes.append(Outcome(query, "plain Spark to Parquet", alone_s, sums))
+                outcomes.append(to_client(client, query, "large"))
+                outcomes.append(to_sink(client, root, query, "large"))
+                say(", ".join(f"{outcome.way}: {outcome.seconds:.1f} s" for outcome in outcomes[-3:]))
         return outcomes, wanted
 
 
-def sections(outcomes: list[Outcome], wanted: Sums, size_bytes: int) -> list[str]:
-    base = outcomes[0].seconds
+def sections(outcomes: Sequence[Outcome], wanted: Mapping[str, Sums], size_bytes: int) -> list[str]:
     lines = [
-        [o.way, f"{o.seconds:.1f}", f"{o.sums[0] / o.seconds:,.0f}", f"{base / o.seconds:.2f}", _right(o, wanted)]
+        [o.query, o.way, f"{o.seconds:.1f}", f"{o.sums[0] / o.seconds:,.0f}", f"{_speed(o, outcomes):.2f}", right]
         for o in outcomes
+        for right in ("yes" if o.sums == wanted[o.query] else "**no**",)
     ]
-    roles = sorted({role for o in outcomes for role in o.growth_bytes})
-    grown = [[role, *(f"{o.growth_bytes.get(role, 0) / 2**20:,.0f}" for o in outcomes[1:])] for role in roles]
+    ours = [outcome for outcome in outcomes if outcome.growth_bytes]
+    roles = sorted({role for o in ours for role in o.growth_bytes})
+    grown = [[role, *(f"{o.growth_bytes.get(role, 0) / 2**20:,.0f}" for o in ours)] for role in roles]
     return [
-        f"{wanted[0]:,} rows of three columns, {size_bytes / 2**30:.2f} GiB in memory (Arrow).",
-        table(["way", "seconds", "rows/s", "over plain Spark", "count, sum and hash are the table's"], lines),
-        table(["most growth of a process, MiB", "to a client", "to a sink"], grown),
+        f"{max(sums[0] for sums in wanted.values()):,} rows of three columns, {size_bytes / 2**30:.2f} GiB in memory "
+        f"(Arrow). The columns of the queries: " + "; ".join(f"{q}: `{', '.join(c)}`" for q, c in QUERIES.items()),
+        table(["query", "way", "seconds", "rows/s", "over plain Spark", "count, sum and hash as DuckDB's"], lines),
+        table(["most growth of a process, MiB", *(f"{o.query}, {o.way.removeprefix('Selat ')}" for o in ours)], grown),
     ]
 
 
-def findings(outcomes: Sequence[Outcome], wanted: Sums) -> dict[str, float]:
-    """The figures of the criteria, by the last part of their keys; plain Spark's outcome comes first."""
-    plain, client, sink = outcomes
-    return {
-        "right": float(sum(outcome.sums == wanted for outcome in (client, sink))),
-        "client": plain.seconds / client.seconds,
-        "sink": plain.seconds / sink.seconds,
-        "memory": max(size for o in (client, sink) for size in o.growth_bytes.values()) / 2**20,
+def findings(outcomes: Sequence[Outcome], wanted: Mapping[str, Sums]) -> dict[str, float]:
+    """The figures of the criteria, by the last part of their keys."""
+    ours = [outcome for outcome in outcomes if outcome.growth_bytes]
+    speeds = {f"{o.query}_{o.way.rpartition(' ')[2]}".lower(): _speed(o, outcomes) for o in ours}
+    return speeds | {
+        "right": float(sum(outcome.sums == wanted[outcome.query] for outcome in ours)),
+        "memory": max(size for outcome in ours for size in outcome.growth_bytes.values()) / 2**20,
     }
 
 
-def _right(outcome: Outcome, wanted: Sums) -> str:
-    return "yes" if outcome.sums == wanted else "**no**"
+def _speed(outcome: Outcome, outcomes: Iterable[Outcome]) -> float:
+    """Over plain Spark, whose outcome is its query's first."""
+    return next(o for o in outcomes if o.query == outcome.query).seconds / outcome.seconds
 
 
 def arrow_bytes(rows: int) -> int:
@@ -264,13 +287,13 @@ def main() -> int:
     parser.add_argument("--plain", type=Path, metavar="DIR", help="only plain Spark, over the tables there")
     arguments = parser.parse_args()
     if arguments.plain:
-        print(plain(arguments.plain))
+        print(json.dumps(plain(arguments.plain)))
         return 0
     outcomes, wanted = measure(arguments.rows)
     parts = sections(outcomes, wanted, arrow_bytes(arguments.rows))
     found = findings(outcomes, wanted) if arguments.rows == ROWS else {}
     publish("large_results", "A large result of a query over a table", parts, arguments.record, found)
-    return 0 if all(outcome.sums == wanted for outcome in outcomes) else 1
+    return 0 if all(outcome.sums == wanted[outcome.query] for outcome in outcomes) else 1
 
 
 if __name__ == "__main__":
