@@ -228,7 +228,7 @@ def cancel(query: selat.Query) -> None:
 
 def assert_among(rows: Answer, wanted: Answer, name: str) -> None:
     """No row that the oracle does not have, and none more often."""
-    assert rows.columns == wanted.columns, name
+    assert rows.columns == wanted.columns, f"{name}: {rows.columns} instead of {wanted.columns}"
     surplus = Counter(map(_rounded, rows)) - Counter(map(_rounded, wanted))
     assert not surplus, f"{name}: {next(iter(surplus))}"
 
