@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from machine.private import make_private_umask
 from machine.terminal import LogFormatter
-from site_agent.agent import AgentIdentity, Measures, SiteAgent, running
+from site_agent.agent import AgentIdentity, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.config import AgentConfig, HostedSite, parse_arguments
@@ -37,6 +37,7 @@ from site_agent.errors import SiteAgentError
 from site_agent.exchange.options import connect
 from site_agent.host import Guests, start_exchange
 from site_agent.ingest.streams import PushStreams
+from site_agent.measures import Measures
 from site_agent.memory import MemoryUse, heap_use, memory_use
 from site_agent.router import Router
 from site_agent.router.pacing import LinkPace

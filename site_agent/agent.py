@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,7 @@ from site_agent.convert import assignment_from_proto, memory_to_proto, status_to
 from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError
 from site_agent.faults import FaultPoint, reached
-from site_agent.ingest import StreamLog
-from site_agent.memory import MemoryUse
+from site_agent.measures import Measured, Measures
 from site_agent.probes.echo import EchoLoop
 from site_agent.results import TRIM_INTERVAL_S
 from site_agent.router import Router
@@ -50,16 +49,6 @@ class AgentIdentity:
     @classmethod
     def new(cls, site: str, address: str, slots: int) -> AgentIdentity:
         return cls(site, address, slots, uuid.uuid4().hex)
-
-
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """What a report measures. They may block, and are called from a thread."""
-
-    memory: Callable[[], MemoryUse] = MemoryUse
-    """Of this process and those it started."""
-    logs: Callable[[], Sequence[StreamLog]] = tuple
-    """Of the streams that are pushed to at the site."""
 
 
 class SiteAgent:
@@ -104,11 +93,12 @@ class SiteAgent:
     async def serve(self, master: grpc.aio.Channel) -> None:
         """Until cancelled."""
         stub = site_pb2_grpc.SiteServiceStub(master)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow(stub))
-            group.create_task(self._report(stub))
-            group.create_task(self._echoes.run())
-            group.create_task(self._trim_results())
+        with closing(self._measures):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._follow(stub))
+                group.create_task(self._report(stub))
+                group.create_task(self._echoes.run())
+                group.create_task(self._trim_results())
 
     async def _follow(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         failures = 0
@@ -187,8 +177,8 @@ class SiteAgent:
         while True:
             await self._registered.wait()
             with suppress(grpc.aio.AioRpcError):
-                memory, logs = await asyncio.to_thread(self._measured)
-                await stub.Report(self._report_request(memory, logs), timeout=REPORT_TIMEOUT_S)
+                measured = await self._measures.newest(self._report_interval_s)
+                await stub.Report(self._report_request(measured), timeout=REPORT_TIMEOUT_S)
             await self._until_next_report()
 
     async def _trim_results(self) -> None:
@@ -207,11 +197,8 @@ class SiteAgent:
                 await self._runtime.news.wait()
         self._runtime.news.clear()
 
-    def _measured(self) -> tuple[MemoryUse, Sequence[StreamLog]]:
-        return self._measures.memory(), self._measures.logs()
-
-    def _report_request(self, memory: MemoryUse, logs: Sequence[StreamLog]) -> site_pb2.ReportRequest:
-        site = self._identity.site
+    def _report_request(self, measured: Measured) -> site_pb2.ReportRequest:
+        site, memory = self._identity.site, measured.memory
         return site_pb2.ReportRequest(
             site=site,
             incarnation=self._identity.incarnation,
@@ -259,7 +246,7 @@ class SiteAgent:
             ],
             memory_bytes=memory.total_bytes,
             memory=memory_to_proto(memory),
-            stream_logs=[stream_log_to_proto(log) for log in logs],
+            stream_logs=[stream_log_to_proto(log) for log in measured.logs],
         )
 
 

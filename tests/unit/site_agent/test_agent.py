@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import cast
 
 from selat.v1 import site_pb2, site_pb2_grpc
-from site_agent.agent import AgentIdentity, Measures, SiteAgent
+from site_agent.agent import AgentIdentity, SiteAgent
 from site_agent.ingest import StreamLog
+from site_agent.measures import Measures
 from site_agent.memory import HeapUse, MemoryUse
 from site_agent.results import ResultStatus
 from site_agent.router import LinkTransfer, Router
