@@ -129,7 +129,10 @@ class InputState:
 
     @property
     def waiting_epochs(self) -> int:
-        return 0 if self.missed else max(0, self.log.next_epoch - self.cursor)
+        """The number of epochs that can be taken; 0 while the state has yet to settle on a later first epoch."""
+        # In this order: a transfer that begins in the middle moves the first epoch before the next one.
+        next_epoch, first_epoch = self.log.next_epoch, self.log.first_epoch
+        return 0 if self.missed or self.cursor < first_epoch else max(0, next_epoch - self.cursor)
 
     @property
     def news(self) -> bool:

@@ -79,3 +79,15 @@ def test_an_idle_channel_with_something_to_take_is_not_idle(tmp_path: Path) -> N
     assert source.heard() == InputWatermark(5)
     source.cursor = 1
     assert source.heard() == InputWatermark(5, idle=True)
+
+
+def test_a_channel_that_begins_later_since_it_was_joined_is_taken_only_after_it_settled(tmp_path: Path) -> None:
+    """A copy learns where it begins while its reader is about to pick."""
+    log = ChannelStore(tmp_path).open("late")
+    joined = state(log)
+    joined.settle()
+    log.begin_at(2)
+    log.publish(2, TABLE, watermark_us=5)
+    assert picked([joined], max_bytes=1) == []
+    joined.settle()
+    assert picked([joined], max_bytes=1) == [("late", 2)]
