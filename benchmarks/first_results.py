@@ -99,9 +99,11 @@ class Traces:
     def _run(self) -> None:
         while not self._stop.wait(POLL_S):
             for pattern in ("*/*/tasks/*", "*/*/channels/*/*.epoch"):
-                for path in self.root.glob(pattern):
-                    if path not in self.seen_s and path not in self.without_rows:
-                        self._note(path)
+                # A directory may go while it is listed; the next look sees the rest.
+                with suppress(FileNotFoundError):
+                    for path in self.root.glob(pattern):
+                        if path not in self.seen_s and path not in self.without_rows:
+                            self._note(path)
 
     def _note(self, path: Path) -> None:
         # What was listed is gone when its reader has it all.

@@ -225,7 +225,7 @@ def measure(rows: int) -> tuple[list[Outcome], dict[str, Sums]]:
         write_table(root / "large", rows)
         wanted = {query: sums_of_files(root / "large", columns) for query, columns in QUERIES.items()}
         say(f"a table of {rows:,} rows is written")
-        plain_s: dict[str, float] = json.loads(in_own_process(MODULE, ["--plain", str(root)]))
+        plain_s: dict[str, float] = in_own_process(MODULE, ["--plain", str(root)])
         outcomes = []
         with cluster(root) as client:
             for query in QUERIES:

@@ -93,6 +93,8 @@ OTHER_EPOCH_MS = 3000
 RETAINED_BYTES = 256_000
 """Of a channel: so little that sources feel a full link soon, and more than what comes until a merge acknowledges it,
 which it does with its checkpoints: up to 16 s of rows, at 12 kB/s."""
+MERGE = "m"
+"""The ids of merges' stages begin with it."""
 LOOK_S = 1.0
 END_LIMIT = timedelta(seconds=60)
 SETTLE_STEP_S = 1.0
@@ -189,7 +191,9 @@ class Scene:
     def count(self, watched: Sequence[Watched]) -> Count:
         links = link_bytes(self._client.sites())
         infos = [each.running.info() for each in watched]
-        kept = {task.task_id: task.retained_bytes for info in infos for task in info.tasks}
+        # What a merge of these queries keeps is results for clients: they stay for days, and no task waits for them.
+        waiting = [task for info in infos for task in info.tasks if not task.stage_id.startswith(MERGE)]
+        kept = {task.task_id: task.retained_bytes for task in waiting}
         return Count(
             at_s=time.time(),
             link_bytes=links,
@@ -346,7 +350,8 @@ def _parts(arguments: argparse.Namespace, outcomes: Sequence[Outcome], alone: Se
         "that wait in merges: a merge has the rows of its own site, which cross no link, and not yet those of a site "
         "behind a narrow one. The [simulator](sana.md) says *throughput* of rows taken in; there, whole records go to "
         "the first operator and none waits for another site, so that they are those processed, too.",
-        f"*Steady*: over the {outcomes[0].seconds:.0f} s that count, what all channels keep grew or shrank by at most "
+        f"*Steady*: over the {outcomes[0].seconds:.0f} s that count, what channels keep for merges (not results, which "
+        "the gateway keeps for clients) grew or shrank by at most "
         f"{MOST_GROWTH:.0%} of what a link carries, and no more was processed than born; otherwise **no**, and the "
         "last seconds before the limit count. *Warm-up*: from the submission to then. *Delay*: from a window's end to "
         "its first result; where less is processed than born, it grows for as long as the query runs, and the figure "
