@@ -5,7 +5,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 SOURCES := selat planner master site_agent machine simulator evidence tests benchmarks examples scripts/check_sizes.py
 
-.PHONY: help setup setup-wan demo test unit unit-planner unit-others integration e2e e2e-whole e2e-broken long kills wan soak check format proto bench reproduce lock clean
+.PHONY: help setup setup-wan demo test unit integration whole e2e long kills wan soak check format proto bench reproduce lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -20,29 +20,26 @@ setup-wan:  ## packages for emulated WANs and their tests, as root with apt-get;
 demo: setup  ## four airports' worth of sites, real flights, five queries, proof; three minutes at most
 	@$(BIN)/selat demo
 
-test: setup-wan unit integration e2e wan  ## all tests
+test: setup-wan unit integration whole  ## all tests
 
-# Two processes at a time: none of these tests looks at the clock, and each process keeps one core busy.
+# Two processes at a time, and each file in one of them, with its fixtures.
+FILES_IN_TWO := -n 2 --dist loadfile -m "not long"
+
 unit: setup  ## tests of single parts: no Spark, no network
-	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit-planner unit-others
-
-unit-planner: setup  ## the planner's part of `make unit`
-	$(BIN)/python -m pytest tests/unit/planner -m "not long"
-
-unit-others: setup  ## the rest of `make unit`
-	$(BIN)/python -m pytest tests/unit --ignore tests/unit/planner -m "not long"
+	$(BIN)/python -m pytest tests/unit $(FILES_IN_TWO)
 
 integration: setup setup-wan  ## tests of parts together: real gRPC, real Spark
-	$(BIN)/python -m pytest tests/integration -m "not long"
+	$(BIN)/python -m pytest tests/integration $(FILES_IN_TWO)
 
-# One after the other, so that the clusters of the first part are gone before the second part breaks others.
-e2e: e2e-whole e2e-broken  ## tests of the whole: real processes, results compared with DuckDB, kill -9
+# Two processes at a time: those that share clusters, those that break clusters, and those of the emulated WAN follow
+# one another, group by group (tests/conftest.py).
+GROUPS_IN_TWO := -n 2 --dist loadgroup --no-loadscope-reorder -m "not long"
 
-e2e-whole: setup  ## the part of `make e2e` that leaves its clusters whole
-	$(BIN)/python -m pytest tests/e2e -m "not long and not kills"
+whole: setup setup-wan  ## `make e2e` and `make wan` together
+	$(BIN)/python -m pytest tests/e2e tests/wan $(GROUPS_IN_TWO)
 
-e2e-broken: setup  ## the part of `make e2e` that kills and breaks
-	$(BIN)/python -m pytest tests/e2e -m "not long and kills"
+e2e: setup  ## tests of the whole: real processes, results compared with DuckDB, kill -9
+	$(BIN)/python -m pytest tests/e2e $(GROUPS_IN_TWO)
 
 # SELAT_SEED=N repeats a run that failed; pytest prints the seed in its first lines.
 long: export SELAT_SEED := $(or $(SELAT_SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))

@@ -24,7 +24,18 @@ from typing import Any
 import grpc.aio
 
 from benchmarks.report import make_parser, median, publish, quantile, say, table
-from planner.leases import Framework, LeasePolicy, LeaseRef, LeaseTable, Slot, Wish, acquire, release, set_site
+from planner.leases import (
+    Framework,
+    LeasePolicy,
+    LeaseRef,
+    LeaseTable,
+    SiteSlots,
+    Slot,
+    Wish,
+    acquire,
+    release,
+    set_site,
+)
 from selat.v1 import lease_pb2 as pb
 from selat.v1 import lease_pb2_grpc, site_pb2, site_pb2_grpc
 
@@ -77,7 +88,7 @@ def _inside_rates(*, fair: bool, size: int) -> tuple[float, float]:
     leases = LeaseTable(LeasePolicy(fair=fair))
     for name in ("nightly", "other", "streaming"):
         leases.put_framework(Framework(name, NOW))
-    leases.apply(set_site(leases, "big", SLOTS, reachable=True, now=NOW))
+    leases.apply(set_site(leases, "big", SiteSlots(SLOTS), now=NOW))
     grants_per_s, releases_per_s = [], []
     for _ in range(3):
         first = leases.fencing + 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from machine.loopback import INSECURE_HELP, allows_functions, refusal
 from machine.private import make_private_umask
-from master import logs
+from master import commands, logs
 from master.config import BatchConfig, MasterConfig, ServerOptions
 from master.errors import MasterError
 from master.logs import line
@@ -39,11 +39,15 @@ LONGEST_SETTING = timedelta(days=3650)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT; or back up or restore the state."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in commands.COMMANDS:
+        return commands.main(given)
     logs.configure()
-    parsed = _parser().parse_args(arguments)
+    parsed = _parser().parse_args(given)
     config = MasterConfig(
         heartbeat_timeout=parsed.heartbeat_timeout,
+        stop_timeout=parsed.stop_timeout,
         results_retention=parsed.results_retention,
         live_results=ResultsLimit(parsed.live_results_bytes, parsed.live_results_hours),
         epoch_interval=parsed.epoch_interval,
@@ -88,7 +92,7 @@ async def _serve(options: ServerOptions, config: MasterConfig) -> None:
     store = SqliteStore.open(options.data)
     try:
         history = SqliteLinkHistory.open(options.data)
-        master = Master(store, topology, config=config, around=Surroundings.real(history))
+        master = Master(store, topology, config=config, around=Surroundings.real(history, options.data))
         stop = _stop_signal()
         async with serving(master, options.listen) as address:
             logger.info(line("serving", address=address, data=options.data, sites=",".join(sorted(topology.sites))))
@@ -174,7 +178,10 @@ def _add_results_options(parser: argparse.ArgumentParser, defaults: MasterConfig
 
 def _parser() -> argparse.ArgumentParser:
     defaults = MasterConfig()
-    parser = argparse.ArgumentParser(prog="python -m master", description="Run Selat's central job manager.")
+    parser = argparse.ArgumentParser(
+        prog="python -m master",
+        description="Run Selat's central job manager. `backup` and `restore` as first argument: see their --help.",
+    )
     parser.add_argument(
         "--listen", type=_address, default="127.0.0.1:7410", metavar="HOST:PORT", help="default: %(default)s"
     )
@@ -184,13 +191,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ready-file", type=Path, metavar="FILE", help="written once serving: address and pid, in JSON"
     )
-    parser.add_argument(
-        "--heartbeat-timeout",
-        type=_duration_in("seconds"),
-        default=f"{defaults.heartbeat_timeout / timedelta(seconds=1):g}",
-        metavar="SECONDS",
-        help="a site silent for so long is unreachable; default: %(default)s",
-    )
+    _add_timeouts(parser, defaults)
     _add_results_options(parser, defaults)
     parser.add_argument(
         "--ended-retention",
@@ -225,6 +226,23 @@ def _parser() -> argparse.ArgumentParser:
         "--no-probes", action="store_true", help="measure links only when somebody asks (selat wan probe)"
     )
     return parser
+
+
+def _add_timeouts(parser: argparse.ArgumentParser, defaults: MasterConfig) -> None:
+    parser.add_argument(
+        "--heartbeat-timeout",
+        type=_duration_in("seconds"),
+        default=f"{defaults.heartbeat_timeout / timedelta(seconds=1):g}",
+        metavar="SECONDS",
+        help="a site silent for so long is unreachable; default: %(default)s",
+    )
+    parser.add_argument(
+        "--stop-timeout",
+        type=_duration_in("seconds"),
+        default=f"{defaults.stop_timeout / timedelta(seconds=1):g}",
+        metavar="SECONDS",
+        help="how long calls may go on once it is asked to end; default: %(default)s",
+    )
 
 
 def _add_wall_options(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from master import codec
+from master.errors import NotSettledError
 from master.faults import FaultPoint, reached
 from master.logs import line
 from master.model import AssignmentMark
@@ -52,7 +53,9 @@ class AssignmentBoard:
         return changed
 
     def current(self, site: str) -> VersionedAssignment:
-        """Raises KeyError before the site's first assignment."""
+        """Raises NotSettledError while the master's state is restored and not settled: no site has an assignment."""
+        if not self._current:
+            raise NotSettledError.asking()
         return self._current[site]
 
     def version(self, site: str) -> int:

@@ -22,6 +22,7 @@ from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelation
 from planner.options import OptionError, check_binding
 from planner.plan import BIN_COLUMN
 from planner.query.calls import called_functions
+from planner.secretoptions import check_secrets
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import tokenize
 from planner.sql.queries import parse_query, relations_named
@@ -295,6 +296,7 @@ def _validate_bindings(relation: Relation, topology: Topology) -> None:
 def _check_options(relation: Relation, binding: Binding) -> None:
     """Raises InvalidDefinitionError for an option that is unknown, missing or wrong, as far as that shows here."""
     try:
+        check_secrets(binding.options)
         check_binding(relation.kind, relation.columns, binding.options)
     except OptionError as error:
         raise _invalid(relation, f"{error.message} (at {binding.site})", error.hint) from error

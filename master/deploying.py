@@ -62,7 +62,7 @@ class Deployer:
         setting = Setting(
             running=running,
             wan=wan_of(parts.topology, parts.wan()),
-            alive=parts.sites.alive(),
+            alive=parts.sites.able(),
             sharing=settings.sharing,
             placed={s.id: s.sites[0] for s in planned.plan.stages if s.kind is StageKind.MERGE},
         )

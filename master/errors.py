@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 from planner.errors import Position
 
@@ -117,6 +118,20 @@ class QueryNotPausedError(MasterError):
     """The query is not paused; there is nothing to resume."""
 
     code = "QUERY_NOT_PAUSED"
+
+
+class NotSettledError(MasterError):
+    """The state was restored from a backup, and the sites have not said yet which of its queries still run."""
+
+    code = "NOT_SETTLED"
+
+    @classmethod
+    def asking(cls) -> Self:
+        """The error to raise meanwhile."""
+        return cls(
+            "the master was restored from a backup, and asks the sites what still runs",
+            hint="try again in some seconds: it waits one heartbeat timeout at most",
+        )
 
 
 class IllegalTransitionError(MasterError):

@@ -6,6 +6,7 @@ import functools
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, cast
 
@@ -16,6 +17,7 @@ from google.protobuf.message import DecodeError
 from master.errors import InvalidRequestError, MasterError
 from master.ids import RandomHex
 from master.logs import line
+from master.pending import PendingCalls
 from master.status import ERROR_TRAILER, StatusCode, detail_of, status_of, unexpected
 from planner.errors import PlannerError
 from selat.v1 import common_pb2
@@ -27,11 +29,17 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
+_ENDS = "/selat.v1.QueryService/Execute"
+"""The one streaming method whose calls end by themselves. The others follow something until the caller has enough."""
+
+
 class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Errors of ours carry an ErrorDetail in the trailer `selat-error-bin`; all others become INTERNAL with an id."""
 
-    def __init__(self, random_hex: RandomHex) -> None:
+    def __init__(self, random_hex: RandomHex, pending: PendingCalls) -> None:
+        """`pending` counts the calls that end by themselves."""
         self._random_hex = random_hex
+        self._pending = pending
 
     async def intercept_service(
         self,
@@ -54,10 +62,11 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     ) -> Callable[[Any, Context], Awaitable[Any]]:
         @functools.wraps(call)
         async def wrapped(request: Any, context: Context) -> Any:
-            try:
-                return await call(_whole(request, method), context)
-            except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
-                await self._abort(context, error, method)
+            with self._pending.counted():
+                try:
+                    return await call(_whole(request, method), context)
+                except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+                    await self._abort(context, error, method)
 
         return wrapped
 
@@ -66,11 +75,12 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     ) -> Callable[[Any, Context], AsyncIterator[Any]]:
         @functools.wraps(call)
         async def wrapped(request: Any, context: Context) -> AsyncIterator[Any]:
-            try:
-                async for response in call(_whole(request, method), context):
-                    yield response
-            except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
-                await self._abort(context, error, method)
+            with self._pending.counted() if method == _ENDS else nullcontext():
+                try:
+                    async for response in call(_whole(request, method), context):
+                        yield response
+                except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+                    await self._abort(context, error, method)
 
         return wrapped
 

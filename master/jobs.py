@@ -13,7 +13,7 @@ from master.board import AssignmentBoard
 from master.catalog import CatalogManager
 from master.clock import Clock, SteadyTime
 from master.config import MasterConfig
-from master.errors import QueryNotPausableError, QueryNotPausedError, QueryOverError, StoreError
+from master.errors import NotSettledError, QueryNotPausableError, QueryNotPausedError, QueryOverError, StoreError
 from master.faults import FaultPoint, reached
 from master.leases.streaming import StreamingSlots
 from master.lifecycle import QueryEvent
@@ -21,9 +21,11 @@ from master.logs import line
 from master.model import QueryRecord, QueryState, SiteRecord, SiteReport
 from master.progress import next_event, resumed_progress, tasks_gone, with_report
 from master.queries import Deploy, QueryRegistry
+from master.restored import lost_queries, unsettled_sites
 from master.retention import EndedRetention, purgeable
 from master.sharing import edges_of, is_task, tasks_beneath, without_late
 from master.sites import SiteRegistry, SiteStatus
+from master.specs import Assignment
 from master.statistics import MeasuredRates
 from planner.catalog import Relation, RelationKind
 from planner.plan import PhysicalPlan
@@ -60,15 +62,25 @@ class JobManager:
         self._unleased = False
         self._unplaced = False
         self._held_back: frozenset[str] = frozenset()
-        self._publish()
+        self._settle_by = self._steady.now() + config.heartbeat_timeout
+        if self.settled:
+            self._publish()
+
+    @property
+    def settled(self) -> bool:
+        """False: the state was restored from a backup, and nobody knows yet which of its queries still run."""
+        return self._parts.queries.restored_from is None
 
     def submit(self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None) -> QueryRecord:
         """Accept a planned query and give its tasks out; `deploy` says what it shares with those that run.
 
         Raises:
             InvalidRequestError, QueryNameTakenError
+            NotSettledError: the state was restored, and the sites are not heard yet.
             PlannerError: what `deploy` raises.
         """
+        if not self.settled:
+            raise NotSettledError.asking()
         record = self._parts.queries.accept(plan, sql=sql, name=name, deploy=deploy)
         reached(FaultPoint.QUERY_STORED)
         self.refresh()
@@ -179,6 +191,25 @@ class JobManager:
         # Wakes the watcher of a displaced agent, so that it is told.
         self._parts.board.changes(record.name).notify()
 
+    def deregister(self, site: str, incarnation: str) -> None:
+        """The site's agent is about to end: the site is not heard from now on.
+
+        Raises:
+            UnknownSiteError, SiteNotRegisteredError, SiteDisplacedError
+        """
+        self._parts.sites.deregister(site, incarnation)
+        self.refresh()
+
+    def set_draining(self, site: str, draining: bool) -> None:
+        """Give the site no new work from now on, or give it work again; what runs there goes on.
+
+        Raises:
+            UnknownSiteError, StoreError
+        """
+        self._parts.sites.set_draining(site, draining)
+        # Its slots are not granted any more, or are again, before anybody is answered.
+        self.refresh()
+
     def report(self, report: SiteReport) -> None:
         """Take a heartbeat and what follows from it.
 
@@ -198,7 +229,8 @@ class JobManager:
         # A task that has ended leaves its slot at once, for the next.
         moved = self._follow_batch()
         for record in concerned:
-            self._take_back(self._parts.queries.get(record.id), report)
+            if self.settled:
+                self._take_back(self._parts.queries.get(record.id), report)
             self._follow_up(self._parts.queries.get(record.id))
         if moved:
             self.refresh()
@@ -220,6 +252,9 @@ class JobManager:
         """What the passing of time brings: overdue heartbeats, ended retention, storing of totals."""
         for site in self._parts.sites.tick():
             logger.warning(line("heartbeat overdue", site=site))
+        if not self.settled:
+            self._settle()
+            return
         moved = self._follow_batch()
         for record in self._parts.queries.all():
             if not record.state.over:
@@ -245,6 +280,8 @@ class JobManager:
 
         What brought this about is stored already: where versions cannot be, the next tick tries again.
         """
+        if not self.settled:
+            return
         try:
             self._publish()
         except StoreError as error:
@@ -259,26 +296,44 @@ class JobManager:
         self._follow_slots()
         self._follow_batch()
         self._held_back = self._without_slots()
+        parts.board.publish(self._assignments(self._held_back))
+        self._stale = False
+        for record in parts.queries.all():
+            if record.state is QueryState.CANCELLING and record.id not in self._removed_at:
+                self._note_removal(record)
+
+    def _assignments(self, held_back: frozenset[str] = frozenset()) -> Mapping[str, Assignment]:
+        parts = self._parts
         snapshot = AssignmentInput(
             queries=parts.queries.all(),
             catalog=parts.catalog.snapshot,
             sites=tuple(status.name for status in parts.sites.all()),
             site_addresses=parts.sites.addresses(),
             now=self._clock.now(),
-            held_back=self._held_back,
+            held_back=held_back,
         )
-        parts.board.publish(
-            build_assignments(
-                snapshot,
-                epoch_interval=self._config.epoch_interval,
-                results_retention=self._config.results_retention,
-                live_results=self._config.live_results,
-            )
+        return build_assignments(
+            snapshot,
+            epoch_interval=self._config.epoch_interval,
+            results_retention=self._config.results_retention,
+            live_results=self._config.live_results,
         )
-        self._stale = False
-        for record in parts.queries.all():
-            if record.state is QueryState.CANCELLING and record.id not in self._removed_at:
-                self._note_removal(record)
+
+    def _settle(self) -> None:
+        """Decide what becomes of the queries of a restored store, once all sites are heard or have had their time.
+
+        Until then no site is told anything: it would end what the backup does not know, and begin anew what has ended.
+        """
+        parts, assignments = self._parts, self._assignments()
+        made_at = parts.queries.restored_from
+        assert made_at is not None
+        if unsettled_sites(assignments, parts.sites.all()) and self._steady.now() < self._settle_by:
+            return
+        for query, reason in lost_queries(assignments, parts.sites.all(), parts.queries.all(), made_at=made_at).items():
+            parts.queries.move(query, QueryEvent.NOT_CONFIRMED, reason)
+            logger.warning(line("query is over", query=query, reason=reason))
+        parts.queries.settle_restored()
+        self.refresh()
 
     def _follow_slots(self) -> None:
         """Hold slots for the tasks. Where that cannot be stored the next tick tries again, and nothing waits for it."""
@@ -292,6 +347,8 @@ class JobManager:
 
     def _follow_batch(self) -> bool:
         """Place the tasks of batch queries; whether sites have something else to do. As with `_follow_slots`."""
+        if not self.settled:
+            return False
         try:
             moved = self._parts.batch.follow()
             self._unplaced = False

@@ -21,6 +21,8 @@ class QueryEvent(Enum):
     RESUME_REQUESTED = "resume_requested"
     LEFT_BEHIND = "left_behind"
     """More of a shared channel waits for it than is kept for queries that do not keep up."""
+    NOT_CONFIRMED = "not_confirmed"
+    """The master's state was restored, and the sites do not run the query as the backup says."""
     TASKS_GONE = "tasks_gone"
     """No reachable site runs a task of it any more."""
 
@@ -29,6 +31,8 @@ class SiteEvent(Enum):
     REGISTERED = "registered"
     REPORTED = "reported"
     HEARTBEAT_OVERDUE = "heartbeat_overdue"
+    DEREGISTERED = "deregistered"
+    """Its agent has said that it ends."""
 
 
 QUERY_MOVES: Mapping[tuple[QueryState, QueryEvent], QueryState] = MappingProxyType(
@@ -46,6 +50,10 @@ QUERY_MOVES: Mapping[tuple[QueryState, QueryEvent], QueryState] = MappingProxyTy
         (QueryState.RUNNING, QueryEvent.LEFT_BEHIND): QueryState.FAILED,
         (QueryState.RESUMING, QueryEvent.LEFT_BEHIND): QueryState.FAILED,
         (QueryState.PAUSED, QueryEvent.LEFT_BEHIND): QueryState.FAILED,
+        (QueryState.DEPLOYING, QueryEvent.NOT_CONFIRMED): QueryState.FAILED,
+        (QueryState.RUNNING, QueryEvent.NOT_CONFIRMED): QueryState.FAILED,
+        (QueryState.RESUMING, QueryEvent.NOT_CONFIRMED): QueryState.FAILED,
+        (QueryState.PAUSED, QueryEvent.NOT_CONFIRMED): QueryState.FAILED,
         (QueryState.PAUSED, QueryEvent.RESUME_REQUESTED): QueryState.RESUMING,
         (QueryState.PAUSED, QueryEvent.CANCEL_REQUESTED): QueryState.CANCELLING,
         (QueryState.RESUMING, QueryEvent.TASKS_RUNNING): QueryState.RUNNING,
@@ -63,6 +71,8 @@ SITE_MOVES: Mapping[tuple[SiteState, SiteEvent], SiteState] = MappingProxyType(
         (SiteState.ALIVE, SiteEvent.REGISTERED): SiteState.ALIVE,
         (SiteState.ALIVE, SiteEvent.REPORTED): SiteState.ALIVE,
         (SiteState.ALIVE, SiteEvent.HEARTBEAT_OVERDUE): SiteState.UNREACHABLE,
+        (SiteState.ALIVE, SiteEvent.DEREGISTERED): SiteState.UNREACHABLE,
+        (SiteState.UNREACHABLE, SiteEvent.DEREGISTERED): SiteState.UNREACHABLE,
         (SiteState.UNREACHABLE, SiteEvent.REGISTERED): SiteState.ALIVE,
         (SiteState.UNREACHABLE, SiteEvent.REPORTED): SiteState.ALIVE,
     }

@@ -154,6 +154,19 @@ class StreamLog:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskUse:
+    """What a site keeps on disk, in bytes."""
+
+    query_bytes: Mapping[str, int] = field(default_factory=dict)
+    """By the id of the query."""
+    replay_bytes: int = 0
+    stream_log_bytes: int = 0
+    budget_bytes: int = 0
+    """0: there is none."""
+    free_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelUse:
     """A query's use of one incoming link, counted since the agent's start."""
 
@@ -203,6 +216,7 @@ class SiteReport:
     memory_bytes: int = 0
     memory: MemoryUse = MemoryUse()
     stream_logs: tuple[StreamLog, ...] = ()
+    disk: DiskUse = DiskUse()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import datetime
 
 from master.clock import Clock
 from master.errors import QueryNameTakenError, QueryPurgedError, UnknownQueryError
@@ -43,6 +44,17 @@ class QueryRegistry:
         self._running: Running | None = None
         self._held: Running | None = None
         self._last_number = store.last_query_number()
+        self._restored_from = store.restored_from()
+
+    @property
+    def restored_from(self) -> datetime | None:
+        """When the backup was made that these were restored from; None: nothing is in doubt."""
+        return self._restored_from
+
+    def settle_restored(self) -> None:
+        """Those of a restored store that are not over do run. Raises StoreError."""
+        self._store.settle_restored()
+        self._restored_from = None
 
     def all(self) -> tuple[QueryRecord, ...]:
         """In order of submission."""

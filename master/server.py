@@ -8,15 +8,19 @@ import logging
 import os
 import random
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 from grpc_health.v1 import health as health_service
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from machine.description import describe
 from master.analysis import SiteAnalyzer
 from master.batch.manager import BatchManager, BatchParts
 from master.batch.slots import BatchSlots
@@ -37,17 +41,21 @@ from master.leases.feed import SlotFeeds
 from master.leases.manager import LeaseManager, LeaseParts
 from master.leases.streaming import StreamingSlots
 from master.logs import line
+from master.members import Describe, MemberParts, Members
 from master.peers import Peers
+from master.pending import PendingCalls
 from master.queries import QueryRegistry
 from master.remembered import RememberedAnalyzer
 from master.results.fetch import FetchParts, ResultFetcher
 from master.services.catalog import CatalogServicer
 from master.services.lease import LeaseServicer
+from master.services.member import MemberServicer
 from master.services.query import QueryParts, QueryServicer
 from master.services.site import ClusterInfo, SiteParts, SiteServicer
 from master.services.wan import WanServicer
 from master.settings import Settings
 from master.sites import SiteRegistry
+from master.sitework import SiteWorkView
 from master.statements import StatementParts, StatementRunner
 from master.statistics import MeasuredRates
 from master.store import Store
@@ -58,17 +66,24 @@ from master.wan.history import HistoryStore, LinkHistory
 from master.wan.monitor import MonitorSettings, WanMonitor
 from master.watch import Watches
 from planner.topology import Topology
-from selat.v1 import catalog_pb2_grpc, lease_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
+from selat.v1 import (
+    catalog_pb2_grpc,
+    lease_pb2_grpc,
+    member_pb2_grpc,
+    query_pb2_grpc,
+    site_pb2_grpc,
+    wan_pb2_grpc,
+)
 
 logger = logging.getLogger(__name__)
 
 TICK_S = 0.25
 """How often the passing of time is looked at."""
 
-STOP_GRACE_S = 0.5
-"""How long calls may go on once the master is told to stop; they can be made again."""
+AT_ONCE = ("selat.v1.SiteService", "selat.v1.MemberService")
+"""Services that are SERVING from the start: agents use them, and the others wait for the agents."""
 
-SERVICES = tuple(f"selat.v1.{name}Service" for name in ("Query", "Catalog", "Site", "Wan", "Lease"))
+SERVICES = tuple(f"selat.v1.{name}Service" for name in ("Query", "Catalog", "Site", "Wan", "Lease", "Member"))
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT_BYTES),
@@ -92,10 +107,13 @@ class Surroundings:
     clock: Clock
     random_hex: RandomHex
     history: HistoryStore
+    describe: Describe = describe
+    """Describes the master's process."""
 
     @classmethod
-    def real(cls, history: HistoryStore) -> Surroundings:
-        return cls(SystemClock(), _random_hex, history)
+    def real(cls, history: HistoryStore, data: Path) -> Surroundings:
+        """`data` is the master's directory."""
+        return cls(SystemClock(), _random_hex, history, partial(describe, data))
 
 
 class Master:
@@ -121,21 +139,20 @@ class Master:
         self._feeds = SlotFeeds(self.leases.table, part_to_proto)
         self.leases.listen(self._feeds.publish)
         slots = StreamingSlots(self.leases)
-        board = AssignmentBoard(store, version=cluster.version)
+        self._board = AssignmentBoard(store, version=cluster.version)
         self._cluster = ClusterInfo(cluster.id, topology, config.report_interval)
         self._config = config
         self.monitor = self._monitor(topology)
         batch = self._batch(topology)
-        parts = JobParts(self.queries, self.sites, self.catalog, board, self._rates, slots, batch)
+        parts = JobParts(self.queries, self.sites, self.catalog, self._board, self._rates, slots, batch)
         self.jobs = JobManager(parts, clock=around.clock, config=config)
         self._views = QueryViews(self.queries, self.sites, slots, batch)
-        self._watches = Watches(self.queries, self._views, board=board, sites=self.sites)
+        self._watches = Watches(self.queries, self._views, board=self._board, sites=self.sites)
         planning = PlanningParts(
             self.catalog,
             self.sites,
             self._rates,
             self._analyzer,
-            topology,
             wan=self.monitor.snapshot,
             splits=SiteSplits(self.sites, self.peers),
         )
@@ -171,15 +188,27 @@ class Master:
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(
             CatalogServicer(self.catalog, self.jobs, self.functions, self._definitions), server
         )
-        parts = SiteParts(self.jobs, self.sites, self._watches, self.monitor)
+        members = Members(MemberParts(self.sites, self.peers, self._around.clock, self._around.describe))
+        member_pb2_grpc.add_MemberServiceServicer_to_server(MemberServicer(members), server)
+        work = SiteWorkView(self._board, self.leases)
+        parts = SiteParts(self.jobs, self.sites, self._watches, self.monitor, work, members)
         sites = SiteServicer(parts, cluster=self._cluster)
         site_pb2_grpc.add_SiteServiceServicer_to_server(sites, server)
         wan = WanServicer(self.monitor, self._cluster.topology)
         wan_pb2_grpc.add_WanServiceServicer_to_server(wan, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseServicer(self.leases, self._feeds), server)
 
-    def error_interceptor(self) -> ErrorInterceptor:
-        return ErrorInterceptor(self._around.random_hex)
+    @property
+    def stop_timeout(self) -> timedelta:
+        return self._config.stop_timeout
+
+    @property
+    def ready(self) -> bool:
+        """Whether what it says of sites and queries is of its own time, not of the master's before it."""
+        return self.sites.settled and self.jobs.settled
+
+    def error_interceptor(self, pending: PendingCalls) -> ErrorInterceptor:
+        return ErrorInterceptor(self._around.random_hex, pending)
 
     async def tick_forever(self) -> None:
         """Until cancelled."""
@@ -242,24 +271,51 @@ async def serving(master: Master, listen: str) -> AsyncIterator[str]:
     Raises:
         RuntimeError: the address cannot be bound.
     """
-    server = grpc.aio.server(options=_OPTIONS, interceptors=(master.error_interceptor(),))
+    pending = PendingCalls()
+    server = grpc.aio.server(options=_OPTIONS, interceptors=(master.error_interceptor(pending),))
     master.add_to(server)
     health = health_service.aio.HealthServicer()  # type: ignore[attr-defined]  # not in the stubs
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     port = server.add_insecure_port(listen)
     await server.start()
-    ticking = asyncio.create_task(master.tick_forever())
-    for service in ("", *SERVICES):
-        await health.set(service, health_pb2.HealthCheckResponse.SERVING)
+    await _tell(health, ("", *SERVICES), ready=False)
+    await _tell(health, AT_ONCE, ready=True)
+    background = [asyncio.create_task(master.tick_forever()), asyncio.create_task(_tell_once_ready(master, health))]
     try:
         yield f"{listen.rpartition(':')[0]}:{port}"
     finally:
         await health.enter_graceful_shutdown()
-        await server.stop(STOP_GRACE_S)
-        ticking.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticking
+        await _stop(server, pending, master.stop_timeout)
+        for task in background:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
         await master.close()
+
+
+async def _tell_once_ready(master: Master, health: Any) -> None:
+    """Have all services SERVING when the sites have reported, or had the time for it."""
+    while not master.ready:
+        await asyncio.sleep(TICK_S)
+    await _tell(health, ("", *SERVICES), ready=True)
+
+
+async def _tell(health: Any, services: Iterable[str], *, ready: bool) -> None:
+    status = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
+    for service in services:
+        await health.set(service, status)
+
+
+async def _stop(server: grpc.aio.Server, pending: PendingCalls, timeout: timedelta) -> None:
+    """Take no new calls; end those that follow something once no others are pending, or at the timeout."""
+    stopping = asyncio.create_task(server.stop(timeout.total_seconds()))
+    # The server refuses new calls from the task's first step on.
+    await asyncio.sleep(0)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout.total_seconds()):
+            await pending.ended()
+    await server.stop(None)
+    await stopping
 
 
 def write_ready_file(path: Path, address: str) -> None:

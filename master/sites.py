@@ -34,6 +34,12 @@ class SiteStatus:
     """The last one since the master's start."""
     links: tuple[LinkUse, ...] = ()
     """Its incoming links, with rates."""
+    draining_since: datetime | None = None
+    """None: it is not draining."""
+
+    @property
+    def draining(self) -> bool:
+        return self.draining_since is not None
 
     @property
     def name(self) -> str:
@@ -59,7 +65,11 @@ class SiteRegistry:
         self._rates = RateMeter()
         self._heard: dict[str, datetime] = {}
         self._unsaved: dict[str, datetime] = {}
-        self._sites = {name: SiteStatus(site, SiteState.EXPECTED) for name, site in sorted(topology.sites.items())}
+        draining = store.draining()
+        self._sites = {
+            name: SiteStatus(site, SiteState.EXPECTED, draining_since=draining.get(name))
+            for name, site in sorted(topology.sites.items())
+        }
         for record in store.sites():
             self._take_up(record)
 
@@ -79,6 +89,29 @@ class SiteRegistry:
         if status is None:
             raise unknown_site(name, self._topology)
         return status
+
+    @property
+    def topology(self) -> Topology:
+        """The cluster's, with the sites that are draining now."""
+        return self._topology.with_draining([name for name, status in self._sites.items() if status.draining])
+
+    def set_draining(self, name: str, draining: bool) -> None:
+        """Give the site no new work from now on, or give it work again; durable on return.
+
+        Raises:
+            UnknownSiteError, StoreError
+        """
+        status = self.get(name)
+        if status.draining == draining:
+            return
+        since = self._clock.now() if draining else None
+        self._store.put_draining(name, since)
+        self._sites[name] = replace(status, draining_since=since)
+        logger.info(line("site is draining" if draining else "site takes work again", site=name))
+
+    def able(self) -> frozenset[str]:
+        """Sites that can take new tasks now."""
+        return frozenset(name for name in self.alive() if not self._sites[name].draining)
 
     def alive(self) -> frozenset[str]:
         return frozenset(name for name, status in self._sites.items() if status.state is SiteState.ALIVE)
@@ -142,6 +175,20 @@ class SiteRegistry:
         links = tuple(self._with_rate(link, report, heard_at) for link in report.links)
         self._set(replace(status, record=record, report=report, links=links), SiteEvent.REPORTED)
         self._heard[report.site], self._unsaved[report.site] = heard_at, now
+
+    def deregister(self, site: str, incarnation: str) -> None:
+        """The agent that speaks for the site is about to end.
+
+        Raises:
+            UnknownSiteError, SiteNotRegisteredError, SiteDisplacedError
+        """
+        self.check_incarnation(site, incarnation)
+        self._set(self._sites[site], SiteEvent.DEREGISTERED)
+
+    @property
+    def settled(self) -> bool:
+        """Every site that registered before has reported since the master's start, or had the time for it."""
+        return all(status.report for status in self._sites.values() if status.state is SiteState.ALIVE)
 
     def tick(self) -> tuple[str, ...]:
         """Mark sites whose heartbeat is overdue; answers which."""

@@ -23,7 +23,6 @@ from planner.placement import place
 from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan, Split
 from planner.sinks import destination, find_sink, with_sink
 from planner.sql.statements import SelectQuery, SinkTarget
-from planner.topology import Topology
 from planner.wan.snapshot import WanSnapshot
 
 ATTEMPTS = 3
@@ -39,7 +38,6 @@ class PlanningParts:
     sites: SiteRegistry
     rates: MeasuredRates
     analyzer: Analyzer
-    topology: Topology
     wan: Callable[[], WanSnapshot]
     """All links as they are known now."""
     splits: SplitLister
@@ -87,7 +85,7 @@ class QueryPlanner:
             CatalogChangedError: its relations changed again and again meanwhile.
         """
         draft, sink = await self._settled(select, planning.draft_query, into)
-        parts, topology = self._parts, self._parts.topology
+        parts, topology = self._parts, self._parts.sites.topology
         if into is not None and sink is not None:
             draft, topology = with_sink(draft, into, sink), destination(sink, topology)
         statistics, catalog = parts.rates.snapshot(), parts.catalog.snapshot

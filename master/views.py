@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from master.assignments import stage_sites, task_sites
 from master.batch.manager import BatchManager
@@ -26,6 +26,8 @@ class QueryView:
     """None: it reads streams."""
     shared: SharedParts | None = None
     """None: it shares nothing, and nobody may share with it."""
+    disk_bytes: Mapping[str, int] = field(default_factory=dict)
+    """What sites keep on disk for it, by site, as they reported last."""
 
 
 class QueryViews:
@@ -45,6 +47,7 @@ class QueryViews:
             reason="; ".join((*((record.reason,) if record.reason else self._obstacles(record)), *_behind(record))),
             batch=self._batch.view(record),
             shared=shared_parts(record, self._queries.all(), self._queries.running()),
+            disk_bytes=_disk_bytes(record.id, self._sites.all()),
         )
 
     def shared(self) -> tuple[SharedOperator, ...]:
@@ -62,6 +65,11 @@ class QueryViews:
 
 def _behind(record: QueryRecord) -> tuple[str, ...]:
     return tuple(text for text, _ in behind_texts(record)) if record.state.held else ()
+
+
+def _disk_bytes(query: str, sites: Iterable[SiteStatus]) -> dict[str, int]:
+    kept = {site.name: site.report.disk.query_bytes.get(query, 0) for site in sites if site.report is not None}
+    return {site: size_bytes for site, size_bytes in kept.items() if size_bytes}
 
 
 def waits_for(record: QueryRecord, sites: Iterable[SiteStatus]) -> str:

@@ -36,8 +36,8 @@ class Watches:
         while True:
             seen = changes.version
             self._sites.check_incarnation(site, incarnation)
-            current = self._board.current(site)
-            if current.version != sent:
+            if self._board.version(site) != sent:
+                current = self._board.current(site)
                 sent = current.version
                 yield current
             await changes.wait_beyond(seen)

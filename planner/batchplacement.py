@@ -35,7 +35,8 @@ def place_batch(
         options: how its tasks are to be placed; None: as the master does it.
 
     Raises:
-        PlacementError: a site that is needed is not in the topology or not alive, or there are too many splits.
+        PlacementError: a site that is needed is not in the topology, not alive, or draining; or there are too many
+            splits.
     """
     for stage in draft.stages:
         leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.MAP else ""
@@ -57,7 +58,8 @@ def place_batch(
     outputs = Counter[str]()
     for split in parts:
         outputs[split.site] += split.size_bytes
-    expected = reduce_site(outputs, alive & set(topology.sites), topology.gateway)
+    able = (alive & set(topology.sites)) - topology.draining
+    expected = reduce_site(outputs, able, topology.gateway)
     sites = {stage.id: _sites(stage, parts) for stage in draft.map_stages} | {draft.result_stage: (expected,)}
     return PhysicalPlan(
         stages=tuple(replace(stage, sites=sites.get(stage.id, stage.sites)) for stage in draft.stages),

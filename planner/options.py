@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from planner.catalog import Column, RelationKind
 
@@ -67,6 +67,8 @@ class Option(Generic[T]):
     parse: Callable[[str], T]
     allowed: str
     default: T
+    secret: bool = False
+    """It takes a reference in place of a value; see `planner.secretoptions`."""
 
     def of(self, options: Mapping[str, str]) -> T:
         """The option's value, or its default.
@@ -211,25 +213,30 @@ PARTITION_BY: Option[tuple[str, ...]] = Option(
     "partition_by", _parse_names, "names of columns as in 'country, day'", ()
 )
 PATH = "path"
-PARQUET_OPTIONS = (CONNECTOR, PATH, FILE_BYTES.name, ROLL_INTERVAL.name, COMPRESSION.name, PARTITION_BY.name)
+
+
+OPTIONS: dict[str, Sequence[Option[Any]]] = {
+    PUSH: (RETENTION, RETENTION_BYTES, MAX_AHEAD, FROM, RATE, IDLE_TIMEOUT),
+    PARQUET: (FILE_BYTES, ROLL_INTERVAL, COMPRESSION, PARTITION_BY),
+}
+"""Options by connector, as far as they have a type of their own."""
+PARQUET_OPTIONS = (CONNECTOR, PATH, *(option.name for option in OPTIONS[PARQUET]))
 
 
 def check_push(options: Mapping[str, str]) -> None:
     """Raises OptionError naming the option of a pushed stream that is unknown or wrong."""
-    known: tuple[Option[object], ...] = (RETENTION, RETENTION_BYTES, MAX_AHEAD, FROM, RATE, IDLE_TIMEOUT)  # type: ignore[assignment]
-    refuse_unknown(options, (CONNECTOR, *(option.name for option in known)))
-    for option in known:
+    refuse_unknown(options, (CONNECTOR, *(option.name for option in OPTIONS[PUSH])))
+    for option in OPTIONS[PUSH]:
         option.of(options)
 
 
 def check_parquet(options: Mapping[str, str]) -> None:
     """Raises OptionError naming the option of a sink `parquet` that is unknown, missing or wrong."""
-    known: tuple[Option[object], ...] = (FILE_BYTES, ROLL_INTERVAL, COMPRESSION, PARTITION_BY)  # type: ignore[assignment]
     refuse_unknown(options, PARQUET_OPTIONS)
     path = require(options, PATH, allowed=PATH_TEXT)
     if not path.startswith("/") or "\0" in path:
         raise OptionError(PATH, f"option '{PATH}' is {path!r}", f"'{PATH}' takes {PATH_TEXT}")
-    for option in known:
+    for option in OPTIONS[PARQUET]:
         option.of(options)
 
 

@@ -5,6 +5,7 @@
   source sites to it, plus the results from it to the gateway.
 - A site is infeasible when a link would get more than it has available, or is missing; an infeasible site is taken
   only when all are.
+- A draining site takes no stage: a query that needs one there is refused.
 - Ties (to a thousandth of a byte per second) go to the lower cost, then to the gateway, then to the first by name.
 
 Cost of a candidate, after Hourglass' network usage: the sum over its links of rate * latency^2 / capacity
@@ -36,6 +37,8 @@ from planner.wan.snapshot import WanSnapshot
 BYTES_DIGITS = 3
 COST_DIGITS = 9
 
+DRAINING = "it is draining, and gets no new work"
+
 
 @dataclass(frozen=True, slots=True)
 class _Option:
@@ -55,7 +58,9 @@ class _World:
 
     gateway: str
     sites: frozenset[str]
-    """Where a merge may run."""
+    """Those that are alive."""
+    draining: frozenset[str]
+    """Those where no merge may begin."""
     links: Mapping[tuple[str, str], LinkFigures]
 
 
@@ -77,7 +82,7 @@ def place(
         wan: what the monitor knows of the links now; None: nothing was measured.
 
     Raises:
-        PlacementError: a site that is needed is not in the topology or not alive.
+        PlacementError: a site that is needed is not in the topology, not alive, or draining.
     """
     for stage in draft.stages:
         leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.SOURCE else ""
@@ -85,7 +90,8 @@ def place(
             check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
     why = ("it is the gateway, which keeps the results", "Start its agent.")
     check_site(topology.gateway, topology, alive, why)
-    world = _World(topology.gateway, alive & set(topology.sites), link_figures(topology, wan))
+    alive = alive & set(topology.sites)
+    world = _World(topology.gateway, alive, topology.draining, link_figures(topology, wan))
     placed = _Placed()
     for estimate in estimate_flows(draft, statistics):
         placed = _with(placed, estimate, world)
@@ -108,13 +114,15 @@ def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
     if estimate.results is None:
         return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, world.gateway)))
     options = [_option(site, estimate, world, placed.flows) for site in sorted(world.sites)]
-    chosen = min(options, key=lambda option: _order(option, world.gateway))
+    # The gateway is one of them.
+    able = [option for option in options if option.site not in world.draining]
+    chosen = min(able, key=lambda option: _order(option, world.gateway))
     return _Placed(
         flows=_sum(placed.flows, chosen.flows),
         sites={**placed.sites, estimate.stage: chosen.site},
         candidates=(
             *placed.candidates,
-            *(replace(_candidate(o, chosen, world.gateway), stage=estimate.stage) for o in options),
+            *(replace(_candidate(o, chosen, world), stage=estimate.stage) for o in options),
         ),
         weighed=placed.weighed.union(*(o.flows for o in options)),
     )
@@ -128,7 +136,7 @@ def _sum(first: Mapping[tuple[str, str], Flow], second: Mapping[tuple[str, str],
 
 
 def check_site(site: str, topology: Topology, alive: frozenset[str], reason: tuple[str, str]) -> None:
-    """Refuse a plan without the site.
+    """Refuse a plan for which the site can take no task.
 
     Args:
         site: the site.
@@ -139,16 +147,17 @@ def check_site(site: str, topology: Topology, alive: frozenset[str], reason: tup
     Raises:
         PlacementError
     """
-    if site in topology.sites and site in alive:
-        return
     why, help_ = reason
-    known = site in topology.sites
-    raise PlacementError(
-        f"site {site} is needed ({why}), but {'it is not alive' if known else 'the topology has no such site'}",
-        found=site,
-        hint=help_ if known else f"The topology has {', '.join(sorted(topology.sites))}.",
-        ids={"site": site},
-    )
+    known = topology.sites.get(site)
+    if known is None:
+        obstacle, hint = "the topology has no such site", f"The topology has {', '.join(sorted(topology.sites))}."
+    elif known.draining:
+        obstacle, hint = "it is draining", f"End that with: selat site undrain {site}."
+    elif site not in alive:
+        obstacle, hint = "it is not alive", help_
+    else:
+        return
+    raise PlacementError(f"site {site} is needed ({why}), but {obstacle}", found=site, hint=hint, ids={"site": site})
 
 
 def _to_gateway(estimate: Estimate, gateway: str) -> dict[tuple[str, str], Flow]:
@@ -205,13 +214,13 @@ def _order(option: _Option, gateway: str) -> tuple[bool, float, float, bool, str
     return bool(option.obstacle), wan, cost, option.site != gateway, option.site
 
 
-def _candidate(option: _Option, chosen: _Option, gateway: str) -> PlacementCandidate:
+def _candidate(option: _Option, chosen: _Option, world: _World) -> PlacementCandidate:
     return PlacementCandidate(
         site=option.site,
         wan_bytes_per_s=option.wan_bytes_per_s,
         cost=option.cost,
         chosen=option is chosen,
-        reason=_reason(option, chosen, gateway),
+        reason=DRAINING if option.site in world.draining else _reason(option, chosen, world.gateway),
     )
 
 

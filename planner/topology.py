@@ -18,7 +18,7 @@ from `default_link`. The forms of the figures are in `planner.quantities`; laten
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -40,6 +40,8 @@ class Site:
     name: str
     slots: int = 1
     address: str = ""
+    draining: bool = False
+    """It gets no new work. A snapshot says so, never a topology file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,16 @@ class Topology:
     sites: Mapping[str, Site]
     links: Mapping[tuple[str, str], Link]
     gateway: str
+
+    @property
+    def draining(self) -> frozenset[str]:
+        """The sites that get no new work."""
+        return frozenset(name for name, site in self.sites.items() if site.draining)
+
+    def with_draining(self, draining: Collection[str]) -> Topology:
+        """The same sites and links, with exactly these sites draining."""
+        sites = {name: replace(site, draining=name in draining) for name, site in self.sites.items()}
+        return replace(self, sites=sites)
 
     def link(self, source: str, target: str) -> Link | None:
         """The link from source to target; None when it is the same site or not known."""

@@ -14,6 +14,7 @@ from selat.values import (
     BatchWait,
     Binding,
     Column,
+    DiskUse,
     Done,
     Explanation,
     Function,
@@ -30,6 +31,7 @@ from selat.values import (
     SharedOperator,
     Site,
     SiteState,
+    SiteWork,
     StreamLog,
     TaskState,
     TaskStatus,
@@ -194,6 +196,7 @@ def query_info(message: query_pb2.Query) -> QueryInfo:
         sink_site=message.sink_site,
         batch=_batch(message.batch) if message.HasField("batch") else None,
         sharing=_sharing(message.sharing) if message.HasField("sharing") else None,
+        disk_bytes=dict(sorted(message.disk_bytes.items())),
     )
 
 
@@ -253,6 +256,30 @@ def site(message: site_pb2.Site) -> Site:
             for o in message.outgoing
         ),
         stream_logs=tuple(map(_stream_log, message.stream_logs)),
+        draining_since=to_datetime(message.draining_since_us) if message.HasField("draining_since_us") else None,
+        work=tuple(map(_site_work, message.work)),
+        disk=_disk(message.disk) if message.HasField("disk") else None,
+    )
+
+
+def _disk(message: site_pb2.DiskUse) -> DiskUse:
+    return DiskUse(
+        query_bytes=dict(sorted(message.query_bytes.items())),
+        replay_bytes=message.replay_bytes,
+        stream_log_bytes=message.stream_log_bytes,
+        budget_bytes=message.budget_bytes,
+        free_bytes=message.free_bytes,
+    )
+
+
+def _site_work(message: site_pb2.SiteWork) -> SiteWork:
+    return SiteWork(
+        kind=message.kind,
+        query_id=message.query_id,
+        task_id=message.task_id,
+        subject=message.subject,
+        movable=message.movable,
+        reason=message.reason,
     )
 
 

@@ -18,6 +18,7 @@ from selat.errors import Detail, InvalidArgument, NotFound, ServerFault
 from selat.framework import Framework, SlotWatch
 from selat.leases import FrameworkInfo, SlotInfo, framework_info
 from selat.links import LinkPoint, LinkView, ProbeResult, link_point, link_view, probe_result
+from selat.members import Members, members
 from selat.push import Producer
 from selat.query import Query
 from selat.v1 import catalog_pb2, common_pb2, lease_pb2, query_pb2, site_pb2, wan_pb2
@@ -294,6 +295,23 @@ class Client:
         """The site of that name. Raises NotFound."""
         request = site_pb2.GetSiteRequest(name=name)
         return _convert.site(self._session.ask(self._session.sites.GetSite, request).site)
+
+    def members(self) -> Members:
+        """The master and all agents as they are now: the master asks each of them."""
+        return members(self._session.ask(self._session.sites.DescribeMembers, site_pb2.DescribeMembersRequest()))
+
+    def drain_site(self, name: str) -> Site:
+        """Gives the site no new work from now on; what runs there goes on. `Site.work` says what that is.
+
+        Raises NotFound.
+        """
+        request = site_pb2.DrainSiteRequest(name=name)
+        return _convert.site(self._session.ask(self._session.sites.DrainSite, request).site)
+
+    def undrain_site(self, name: str) -> Site:
+        """Gives the site work again. Raises NotFound."""
+        request = site_pb2.UndrainSiteRequest(name=name)
+        return _convert.site(self._session.ask(self._session.sites.UndrainSite, request).site)
 
     def _relations(self, kind: RelationKind) -> list[Relation]:
         request = catalog_pb2.ListRelationsRequest(kind=_convert.RELATION_KINDS[kind])

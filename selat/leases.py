@@ -73,6 +73,8 @@ class SlotInfo:
     offered_until: datetime | None
     reachable: bool
     """Whether its site is heard; if not, it is neither granted nor offered, and its lease goes on."""
+    draining: bool = False
+    """Whether its site gets no new work: as if it was not heard, but leases can be renewed."""
 
     @property
     def holder(self) -> str:
@@ -167,6 +169,7 @@ def slot_info(message: pb.SlotStatus) -> SlotInfo:
         offered_to=message.offered_to,
         offered_until=to_datetime(message.offered_until_us) if message.offered_until_us else None,
         reachable=message.reachable,
+        draining=message.draining,
     )
 
 

@@ -262,6 +262,8 @@ class QueryInfo:
     """None: it reads streams."""
     sharing: QuerySharing | None = None
     """What it has in common with others; None: nothing, and nobody may share with it."""
+    disk_bytes: Mapping[str, int] = field(default_factory=dict)
+    """What sites keep on disk for it, by site."""
 
     @property
     def over(self) -> bool:
@@ -355,6 +357,43 @@ class StreamLog:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskUse:
+    """What a site's agent keeps on disk, in bytes; Spark's scratch files are not in it."""
+
+    query_bytes: Mapping[str, int]
+    """By the id of the query: channels, copies of them, results, checkpoints, positions, and rows set aside."""
+    replay_bytes: int
+    """Sorted copies of files, for replays; several queries may read them."""
+    stream_log_bytes: int
+    """The logs of the streams that are pushed to at the site."""
+    budget_bytes: int
+    """While more is kept, no task takes rows from outside; 0: there is no budget."""
+    free_bytes: int
+    """On the file system that has all of that."""
+
+    @property
+    def used_bytes(self) -> int:
+        """All of it together."""
+        return sum(self.query_bytes.values()) + self.replay_bytes + self.stream_log_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SiteWork:
+    """Something that keeps a draining site from being empty."""
+
+    kind: str
+    """The stage's kind, as `source` or `merge`, for a task; else `results`, `stream` or `lease`."""
+    query_id: str
+    task_id: str
+    subject: str
+    """The relation that a task reads or writes here, the stream that is pushed to here, or the slot of a lease."""
+    movable: bool
+    """Whether it could be elsewhere."""
+    reason: str
+    """Why it is here, and what ends it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """One region: its agent, its tasks, its links."""
 
@@ -375,6 +414,12 @@ class Site:
     outgoing: tuple[Link, ...]
     stream_logs: tuple[StreamLog, ...]
     """Of the streams that are pushed to at the site, by name."""
+    draining_since: datetime | None = None
+    """Since when it gets no new work; None: it is not draining."""
+    work: tuple[SiteWork, ...] = ()
+    """Of a draining site, when it was asked for by name: what is still there."""
+    disk: DiskUse | None = None
+    """None: its agent has not said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from machine.description import describe
 from machine.private import make_private_umask
 from machine.terminal import LogFormatter
 from site_agent.agent import AgentIdentity, SiteAgent, running
@@ -26,15 +27,17 @@ from site_agent.clock import SystemClock
 from site_agent.config import AgentConfig, HostedSite, parse_arguments
 from site_agent.connectors.registry import make_connectors
 from site_agent.crashes import Crashes
+from site_agent.disk_use import SiteDisk
 from site_agent.durable import make_usable, sole_owner, write_atomically
 from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.file_server import FileServer
 from site_agent.engine.lifeline import Lifeline, exit_on_fatal_errors
-from site_agent.engine.session import clear_scratch, start_spark
+from site_agent.engine.session import clear_scratch, jvm_version, start_spark
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up, warm_up_whole
 from site_agent.errors import SiteAgentError
 from site_agent.exchange.options import connect
+from site_agent.health import Health
 from site_agent.host import Guests, start_exchange
 from site_agent.ingest.streams import PushStreams
 from site_agent.measures import Measures
@@ -42,6 +45,7 @@ from site_agent.memory import MemoryUse, heap_use, memory_use
 from site_agent.router import Router
 from site_agent.router.pacing import LinkPace
 from site_agent.runtime import SiteRuntime, SiteServices
+from site_agent.secrets import RedactingFilter
 from site_agent.sinks.files import UserFiles
 from site_agent.sinks.registry import make_sinks
 from site_agent.slots.follow import following_slots
@@ -60,7 +64,9 @@ def main() -> int:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     failed: list[Exception] = []
     try:
-        asyncio.run(_serve(parse_arguments()))
+        config = parse_arguments()
+        handler.addFilter(RedactingFilter(config.secrets))
+        asyncio.run(_serve(config))
     except* (SiteAgentError, OSError) as group:
         failed = _leaves(group)
     for error in failed:
@@ -101,29 +107,36 @@ async def _serve(config: AgentConfig) -> None:
         master = await stack.enter_async_context(connect(config.master))
         addresses: dict[str, str] = {}
         loops: list[asyncio.Task[None]] = []
+        readiness: list[AbstractAsyncContextManager[None]] = []
         for site in config.sites:
             engine = SparkEngine(
                 session,
                 scratch=_scratch(config, site),
                 files=files,
                 out_of_memory=out_of_memory,
-                python_functions=config.python_functions,
+                functions=config.functions,
             )
             memory = partial(memory_use, partial(heap_use, session), len(config.sites))
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
-            agent, address = await _start_site(config, site, Parts(engine, memory, guard, crashes, umask), stack)
+            parts = Parts(engine, memory, guard, crashes, umask, jvm_version(session))
+            agent, address, health = await _start_site(config, site, parts, stack)
             addresses[site.name] = address
             if len(addresses) == 1:
                 await asyncio.to_thread(warm_up, engine)
             loops.append(await stack.enter_async_context(running(agent, master)))
             loops.append(await stack.enter_async_context(following_slots(master, site.name, guard)))
+            readiness.append(health.following(site.name, agent, config.data / site.name))
         if not config.insecure:
             await asyncio.to_thread(check_on_loopback)
         _announce(config, addresses)
         await stack.enter_async_context(_warming_up(engine))
+        for following in readiness:
+            await stack.enter_async_context(following)
         # First of all: whoever asked for the end may not wait for the epochs that run.
         stack.callback(crashes.stop)
         await _until_stopped(stop, loops)
+        if stop.is_set():
+            _end_within(config.stop_timeout_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +150,8 @@ class Parts:
     """Of the process."""
     umask: int
     """The user's umask, for the files of sinks."""
+    java: str
+    """Version of the JVM."""
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
@@ -151,7 +166,7 @@ def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
 
 async def _start_site(
     config: AgentConfig, site: HostedSite, parts: Parts, stack: AsyncExitStack
-) -> tuple[SiteAgent, str]:
+) -> tuple[SiteAgent, str, Health]:
     engine, directory = parts.engine, config.data / site.name
     store = ChannelStore(directory / "channels")
     router = Router(site.name, store, connect)
@@ -162,9 +177,13 @@ async def _start_site(
     clock = SystemClock()
     streams = PushStreams(site.name, directory, clock=clock)
     stack.push_async_callback(streams.close)
-    connectors = make_connectors(engine, streams.log, allowed=config.allowed)
-    guests = Guests(site.name, streams, parts.guard, connectors)
+    connectors = make_connectors(engine, streams.log, allowed=config.allowed, secrets=config.secrets)
+    own = partial(describe, directory, java=parts.java)
+    health = Health()
+    guests = Guests(site.name, streams, parts.guard, connectors, own, health)
     address = await start_exchange(config.listen, store, engine, stack, guests=guests)
+    disk = SiteDisk(directory, store, clock=clock, budget_bytes=config.disk_budget_bytes)
+    await asyncio.to_thread(disk.measure)
     services = SiteServices(
         site=site.name,
         directory=directory,
@@ -174,9 +193,10 @@ async def _start_site(
         executor=executor,
         clock=clock,
         connectors=connectors,
-        sinks=make_sinks(UserFiles(parts.umask), allowed=config.allowed),
+        sinks=make_sinks(UserFiles(parts.umask), allowed=config.allowed, secrets=config.secrets),
         streams=streams,
         crashes=parts.crashes,
+        disk_full=disk.why_full,
         limits=TaskLimits(
             retained_bytes_per_channel=config.retained_bytes, kept_behind_bytes_per_channel=config.kept_behind_bytes
         ),
@@ -184,9 +204,9 @@ async def _start_site(
     runtime = SiteRuntime(services)
     stack.push_async_callback(runtime.close)
     identity = AgentIdentity.new(site.name, config.advertise or address, site.slots)
-    measures = Measures(parts.memory, streams.use)
+    measures = Measures(parts.memory, streams.use, disk.measure)
     agent = SiteAgent(identity, runtime=runtime, router=router, directory=directory, measures=measures)
-    return agent, address
+    return agent, address, health
 
 
 @asynccontextmanager
@@ -233,6 +253,19 @@ def _announce(config: AgentConfig, addresses: dict[str, str]) -> None:
     if config.ready_file is not None:
         content = {"sites": addresses, "pid": os.getpid()}
         write_atomically(config.ready_file, json.dumps(content).encode())
+
+
+def _end_within(timeout_s: float) -> None:
+    """End this process after so long, whatever it does then: its data are made for that."""
+
+    def end() -> None:
+        logger.warning("not ended in order after %g s; what is under way is done again at the next start", timeout_s)
+        logging.shutdown()
+        os._exit(0)
+
+    timer = threading.Timer(timeout_s, end)
+    timer.daemon = True
+    timer.start()
 
 
 async def _until_stopped(stop: asyncio.Event, loops: list[asyncio.Task[None]]) -> None:

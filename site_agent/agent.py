@@ -22,7 +22,13 @@ from google.protobuf.message import DecodeError
 
 from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
 from site_agent.clock import SystemClock
-from site_agent.convert import assignment_from_proto, memory_to_proto, status_to_proto, stream_log_to_proto
+from site_agent.convert import (
+    assignment_from_proto,
+    disk_to_proto,
+    memory_to_proto,
+    status_to_proto,
+    stream_log_to_proto,
+)
 from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError
 from site_agent.faults import FaultPoint, reached
@@ -36,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 RECONNECT_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 REPORT_TIMEOUT_S = 5.0
+LEAVE_TIMEOUT_S = 2.0
 VERSION = "0.1.0"
 
 
@@ -72,6 +79,7 @@ class SiteAgent:
         self._current = site_pb2.Assignment()
         self._echoes = EchoLoop(identity.site)
         self._registered = asyncio.Event()
+        self._known = False
         self._report_interval_s = 1.0
 
     async def resume(self) -> None:
@@ -99,6 +107,21 @@ class SiteAgent:
                 group.create_task(self._report(stub))
                 group.create_task(self._echoes.run())
                 group.create_task(self._trim_results())
+
+    @property
+    def registered(self) -> bool:
+        """Whether the master has taken its registration since the start."""
+        return self._known
+
+    async def leave(self, master: grpc.aio.Channel) -> None:
+        """Report the totals a last time, and tell the master that this agent ends. The master may be away."""
+        stub = site_pb2_grpc.SiteServiceStub(master)
+        identity = self._identity
+        with suppress(grpc.aio.AioRpcError):
+            if self.registered:
+                await stub.Report(self._report_request(self._measures.last), timeout=LEAVE_TIMEOUT_S)
+                request = site_pb2.DeregisterRequest(site=identity.site, incarnation=identity.incarnation)
+                await stub.Deregister(request, timeout=LEAVE_TIMEOUT_S)
 
     async def _follow(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         failures = 0
@@ -152,6 +175,7 @@ class SiteAgent:
             )
         self._report_interval_s = (response.report_interval_ms or 1000) / 1000
         self._registered.set()
+        self._known = True
         logger.info("registered site=%s address=%s", identity.site, identity.address)
 
     async def _assignments(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> AsyncIterator[site_pb2.Assignment]:
@@ -247,12 +271,13 @@ class SiteAgent:
             memory_bytes=memory.total_bytes,
             memory=memory_to_proto(memory),
             stream_logs=[stream_log_to_proto(log) for log in measured.logs],
+            disk=disk_to_proto(measured.disk),
         )
 
 
 @asynccontextmanager
 async def running(agent: SiteAgent, master: grpc.aio.Channel) -> AsyncIterator[asyncio.Task[None]]:
-    """Resume, then serve in the background; stop serving at the end."""
+    """Resume, then serve in the background; at the end stop serving, and tell the master."""
     await agent.resume()
     serving = asyncio.create_task(agent.serve(master))
     try:
@@ -261,3 +286,4 @@ async def running(agent: SiteAgent, master: grpc.aio.Channel) -> AsyncIterator[a
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving
+        await agent.leave(master)

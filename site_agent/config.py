@@ -11,9 +11,12 @@ from machine.loopback import INSECURE_HELP, allows_functions, is_loopback, refus
 from planner.errors import PlannerError
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
+from site_agent.engine.functions import DEFAULT_LIMITS
+from site_agent.engine.pyworker import Limits
 from site_agent.engine.session import SparkOptions, driver_bind_address
 from site_agent.errors import SiteAgentError
 from site_agent.paths import ANYWHERE, AllowedPaths
+from site_agent.secrets import NO_SECRETS, Secrets
 
 LAST_PORT = 65535
 
@@ -34,13 +37,17 @@ class AgentConfig:
     data: Path
     insecure: bool = False
     """True: it may listen elsewhere than on loopback."""
-    python_functions: bool = True
-    """False: it runs no Python functions of users."""
+    functions: Limits | None = DEFAULT_LIMITS
+    """Of the processes that run Python functions of users; None: it runs none."""
     allowed: AllowedPaths = ANYWHERE
     """The paths that sources, tables and sinks may use."""
+    secrets: Secrets = NO_SECRETS
+    """The values that options of connectors refer to."""
     advertise: str = ""
     """host:port under which other agents and the master reach the exchange; where it listens when empty."""
     ready_file: Path | None = None
+    stop_timeout_s: float = 30.0
+    """How long the process may take to end once it is asked to."""
     spark: SparkOptions = field(default_factory=SparkOptions)
     """Where and how Spark runs; without a master `local[slots]`."""
     files_port: int = 0
@@ -51,6 +58,8 @@ class AgentConfig:
     """Most that one channel keeps for its readers before its task admits no more input."""
     kept_behind_bytes: int = 8 * 1024 * 1024 * 1024
     """Most that a shared channel keeps beyond that for queries that do not keep up with others."""
+    disk_budget_bytes: int = 0
+    """While a site keeps more on disk, its tasks take no rows from outside; 0: there is no budget."""
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
@@ -70,7 +79,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     parser.add_argument(
         "--data", type=Path, required=True, help="directory for channels, checkpoints and the assignment"
     )
-    parser.add_argument("--ready-file", type=Path, help="written when serving: JSON with sites, addresses and pid")
+    _add_life_arguments(parser)
     _add_wall_arguments(parser)
     _add_spark_arguments(parser)
     _add_budget_arguments(parser)
@@ -97,14 +106,28 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         advertise=values.advertise,
         data=values.data,
         ready_file=values.ready_file,
+        stop_timeout_s=values.stop_timeout,
         insecure=values.insecure,
-        python_functions=allows_functions(values.python_functions, insecure=values.insecure),
+        functions=_function_limits(values),
         allowed=AllowedPaths.of(values.allow_path, insecure=values.insecure),
+        secrets=Secrets(values.secrets_dir),
         spark=spark,
         files_port=values.files_port,
         retained_bytes=values.retained_bytes,
         kept_behind_bytes=values.kept_behind_bytes,
+        disk_budget_bytes=values.disk_budget_bytes,
         emulated_links=_topology(values.emulate_links) if values.emulate_links is not None else None,
+    )
+
+
+def _add_life_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ready-file", type=Path, help="written when serving: JSON with sites, addresses and pid")
+    parser.add_argument(
+        "--stop-timeout",
+        type=_positive,
+        default=30,
+        metavar="SECONDS",
+        help="how long it may take to end once it is asked to (default %(default)s)",
     )
 
 
@@ -130,6 +153,7 @@ def _add_wall_arguments(parser: argparse.ArgumentParser) -> None:
         help="whether Python functions of users run here, with this process's rights (default allow; with --insecure "
         "refuse)",
     )
+    _add_function_arguments(parser)
     parser.add_argument(
         "--allow-path",
         type=Path,
@@ -139,6 +163,48 @@ def _add_wall_arguments(parser: argparse.ArgumentParser) -> None:
         help="sources, tables and sinks may be in DIR; repeatable (default the working directory; with --insecure "
         "nowhere)",
     )
+    parser.add_argument(
+        "--secrets-dir",
+        type=Path,
+        metavar="DIR",
+        help="has a file for each secret that options of connectors refer to, as in '${secret:name}' (default: none)",
+    )
+
+
+def _add_function_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--function-cpu-seconds",
+        type=_positive,
+        default=DEFAULT_LIMITS.cpu_s,
+        metavar="SECONDS",
+        help="CPU time of a Python function for one batch of rows (default %(default)s)",
+    )
+    parser.add_argument(
+        "--function-memory-bytes",
+        type=_positive,
+        default=DEFAULT_LIMITS.memory_bytes,
+        metavar="BYTES",
+        help="data of a process that runs Python functions, Python's own included (default %(default)s)",
+    )
+    parser.add_argument(
+        "--function-open-files",
+        type=_positive,
+        default=DEFAULT_LIMITS.open_files,
+        metavar="N",
+        help="files that such a process may have open (default %(default)s)",
+    )
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def _function_limits(values: argparse.Namespace) -> Limits | None:
+    if not allows_functions(values.python_functions, insecure=values.insecure):
+        return None
+    return Limits(values.function_cpu_seconds, values.function_memory_bytes, values.function_open_files)
 
 
 def _check_loopback(listen: str, spark: SparkOptions) -> None:
@@ -166,6 +232,13 @@ def _add_budget_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=8 * 1024 * 1024 * 1024,
         help="bytes a shared channel may keep beyond that for queries that are behind others (default %(default)s)",
+    )
+    parser.add_argument(
+        "--disk-budget-bytes",
+        type=_positive,
+        default=0,
+        metavar="BYTES",
+        help="while a site keeps more on disk, its tasks take no rows from outside (default: no budget)",
     )
 
 

@@ -11,6 +11,7 @@ from planner.plan import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.connectors import Split
+from site_agent.disk_use import DiskUse
 from site_agent.engine import Field, FilePart, PythonFunction
 from site_agent.ingest import StreamLog
 from site_agent.memory import MemoryUse
@@ -112,6 +113,16 @@ def memory_to_proto(memory: MemoryUse) -> site_pb2.MemoryUse:
         heap_committed_bytes=memory.heap.committed_bytes,
         heap_max_bytes=memory.heap.max_bytes,
         sites=memory.sites,
+    )
+
+
+def disk_to_proto(disk: DiskUse) -> site_pb2.DiskUse:
+    return site_pb2.DiskUse(
+        query_bytes=disk.queries,
+        replay_bytes=disk.replay_bytes,
+        stream_log_bytes=disk.stream_log_bytes,
+        budget_bytes=disk.budget_bytes,
+        free_bytes=disk.free_bytes,
     )
 
 

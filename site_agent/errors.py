@@ -34,6 +34,12 @@ class PathRefusedError(ConnectorError):
     code = "PATH_REFUSED"
 
 
+class SecretError(ConnectorError):
+    """A secret that an option refers to is missing at the site, or its file cannot be used."""
+
+    code = "SECRET_UNAVAILABLE"
+
+
 class EngineError(SiteAgentError):
     """Spark could not run a stage."""
 
@@ -44,6 +50,12 @@ class FunctionError(EngineError):
     """A user's Python function raised, returned what does not fit its type, or its module cannot be loaded."""
 
     code = "FUNCTION_ERROR"
+
+
+class FunctionLimitError(FunctionError):
+    """A user's Python function needs more CPU time, memory or files than the agent gives to functions."""
+
+    code = "FUNCTION_LIMIT"
 
 
 class FunctionsRefusedError(EngineError):

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, lease_pb2_grpc, wan_pb2_grpc
+from machine.description import describe
+from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, lease_pb2_grpc, member_pb2_grpc, wan_pb2_grpc
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors import Connector
 from site_agent.convert import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.engine import AnalysisError, Engine
 from site_agent.errors import SiteAgentError
 from site_agent.exchange.server import ExchangeServicer, exchange_server
+from site_agent.health import Health
 from site_agent.ingest.service import IngestServicer
 from site_agent.ingest.streams import PushStreams
+from site_agent.member import Describe, MemberServicer
 from site_agent.probes.service import ProbeServicer
 from site_agent.slots.guard import SlotGuard
 from site_agent.slots.service import SlotServicer
@@ -35,6 +38,10 @@ class Guests:
     """None: no work of other frameworks is admitted here."""
     connectors: Mapping[str, Connector] = field(default_factory=dict)
     """Through which the site's tables are read."""
+    describe: Describe = describe
+    """Describes the agent's process."""
+    health: Health | None = None
+    """Tells whether the agent is ready; None: nobody asks."""
 
 
 NO_GUESTS = Guests()
@@ -59,10 +66,14 @@ async def start_exchange(
         return await asyncio.to_thread(list_splits, guests.connectors, guests.site, request)
 
     server = exchange_server()
+    if guests.health is not None:
+        guests.health.add_to(server)
+        await guests.health.set(False)
     servicer = ExchangeServicer(store, analyze, splits)
     servicer.add_to(server)
     probes = ProbeServicer(guests.site, listen.rpartition(":")[0].strip("[]"))
     wan_pb2_grpc.add_ProbeServiceServicer_to_server(probes, server)
+    member_pb2_grpc.add_MemberServiceServicer_to_server(MemberServicer(guests.describe), server)
     if guests.streams is not None:
         ingest = IngestServicer(guests.streams)
         ingest_pb2_grpc.add_IngestServiceServicer_to_server(ingest, server)

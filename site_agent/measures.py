@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from site_agent.disk_use import DiskUse
 from site_agent.ingest import StreamLog
 from site_agent.memory import MemoryUse
 
@@ -19,24 +20,36 @@ class Measured:
     """Of this process and those it started."""
     logs: Sequence[StreamLog] = ()
     """Of the streams that are pushed to at the site."""
+    disk: DiskUse = field(default_factory=DiskUse)
+    """Of the site."""
 
 
 class Measures:
     """Measures again and again, one measurement at a time."""
 
     def __init__(
-        self, memory: Callable[[], MemoryUse] = MemoryUse, logs: Callable[[], Sequence[StreamLog]] = tuple
+        self,
+        memory: Callable[[], MemoryUse] = MemoryUse,
+        logs: Callable[[], Sequence[StreamLog]] = tuple,
+        disk: Callable[[], DiskUse] = DiskUse,
     ) -> None:
         """
         Args:
             memory: Measures the memory; may block.
             logs: Lists the streams' logs; may block.
+            disk: Measures the disk use; may block.
         """
         self._memory = memory
         self._logs = logs
+        self._disk = disk
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="measures")
         self._running: asyncio.Future[Measured] | None = None
         self._newest = Measured()
+
+    @property
+    def last(self) -> Measured:
+        """The figures that `newest` returned last."""
+        return self._newest
 
     async def newest(self, patience_s: float) -> Measured:
         """Wait up to `patience_s` for a measurement, and return the newest that is complete.
@@ -56,4 +69,4 @@ class Measures:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _measure(self) -> Measured:
-        return Measured(self._memory(), self._logs())
+        return Measured(self._memory(), self._logs(), self._disk())

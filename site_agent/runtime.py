@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from site_agent.connectors.files_prepared import SHARED_NAME
 from site_agent.connectors.registry import find_connector
 from site_agent.crashes import Crashes
 from site_agent.dead_letters import DIRECTORY_NAME
+from site_agent.disk_use import SOURCES, TASKS
 from site_agent.engine import Engine
 from site_agent.errors import ChannelError, SiteAgentError
 from site_agent.ingest import PUSH_CONNECTOR
@@ -57,6 +58,8 @@ class SiteServices:
     """None: nobody can push to the site."""
     crashes: Crashes = field(default_factory=Crashes)
     """Of the process, and so of all its sites."""
+    disk_full: Callable[[], str] = str
+    """Why tasks are to take no rows from outside; empty when they may."""
 
 
 class SiteRuntime:
@@ -109,8 +112,7 @@ class SiteRuntime:
 
     async def close(self) -> None:
         """Stop all tasks where they are; they go on from there when the agent starts again."""
-        for runner in self._runners.values():
-            await runner.stop()
+        await asyncio.gather(*(runner.stop() for runner in self._runners.values()))
 
     async def _ensure(self, spec: TaskSpec) -> None:
         log = self._services.store.open(spec.task_id)
@@ -176,10 +178,10 @@ class SiteRuntime:
                     shutil.rmtree(path, ignore_errors=True)
 
     def _task_root(self) -> Path:
-        return self._services.directory / "tasks"
+        return self._services.directory / TASKS
 
     def _source_root(self) -> Path:
-        return self._services.directory / "sources"
+        return self._services.directory / SOURCES
 
     def _build(self, spec: TaskSpec, progress: Progress) -> RunnableTask:
         services = self._services
@@ -198,6 +200,7 @@ class SiteRuntime:
             limits=services.limits,
             progress=progress,
             crashes=services.crashes,
+            disk_full=services.disk_full,
         )
         if spec.kind is StageKind.MERGE:
             if spec.window is None:

@@ -27,6 +27,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = seeds.GIVEN
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups of `--dist loadgroup`: tests that share clusters, tests that break clusters, tests of the WAN."""
+    for item in items:
+        directory = item.path.relative_to(Path(__file__).parent).parts[0]
+        if directory in ("e2e", "wan"):
+            broken = "-broken" if item.get_closest_marker("kills") and directory == "e2e" else ""
+            item.add_marker(pytest.mark.xdist_group(directory + broken))
+
+
 def pytest_report_header() -> str:
     return seeds.header()
 

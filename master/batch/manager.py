@@ -59,6 +59,8 @@ logger = logging.getLogger(__name__)
 NO_LINK_BYTES_PER_S = 1.0
 """Where there is no link, or it is full: a place of last resort."""
 
+NO_SLOTS = "no site with slots is heard and not draining"
+
 TASKS_LOOKED_AT = 8
 """Tasks of a query, for each slot there is, that a turn looks at: those behind them would not start for long."""
 
@@ -247,7 +249,7 @@ class BatchManager:
             sites = {view.slot.site for view in turn.slots if view.free_at is not None}
             every = sites or {view.slot.site for view in turn.slots}
             if not every:
-                turn.waits[record.id] = [Wait(wanted.task.name, reason="no site with slots is heard")]
+                turn.waits[record.id] = [Wait(wanted.task.name, reason=NO_SLOTS)]
                 continue
             outputs = {shard.site: float(shard.size_bytes) for shard in wanted.task.shards}
             site = reduce_site(outputs, every, record.plan.gateway)
@@ -332,10 +334,12 @@ class BatchManager:
             near = {shard.site for shard in first.task.shards}
             known = [view.slot for view in slots]
             chosen = tuple(slot for slot in known if slot.site in near) or tuple(known)
-            if chosen:
-                turn.lines[first.task.name] = chosen
-                listed = ", ".join(map(self._busy, chosen))
-                self._waits_for(first, Wait(first.task.name, chosen[0], None, listed), turn)
+            if not chosen:
+                self._waits_for(first, Wait(first.task.name, reason=NO_SLOTS), turn)
+                continue
+            turn.lines[first.task.name] = chosen
+            listed = ", ".join(map(self._busy, chosen))
+            self._waits_for(first, Wait(first.task.name, chosen[0], None, listed), turn)
 
     def _waits_for(self, wanted: _Wanted, wait: Wait, turn: _Turn) -> None:
         turn.waits.setdefault(wanted.query, []).append(wait)

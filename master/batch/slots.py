@@ -42,11 +42,12 @@ class BatchSlots:
         return self._leases.now()
 
     def view(self, now: datetime) -> list[SlotView]:
-        """All slots of sites that are heard, as they are at that instant; those that are free, are so from then on.
+        """All slots of sites that are heard and not draining, as they are at that instant.
 
-        Slots of streaming queries are renewed for as long as those live, so nobody says when they will be free.
+        Those that are free, are so from then on. Slots of streaming queries are renewed for as long as those live, so
+        nobody says when they will be free.
         """
-        records = [record for record in self._leases.table.records() if record.reachable]
+        records = [record for record in self._leases.table.records() if record.grantable]
         return [slot_view(record, BATCH, now, endless={STREAMING}) for record in records]
 
     def record(self, slot: Slot) -> SlotRecord | None:

@@ -77,6 +77,7 @@ def record_to_proto(record: SlotRecord) -> pb.SlotStatus:
         offered_to=offer.waiter.framework if offer is not None else "",
         offered_until_us=to_us(offer.until) if offer is not None else 0,
         reachable=record.reachable,
+        draining=record.draining,
     )
 
 

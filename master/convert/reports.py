@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from master.errors import InvalidRequestError
 from master.model import (
     ChannelUse,
+    DiskUse,
     LinkUse,
     MemoryUse,
     OperatorStatus,
@@ -50,6 +51,7 @@ _OPERATOR_FIELDS = ("name", "rows_out", "rows_out_per_s")
 _BEHIND_FIELDS = ("query_id", "bytes", "sites", "left")
 _MEMORY_FIELDS = ("agent_bytes", "jvm_bytes", "heap_used_bytes", "heap_committed_bytes", "heap_max_bytes", "sites")
 _LOG_FIELDS = ("stream", "size_bytes", "rows", "batches", "rows_stored", "limit_bytes", "ended", "reason")
+_DISK_FIELDS = ("replay_bytes", "stream_log_bytes", "budget_bytes", "free_bytes")
 _USE_FIELDS = ("channel", "query_id", "from_site", "bytes", "epochs", "readers")
 _RESULT_FIELDS = ("query_id", "rows", "bytes", "complete")
 _LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
@@ -106,6 +108,14 @@ def stream_log_to_proto(log: StreamLog) -> site_pb2.StreamLog:
     return site_pb2.StreamLog(**_shared(log, _LOG_FIELDS))
 
 
+def disk_to_proto(disk: DiskUse) -> site_pb2.DiskUse:
+    return site_pb2.DiskUse(**_shared(disk, _DISK_FIELDS), query_bytes=disk.query_bytes)
+
+
+def _disk_from_proto(message: site_pb2.DiskUse) -> DiskUse:
+    return DiskUse(**_shared(message, _DISK_FIELDS), query_bytes=dict(message.query_bytes))
+
+
 def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
     return site_pb2.ReportRequest(
         site=report.site,
@@ -118,6 +128,7 @@ def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
         memory_bytes=report.memory_bytes,
         memory=memory_to_proto(report.memory),
         stream_logs=[stream_log_to_proto(log) for log in report.stream_logs],
+        disk=disk_to_proto(report.disk),
     )
 
 
@@ -128,6 +139,7 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
     for part in (
         message,
         message.memory,
+        message.disk,
         *message.tasks,
         *operators,
         *behind,
@@ -148,6 +160,7 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
         memory_bytes=message.memory_bytes,
         memory=MemoryUse(**_shared(message.memory, _MEMORY_FIELDS)),
         stream_logs=tuple(StreamLog(**_shared(log, _LOG_FIELDS)) for log in message.stream_logs),
+        disk=_disk_from_proto(message.disk),
     )
 
 
@@ -173,15 +186,21 @@ def registration_from_proto(message: site_pb2.RegisterRequest) -> SiteRecord:
 
 def _check_numbers(message: Message, *, site: str) -> None:
     for field, value in message.ListFields():
-        if field.name in _INSTANTS or field.enum_type is not None or not isinstance(value, int | float):
+        if field.name in _INSTANTS or field.enum_type is not None:
             continue
         # A NaN fails every comparison.
-        if not 0 <= value <= LARGEST_COUNT:
+        if wrong := [number for number in _numbers(value) if not 0 <= number <= LARGEST_COUNT]:
             raise InvalidRequestError(
-                f"{message.DESCRIPTOR.name}.{field.name} of site {site} is {value}",
+                f"{message.DESCRIPTOR.name}.{field.name} of site {site} is {wrong[0]}",
                 hint=f"it has to be from 0 to {LARGEST_COUNT}",
                 ids={"site": site},
             )
+
+
+def _numbers(value: object) -> Iterable[int | float]:
+    """Those of a field: of a map, its values."""
+    found = value.values() if isinstance(value, Mapping) else (value,)
+    return (number for number in found if isinstance(number, int | float))
 
 
 def _shared(value: object, names: Iterable[str]) -> dict[str, Any]:

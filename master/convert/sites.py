@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from master.convert.reports import link_to_proto, memory_to_proto, stream_log_to_proto, task_status_to_proto
+from collections.abc import Iterable
+
+from master.convert.reports import (
+    disk_to_proto,
+    link_to_proto,
+    memory_to_proto,
+    stream_log_to_proto,
+    task_status_to_proto,
+)
 from master.model import SiteState
 from master.sites import SiteStatus
 from master.times import to_us
+from planner.draining import Work
 from planner.topology import Link, Topology
 from selat.v1 import site_pb2
 
@@ -16,7 +25,7 @@ _STATES = {
 }
 
 
-def site_to_proto(status: SiteStatus, topology: Topology) -> site_pb2.Site:
+def site_to_proto(status: SiteStatus, topology: Topology, work: Iterable[Work] = ()) -> site_pb2.Site:
     record, report = status.record, status.report
     last_report = record.last_report_at if record else None
     outgoing = [link for _, link in sorted(topology.links.items()) if link.source == status.name]
@@ -32,8 +41,22 @@ def site_to_proto(status: SiteStatus, topology: Topology) -> site_pb2.Site:
         memory_bytes=report.memory_bytes if report else 0,
         memory=memory_to_proto(report.memory) if report else None,
         stream_logs=[stream_log_to_proto(log) for log in report.stream_logs] if report else [],
+        disk=disk_to_proto(report.disk) if report else None,
         gateway=status.name == topology.gateway,
         outgoing=[_link_to_proto(link) for link in outgoing],
+        draining_since_us=to_us(status.draining_since) if status.draining_since else None,
+        work=map(_work_to_proto, work),
+    )
+
+
+def _work_to_proto(work: Work) -> site_pb2.SiteWork:
+    return site_pb2.SiteWork(
+        kind=work.kind.value,
+        query_id=work.query,
+        task_id=work.task,
+        subject=work.subject,
+        movable=work.movable,
+        reason=work.reason,
     )
 
 

@@ -27,6 +27,7 @@ from planner.leases import (
     Lease,
     LeasePolicy,
     LeaseTable,
+    SiteSlots,
     Slot,
     SlotRecord,
     SlotState,
@@ -82,7 +83,7 @@ class LeaseManager:
         self._listeners: list[Callable[[Sequence[Change]], None]] = [self.tickets.publish]
         self._queue: list[_Request[Any]] = []
         self._own: set[str] = set()
-        self._followed: dict[str, tuple[int, bool]] = {}
+        self._followed: dict[str, SiteSlots] = {}
         self._time = SteadyTime(parts.clock)
         self._alive_at = self._time.now()
         self._unsaved: tuple[Slot, ...] = ()
@@ -247,11 +248,11 @@ class LeaseManager:
             StoreError
         """
         statuses = {status.name: _slots_of(status) for status in self._parts.sites.all()}
-        gone = {site: (0, False) for site in self.table.sites() if site not in statuses}
-        for site, (slots, reachable) in {**statuses, **gone}.items():
-            if self._followed.get(site) != (slots, reachable):
-                self.ask_now(_site_decision(site, slots, reachable))
-                self._followed[site] = (slots, reachable)
+        gone = {site: SiteSlots(0, reachable=False) for site in self.table.sites() if site not in statuses}
+        for site, slots in {**statuses, **gone}.items():
+            if self._followed.get(site) != slots:
+                self.ask_now(_site_decision(site, slots))
+                self._followed[site] = slots
 
     def _decide_queue(self) -> None:
         """Everything that was asked since the last time, in one transaction."""
@@ -314,11 +315,10 @@ class LeaseManager:
         self._unsaved = ()
 
 
-def _slots_of(status: SiteStatus) -> tuple[int, bool]:
-    """How many slots the site has, and whether it is heard."""
-    slots = status.record.slots if status.record is not None and status.record.slots else status.expected.slots
-    return slots, status.state is SiteState.ALIVE
+def _slots_of(status: SiteStatus) -> SiteSlots:
+    count = status.record.slots if status.record is not None and status.record.slots else status.expected.slots
+    return SiteSlots(count, reachable=status.state is SiteState.ALIVE, draining=status.draining)
 
 
-def _site_decision(site: str, slots: int, reachable: bool) -> Decide[None]:
-    return lambda table, now: set_site(table, site, slots, reachable=reachable, now=now)
+def _site_decision(site: str, slots: SiteSlots) -> Decide[None]:
+    return lambda table, now: set_site(table, site, slots, now=now)

@@ -16,7 +16,9 @@ from master.convert.reports import registration_from_proto, report_from_proto
 from master.convert.sites import site_to_proto
 from master.faults import FaultPoint, reached
 from master.jobs import JobManager
+from master.members import Members
 from master.sites import SiteRegistry
+from master.sitework import SiteWorkView
 from master.wan.monitor import WanMonitor
 from master.watch import Watches
 from planner.topology import Topology
@@ -42,6 +44,8 @@ class SiteParts:
     sites: SiteRegistry
     watches: Watches
     monitor: WanMonitor
+    work: SiteWorkView
+    members: Members
 
 
 class SiteServicer(site_pb2_grpc.SiteServiceServicer):
@@ -50,6 +54,8 @@ class SiteServicer(site_pb2_grpc.SiteServiceServicer):
         self._sites = parts.sites
         self._watches = parts.watches
         self._monitor = parts.monitor
+        self._work = parts.work
+        self._members = parts.members
         self._cluster = cluster
 
     async def Register(  # noqa: N802
@@ -58,6 +64,12 @@ class SiteServicer(site_pb2_grpc.SiteServiceServicer):
         self._jobs.register(registration_from_proto(request))
         interval_ms = self._cluster.report_interval // timedelta(milliseconds=1)
         return site_pb2.RegisterResponse(cluster_id=self._cluster.id, report_interval_ms=interval_ms)
+
+    async def Deregister(  # noqa: N802
+        self, request: site_pb2.DeregisterRequest, context: Context
+    ) -> site_pb2.DeregisterResponse:
+        self._jobs.deregister(request.site, request.incarnation)
+        return site_pb2.DeregisterResponse()
 
     async def Report(  # noqa: N802
         self, request: site_pb2.ReportRequest, context: Context
@@ -90,4 +102,26 @@ class SiteServicer(site_pb2_grpc.SiteServiceServicer):
     async def GetSite(  # noqa: N802
         self, request: site_pb2.GetSiteRequest, context: Context
     ) -> site_pb2.GetSiteResponse:
-        return site_pb2.GetSiteResponse(site=site_to_proto(self._sites.get(request.name), self._cluster.topology))
+        return site_pb2.GetSiteResponse(site=self._site(request.name))
+
+    async def DrainSite(  # noqa: N802
+        self, request: site_pb2.DrainSiteRequest, context: Context
+    ) -> site_pb2.DrainSiteResponse:
+        self._jobs.set_draining(request.name, True)
+        return site_pb2.DrainSiteResponse(site=self._site(request.name))
+
+    async def UndrainSite(  # noqa: N802
+        self, request: site_pb2.UndrainSiteRequest, context: Context
+    ) -> site_pb2.UndrainSiteResponse:
+        self._jobs.set_draining(request.name, False)
+        return site_pb2.UndrainSiteResponse(site=self._site(request.name))
+
+    async def DescribeMembers(  # noqa: N802
+        self, request: site_pb2.DescribeMembersRequest, context: Context
+    ) -> site_pb2.DescribeMembersResponse:
+        return await self._members.all()
+
+    def _site(self, name: str) -> site_pb2.Site:
+        """Raises UnknownSiteError."""
+        status = self._sites.get(name)
+        return site_to_proto(status, self._cluster.topology, self._work.of(status) if status.draining else ())

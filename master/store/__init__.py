@@ -120,6 +120,14 @@ class Store(Protocol):
         """Times of the last report, by site; unknown sites are ignored."""
         ...
 
+    def draining(self) -> Mapping[str, datetime]:
+        """The sites that get no new work, each with the time since when."""
+        ...
+
+    def put_draining(self, site: str, since: datetime | None) -> None:
+        """The site gets no new work since that time; None: it does again."""
+        ...
+
     def incarnation_seen(self, site: str, incarnation: str) -> bool:
         """Whether that agent ever registered."""
         ...
@@ -130,6 +138,14 @@ class Store(Protocol):
 
     def put_assignment_marks(self, marks: Iterable[AssignmentMark]) -> None:
         """Replace the marks of these sites; the cluster's version becomes the largest."""
+        ...
+
+    def restored_from(self) -> datetime | None:
+        """When the backup was made that the state was restored from; None: it was not, or that is settled."""
+        ...
+
+    def settle_restored(self) -> None:
+        """The queries of a restored state are known to run, or are over."""
         ...
 
     def leases(self) -> StoredLeases: ...

@@ -87,4 +87,16 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE queries ADD COLUMN deployment TEXT NOT NULL DEFAULT '';
     """,
+    """
+    CREATE TABLE draining (
+        site TEXT PRIMARY KEY,
+        since_us INTEGER NOT NULL
+    );
+    """,
+    """
+    CREATE TABLE restored (
+        single INTEGER PRIMARY KEY CHECK (single = 1),
+        made_at_us INTEGER NOT NULL
+    );
+    """,
 )

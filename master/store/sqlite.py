@@ -35,7 +35,7 @@ class SqliteStore:
     def __init__(self, connection: sqlite3.Connection, lock: IO[str] | None = None) -> None:
         self._connection = connection
         self._lock = lock
-        _migrate(connection)
+        migrate(connection)
 
     @classmethod
     def in_memory(cls) -> Self:
@@ -50,7 +50,7 @@ class SqliteStore:
         """
         try:
             make_private(directory)
-            lock = _lock(directory)
+            lock = lock_directory(directory)
         except NotPrivateError as error:
             raise StoreError(str(error), hint=error.hint) from error
         except OSError as error:
@@ -205,6 +205,18 @@ class SqliteStore:
                 [(to_us(at), site) for site, at in last_reports.items()],
             )
 
+    def draining(self) -> Mapping[str, datetime]:
+        with _readable("the list of draining sites"):
+            rows = self._connection.execute("SELECT site, since_us FROM draining ORDER BY site")
+            return {site: from_us(since_us) for site, since_us in rows}
+
+    def put_draining(self, site: str, since: datetime | None) -> None:
+        with self._transaction():
+            if since is None:
+                self._connection.execute("DELETE FROM draining WHERE site = ?", (site,))
+            else:
+                self._connection.execute("INSERT OR REPLACE INTO draining VALUES (?, ?)", (site, to_us(since)))
+
     def incarnation_seen(self, site: str, incarnation: str) -> bool:
         sql = "SELECT count(*) FROM incarnations WHERE site = ? AND incarnation = ?"
         return bool(self._one(sql, (site, incarnation))[0])
@@ -221,6 +233,15 @@ class SqliteStore:
             self._connection.executemany(
                 "UPDATE cluster SET version = max(version, ?)", [(version,) for _, version, _ in rows]
             )
+
+    def restored_from(self) -> datetime | None:
+        with _readable("the mark of a restored state"):
+            row = self._connection.execute("SELECT made_at_us FROM restored").fetchone()
+            return from_us(row[0]) if row else None
+
+    def settle_restored(self) -> None:
+        with self._transaction():
+            self._connection.execute("DELETE FROM restored")
 
     def leases(self) -> StoredLeases:
         with _readable("the list of leases"):
@@ -285,7 +306,8 @@ def _readable(what: str) -> Iterator[None]:
         raise StoreError(f"{what} is damaged: {type(error).__name__}: {error}", hint=_RESTORE) from error
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the tables up to date. Raises StoreError for those of a newer master."""
     (done,) = connection.execute("PRAGMA user_version").fetchone()
     if done > len(MIGRATIONS):
         raise StoreError(
@@ -297,7 +319,8 @@ def _migrate(connection: sqlite3.Connection) -> None:
         connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
 
 
-def _lock(directory: Path) -> IO[str]:
+def lock_directory(directory: Path) -> IO[str]:
+    """Keep other masters away until the file is closed. Raises StoreError when one is there."""
     lock = (directory / LOCK_FILE).open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,17 +6,27 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import grpc
 import grpc.aio
 import pyarrow as pa
 
+from machine.description import describe
 from master.convert.reports import report_to_proto
 from master.model import SiteReport, TaskStatus
 from master.notify import Notifier
-from selat.v1 import exchange_pb2, exchange_pb2_grpc, site_pb2, site_pb2_grpc, wan_pb2, wan_pb2_grpc
+from selat.v1 import (
+    exchange_pb2,
+    exchange_pb2_grpc,
+    member_pb2,
+    member_pb2_grpc,
+    site_pb2,
+    site_pb2_grpc,
+    wan_pb2,
+    wan_pb2_grpc,
+)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 AnalyzeStatement = Callable[[exchange_pb2.AnalyzeRequest], exchange_pb2.AnalyzeResponse]
@@ -90,6 +100,15 @@ class FakeExchange(exchange_pb2_grpc.ExchangeServiceServicer):
             if channel.ended or not opening.follow:
                 return
             await channel.changes.wait_beyond(seen)
+
+
+class FakeMember(member_pb2_grpc.MemberServiceServicer):
+    """Describes the test's process."""
+
+    async def DescribeMember(  # noqa: N802
+        self, request: member_pb2.DescribeMemberRequest, context: Context
+    ) -> member_pb2.DescribeMemberResponse:
+        return member_pb2.DescribeMemberResponse(member=member_pb2.Member(**asdict(describe())))
 
 
 class FakeProbes(wan_pb2_grpc.ProbeServiceServicer):
@@ -203,6 +222,7 @@ class FakeAgent:
     def _add_services(self) -> None:
         exchange_pb2_grpc.add_ExchangeServiceServicer_to_server(self.exchange, self._server)
         wan_pb2_grpc.add_ProbeServiceServicer_to_server(self.probes, self._server)
+        member_pb2_grpc.add_MemberServiceServicer_to_server(FakeMember(), self._server)
 
     async def _watch(self) -> None:
         request = site_pb2.WatchAssignmentRequest(site=self.site, incarnation=self.incarnation)

@@ -40,7 +40,7 @@ from planner.leases.model import (
     Wish,
 )
 from planner.leases.policy import LeasePolicy, fair_cap
-from planner.leases.sites import follow_clock, resume, set_site
+from planner.leases.sites import SiteSlots, follow_clock, resume, set_site
 from planner.leases.table import LeaseTable
 from planner.leases.waiting import expire, leave, wait_for
 
@@ -61,6 +61,7 @@ __all__ = [
     "Released",
     "Renewal",
     "Renewed",
+    "SiteSlots",
     "Slot",
     "SlotRecord",
     "SlotState",

@@ -63,6 +63,9 @@ def _one(draft: Draft, framework: str, wish: Wish, limit: _Limit) -> AcquireOutc
     if not record.reachable:
         text = f"site {wish.slot.site} is not heard; its slots are granted again when it is"
         return Refused(wish.slot, Refusal.SITE_UNREACHABLE, text)
+    if record.draining:
+        text = f"site {wish.slot.site} is draining: its slots are not granted until it is undrained"
+        return Refused(wish.slot, Refusal.SITE_DRAINING, text)
     if not _is_free_for(record, framework):
         return Busy(record)
     held = draft.held(framework)

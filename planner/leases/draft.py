@@ -92,7 +92,7 @@ class Draft:
         state = next_slot_state(record.slot, record.state, SlotEvent.GRANTED)
         offer = record.offer
         # Not by `replace`, which takes as long as all the rest of a grant.
-        self.put(SlotRecord(record.slot, state, lease, None, record.waiters, record.reachable))
+        self.put(SlotRecord(record.slot, state, lease, None, record.waiters, record.reachable, record.draining))
         if offer is not None:
             self.drop_ticket(offer.waiter.ticket)
         return lease
@@ -106,7 +106,7 @@ class Draft:
 
     def vacate(self, record: SlotRecord) -> SlotRecord:
         """Nobody holds the slot any more, and it is not offered to whom it was: the next waiter's turn."""
-        if record.waiters and record.reachable:
+        if record.waiters and record.grantable:
             event, offer = SlotEvent.OFFERED, Offer(record.waiters[0], self.now + self.table.policy.offer)
         else:
             event, offer = SlotEvent.VACATED, None
@@ -116,8 +116,8 @@ class Draft:
         return record
 
     def offer(self, record: SlotRecord) -> SlotRecord:
-        """A free slot goes to the first of its waiters, if there is one and its site is heard."""
-        if record.state is not SlotState.FREE or not record.waiters or not record.reachable:
+        """A free slot goes to the first of its waiters, if there is one and it can be granted."""
+        if record.state is not SlotState.FREE or not record.waiters or not record.grantable:
             return record
         return self.vacate(record)
 

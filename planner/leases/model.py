@@ -96,7 +96,9 @@ class SlotRecord:
     waiters: tuple[Waiter, ...] = ()
     """First come, first served."""
     reachable: bool = True
-    """Whether its site is heard. An unreachable slot is neither granted nor offered; its lease goes on."""
+    """Whether its site is heard."""
+    draining: bool = False
+    """Whether its site gets no new work."""
 
     @property
     def holder(self) -> str | None:
@@ -105,7 +107,12 @@ class SlotRecord:
     @property
     def shared(self) -> bool:
         """Whether it is one of the slots that there are to share."""
-        return self.reachable or self.lease is not None
+        return self.grantable or self.lease is not None
+
+    @property
+    def grantable(self) -> bool:
+        """A slot that is not can be neither granted nor offered; its lease goes on, and can be renewed."""
+        return self.reachable and not self.draining
 
     @property
     def free_by(self) -> datetime | None:
@@ -151,6 +158,7 @@ class Refusal(Enum):
     DURATION_NOT_POSITIVE = "duration_not_positive"
     DURATION_TOO_LONG = "duration_too_long"
     SITE_UNREACHABLE = "site_unreachable"
+    SITE_DRAINING = "site_draining"
     QUOTA = "quota"
     FAIR_CAP = "fair_cap"
     ATOMIC = "atomic"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from planner.leases.draft import Draft
@@ -10,23 +10,34 @@ from planner.leases.model import Decision, Slot, SlotRecord, SlotState
 from planner.leases.table import LeaseTable
 
 
-def set_site(table: LeaseTable, site: str, slots: int, *, reachable: bool, now: datetime) -> Decision[None]:
-    """The site has so many slots, from index 0 on, and is heard or not.
+@dataclass(frozen=True, slots=True)
+class SiteSlots:
+    """The slots of one site, from index 0 on."""
 
-    A site that is not heard keeps its leases and waiting lists; its slots are neither granted nor offered. Slots that
-    it has no longer are gone, with their leases.
+    count: int
+    reachable: bool = True
+    """Whether the site is heard."""
+    draining: bool = False
+    """Whether the site gets no new work."""
+
+
+def set_site(table: LeaseTable, site: str, slots: SiteSlots, *, now: datetime) -> Decision[None]:
+    """The site's slots are these from now on.
+
+    A site that is not heard, or is draining, keeps its leases and waiting lists; its slots are neither granted nor
+    offered. Slots that it has no longer are gone, with their leases.
     """
     draft = Draft.begun(table, now)
-    wanted = {Slot(site, index) for index in range(slots)}
+    wanted = {Slot(site, index) for index in range(slots.count)}
     for slot in table.slots_of(site):
         if slot not in wanted:
             draft.remove(slot)
     for slot in sorted(wanted):
         record = draft.get(slot)
         if record is None:
-            draft.put(SlotRecord(slot, reachable=reachable))
-        elif record.reachable != reachable:
-            _heard(draft, replace(record, reachable=reachable))
+            draft.put(SlotRecord(slot, reachable=slots.reachable, draining=slots.draining))
+        else:
+            _changed(draft, replace(record, reachable=slots.reachable, draining=slots.draining))
     return draft.decision(())
 
 
@@ -63,9 +74,9 @@ def _moved(table: LeaseTable, by: timedelta, now: datetime) -> Draft:
     return draft
 
 
-def _heard(draft: Draft, record: SlotRecord) -> None:
+def _changed(draft: Draft, record: SlotRecord) -> None:
     draft.put(record)
-    if record.reachable:
+    if record.grantable:
         draft.offer(record)
     elif record.state is SlotState.OFFERED:
         draft.vacate(record)

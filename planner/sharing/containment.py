@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain
 
@@ -47,10 +47,12 @@ def residual_sql(wanted: Vertex, offered: Vertex) -> str | None:
     if wanted.form is None or offered.form is None or wanted.reads != offered.reads or wanted.kind != offered.kind:
         return None
     types = {name.lower(): type_ for name, type_ in zip(offered.columns, offered.types, strict=False)}
-    if wanted.form.digest == offered.form.digest:
-        sql: str | None = _renamed(wanted.form, offered.form)
+    # Bins stay with the channel: the bins of a join's rows are computed again, of its keys.
+    there = replace(offered.form, columns=tuple(c for c in offered.form.columns if c[0] != BIN_COLUMN))
+    if wanted.form.digest == there.digest:
+        sql: str | None = _renamed(wanted.form, there)
     else:
-        sql = _residual(wanted.form, offered.form, types)
+        sql = _residual(wanted.form, there, types)
     if sql is None or wanted.kind is not VertexKind.SOURCE or wanted.form.keys is None:
         return sql
     keys = [name for name, term in wanted.form.columns if term in wanted.form.keys and name != WINDOW_START]

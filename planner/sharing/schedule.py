@@ -294,9 +294,9 @@ class _Scheduler:
         action, site, beside, reason = self._site(asked, found)
         if not self._alive(site):
             raise PlacementError(
-                f"site {site} is needed for {vertex.id}, but it is not alive",
+                f"site {site} is needed for {vertex.id}, but it can take no task now",
                 found=site,
-                hint="Start its agent.",
+                hint="Start its agent, or undrain it.",
                 ids={"site": site, "query": self.query},
             )
         others = tuple(c for c in found.in_ if c.operator.id != beside) if action is Action.CO_LOCATED else ()

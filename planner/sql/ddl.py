@@ -9,6 +9,7 @@ from datetime import timedelta
 from planner.catalog import SITE_COLUMN, Binding, Column, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, Position
 from planner.options import OptionError, check_binding
+from planner.secretoptions import SecretOptionError, check_secrets
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import TokenType
 from planner.sql.function_ddl import (
@@ -305,10 +306,14 @@ def _check_options(
 ) -> None:
     """Raises InvalidDefinitionError at the option that is wrong, or at the site whose binding lacks one."""
     try:
-        check_binding(kind, columns, {option.name: option.value for option in options.values()})
+        values = {option.name: option.value for option in options.values()}
+        check_secrets(values)
+        check_binding(kind, columns, values)
     except OptionError as error:
         written = options.get(error.name)
         place, found = site_at if written is None else written.name_at if error.unknown else written.value_at
+        # What stands there may be a password.
+        found = "" if isinstance(error, SecretOptionError) else found
         raise InvalidDefinitionError(error.message, position=place, found=found, hint=error.hint) from error
 
 

@@ -36,6 +36,7 @@ class SlotLine:
     offered_to: str
     offered_until: datetime | None
     reachable: bool
+    draining: bool
 
 
 SLOT_FIELDS: tuple[Field[SlotLine], ...] = (
@@ -48,7 +49,7 @@ SLOT_FIELDS: tuple[Field[SlotLine], ...] = (
         "free_by", lambda s: s.grace_ends_at or s.offered_until, lambda s: human.instant(_whole_seconds(_free_by(s)))
     ),
     Field("waiters", lambda s: s.waiters, right=True),
-    Field("reachable", lambda s: s.reachable, lambda s: "yes" if s.reachable else "no"),
+    Field("reachable", lambda s: s.reachable, lambda s: "draining" if s.draining else "yes" if s.reachable else "no"),
 )
 
 FRAMEWORK_FIELDS: tuple[Field[FrameworkInfo], ...] = (
@@ -185,6 +186,7 @@ def describe(info: SlotInfo) -> str:
     elif info.offered_to:
         text += f" to {info.offered_to} until {human.instant(_whole_seconds(info.offered_until))}"
     text += f", {info.waiters} waiting" if info.waiters else ""
+    text += ", site draining" if info.draining else ""
     return text if info.reachable else f"{text}, site not heard"
 
 
@@ -208,6 +210,7 @@ def _line(info: SlotInfo) -> SlotLine:
         offered_to=info.offered_to,
         offered_until=info.offered_until,
         reachable=info.reachable,
+        draining=info.draining,
     )
 
 

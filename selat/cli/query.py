@@ -239,6 +239,7 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
         ("rows malformed", human.count(info.rows_malformed) if info.rows_malformed else ""),
         ("watermark", human.instant(info.watermark)),
         ("over links", human.size(info.link_bytes)),
+        ("on disk", ", ".join(f"{human.size(size_bytes)} at {site}" for site, size_bytes in info.disk_bytes.items())),
         ("sharing", _sharing(sharing) if sharing else ""),
         ("starts at", human.instant(sharing.starts_at) if sharing and sharing.starts_at else ""),
         ("sql", info.sql),

@@ -65,6 +65,7 @@ class _RefusalReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Refusal
     REFUSAL_REASON_UNKNOWN_FENCING: _RefusalReason.ValueType  # 10
     """No grant had that number yet."""
     REFUSAL_REASON_TICKET_TAKEN: _RefusalReason.ValueType  # 11
+    REFUSAL_REASON_SITE_DRAINING: _RefusalReason.ValueType  # 12
 
 class RefusalReason(_RefusalReason, metaclass=_RefusalReasonEnumTypeWrapper): ...
 
@@ -83,6 +84,7 @@ REFUSAL_REASON_STALE_FENCING: RefusalReason.ValueType  # 9
 REFUSAL_REASON_UNKNOWN_FENCING: RefusalReason.ValueType  # 10
 """No grant had that number yet."""
 REFUSAL_REASON_TICKET_TAKEN: RefusalReason.ValueType  # 11
+REFUSAL_REASON_SITE_DRAINING: RefusalReason.ValueType  # 12
 Global___RefusalReason: _TypeAlias = RefusalReason  # noqa: Y015
 
 @_typing.final
@@ -158,6 +160,7 @@ class SlotStatus(_message.Message):
     OFFERED_TO_FIELD_NUMBER: _builtins.int
     OFFERED_UNTIL_US_FIELD_NUMBER: _builtins.int
     REACHABLE_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
     state: Global___SlotState.ValueType
     waiters: _builtins.int
     """How many wait for it."""
@@ -166,6 +169,8 @@ class SlotStatus(_message.Message):
     offered_until_us: _builtins.int
     reachable: _builtins.bool
     """Whether the site is heard. A slot of one that is not is neither granted nor offered; its lease goes on."""
+    draining: _builtins.bool
+    """Whether the site gets no new work. Neither is such a slot granted or offered; its lease goes on, and can be renewed."""
     @_builtins.property
     def slot(self) -> Global___Slot: ...
     @_builtins.property
@@ -182,10 +187,11 @@ class SlotStatus(_message.Message):
         offered_to: _builtins.str = ...,
         offered_until_us: _builtins.int = ...,
         reachable: _builtins.bool = ...,
+        draining: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "slot", b"slot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "offered_to", b"offered_to", "offered_until_us", b"offered_until_us", "reachable", b"reachable", "slot", b"slot", "state", b"state", "waiters", b"waiters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draining", b"draining", "lease", b"lease", "offered_to", b"offered_to", "offered_until_us", b"offered_until_us", "reachable", b"reachable", "slot", b"slot", "state", b"state", "waiters", b"waiters"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -268,6 +268,26 @@ Global___Explanation: _TypeAlias = Explanation  # noqa: Y015
 class Query(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class DiskBytesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     SQL_FIELD_NUMBER: _builtins.int
@@ -289,6 +309,7 @@ class Query(_message.Message):
     SINK_SITE_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
     SHARING_FIELD_NUMBER: _builtins.int
+    DISK_BYTES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
     sql: _builtins.str
@@ -325,6 +346,10 @@ class Query(_message.Message):
     def sharing(self) -> Global___QuerySharing:
         """Absent: it shares nothing, and nobody may share with it."""
 
+    @_builtins.property
+    def disk_bytes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What sites keep on disk for it, by site, as they reported last."""
+
     def __init__(
         self,
         *,
@@ -349,10 +374,11 @@ class Query(_message.Message):
         sink_site: _builtins.str = ...,
         batch: Global___BatchProgress | None = ...,
         sharing: Global___QuerySharing | None = ...,
+        disk_bytes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "ended_at_us", b"ended_at_us", "sharing", b"sharing", "started_at_us", b"started_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "links", b"links", "name", b"name", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "disk_bytes", b"disk_bytes", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "links", b"links", "name", b"name", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at_us: _TypeAlias = _typing.Literal["ended_at_us"]  # noqa: Y015
     _WhichOneofArgType__ended_at_us: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us"]  # noqa: Y015

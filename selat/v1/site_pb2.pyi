@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from selat.v1 import common_pb2 as _common_pb2
+from selat.v1 import member_pb2 as _member_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -193,6 +194,43 @@ class RegisterResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RegisterResponse: _TypeAlias = RegisterResponse  # noqa: Y015
+
+@_typing.final
+class DeregisterRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SITE_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    site: _builtins.str
+    incarnation: _builtins.str
+    def __init__(
+        self,
+        *,
+        site: _builtins.str = ...,
+        incarnation: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["incarnation", b"incarnation", "site", b"site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeregisterRequest: _TypeAlias = DeregisterRequest  # noqa: Y015
+
+@_typing.final
+class DeregisterResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeregisterResponse: _TypeAlias = DeregisterResponse  # noqa: Y015
 
 @_typing.final
 class TaskStatus(_message.Message):
@@ -466,6 +504,68 @@ class StreamLog(_message.Message):
 Global___StreamLog: _TypeAlias = StreamLog  # noqa: Y015
 
 @_typing.final
+class DiskUse(_message.Message):
+    """What an agent keeps on disk for its site."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class QueryBytesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    QUERY_BYTES_FIELD_NUMBER: _builtins.int
+    REPLAY_BYTES_FIELD_NUMBER: _builtins.int
+    STREAM_LOG_BYTES_FIELD_NUMBER: _builtins.int
+    BUDGET_BYTES_FIELD_NUMBER: _builtins.int
+    FREE_BYTES_FIELD_NUMBER: _builtins.int
+    replay_bytes: _builtins.int
+    """Sorted copies of files, for replays; several queries may read them."""
+    stream_log_bytes: _builtins.int
+    """The logs of the streams that are pushed to at the site."""
+    budget_bytes: _builtins.int
+    """While more is kept, no task takes rows from outside; 0: there is no budget."""
+    free_bytes: _builtins.int
+    """For the agent's user, on the file system that has all of that."""
+    @_builtins.property
+    def query_bytes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """By the id of the query: its channels and copies of them, results for clients included; checkpoints, positions, and rows set aside.
+        What queries share belongs to the one that brought it.
+        """
+
+    def __init__(
+        self,
+        *,
+        query_bytes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        replay_bytes: _builtins.int = ...,
+        stream_log_bytes: _builtins.int = ...,
+        budget_bytes: _builtins.int = ...,
+        free_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_bytes", b"budget_bytes", "free_bytes", b"free_bytes", "query_bytes", b"query_bytes", "replay_bytes", b"replay_bytes", "stream_log_bytes", b"stream_log_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DiskUse: _TypeAlias = DiskUse  # noqa: Y015
+
+@_typing.final
 class ChannelUse(_message.Message):
     """One query's use of one incoming link, since the agent started."""
 
@@ -563,6 +663,7 @@ class ReportRequest(_message.Message):
     ECHOES_FIELD_NUMBER: _builtins.int
     TRANSFERS_FIELD_NUMBER: _builtins.int
     STREAM_LOGS_FIELD_NUMBER: _builtins.int
+    DISK_FIELD_NUMBER: _builtins.int
     site: _builtins.str
     incarnation: _builtins.str
     assignment_version: _builtins.int
@@ -593,6 +694,8 @@ class ReportRequest(_message.Message):
     def stream_logs(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamLog]:
         """Of the streams that are pushed to at the site."""
 
+    @_builtins.property
+    def disk(self) -> Global___DiskUse: ...
     def __init__(
         self,
         *,
@@ -608,10 +711,11 @@ class ReportRequest(_message.Message):
         echoes: _abc.Iterable[Global___LinkEcho] | None = ...,
         transfers: _abc.Iterable[Global___LinkTransfer] | None = ...,
         stream_logs: _abc.Iterable[Global___StreamLog] | None = ...,
+        disk: Global___DiskUse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["disk", b"disk", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "echoes", b"echoes", "incarnation", b"incarnation", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "stream_logs", b"stream_logs", "tasks", b"tasks", "transfers", b"transfers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "disk", b"disk", "echoes", b"echoes", "incarnation", b"incarnation", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "stream_logs", b"stream_logs", "tasks", b"tasks", "transfers", b"transfers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1178,6 +1282,9 @@ class Site(_message.Message):
     OUTGOING_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     STREAM_LOGS_FIELD_NUMBER: _builtins.int
+    DRAINING_SINCE_US_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
+    DISK_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     state: Global___SiteState.ValueType
     address: _builtins.str
@@ -1186,6 +1293,8 @@ class Site(_message.Message):
     last_report_us: _builtins.int
     memory_bytes: _builtins.int
     gateway: _builtins.bool
+    draining_since_us: _builtins.int
+    """Since when the site gets no new work; absent: it is not draining."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskStatus]: ...
     @_builtins.property
@@ -1196,6 +1305,12 @@ class Site(_message.Message):
     def memory(self) -> Global___MemoryUse: ...
     @_builtins.property
     def stream_logs(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamLog]: ...
+    @_builtins.property
+    def work(self) -> _containers.RepeatedCompositeFieldContainer[Global___SiteWork]:
+        """Of a draining site, in answers about that site alone: what is still there."""
+
+    @_builtins.property
+    def disk(self) -> Global___DiskUse: ...
     def __init__(
         self,
         *,
@@ -1212,16 +1327,64 @@ class Site(_message.Message):
         outgoing: _abc.Iterable[Global___Link] | None = ...,
         memory: Global___MemoryUse | None = ...,
         stream_logs: _abc.Iterable[Global___StreamLog] | None = ...,
+        draining_since_us: _builtins.int | None = ...,
+        work: _abc.Iterable[Global___SiteWork] | None = ...,
+        disk: Global___DiskUse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us", "last_report_us", b"last_report_us", "memory", b"memory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_draining_since_us", b"_draining_since_us", "_last_report_us", b"_last_report_us", "disk", b"disk", "draining_since_us", b"draining_since_us", "last_report_us", b"last_report_us", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us", "address", b"address", "gateway", b"gateway", "last_report_us", b"last_report_us", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "name", b"name", "outgoing", b"outgoing", "slots", b"slots", "state", b"state", "stream_logs", b"stream_logs", "tasks", b"tasks", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_draining_since_us", b"_draining_since_us", "_last_report_us", b"_last_report_us", "address", b"address", "disk", b"disk", "draining_since_us", b"draining_since_us", "gateway", b"gateway", "last_report_us", b"last_report_us", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "name", b"name", "outgoing", b"outgoing", "slots", b"slots", "state", b"state", "stream_logs", b"stream_logs", "tasks", b"tasks", "version", b"version", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__draining_since_us: _TypeAlias = _typing.Literal["draining_since_us"]  # noqa: Y015
+    _WhichOneofArgType__draining_since_us: _TypeAlias = _typing.Literal["_draining_since_us", b"_draining_since_us"]  # noqa: Y015
     _WhichOneofReturnType__last_report_us: _TypeAlias = _typing.Literal["last_report_us"]  # noqa: Y015
     _WhichOneofArgType__last_report_us: _TypeAlias = _typing.Literal["_last_report_us", b"_last_report_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__draining_since_us) -> _WhichOneofReturnType__draining_since_us | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_report_us) -> _WhichOneofReturnType__last_report_us | None: ...
 
 Global___Site: _TypeAlias = Site  # noqa: Y015
+
+@_typing.final
+class SiteWork(_message.Message):
+    """Something that keeps a draining site from being empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    MOVABLE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`source`, `table`, `merge`, `sink`, `map`, `reduce` or `derive` for a task; else `results`, `stream` or `lease`."""
+    query_id: _builtins.str
+    task_id: _builtins.str
+    subject: _builtins.str
+    """The relation that a task reads or writes here, the stream that is pushed to here, or the slot of a lease."""
+    movable: _builtins.bool
+    """Whether it could be elsewhere."""
+    reason: _builtins.str
+    """Why it is here, and what ends it."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        query_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        movable: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "movable", b"movable", "query_id", b"query_id", "reason", b"reason", "subject", b"subject", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SiteWork: _TypeAlias = SiteWork  # noqa: Y015
 
 @_typing.final
 class Link(_message.Message):
@@ -1326,3 +1489,162 @@ class GetSiteResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetSiteResponse: _TypeAlias = GetSiteResponse  # noqa: Y015
+
+@_typing.final
+class DescribeMembersRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeMembersRequest: _TypeAlias = DescribeMembersRequest  # noqa: Y015
+
+@_typing.final
+class DescribeMembersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MASTER_FIELD_NUMBER: _builtins.int
+    SITES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def master(self) -> _member_pb2.Member: ...
+    @_builtins.property
+    def sites(self) -> _containers.RepeatedCompositeFieldContainer[Global___SiteMember]: ...
+    def __init__(
+        self,
+        *,
+        master: _member_pb2.Member | None = ...,
+        sites: _abc.Iterable[Global___SiteMember] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["master", b"master"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["master", b"master", "sites", b"sites"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeMembersResponse: _TypeAlias = DescribeMembersResponse  # noqa: Y015
+
+@_typing.final
+class SiteMember(_message.Message):
+    """A site's agent, as the master reached it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SITE_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    CLOCK_AHEAD_S_FIELD_NUMBER: _builtins.int
+    ROUND_TRIP_S_FIELD_NUMBER: _builtins.int
+    site: _builtins.str
+    address: _builtins.str
+    """Where the master looked for it; empty: it never registered."""
+    reason: _builtins.str
+    """Why not."""
+    clock_ahead_s: _builtins.float
+    """How far the agent's clock is ahead of the master's; below 0: behind. Right to half of the round trip."""
+    round_trip_s: _builtins.float
+    @_builtins.property
+    def member(self) -> _member_pb2.Member:
+        """Absent: it did not answer."""
+
+    def __init__(
+        self,
+        *,
+        site: _builtins.str = ...,
+        address: _builtins.str = ...,
+        member: _member_pb2.Member | None = ...,
+        reason: _builtins.str = ...,
+        clock_ahead_s: _builtins.float = ...,
+        round_trip_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["member", b"member"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "clock_ahead_s", b"clock_ahead_s", "member", b"member", "reason", b"reason", "round_trip_s", b"round_trip_s", "site", b"site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SiteMember: _TypeAlias = SiteMember  # noqa: Y015
+
+@_typing.final
+class DrainSiteRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainSiteRequest: _TypeAlias = DrainSiteRequest  # noqa: Y015
+
+@_typing.final
+class DrainSiteResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SITE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def site(self) -> Global___Site: ...
+    def __init__(
+        self,
+        *,
+        site: Global___Site | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["site", b"site"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["site", b"site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainSiteResponse: _TypeAlias = DrainSiteResponse  # noqa: Y015
+
+@_typing.final
+class UndrainSiteRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndrainSiteRequest: _TypeAlias = UndrainSiteRequest  # noqa: Y015
+
+@_typing.final
+class UndrainSiteResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SITE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def site(self) -> Global___Site: ...
+    def __init__(
+        self,
+        *,
+        site: Global___Site | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["site", b"site"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["site", b"site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndrainSiteResponse: _TypeAlias = UndrainSiteResponse  # noqa: Y015

@@ -40,6 +40,11 @@ class SiteServiceStub:
                 request_serializer=selat_dot_v1_dot_site__pb2.RegisterRequest.SerializeToString,
                 response_deserializer=selat_dot_v1_dot_site__pb2.RegisterResponse.FromString,
                 _registered_method=True)
+        self.Deregister = channel.unary_unary(
+                '/selat.v1.SiteService/Deregister',
+                request_serializer=selat_dot_v1_dot_site__pb2.DeregisterRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_site__pb2.DeregisterResponse.FromString,
+                _registered_method=True)
         self.Report = channel.unary_unary(
                 '/selat.v1.SiteService/Report',
                 request_serializer=selat_dot_v1_dot_site__pb2.ReportRequest.SerializeToString,
@@ -60,6 +65,21 @@ class SiteServiceStub:
                 request_serializer=selat_dot_v1_dot_site__pb2.GetSiteRequest.SerializeToString,
                 response_deserializer=selat_dot_v1_dot_site__pb2.GetSiteResponse.FromString,
                 _registered_method=True)
+        self.DrainSite = channel.unary_unary(
+                '/selat.v1.SiteService/DrainSite',
+                request_serializer=selat_dot_v1_dot_site__pb2.DrainSiteRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_site__pb2.DrainSiteResponse.FromString,
+                _registered_method=True)
+        self.UndrainSite = channel.unary_unary(
+                '/selat.v1.SiteService/UndrainSite',
+                request_serializer=selat_dot_v1_dot_site__pb2.UndrainSiteRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_site__pb2.UndrainSiteResponse.FromString,
+                _registered_method=True)
+        self.DescribeMembers = channel.unary_unary(
+                '/selat.v1.SiteService/DescribeMembers',
+                request_serializer=selat_dot_v1_dot_site__pb2.DescribeMembersRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_site__pb2.DescribeMembersResponse.FromString,
+                _registered_method=True)
 
 
 class SiteServiceServicer:
@@ -68,6 +88,13 @@ class SiteServiceServicer:
 
     def Register(self, request, context):
         """Announces an agent; a second agent of the same site displaces the first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Deregister(self, request, context):
+        """The agent is about to end: its site is unreachable from now on, until an agent registers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -99,6 +126,26 @@ class SiteServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainSite(self, request, context):
+        """The site gets no new work from now on, until it is undrained; what runs there goes on. Draining it again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndrainSite(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeMembers(self, request, context):
+        """The master and every agent as they are now: the master asks each of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SiteServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -106,6 +153,11 @@ def add_SiteServiceServicer_to_server(servicer, server):
                     servicer.Register,
                     request_deserializer=selat_dot_v1_dot_site__pb2.RegisterRequest.FromString,
                     response_serializer=selat_dot_v1_dot_site__pb2.RegisterResponse.SerializeToString,
+            ),
+            'Deregister': grpc.unary_unary_rpc_method_handler(
+                    servicer.Deregister,
+                    request_deserializer=selat_dot_v1_dot_site__pb2.DeregisterRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_site__pb2.DeregisterResponse.SerializeToString,
             ),
             'Report': grpc.unary_unary_rpc_method_handler(
                     servicer.Report,
@@ -126,6 +178,21 @@ def add_SiteServiceServicer_to_server(servicer, server):
                     servicer.GetSite,
                     request_deserializer=selat_dot_v1_dot_site__pb2.GetSiteRequest.FromString,
                     response_serializer=selat_dot_v1_dot_site__pb2.GetSiteResponse.SerializeToString,
+            ),
+            'DrainSite': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainSite,
+                    request_deserializer=selat_dot_v1_dot_site__pb2.DrainSiteRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_site__pb2.DrainSiteResponse.SerializeToString,
+            ),
+            'UndrainSite': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndrainSite,
+                    request_deserializer=selat_dot_v1_dot_site__pb2.UndrainSiteRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_site__pb2.UndrainSiteResponse.SerializeToString,
+            ),
+            'DescribeMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeMembers,
+                    request_deserializer=selat_dot_v1_dot_site__pb2.DescribeMembersRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_site__pb2.DescribeMembersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -156,6 +223,33 @@ class SiteService:
             '/selat.v1.SiteService/Register',
             selat_dot_v1_dot_site__pb2.RegisterRequest.SerializeToString,
             selat_dot_v1_dot_site__pb2.RegisterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Deregister(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.SiteService/Deregister',
+            selat_dot_v1_dot_site__pb2.DeregisterRequest.SerializeToString,
+            selat_dot_v1_dot_site__pb2.DeregisterResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -264,6 +358,87 @@ class SiteService:
             '/selat.v1.SiteService/GetSite',
             selat_dot_v1_dot_site__pb2.GetSiteRequest.SerializeToString,
             selat_dot_v1_dot_site__pb2.GetSiteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainSite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.SiteService/DrainSite',
+            selat_dot_v1_dot_site__pb2.DrainSiteRequest.SerializeToString,
+            selat_dot_v1_dot_site__pb2.DrainSiteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndrainSite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.SiteService/UndrainSite',
+            selat_dot_v1_dot_site__pb2.UndrainSiteRequest.SerializeToString,
+            selat_dot_v1_dot_site__pb2.UndrainSiteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.SiteService/DescribeMembers',
+            selat_dot_v1_dot_site__pb2.DescribeMembersRequest.SerializeToString,
+            selat_dot_v1_dot_site__pb2.DescribeMembersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,12 +35,19 @@ class SiteServiceStub:
     def __new__(cls, channel: _aio.Channel) -> SiteServiceAsyncStub: ...
     Register: _grpc.UnaryUnaryMultiCallable[_site_pb2.RegisterRequest, _site_pb2.RegisterResponse]
     """Announces an agent; a second agent of the same site displaces the first."""
+    Deregister: _grpc.UnaryUnaryMultiCallable[_site_pb2.DeregisterRequest, _site_pb2.DeregisterResponse]
+    """The agent is about to end: its site is unreachable from now on, until an agent registers."""
     Report: _grpc.UnaryUnaryMultiCallable[_site_pb2.ReportRequest, _site_pb2.ReportResponse]
     """Heartbeat and measurements."""
     WatchAssignment: _grpc.UnaryStreamMultiCallable[_site_pb2.WatchAssignmentRequest, _site_pb2.WatchAssignmentResponse]
     """What the site is to run, whole, now and after every change. The agent makes it so."""
     ListSites: _grpc.UnaryUnaryMultiCallable[_site_pb2.ListSitesRequest, _site_pb2.ListSitesResponse]
     GetSite: _grpc.UnaryUnaryMultiCallable[_site_pb2.GetSiteRequest, _site_pb2.GetSiteResponse]
+    DrainSite: _grpc.UnaryUnaryMultiCallable[_site_pb2.DrainSiteRequest, _site_pb2.DrainSiteResponse]
+    """The site gets no new work from now on, until it is undrained; what runs there goes on. Draining it again changes nothing."""
+    UndrainSite: _grpc.UnaryUnaryMultiCallable[_site_pb2.UndrainSiteRequest, _site_pb2.UndrainSiteResponse]
+    DescribeMembers: _grpc.UnaryUnaryMultiCallable[_site_pb2.DescribeMembersRequest, _site_pb2.DescribeMembersResponse]
+    """The master and every agent as they are now: the master asks each of them."""
 
 @_typing.type_check_only
 class SiteServiceAsyncStub(SiteServiceStub):
@@ -49,12 +56,19 @@ class SiteServiceAsyncStub(SiteServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Register: _aio.UnaryUnaryMultiCallable[_site_pb2.RegisterRequest, _site_pb2.RegisterResponse]  # type: ignore[assignment]
     """Announces an agent; a second agent of the same site displaces the first."""
+    Deregister: _aio.UnaryUnaryMultiCallable[_site_pb2.DeregisterRequest, _site_pb2.DeregisterResponse]  # type: ignore[assignment]
+    """The agent is about to end: its site is unreachable from now on, until an agent registers."""
     Report: _aio.UnaryUnaryMultiCallable[_site_pb2.ReportRequest, _site_pb2.ReportResponse]  # type: ignore[assignment]
     """Heartbeat and measurements."""
     WatchAssignment: _aio.UnaryStreamMultiCallable[_site_pb2.WatchAssignmentRequest, _site_pb2.WatchAssignmentResponse]  # type: ignore[assignment]
     """What the site is to run, whole, now and after every change. The agent makes it so."""
     ListSites: _aio.UnaryUnaryMultiCallable[_site_pb2.ListSitesRequest, _site_pb2.ListSitesResponse]  # type: ignore[assignment]
     GetSite: _aio.UnaryUnaryMultiCallable[_site_pb2.GetSiteRequest, _site_pb2.GetSiteResponse]  # type: ignore[assignment]
+    DrainSite: _aio.UnaryUnaryMultiCallable[_site_pb2.DrainSiteRequest, _site_pb2.DrainSiteResponse]  # type: ignore[assignment]
+    """The site gets no new work from now on, until it is undrained; what runs there goes on. Draining it again changes nothing."""
+    UndrainSite: _aio.UnaryUnaryMultiCallable[_site_pb2.UndrainSiteRequest, _site_pb2.UndrainSiteResponse]  # type: ignore[assignment]
+    DescribeMembers: _aio.UnaryUnaryMultiCallable[_site_pb2.DescribeMembersRequest, _site_pb2.DescribeMembersResponse]  # type: ignore[assignment]
+    """The master and every agent as they are now: the master asks each of them."""
 
 class SiteServiceServicer(metaclass=_abc_1.ABCMeta):
     """Between the master and the site agents (agents dial), and for clients that look at sites."""
@@ -66,6 +80,14 @@ class SiteServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_site_pb2.RegisterResponse, _abc.Awaitable[_site_pb2.RegisterResponse]]:
         """Announces an agent; a second agent of the same site displaces the first."""
+
+    @_abc_1.abstractmethod
+    def Deregister(
+        self,
+        request: _site_pb2.DeregisterRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_site_pb2.DeregisterResponse, _abc.Awaitable[_site_pb2.DeregisterResponse]]:
+        """The agent is about to end: its site is unreachable from now on, until an agent registers."""
 
     @_abc_1.abstractmethod
     def Report(
@@ -96,5 +118,28 @@ class SiteServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _site_pb2.GetSiteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_site_pb2.GetSiteResponse, _abc.Awaitable[_site_pb2.GetSiteResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DrainSite(
+        self,
+        request: _site_pb2.DrainSiteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_site_pb2.DrainSiteResponse, _abc.Awaitable[_site_pb2.DrainSiteResponse]]:
+        """The site gets no new work from now on, until it is undrained; what runs there goes on. Draining it again changes nothing."""
+
+    @_abc_1.abstractmethod
+    def UndrainSite(
+        self,
+        request: _site_pb2.UndrainSiteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_site_pb2.UndrainSiteResponse, _abc.Awaitable[_site_pb2.UndrainSiteResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DescribeMembers(
+        self,
+        request: _site_pb2.DescribeMembersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_site_pb2.DescribeMembersResponse, _abc.Awaitable[_site_pb2.DescribeMembersResponse]]:
+        """The master and every agent as they are now: the master asks each of them."""
 
 def add_SiteServiceServicer_to_server(servicer: SiteServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -30,6 +30,7 @@ from planner.leases import (
     LeaseTable,
     Renewal,
     Renewed,
+    SiteSlots,
     Slot,
     Waiter,
     Wish,
@@ -73,7 +74,7 @@ class Manager:
         for name in frameworks:
             self._table.put_framework(Framework(name, START))
         for node, slots in nodes.items():
-            self._table.apply(set_site(self._table, node, slots, reachable=True, now=START))
+            self._table.apply(set_site(self._table, node, SiteSlots(slots), now=START))
         self._listeners: dict[str, Callable[[], None]] = {}
         self._copies = {name: self._free() for name in frameworks}
         """With copies: slots that each framework takes to be free."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -92,8 +93,7 @@ class ChannelStore:
                 reached(FaultPoint.CHANNEL_DOOMED)
                 self.files.remove_tree(doomed)
 
-    @property
-    def retained_bytes(self) -> int:
-        """Disk bytes of all epochs that someone still needs, in the channels opened so far."""
+    def retained_by_channel(self) -> Mapping[str, int]:
+        """Disk bytes of the epochs that someone still needs, by channel, of the channels opened so far."""
         with self._lock:
-            return sum(log.retained_bytes for log in self._open.values())
+            return {name: log.retained_bytes for name, log in self._open.items()}

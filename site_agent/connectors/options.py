@@ -58,7 +58,7 @@ class Option(declared.Option[T]):
 
 def site_option(option: declared.Option[T]) -> Option[T]:
     """An option that the planner knows, with errors of the agent."""
-    return Option(option.name, option.parse, option.allowed, option.default)
+    return Option(option.name, option.parse, option.allowed, option.default, option.secret)
 
 
 class Checked(Protocol):

@@ -10,21 +10,27 @@ from site_agent.connectors.files import FilesConnector
 from site_agent.connectors.files_prepared import Preparer
 from site_agent.connectors.generator import GeneratorConnector
 from site_agent.connectors.push import FindLog, PushConnector
+from site_agent.connectors.secret import SecretConnector
 from site_agent.errors import ConnectorError
 from site_agent.paths import ANYWHERE, AllowedPaths
+from site_agent.secrets import NO_SECRETS, Secrets
 
 
 def make_connectors(
-    preparer: Preparer, find_log: FindLog | None = None, *, allowed: AllowedPaths = ANYWHERE
+    preparer: Preparer,
+    find_log: FindLog | None = None,
+    *,
+    allowed: AllowedPaths = ANYWHERE,
+    secrets: Secrets = NO_SECRETS,
 ) -> Mapping[str, Connector]:
     """All connectors of one site by name.
 
     `preparer` sorts files for replays, `find_log` knows the logs of pushed rows (None: nobody can push to the site),
-    `allowed` says where files may be.
+    `allowed` says where files may be, `secrets` has what options refer to.
     """
     pushed = (PushConnector(find_log),) if find_log else ()
     connectors: tuple[Connector, ...] = (FilesConnector(preparer, allowed), GeneratorConnector(), *pushed)
-    return {c.name: c for c in connectors}
+    return {c.name: SecretConnector(c, secrets) for c in connectors}
 
 
 def find_connector(connectors: Mapping[str, Connector], options: Mapping[str, str]) -> Connector:

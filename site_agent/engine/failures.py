@@ -13,8 +13,8 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from site_agent.engine import AnalysisError
-from site_agent.engine.pyworker import MARK
-from site_agent.errors import EngineError, FunctionError
+from site_agent.engine.pyworker import LIMIT_MARK, MARK
+from site_agent.errors import EngineError, FunctionError, FunctionLimitError
 
 SPARK_ERRORS = (PySparkException, Py4JError, OSError, pa.ArrowException)
 """What a call into Spark may raise, a lost JVM included."""
@@ -28,7 +28,9 @@ _PLACE = re.compile(r"line (\d+),? pos (\d+)")
 _MAX_DEPTH = 12
 STACK_OVERFLOW = "java.lang.StackOverflowError"
 _STACK_HINT = "nest expressions less deeply; a pattern as (a|b)* takes stack for each character, [ab]* does not"
-FUNCTION_FAILURE = re.compile(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")')
+FUNCTION_FAILURE = re.compile(f"({re.escape(MARK)}|{re.escape(LIMIT_MARK)})" + r'("(?:[^"\\]|\\.)*")')
+"""The mark, and the message as JSON."""
+LIMIT_HINT = "let it do less for each row, or start the agent with other --function-... limits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,10 @@ def engine_error(error: Exception, task_id: str = "") -> EngineError:
     ids = {"task": task_id} if task_id else {}
     failure = next((found for message in _messages(error) if (found := FUNCTION_FAILURE.search(message))), None)
     if failure is not None:
-        return FunctionError(json.loads(failure.group(1)), ids=ids)
+        message = json.loads(failure.group(2))
+        if failure.group(1) == LIMIT_MARK:
+            return FunctionLimitError(message, hint=LIMIT_HINT, ids=ids)
+        return FunctionError(message, ids=ids)
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return EngineError("the connection to Spark's JVM is lost", hint="restart the site agent", ids=ids)
     if STACK_OVERFLOW in _classes(error):

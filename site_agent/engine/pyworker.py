@@ -1,23 +1,34 @@
 """Code for Spark's Python workers, around a user's function or after a job; this module is sent there by value, whole.
 
-It may use the standard library and pyarrow only. Errors leave it as one line of JSON behind `MARK`, which
-`site_agent.engine.failures` finds again in what Spark makes of them.
+It may use the standard library and pyarrow only. Errors leave it as one line of JSON behind `MARK` or `LIMIT_MARK`,
+which `site_agent.engine.failures` finds again in what Spark makes of them.
+
+Workers that run functions of users run nothing else: `functions.register` gives them an environment of their own, and
+Spark keeps workers apart by that. So what `confined` takes from them, the spool does not lack.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import math
+import os
+import resource
+import signal
 import sys
+import time
 import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 MARK = "selat-function-error: "
+LIMIT_MARK = "selat-function-limit: "
 VALUE_CHARS = 60
 ARGUMENTS_CHARS = 300
 MESSAGE_CHARS = 500
@@ -31,20 +42,86 @@ Module = tuple[str, str, str, str]
 """File name, text, name of the function in it, and the versioned name."""
 
 
+class Limits(NamedTuple):
+    """Of a process that runs functions of users."""
+
+    cpu_s: int
+    """CPU time of one call of a vectorised function, or of a function's calls over one batch of rows."""
+    memory_bytes: int
+    """Data of the process: its own, the interpreter's and the libraries' included."""
+    open_files: int
+
+
+_KILL_AFTER_S = 5
+"""A function that does not let the interpreter run is killed so much CPU time after its limit."""
+
+_KEPT_VARIABLES = ("HOME", "LANG", "LC_", "LD_LIBRARY_PATH", "PATH", "PYTHON", "SPARK_", "TMPDIR", "TZ")
+"""Beginnings of the names of variables that functions may see."""
+_HIDDEN_WORDS = ("KEY", "PASSWORD", "SECRET", "TOKEN")
+"""Variables with one of these in their names they may not, however the names begin."""
+
+
 class FunctionFailure(Exception):  # noqa: N818  # users read this word in Spark's text
     """What a user is to know of a failed call."""
 
 
+def kept_variable(name: str) -> bool:
+    """Whether functions may see the variable of the environment."""
+    return name.startswith(_KEPT_VARIABLES) and not any(word in name.upper() for word in _HIDDEN_WORDS)
+
+
+@contextmanager
+def confined(limits: Limits, module: Module) -> Iterator[None]:
+    """The block has so much CPU time; from its beginning on the process has the other limits, and a bare environment.
+
+    They protect from mistakes. Memory and files cannot be had back by whatever runs here; CPU time can.
+    """
+    for name in [name for name in os.environ if not kept_variable(name)]:
+        del os.environ[name]
+    for kind, most in (
+        (resource.RLIMIT_DATA, limits.memory_bytes),
+        (resource.RLIMIT_NOFILE, limits.open_files),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (most, most))
+
+    def too_long(number: int, frame: object) -> None:
+        raise _beyond(f"{_label(module)} took more than {limits.cpu_s} s of CPU time")
+
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    killed_at = math.ceil(time.process_time()) + limits.cpu_s + _KILL_AFTER_S
+    resource.setrlimit(resource.RLIMIT_CPU, (killed_at, hard))
+    signal.signal(signal.SIGPROF, too_long)
+    signal.setitimer(signal.ITIMER_PROF, limits.cpu_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+
+
 def evaluator(
-    module: Module, *, names: Sequence[str], returns: tuple[pa.DataType, str], vectorised: bool
+    module: Module,
+    *,
+    names: Sequence[str],
+    returns: tuple[pa.DataType, str],
+    vectorised: bool,
+    limits: Limits | None = None,
 ) -> Callable[..., pa.Array]:
-    """The function over Arrow batches: it takes the arguments' arrays and gives the results'."""
+    """The function over Arrow batches: it takes the arguments' arrays and gives the results'.
+
+    With `limits` it confines the process that runs it.
+    """
 
     def evaluate(*arrays: pa.Array) -> pa.Array:
-        function = loaded(module)
-        if vectorised:
-            return _whole(function, arrays, module, names, returns)
-        return _by_row(function, arrays, module, names, returns)
+        with confined(limits, module) if limits is not None else nullcontext():
+            function = loaded(module)
+            if vectorised:
+                return _whole(function, arrays, module, names, returns)
+            return _by_row(function, arrays, module, names, returns)
 
     return evaluate
 
@@ -61,6 +138,9 @@ def loaded(module: Module) -> Callable[..., Any]:
         sys.modules[key] = made
         try:
             exec(compile(source, file, "exec"), made.__dict__)
+        except FunctionFailure:
+            del sys.modules[key]
+            raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the user's code raises
             del sys.modules[key]
             said = f"module {file} cannot be loaded{_place(error, file)}: {_said(error)}"
@@ -101,6 +181,9 @@ def _whole(
 ) -> pa.Array:
     try:
         result = function(*arrays)
+    except FunctionFailure:
+        # It has had its time; which row took it is not to be tried.
+        raise
     except Exception as error:  # noqa: BLE001  # whatever the user's code raises
         raise _call_failure(error, module, names, _failing_row(function, arrays)) from None
     if isinstance(result, pa.ChunkedArray):
@@ -162,7 +245,13 @@ def _call_failure(
     if isinstance(error, FunctionFailure):
         return error
     told = _arguments(names, row) if row is not None else "no single row fails by itself"
-    return _failure(f"{_label(module)} failed{_place(error, module[0])}: {_said(error)}; {told}")
+    text = f"{_label(module)} failed{_place(error, module[0])}: {_said(error)}; {told}"
+    return _beyond(text) if _is_limit(error) else _failure(text)
+
+
+def _is_limit(error: Exception) -> bool:
+    """Whether the process had no more memory or files."""
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.EMFILE)
 
 
 def _label(module: Module) -> str:
@@ -200,6 +289,10 @@ def _failure(message: str) -> FunctionFailure:
     return FunctionFailure(MARK + json.dumps(message))
 
 
+def _beyond(message: str) -> FunctionFailure:
+    return FunctionFailure(LIMIT_MARK + json.dumps(message))
+
+
 def spool(directory: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """For `mapInArrow`: write each partition's batches to a file in the directory, as an Arrow stream."""
 
@@ -229,9 +322,11 @@ def spool(directory: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
 
 def main() -> int:
     """Load the module that standard input describes, in this process; what failed is told on standard output."""
-    file, source, entry, version = json.load(sys.stdin)
+    (file, source, entry, version), limits = json.load(sys.stdin)
+    module = (file, source, entry, version)
     try:
-        loaded((file, source, entry, version))
+        with confined(Limits(*limits), module) if limits else nullcontext():
+            loaded(module)
     except FunctionFailure as error:
         sys.stdout.write(f"\n{error}\n")
         return 1

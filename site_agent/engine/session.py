@@ -123,6 +123,13 @@ def start_spark(*, slots: int, scratch: Path, options: SparkOptions | None = Non
     return session
 
 
+def jvm_version(session: SparkSession) -> str:
+    """Version of the session's JVM, as `17.0.9`."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    return str(jvm.java.lang.System.getProperty("java.version"))
+
+
 def clear_scratch(directory: Path) -> None:
     """Make a scratch directory that holds no rows: a process that was killed left its own. Logs stay."""
     directory.mkdir(parents=True, exist_ok=True)

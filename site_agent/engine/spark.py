@@ -38,8 +38,9 @@ from site_agent.engine.collect import collect
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory, result_too_large
 from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.frames import Frame, Frames
-from site_agent.engine.functions import load, register
+from site_agent.engine.functions import DEFAULT_LIMITS, load, register
 from site_agent.engine.operators import operator_rows
+from site_agent.engine.pyworker import Limits
 from site_agent.engine.sorting import write_sorted
 from site_agent.engine.spool import MANY_BYTES, empty_of, spooled
 from site_agent.engine.statements import Names
@@ -80,10 +81,10 @@ class _TaskSession:
         self.session.conf.set("spark.sql.leafNodeDefaultParallelism", str(count))
         self._partitions = count
 
-    def use_functions(self, functions: Sequence[PythonFunction]) -> None:
+    def use_functions(self, functions: Sequence[PythonFunction], limits: Limits | None) -> None:
         for function in functions:
             if function.versioned_name not in self.functions:
-                register(self.session, function)
+                register(self.session, function, limits)
                 self.functions.add(function.versioned_name)
 
     def forget(self) -> None:
@@ -103,7 +104,7 @@ class SparkEngine:
         scratch: Directory for rows on their way to Spark; it may be emptied between runs.
         files: How executors come to files of this machine; they share its disk when absent.
         out_of_memory: Called before the error is raised when a job's JVM had no more heap.
-        python_functions: False when no Python functions of users may run here.
+        functions: Limits of the processes that run Python functions of users; None: none may run here.
     """
 
     def __init__(
@@ -113,12 +114,12 @@ class SparkEngine:
         scratch: Path,
         files: FileAccess | None = None,
         out_of_memory: Callable[[], None] | None = None,
-        python_functions: bool = True,
+        functions: Limits | None = DEFAULT_LIMITS,
     ) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         self._base = session
         self._out_of_memory = out_of_memory
-        self._python_functions = python_functions
+        self._functions = functions
         self._scratch = Path(tempfile.mkdtemp(dir=scratch, prefix="engine-"))
         self._frames = Frames(self._scratch, partial(_slots, session), files or LocalFiles())
         self._tasks: dict[str, _TaskSession] = {}
@@ -126,7 +127,7 @@ class SparkEngine:
 
     def run(self, request: EpochRequest) -> EpochResult:
         """See `Engine.run`."""
-        if request.functions and not self._python_functions:
+        if request.functions and self._functions is None:
             raise FunctionsRefusedError(FUNCTIONS_REFUSED, hint=FUNCTIONS_HINT, ids={"task": request.task_id})
         task = self._task(request.task_id)
         with task.lock:
@@ -178,7 +179,7 @@ class SparkEngine:
         try:
             session = self._base.newSession()
             for function in functions:
-                register(session, function, with_own_name=True)
+                register(session, function, self._functions, with_own_name=True)
             for name, columns in views.items():
                 statements.empty_view(session, name, columns)
             called = [name for function in functions for name in (function.name, function.versioned_name)]
@@ -189,11 +190,11 @@ class SparkEngine:
     def load(self, functions: Sequence[PythonFunction]) -> None:
         """See `Engine.load`."""
         self._check_functions(functions)
-        load(self._base.newSession(), functions)
+        load(self._base.newSession(), functions, self._functions)
 
     def _check_functions(self, functions: Sequence[PythonFunction]) -> None:
         """Raises AnalysisError when there are functions and none may run here."""
-        if functions and not self._python_functions:
+        if functions and self._functions is None:
             raise AnalysisError(f"{FUNCTIONS_REFUSED}: {FUNCTIONS_HINT}", condition="", line=0, column=0, fragment="")
 
     def _failure(self, error: Exception, task_id: str = "") -> EngineError:
@@ -227,7 +228,7 @@ class SparkEngine:
     def _run(self, task: _TaskSession, request: EpochRequest) -> EpochResult:
         with ExitStack() as source, ExitStack() as stack:
             frame: Frame = source.enter_context(self._frames.open(task.session, request.scan))
-            task.use_functions(request.functions)
+            task.use_functions(request.functions, self._functions)
             others = {
                 view: stack.enter_context(self._frames.open(task.session, scan)) for view, scan in request.views.items()
             }

@@ -7,13 +7,19 @@ from collections.abc import Mapping
 from site_agent.channels.files import Files
 from site_agent.errors import ConnectorError
 from site_agent.paths import ANYWHERE, AllowedPaths
+from site_agent.secrets import NO_SECRETS, Secrets
 from site_agent.sinks import SinkConnector
 from site_agent.sinks.parquet import ParquetSink
+from site_agent.sinks.secret import SecretSink
 
 
-def make_sinks(files: Files | None = None, *, allowed: AllowedPaths = ANYWHERE) -> Mapping[str, SinkConnector]:
-    """All sinks of one site by name. They write through `files`, below the `allowed` paths."""
-    return {sink.name: sink for sink in (ParquetSink(files, allowed),)}
+def make_sinks(
+    files: Files | None = None, *, allowed: AllowedPaths = ANYWHERE, secrets: Secrets = NO_SECRETS
+) -> Mapping[str, SinkConnector]:
+    """All sinks of one site by name. They write through `files`, below the `allowed` paths; `secrets` has what options
+    refer to.
+    """
+    return {sink.name: SecretSink(sink, secrets) for sink in (ParquetSink(files, allowed),)}
 
 
 SINKS = make_sinks()

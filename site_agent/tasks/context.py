@@ -67,6 +67,8 @@ class TaskContext:
     limits: TaskLimits
     progress: Progress
     crashes: Crashes = field(default_factory=Crashes)
+    disk_full: Callable[[], str] = str
+    """Why the site's disk budget admits no rows from outside; empty when it does."""
 
     @asynccontextmanager
     async def attempt(self) -> AsyncIterator[None]:
@@ -99,15 +101,29 @@ class TaskContext:
         Returns:
             Whether there was anything to wait for.
         """
-        found = self.limits.pressure_of(self.log)
-        if not found.waits:
-            return False
-        while found.waits:
-            self.progress.enter(TaskState.BACK_PRESSURED, _why(found, self.log.id))
+        return await self._wait_while(self._crowded)
+
+    async def wait_to_read(self) -> bool:
+        """As `wait_for_room`, and for the site's disk budget: for tasks that take rows from outside.
+
+        Other tasks go on, because they make room by what they read.
+        """
+        return await self._wait_while(lambda: self.disk_full() or self._crowded())
+
+    async def _wait_while(self, reason: Callable[[], str]) -> bool:
+        waited = False
+        while why := reason():
+            waited = True
+            self.progress.enter(TaskState.BACK_PRESSURED, why)
             await self.clock.sleep(BACK_PRESSURE_POLL_S)
-            found = self.limits.pressure_of(self.log)
-        self.progress.enter(TaskState.RUNNING)
-        return True
+        if waited:
+            self.progress.enter(TaskState.RUNNING)
+        return waited
+
+    def _crowded(self) -> str:
+        """Why the channel has no room; empty when it has."""
+        found = self.limits.pressure_of(self.log)
+        return _why(found, self.log.id) if found.waits else ""
 
     async def pace(self, started_s: float) -> None:
         """Sleep what is left of the epoch interval since `started_s`."""

@@ -72,6 +72,8 @@ class MergeTask:
             query_id=context.spec.query_id,
             beside=[copy.channel for copy in self._copies],
         )
+        self._inputs = context.spec.inputs
+        self._restored = False
         self._checkpoints = CheckpointStore(context.directory)
         self._checkpoint = Checkpoint()
         self._checkpoint_s = context.clock.monotonic()
@@ -83,8 +85,13 @@ class MergeTask:
         self._counted: Mapping[str, int] = {}
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
-        """Channels join and leave while the task runs."""
-        waiting = [i for i in inputs if i.view in self._views]
+        """Channels join and leave while the task runs; before the checkpoint is restored, they are noted alone."""
+        self._inputs = tuple(inputs)
+        if self._restored:
+            await self._read_inputs()
+
+    async def _read_inputs(self) -> None:
+        waiting = [i for i in self._inputs if i.view in self._views]
         await self._port.set_inputs([PortInput(i.channel, i.site, i.view, i.join, i.event_delay_us) for i in waiting])
 
     @property
@@ -99,7 +106,8 @@ class MergeTask:
             await self._restore()
         if context.log.end is None:
             # Before the tables are waited for: others that read the same here must not have it trimmed meanwhile.
-            await self.set_inputs(context.spec.inputs)
+            self._restored = True
+            await self._read_inputs()
         await put_table_copies(context, self._copies)
         context.progress.enter(TaskState.RUNNING)
         while context.log.end is None:

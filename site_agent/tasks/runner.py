@@ -13,6 +13,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.clock import Clock
 from site_agent.disk import NO_SPACE_HINT, lacks_space
 from site_agent.errors import (
+    FunctionLimitError,
     FunctionsRefusedError,
     LostChannelError,
     NoSpaceError,
@@ -195,7 +196,7 @@ def _failure(error: SiteAgentError | OSError) -> Failure:
     if isinstance(error, OSError):
         where = f": cannot write {error.filename}" if error.filename else ""
         error = NoSpaceError(f"the disk is full{where}", hint=NO_SPACE_HINT) if passing else SiteAgentError(str(error))
-    final = isinstance(error, LostChannelError | PathRefusedError | FunctionsRefusedError)
+    final = isinstance(error, LostChannelError | PathRefusedError | FunctionLimitError | FunctionsRefusedError)
     return Failure(f"{error.message} ({error.hint})" if error.hint else error.message, passing, final)
 
 

@@ -81,6 +81,8 @@ class SinkTask:
         self._options = options
         self._policy = connector.policy(options)
         self._port = Port(context.router, reader=context.spec.task_id, query_id=context.spec.query_id)
+        self._inputs = context.spec.inputs
+        self._restored = False
         self._ledger = Ledger(context.directory, context.router.store.files)
         self._writer: SinkWriter | None = None
         self._collected = Collected()
@@ -88,8 +90,13 @@ class SinkTask:
         self._sites: dict[str, str] = {}
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
-        """Channels join and leave while the task runs."""
-        await self._port.set_inputs([_port_input(i) for i in inputs])
+        """Channels join and leave while the task runs; before the ledger is restored, they are noted alone."""
+        self._inputs = tuple(inputs)
+        if self._restored:
+            await self._read_inputs()
+
+    async def _read_inputs(self) -> None:
+        await self._port.set_inputs([_port_input(i) for i in self._inputs])
 
     @property
     def late_inputs(self) -> tuple[str, ...]:
@@ -123,7 +130,8 @@ class SinkTask:
         await self._redo(writer)
         reached = ledger.reached
         self._port.restore(reached.cursors, reached.ended, watermark_us=reached.watermark_us)
-        await self._keep_trying(lambda: self.set_inputs(context.spec.inputs))
+        self._restored = True
+        await self._keep_trying(self._read_inputs)
         context.progress.enter(TaskState.RUNNING)
         while context.log.end is None:
             batch = await self._next()

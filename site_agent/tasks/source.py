@@ -125,7 +125,7 @@ class SourceTask:
         await put_table_copies(context, context.spec.inputs)
         context.progress.enter(TaskState.RUNNING)
         while not position.ended:
-            if await context.wait_for_room():
+            if await context.wait_to_read():
                 self._silent_since_s = context.clock.monotonic()
             started_s = context.clock.monotonic()
             position = await self._epoch(position, started_s)

@@ -33,6 +33,7 @@ class TableTask:
         if context.log.next_epoch == 0:
             await put_table_copies(context, context.spec.inputs)
             context.progress.enter(TaskState.RUNNING)
+            await context.wait_to_read()
             async with context.attempt():
                 await self._make()
         end(context)

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 
 import pytest
 
 import selat
 from tests.e2e.cluster import wait_until
+from tests.e2e.dataset import SITES
 from tests.e2e.faults import Scene, stopped
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
@@ -119,3 +121,34 @@ def test_the_command_line_tells_its_errors_by_exit_code(calm: Scene, clicks: Non
 def test_what_a_running_query_reads_cannot_be_dropped(calm_client: selat.Client, query: selat.Query) -> None:
     with pytest.raises(selat.SelatError, match=query.id):
         calm_client.sql("DROP STREAM clicks")
+
+
+def test_every_member_of_a_real_cluster_describes_itself(calm: Scene, calm_client: selat.Client) -> None:
+    found = calm_client.members()
+    assert found.master.version == selat.__version__
+    assert {site.site for site in found.sites} == set(SITES)
+    for site in found.sites:
+        assert site.member is not None
+        assert site.member.packages["pyspark"] == version("pyspark")
+        assert int(site.member.java.partition(".")[0]) >= 17
+        assert site.member.disk.reason == ""
+        # One machine, one clock: the difference is what the measurement cannot tell.
+        assert abs(site.clock_ahead) <= site.round_trip
+
+
+def test_a_query_runs_on_at_a_drained_site_and_a_new_one_is_refused(
+    query: selat.Query, calm_client: selat.Client
+) -> None:
+    drained = calm_client.drain_site("asia")
+    try:
+        assert ("source", "clicks") in [(w.kind, w.subject) for w in drained.work if w.query_id == query.id]
+        with pytest.raises(selat.StatementError, match="but it is draining"):
+            calm_client.sql(PER_PAGE)
+        before = _rows_in(query, "asia")
+        wait_until(lambda: _rows_in(query, "asia") > before)
+    finally:
+        calm_client.undrain_site("asia")
+
+
+def _rows_in(query: selat.Query, site: str) -> int:
+    return sum(task.rows_in for task in query.info().tasks if task.site == site)

@@ -21,10 +21,10 @@ from selat.v1 import (
     query_pb2_grpc,
     site_pb2,
     site_pb2_grpc,
+    wan_pb2_grpc,
 )
-
-T0_US = 1_356_998_400_000_000
-"""2013-01-01 00:00:00 UTC"""
+from tests.integration.fake_sites import T0_US, sites
+from tests.integration.no_links import NoLinks
 
 PLAN = """\
 stages
@@ -68,7 +68,7 @@ class FakeMaster(
         self.functions: dict[str, common_pb2.Function] = {}
         self.files: dict[str, str] = {}
         """Texts of modules that came with the last script."""
-        self.sites = _sites()
+        self.sites = sites()
         self.executed: list[str] = []
         self.cursors: list[dict[str, int]] = []
         """The cursor of every FetchResults call."""
@@ -80,6 +80,11 @@ class FakeMaster(
         """What a submitted query delivers before it finishes at once; None: it stays running."""
         self.fail_with = ""
         """Reason with which submitted queries fail after delivering; empty: they finish."""
+        self.looks_with_a_merge = 0
+        """How often a draining site is shown with a merge on it."""
+        self.undrained_meanwhile = False
+        """Whether a draining site turns out not to be draining any more."""
+        self.members = site_pb2.DescribeMembersResponse()
         self.silent = False
         """Whether ListQueries never answers."""
         self._server: grpc.Server | None = None
@@ -96,6 +101,7 @@ class FakeMaster(
         query_pb2_grpc.add_QueryServiceServicer_to_server(self, self._server)
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(self, self._server)
         site_pb2_grpc.add_SiteServiceServicer_to_server(self, self._server)
+        wan_pb2_grpc.add_WanServiceServicer_to_server(NoLinks(), self._server)
         self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         self._server.start()
 
@@ -380,14 +386,37 @@ class FakeMaster(
         return site_pb2.ListSitesResponse(sites=self.sites)
 
     def GetSite(self, request: site_pb2.GetSiteRequest, context: Any) -> site_pb2.GetSiteResponse:
-        found = next((s for s in self.sites if s.name == request.name), None)
-        if found is None:
-            self._abort(context, grpc.StatusCode.NOT_FOUND, code="UNKNOWN_SITE", message=f"no site {request.name}")
-        return site_pb2.GetSiteResponse(site=found)
+        site = self._site(request.name, context)
+        self.looks_with_a_merge = max(0, self.looks_with_a_merge - 1)
+        if not self.looks_with_a_merge and len(site.work) > 1:
+            del site.work[1:]
+        if self.undrained_meanwhile:
+            site.ClearField("draining_since_us")
+        return site_pb2.GetSiteResponse(site=site)
+
+    def DrainSite(self, request: site_pb2.DrainSiteRequest, context: Any) -> site_pb2.DrainSiteResponse:
+        site = self._site(request.name, context)
+        site.draining_since_us = T0_US
+        _work(site, "source", movable=False, subject="clicks", reason="clicks is bound here")
+        if self.looks_with_a_merge:
+            _work(site, "merge", movable=True, reason="it ends with the queries that need it")
+        return site_pb2.DrainSiteResponse(site=site)
+
+    def UndrainSite(self, request: site_pb2.UndrainSiteRequest, context: Any) -> site_pb2.UndrainSiteResponse:
+        site = self._site(request.name, context)
+        site.ClearField("draining_since_us")
+        site.ClearField("work")
+        return site_pb2.UndrainSiteResponse(site=site)
+
+    def DescribeMembers(self, request: Any, context: Any) -> site_pb2.DescribeMembersResponse:
+        return self.members
 
     # The part of SiteService that agents use.
 
     def Register(self, request: site_pb2.RegisterRequest, context: Any) -> site_pb2.RegisterResponse:
+        return self._abort(context, grpc.StatusCode.UNIMPLEMENTED, message="this master has no agents")
+
+    def Deregister(self, request: site_pb2.DeregisterRequest, context: Any) -> site_pb2.DeregisterResponse:
         return self._abort(context, grpc.StatusCode.UNIMPLEMENTED, message="this master has no agents")
 
     def Report(self, request: site_pb2.ReportRequest, context: Any) -> site_pb2.ReportResponse:
@@ -397,6 +426,12 @@ class FakeMaster(
         self, request: site_pb2.WatchAssignmentRequest, context: Any
     ) -> Iterator[site_pb2.WatchAssignmentResponse]:
         return self._abort(context, grpc.StatusCode.UNIMPLEMENTED, message="this master has no agents")
+
+    def _site(self, name: str, context: Any) -> site_pb2.Site:
+        found = next((s for s in self.sites if s.name == name), None)
+        if found is None:
+            return self._abort(context, grpc.StatusCode.NOT_FOUND, code="UNKNOWN_SITE", message=f"no site {name}")
+        return found
 
     def _find(self, name: str, context: Any) -> FakeQuery:
         for query in self.queries.values():
@@ -500,38 +535,11 @@ def _task(query_id: str) -> site_pb2.TaskStatus:
     )
 
 
-def _sites() -> list[site_pb2.Site]:
-    us = site_pb2.Site(
-        name="us",
-        state=site_pb2.SITE_STATE_ALIVE,
-        address="127.0.0.1:7501",
-        slots=2,
-        version="0.1.0",
-        last_report_us=T0_US + 1,
-        memory_bytes=812_000_000,
-        memory=site_pb2.MemoryUse(
-            agent_bytes=192_000_000,
-            jvm_bytes=620_000_000,
-            heap_used_bytes=180_000_000,
-            heap_committed_bytes=400_000_000,
-            heap_max_bytes=1_073_000_000,
-            sites=3,
-        ),
-        gateway=True,
-        links=[common_pb2.LinkUse(from_site="eu", to_site="us", bytes=1_500_000, epochs=3, bytes_per_s=2000.0)],
-        outgoing=[site_pb2.Link(from_site="us", to_site="eu", bandwidth_bytes_per_s=1_250_000.0, latency_s=0.045)],
-        stream_logs=[
-            site_pb2.StreamLog(
-                stream="orders",
-                size_bytes=52_000_000,
-                rows=900_000,
-                batches=120,
-                rows_stored=1_000_000,
-                limit_bytes=1_073_741_824,
-            )
-        ],
+def _work(site: site_pb2.Site, kind: str, *, movable: bool, subject: str = "", reason: str) -> None:
+    query = "q-0001-abcdef"
+    site.work.add(
+        kind=kind, query_id=query, task_id=f"{query}.{kind}.us", subject=subject, movable=movable, reason=reason
     )
-    return [us, site_pb2.Site(name="eu", state=site_pb2.SITE_STATE_EXPECTED)]
 
 
 def _over(message: query_pb2.Query) -> bool:

@@ -19,7 +19,8 @@ from site_agent.ingest.files import LogFiles
 from site_agent.ingest.log import PushLog
 from site_agent.ingest.streams import PushStreams
 from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
-from tests.integration.fake_master import T0_US, FakeMaster
+from tests.integration.fake_master import FakeMaster
+from tests.integration.fake_sites import T0_US
 from tests.unit.site_agent.fakes import TableEngine
 
 T = TypeVar("T")

@@ -14,7 +14,9 @@ import grpc.aio
 import pytest
 import sqlglot
 
+from machine.description import describe
 from master.config import MasterConfig
+from master.members import Describe
 from master.model import TaskState, TaskStatus
 from master.server import Master, Surroundings, serving
 from master.status import ERROR_TRAILER
@@ -78,6 +80,7 @@ class Cluster:
     random_hex: CountingHex = field(default_factory=CountingHex)
     agents: dict[str, FakeAgent] = field(default_factory=dict)
     address: str = "127.0.0.1:0"
+    describe: Describe = describe
 
     async def start_master(self, config: MasterConfig = CONFIG) -> None:
         self._running = AsyncExitStack()
@@ -87,7 +90,7 @@ class Cluster:
             store,
             TOPOLOGY,
             config=config,
-            around=Surroundings(self.clock, self.random_hex, SqliteLinkHistory.in_memory()),
+            around=Surroundings(self.clock, self.random_hex, SqliteLinkHistory.in_memory(), self.describe),
         )
         self.address = await self._running.enter_async_context(serving(self.master, self.address))
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
+import selat
 from selat.cli import cli
-from selat.v1 import query_pb2
+from selat.v1 import member_pb2, query_pb2, site_pb2
 from tests.integration.fake_master import PLAN, FakeMaster, clicks, clicks_relation, pages_relation, wait_until
 
 Run = Callable[..., Result]
@@ -235,7 +236,8 @@ class TestUsage:
         ["sql", "query list", "query show", "query explain", "query results", "query cancel",
          "query pause", "query resume", "stream list",
          "stream show", "table list", "table show", "view list", "view show",
-         "site list", "site show", "function create", "function list", "function show", "function drop"],
+         "site list", "site show", "site drain", "site undrain", "doctor",
+         "function create", "function list", "function show", "function drop"],
     )  # fmt: skip
     def test_every_command_has_help_with_an_example(self, run: Run, command: str) -> None:
         result = run(*command.split(), "--help")
@@ -425,7 +427,59 @@ class TestCatalogAndSites:
         text = run("site", "show", "us", "-o", "table").stdout
         assert "812.0 MB" in text
         assert "45 ms" in text
+        assert "62.0 MB of a budget of 100.0 MB, 5.0 GB free" in text
+        assert text.index("pushed streams") < text.index("q-0002-abcdef") < text.index("q-0001-abcdef")
         assert run("site", "show", "mars").exit_code == 4
+
+    def test_a_drained_site_says_what_is_left_until_it_is_undrained(self, run: Run, master: FakeMaster) -> None:
+        master.looks_with_a_merge = 1
+        (drained,) = lines(run("site", "drain", "us"))
+        assert [(w["kind"], w["movable"]) for w in drained["work"]] == [("source", False), ("merge", True)]
+        assert drained["draining_since"] == "2013-01-01T00:00:00Z"
+        shown = run("site", "list", "-o", "table").stdout
+        assert "alive, draining" in shown
+        (undrained,) = lines(run("site", "undrain", "us"))
+        assert (undrained["draining_since"], undrained["work"]) == (None, [])
+        assert run("site", "drain", "mars").exit_code == run("site", "undrain", "mars").exit_code == 4
+
+    def test_waiting_for_a_drained_site_ends_when_only_what_is_bound_there_is_left(
+        self, run: Run, master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("selat.cli.site._LOOK_S", 0.01)
+        master.looks_with_a_merge = 3
+        result = run("site", "drain", "us", "--wait", "-o", "json")
+        assert "site us: 1 left that could be elsewhere" in result.stderr
+        assert [w["kind"] for w in json.loads(result.stdout)["work"]] == ["source"]
+
+    def test_waiting_for_a_site_that_somebody_undrains_ends_with_an_error(
+        self, run: Run, master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("selat.cli.site._LOOK_S", 0.01)
+        master.looks_with_a_merge, master.undrained_meanwhile = 100, True
+        result = run("site", "drain", "us", "--wait")
+        assert (result.exit_code, "undrained" in result.stderr) == (1, True)
+
+
+class TestDoctor:
+    def test_a_cluster_with_a_site_that_is_not_there_is_wrong(
+        self, run: Run, master: FakeMaster, tmp_path: Path
+    ) -> None:
+        disk = member_pb2.Disk(path="/data", free_bytes=10**12, total_bytes=2 * 10**12, sync_s=0.001)
+        member = member_pb2.Member(version=selat.__version__, python="3.11.9", disk=disk)
+        eu = site_pb2.SiteMember(site="eu", reason="its agent has not connected yet")
+        us = site_pb2.SiteMember(site="us", address="us:1", member=member)
+        master.members = site_pb2.DescribeMembersResponse(master=member, sites=[eu, us])
+        result = run("doctor", "--data", str(tmp_path), "--json")
+        found = {(f["check"], f["subject"]): f for f in map(json.loads, result.stdout.splitlines())}
+        assert result.exit_code == 1
+        assert (found["agent", "us"]["state"], found["agent", "eu"]["state"]) == ("ok", "wrong")
+        assert "start its agent" in found["agent", "eu"]["mend"]
+        assert found["disk", "here"]["what"]
+
+    def test_without_a_cluster_this_machine_is_looked_at(self, run: Run) -> None:
+        result = run("--master", "127.0.0.1:1", "doctor", "-o", "table")
+        assert (result.exit_code, "no master answers" in result.stdout) == (1, True)
+        assert "versions" in result.stdout
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

@@ -17,13 +17,13 @@ import selat
 from selat.v1 import query_pb2
 from tests.integration.fake_master import (
     PLAN,
-    T0_US,
     FakeMaster,
     clicks,
     clicks_relation,
     pages_relation,
     wait_until,
 )
+from tests.integration.fake_sites import T0_US
 
 
 @pytest.fixture

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +14,10 @@ import pyarrow as pa
 import pytest
 
 from site_agent.engine import AnalysisError, ArrowScan, EpochRequest, Field, PythonFunction
+from site_agent.engine.functions import DEFAULT_LIMITS
+from site_agent.engine.pyworker import kept_variable
 from site_agent.engine.spark import SparkEngine
-from site_agent.errors import FunctionError, FunctionsRefusedError
+from site_agent.errors import FunctionError, FunctionLimitError, FunctionsRefusedError
 
 pytestmark = pytest.mark.spark
 
@@ -189,7 +194,7 @@ def test_what_can_be_loaded_is(spark_engine: SparkEngine) -> None:
 
 
 def test_an_agent_that_was_told_so_runs_none(spark_engine: SparkEngine, tmp_path: Path) -> None:
-    engine = SparkEngine(spark_engine._base, scratch=tmp_path, python_functions=False)
+    engine = SparkEngine(spark_engine._base, scratch=tmp_path, functions=None)
     said = "this agent runs no Python functions"
     with pytest.raises(AnalysisError, match=said):
         engine.load(ALL)
@@ -198,3 +203,102 @@ def test_an_agent_that_was_told_so_runs_none(spark_engine: SparkEngine, tmp_path
     with pytest.raises(FunctionsRefusedError, match=said):
         run(engine, "SELECT id FROM input")
     assert engine.analyze(VIEWS, "SELECT id FROM input") == (Field("id", "BIGINT"),)
+
+
+GREEDY = """
+def spins(value: int) -> int:
+    while True:
+        pass
+
+
+def hoards(value: int) -> int:
+    return len(bytearray(8 * 1024 ** 3))
+
+
+def opens(value: int) -> int:
+    return len([open("/dev/null") for _ in range(200)])
+
+
+def looks(value: int) -> str:
+    import json
+    import os
+    import pathlib
+
+    pairs = [part.partition("=") for part in pathlib.Path("/proc/self/environ").read_text().split("\\0") if part]
+    return json.dumps([dict(os.environ), {name: value for name, _, value in pairs}])
+"""
+
+
+def greedy(entry: str, returns: str = "BIGINT") -> PythonFunction:
+    return function(entry, {"value": "BIGINT"}, returns, source=GREEDY, file="greedy.py")
+
+
+@pytest.fixture(scope="module")
+def strict(spark_engine: SparkEngine, tmp_path_factory: pytest.TempPathFactory) -> SparkEngine:
+    """An engine that gives functions little."""
+    scratch = tmp_path_factory.mktemp("strict")
+    return SparkEngine(spark_engine._base, scratch=scratch, functions=DEFAULT_LIMITS._replace(cpu_s=2))
+
+
+def call(engine: SparkEngine, called: PythonFunction) -> list[dict[str, object]]:
+    sql = f"SELECT {called.versioned_name}(id) AS x FROM input WHERE id = 3"
+    task = f"limits-{called.name}"
+    try:
+        table = engine.run(EpochRequest(task, sql, ArrowScan(ROWS), "us", functions=(called,))).table
+        found: list[dict[str, object]] = table.to_pylist()
+        return found
+    finally:
+        engine.drop_task(task)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("spins", "function spins took more than 2 s of CPU time"),
+        ("hoards", "function hoards failed at greedy.py:8: MemoryError; arguments value = 3"),
+        ("opens", "function opens failed at greedy.py:12: OSError: [Errno 24] Too many open files"),
+    ],
+)
+def test_a_function_that_takes_too_much_fails_with_the_reason_and_no_other(
+    strict: SparkEngine, entry: str, message: str
+) -> None:
+    with pytest.raises(FunctionLimitError) as caught:
+        call(strict, greedy(entry))
+    assert caught.value.message.startswith(message)
+    assert "--function-" in caught.value.hint
+    assert run(strict, "SELECT cell__0123456789ab(id, 1) AS c FROM input WHERE id = 7") == [{"c": "c7"}]
+
+
+def test_a_function_sees_no_variables_of_the_agent(strict: SparkEngine) -> None:
+    """Those of the JVM, which were the agent's when it started it."""
+    (row,) = call(strict, greedy("looks", "STRING"))
+    for seen in json.loads(str(row["x"])):
+        assert seen["PATH"]
+        assert {name for name in os.environ if not kept_variable(name) and seen.get(name)} == set()
+
+
+def test_large_results_are_spooled_by_other_workers(strict: SparkEngine) -> None:
+    """By ones that may have more memory and files than functions."""
+    files = PythonFunction(
+        "files", "files__0123456789ab", (Field("value", "BIGINT"),), "BIGINT", "files", "files.py", FILES, False
+    )
+    (row,) = call(strict, files)
+    assert row["x"] == DEFAULT_LIMITS.open_files
+    unconfined = strict._base.newSession().range(1).mapInArrow(_open_files, "files BIGINT").collect()
+    assert unconfined[0][0] != DEFAULT_LIMITS.open_files
+
+
+FILES = """
+import resource
+
+
+def files(value: int) -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+"""
+
+
+def _open_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import resource
+
+    list(batches)
+    yield pa.RecordBatch.from_pydict({"files": [resource.getrlimit(resource.RLIMIT_NOFILE)[0]]})

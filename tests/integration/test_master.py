@@ -11,6 +11,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+import selat
 from master.config import REQUEST_LIMIT_BYTES, STATEMENT_LIMIT_BYTES
 from master.model import ChannelUse, ResultStatus, TaskState, TaskStatus
 from master.server import SERVICES
@@ -392,3 +393,36 @@ async def test_sites_are_shown_with_their_links(cluster: Cluster) -> None:
     ]
     code, said = await refusal(cluster.sites.GetSite(site_pb2.GetSiteRequest(name="uss")))
     assert (code, said.hint) == (grpc.StatusCode.NOT_FOUND, "did you mean us?")
+
+
+async def test_a_draining_site_takes_no_query_over_grpc_and_after_a_restart(cluster: Cluster) -> None:
+    await cluster.execute(CREATE)
+    query = await cluster.run(COUNT)
+    drained = (await cluster.sites.DrainSite(site_pb2.DrainSiteRequest(name="eu"))).site
+    assert drained.HasField("draining_since_us")
+    work = {(w.kind, w.query_id, w.movable) for w in drained.work}
+    assert ("source", query, False) in work
+    for _ in range(2):
+        code, detail = await refusal(cluster.execute(COUNT))
+        assert (code, detail.code, detail.ids["site"]) == (grpc.StatusCode.FAILED_PRECONDITION, "NO_PLACEMENT", "eu")
+        assert detail.hint == "End that with: selat site undrain eu."
+        assert await cluster.state(query) == "RUNNING"
+        await cluster.stop_master()
+        await cluster.start_master()
+    await cluster.sites.UndrainSite(site_pb2.UndrainSiteRequest(name="eu"), wait_for_ready=True)
+    assert await cluster.submit(COUNT)
+    code, detail = await refusal(cluster.sites.DrainSite(site_pb2.DrainSiteRequest(name="mars")))
+    assert (code, detail.code) == (grpc.StatusCode.NOT_FOUND, "UNKNOWN_SITE")
+
+
+async def test_every_member_is_asked_and_one_that_does_not_answer_says_why(cluster: Cluster) -> None:
+    await cluster.agents["eu"].stop()
+    found = await cluster.sites.DescribeMembers(site_pb2.DescribeMembersRequest())
+    assert found.master.version == selat.__version__
+    assert found.master.packages["grpcio"]
+    by_site = {site.site: site for site in found.sites}
+    assert set(by_site) == set(NAMES)
+    assert by_site["us"].member.python == found.master.python
+    assert abs(by_site["us"].clock_ahead_s) >= 0
+    assert not by_site["eu"].HasField("member")
+    assert by_site["eu"].reason.startswith("UNAVAILABLE")

@@ -75,7 +75,8 @@ def values(field: FieldDescriptor) -> st.SearchStrategy[Any]:
     if field.message_type is None:
         one = SCALARS[field.type]
     elif field.message_type.GetOptions().map_entry:
-        return st.dictionaries(TEXTS, TEXTS, max_size=3)
+        key, value = (values(part) for part in field.message_type.fields)
+        return st.dictionaries(key, value, max_size=3)
     else:
         one = messages(field.message_type)
     return st.lists(one, max_size=3) if field.is_repeated else one

@@ -181,6 +181,20 @@ class Orders(site_pb2_grpc.SiteServiceServicer):
     async def GetSite(self, request: site_pb2.GetSiteRequest, context: Any) -> site_pb2.GetSiteResponse:
         return site_pb2.GetSiteResponse()
 
+    async def Deregister(self, request: site_pb2.DeregisterRequest, context: Any) -> site_pb2.DeregisterResponse:
+        return site_pb2.DeregisterResponse()
+
+    async def DrainSite(self, request: site_pb2.DrainSiteRequest, context: Any) -> site_pb2.DrainSiteResponse:
+        return site_pb2.DrainSiteResponse()
+
+    async def UndrainSite(self, request: site_pb2.UndrainSiteRequest, context: Any) -> site_pb2.UndrainSiteResponse:
+        return site_pb2.UndrainSiteResponse()
+
+    async def DescribeMembers(
+        self, request: site_pb2.DescribeMembersRequest, context: Any
+    ) -> site_pb2.DescribeMembersResponse:
+        return site_pb2.DescribeMembersResponse()
+
     async def over(self) -> None:
         """The query's tasks are to go; its results stay."""
         async with self.changed:

@@ -13,8 +13,10 @@ from master.errors import RelationExistsError, RelationInUseError
 from master.store.sqlite import SqliteStore
 from master.testing import VirtualClock
 from master.times import to_us
+from planner import options as planner_options
 from planner.catalog import Binding, Column, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError, UnknownSiteError
+from planner.options import Option
 from tests.unit.master.build import CLICKS, PAGES, START, TOPOLOGY
 
 
@@ -208,3 +210,18 @@ def test_the_rate_of_another_connector_is_an_option_like_any(world: World) -> No
     world.catalog.create(PAGES)
     relation = world.catalog.alter("pages", {"rows_per_second": "5"})
     assert "rate_schedule" not in options(relation, "us")
+
+
+def test_a_secret_is_declared_and_altered_by_reference_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(planner_options.OPTIONS, "vault", (Option("password", str, "a text", "", secret=True),))
+    good = replace(CLICKS, bindings=(Binding("us", {"connector": "vault", "password": "${secret:eu}"}),))
+    bad = replace(CLICKS, bindings=(Binding("us", {"connector": "vault", "password": "hunter2"}),))
+    with pytest.raises(InvalidDefinitionError, match="'password' is a secret") as caught:
+        world.catalog.create(bad)
+    assert "hunter2" not in repr(vars(caught.value))
+    world.catalog.create(good)
+    with pytest.raises(InvalidDefinitionError, match="'password' is a secret") as caught:
+        world.catalog.alter("clicks", {"password": "hunter2"})
+    assert "hunter2" not in repr(vars(caught.value))
+    relation = world.catalog.alter("clicks", {"password": "${secret:other}"})
+    assert relation.bindings[0].options["password"] == "${secret:other}"

@@ -176,3 +176,33 @@ def test_a_clock_that_was_set_while_the_master_was_away_gives_a_site_its_one_tim
     assert world.state("us") is SiteState.ALIVE
     world.clock.advance(TIMEOUT)
     assert world.sites.tick() == ("us",)
+
+
+def test_a_draining_site_stays_alive_takes_nothing_and_is_remembered(world: World) -> None:
+    for site in ("us", "eu"):
+        world.sites.register(site_record(site))
+    world.sites.set_draining("us", True)
+    since = world.clock.now()
+    world.clock.advance(timedelta(seconds=5))
+    world.sites.set_draining("us", True)
+    for _ in range(2):
+        assert world.state("us") is SiteState.ALIVE
+        assert world.sites.able() == {"eu"}
+        assert world.sites.alive() == {"eu", "us"}
+        assert world.sites.topology.draining == {"us"}
+        assert world.sites.get("us").draining_since == since
+        world.restart()
+    world.sites.register(site_record("us", "b"))
+    assert world.sites.topology.draining == {"us"}
+    world.sites.set_draining("us", False)
+    world.restart()
+    assert world.sites.able() == {"eu", "us"}
+    assert world.sites.topology.draining == frozenset()
+
+
+def test_a_site_can_be_drained_before_its_agent_is_seen_but_must_be_in_the_topology(world: World) -> None:
+    world.sites.set_draining("hub", True)
+    world.sites.register(site_record("hub"))
+    assert world.sites.able() == frozenset()
+    with pytest.raises(UnknownSiteError):
+        world.sites.set_draining("hubb", True)

@@ -86,7 +86,6 @@ class World:
             self.sites,
             MeasuredRates(),
             self.spark,
-            TOPOLOGY,
             wan=lambda: snapshot(TOPOLOGY, self.records, START),
             splits=self.splits,
         )

@@ -104,3 +104,9 @@ def test_results_of_an_insert_go_to_the_sinks_site() -> None:
     assert plan.gateway == "ap"
     assert plan.sink is not None
     assert [i.stage for i in plan.sink.inputs] == ["reduce"]
+
+
+def test_a_draining_site_of_the_table_is_refused_and_no_other_is_the_reduces() -> None:
+    draining = TOPOLOGY.with_draining({"eu"})
+    with pytest.raises(PlacementError, match=r"texts is bound there\), but it is draining"):
+        place_batch(draft_of(COUNT, CATALOG), draining, (split("us", 0, 5),), alive=ALIVE)

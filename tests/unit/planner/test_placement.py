@@ -234,3 +234,34 @@ def test_estimated_bytes_are_those_of_the_links(speeds: dict[str, int]) -> None:
     assert chosen.wan_bytes_per_s == pytest.approx(sum(link.bytes_per_s for link in plan.links))
     plain = place(ROWS, topology_of(*SITES), rates(**speeds), alive=frozenset(SITES))
     assert sum(link.rows_per_s for link in plain.links) == pytest.approx(sum(speeds.values()))
+
+
+MORE = (*SITES, "e", "f")
+NEEDED = frozenset({"hub", "a", "b", "c"})
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    draining=st.frozensets(st.sampled_from(MORE)),
+    links=st.dictionaries(
+        st.tuples(st.sampled_from(MORE), st.sampled_from(MORE)).filter(lambda pair: pair[0] != pair[1]),
+        st.tuples(st.sampled_from([50.0, 5000.0, 1e6]), st.integers(1, 300)),
+    ),
+    speeds=st.fixed_dictionaries({s: st.integers(0, 150) for s in "abc"}),
+)
+def test_a_draining_site_takes_nothing_as_if_it_was_not_alive(
+    draining: frozenset[str], links: dict[tuple[str, str], tuple[float, int]], speeds: dict[str, int]
+) -> None:
+    topology, statistics = topology_of(*MORE, links=links), rates(**speeds)
+    if draining & NEEDED:
+        with pytest.raises(PlacementError, match="but it is draining") as caught:
+            place(COUNTS, topology.with_draining(draining), statistics, alive=frozenset(MORE))
+        assert caught.value.ids["site"] in draining & NEEDED
+        assert caught.value.hint == f"End that with: selat site undrain {caught.value.ids['site']}."
+        return
+    plan = place(COUNTS, topology.with_draining(draining), statistics, alive=frozenset(MORE))
+    without = place(COUNTS, topology, statistics, alive=frozenset(MORE) - draining)
+    assert merge_site(plan) == merge_site(without)
+    assert merge_site(plan) not in draining
+    turned_down = {c.site for c in plan.candidates if c.reason == "it is draining, and gets no new work"}
+    assert turned_down == draining

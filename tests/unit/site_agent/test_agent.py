@@ -9,6 +9,7 @@ from typing import cast
 
 from selat.v1 import site_pb2, site_pb2_grpc
 from site_agent.agent import AgentIdentity, SiteAgent
+from site_agent.disk_use import DiskUse
 from site_agent.ingest import StreamLog
 from site_agent.measures import Measures
 from site_agent.memory import HeapUse, MemoryUse
@@ -67,7 +68,11 @@ async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory
         runtime=cast(SiteRuntime, runtime),
         router=cast(Router, NoLinks()),
         directory=tmp_path,
-        measures=Measures(lambda: memory, lambda: (StreamLog("orders", 100, 7, 2, 9, 1000, ended=True),)),
+        measures=Measures(
+            lambda: memory,
+            lambda: (StreamLog("orders", 100, 7, 2, 9, 1000, ended=True),),
+            lambda: DiskUse({"q1": 10, "q2": 20}, 30, 40, 50, 60),
+        ),
     )
     agent._report_interval_s = NO_REPORT_BY_TIME_S
     agent._registered.set()
@@ -87,6 +92,9 @@ async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory
     ]
     assert second.memory == site_pb2.MemoryUse(
         agent_bytes=10, jvm_bytes=20, heap_used_bytes=1, heap_committed_bytes=2, heap_max_bytes=3, sites=2
+    )
+    assert second.disk == site_pb2.DiskUse(
+        query_bytes={"q1": 10, "q2": 20}, replay_bytes=30, stream_log_bytes=40, budget_bytes=50, free_bytes=60
     )
     assert list(second.stream_logs) == [
         site_pb2.StreamLog(

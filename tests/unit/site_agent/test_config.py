@@ -147,7 +147,30 @@ def test_spark_may_have_its_driver_on_loopback() -> None:
     ],
 )
 def test_python_functions_are_refused_when_insecure_unless_they_are_allowed(given: list[str], allowed: bool) -> None:
-    assert parse_arguments([*SITE, *given]).python_functions is allowed
+    assert (parse_arguments([*SITE, *given]).functions is not None) is allowed
+
+
+LIMITS = {
+    "--disk-budget-bytes": "disk_budget_bytes",
+    "--stop-timeout": "stop_timeout_s",
+    "--function-cpu-seconds": "cpu_s",
+    "--function-memory-bytes": "memory_bytes",
+    "--function-open-files": "open_files",
+}
+
+
+@pytest.mark.parametrize(("flag", "name"), LIMITS.items())
+def test_limits_are_whole_numbers_above_0(flag: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = parse_arguments([*SITE, flag, "7"])
+    assert getattr(config if hasattr(config, name) else config.functions, name) == 7
+    for wrong in ("0", "-1", "1.5", "x", "٣"):
+        with pytest.raises(SystemExit):
+            parse_arguments([*SITE, flag, wrong])
+        assert "is no whole number above 0" in capsys.readouterr().err
+
+
+def test_without_a_flag_a_site_has_no_disk_budget() -> None:
+    assert parse_arguments(SITE).disk_budget_bytes == 0
 
 
 def test_paths_are_allowed_below_the_working_directory_or_where_it_is_said(

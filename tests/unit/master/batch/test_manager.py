@@ -378,3 +378,30 @@ def test_nobody_else_can_call_itself_batch() -> None:
     world = BatchWorld()
     with pytest.raises(InvalidRequestError, match="is Selat's own"):
         world.leases.register(BATCH)
+
+
+def test_splits_at_a_draining_site_are_read_there_and_mapped_elsewhere() -> None:
+    world = BatchWorld()
+    world.tick()
+    world.jobs.set_draining("eu", True)
+    query = world.jobs.submit(plan_of(COUNT, "eu", "us"), sql=COUNT).id
+    assert all(not slot.startswith("eu/") for slot in world.batch_slots_held())
+    assert [t.task_id for t in world.specs("eu")] == [f"{query}.read-0.eu"]
+    for site in ("eu", "us", "hub"):
+        world.end(site, bytes_out=10)
+    assert not any(t.kind is StageKind.REDUCE for t in world.specs("eu"))
+    assert any(t.stage_id == "reduce" for site in ("us", "hub") for t in world.specs(site))
+
+
+def test_tasks_wait_while_every_site_is_draining() -> None:
+    world = BatchWorld()
+    world.tick()
+    for site in ("us", "eu", "hub"):
+        world.jobs.set_draining(site, True)
+    query = world.jobs.submit(plan_of(COUNT, "eu"), sql=COUNT).id
+    assert world.phases(query) == [TaskPhase.WAITING, TaskPhase.WAITING]
+    view = world.batch.view(world.queries.get(query))
+    assert view is not None
+    assert view.waits
+    world.jobs.set_draining("hub", False)
+    assert world.phases(query)[0] is TaskPhase.RUNNING

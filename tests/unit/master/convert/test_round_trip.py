@@ -15,6 +15,7 @@ from master.convert.reports import LARGEST_COUNT, registration_from_proto, repor
 from master.errors import InvalidRequestError
 from master.model import (
     ChannelUse,
+    DiskUse,
     LinkUse,
     MemoryUse,
     OperatorStatus,
@@ -79,6 +80,7 @@ REPORTS = st.builds(
     links=tuples(st.builds(LinkUse, TEXT, TEXT, COUNT, COUNT, RATE)),
     memory_bytes=COUNT,
     memory=st.builds(MemoryUse, *[COUNT] * 5, st.integers(0, 2**31)),
+    disk=st.builds(DiskUse, st.dictionaries(TEXT, COUNT), *[COUNT] * 4),
     stream_logs=tuples(st.builds(StreamLog, TEXT, *[COUNT] * 5, st.booleans(), TEXT)),
 )
 INPUTS = tuples(st.builds(ChannelInput, TEXT, TEXT, TEXT))

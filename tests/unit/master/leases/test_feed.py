@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from master.leases.feed import CHUNK_SLOTS, FeedPart, SlotFeed, SlotFeeds
-from planner.leases import Decision, Framework, LeaseTable, Slot, SlotRecord, Wish, acquire, set_site
+from planner.leases import Decision, Framework, LeaseTable, SiteSlots, Slot, SlotRecord, Wish, acquire, set_site
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -18,7 +18,7 @@ class World:
         self.table.put_framework(Framework("batch", NOW))
         self.encoded = 0
         self.feed = SlotFeed(self.table, self.encode, journal_slots=journal_slots)
-        self.done(set_site(self.table, "us", slots, reachable=True, now=NOW))
+        self.done(set_site(self.table, "us", SiteSlots(slots), now=NOW))
 
     def encode(self, part: FeedPart) -> FeedPart:
         self.encoded += 1
@@ -71,7 +71,7 @@ async def test_a_snapshot_comes_in_pieces_and_then_what_changes() -> None:
     assert len(watcher.known) == 2 * CHUNK_SLOTS + 1
     world.take(0, 5)
     await watcher.until_equal(world.table)
-    world.done(set_site(world.table, "us", 3, reachable=False, now=NOW))
+    world.done(set_site(world.table, "us", SiteSlots(3, reachable=False), now=NOW))
     await watcher.until_equal(world.table)
     assert len(watcher.known) == 3
 
@@ -123,7 +123,7 @@ async def test_a_change_larger_than_the_journal_sends_everybody_back_to_a_snapsh
 
 async def test_one_site_can_be_watched_by_itself_and_a_number_is_told_when_all_up_to_it_is() -> None:
     world = World(5)
-    world.done(set_site(world.table, "eu", 2, reachable=True, now=NOW))
+    world.done(set_site(world.table, "eu", SiteSlots(2), now=NOW))
     feeds = SlotFeeds(world.table, world.encode)
     watcher = Watcher(feeds.of("eu"))
     assert (await watcher.whole())[-1].fencing == 0

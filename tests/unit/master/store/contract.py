@@ -145,6 +145,21 @@ class StoreContract:
         assert seen == list(range(5, INCARNATIONS_KEPT + 5))
         assert store.incarnation_seen("eu", "other")
 
+    def test_draining_sites_come_back_until_they_are_undrained(self, store: Store) -> None:
+        assert store.draining() == {}
+        store.put_draining("us", START)
+        store.put_draining("eu", START + timedelta(seconds=1))
+        store.put_draining("us", START + timedelta(seconds=2))
+        assert store.draining() == {"eu": START + timedelta(seconds=1), "us": START + timedelta(seconds=2)}
+        store.put_draining("us", None)
+        store.put_draining("us", None)
+        assert store.draining() == {"eu": START + timedelta(seconds=1)}
+
+    def test_a_state_that_was_not_restored_is_settled(self, store: Store) -> None:
+        assert store.restored_from() is None
+        store.settle_restored()
+        assert store.restored_from() is None
+
     def test_leases_and_their_mark_come_back_equal(self, store: Store) -> None:
         assert store.leases() == StoredLeases()
         first, second = lease("us", 0, fencing=7), lease("eu", 3, fencing=8)

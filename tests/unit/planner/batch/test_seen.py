@@ -13,6 +13,7 @@ from planner.leases import (
     LeasePolicy,
     LeaseRef,
     LeaseTable,
+    SiteSlots,
     Slot,
     SlotRecord,
     Waiter,
@@ -37,7 +38,7 @@ class Slots:
         self.table = LeaseTable(LeasePolicy(grace=timedelta(seconds=20), offer=timedelta(seconds=2)))
         for name in NAMES:
             self.table.put_framework(Framework(name, T0))
-        self.table.apply(set_site(self.table, SLOT.site, 1, reachable=True, now=T0))
+        self.table.apply(set_site(self.table, SLOT.site, SiteSlots(1), now=T0))
 
     @property
     def record(self) -> SlotRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from planner.leases import Decision, Framework, LeasePolicy, LeaseTable, Slot, Wish, acquire, set_site
+from planner.leases import Decision, Framework, LeasePolicy, LeaseTable, SiteSlots, Slot, Wish, acquire, set_site
 
 OutcomeT = TypeVar("OutcomeT")
 
@@ -27,7 +27,7 @@ def table_of(slots: int = 3, policy: LeasePolicy = POLICY, *, site: str = "us") 
     table = LeaseTable(policy)
     for name in FRAMEWORKS:
         table.put_framework(Framework(name, START))
-    table.apply(set_site(table, site, slots, reachable=True, now=START))
+    table.apply(set_site(table, site, SiteSlots(slots), now=START))
     return table
 
 
@@ -50,7 +50,7 @@ def recount(table: LeaseTable) -> dict[str, Any]:
     return {
         "held": {name: sum(record.holder == name for record in records) for name in FRAMEWORKS},
         "waiting": {name: sum(waiter.framework == name for waiter in tickets) for name in FRAMEWORKS},
-        "shared": sum(record.reachable or record.lease is not None for record in records),
+        "shared": sum(record.grantable or record.lease is not None for record in records),
         "tickets": {
             waiter.ticket: tuple(record.slot for record in records if waiter in record.waiters) for waiter in tickets
         },

@@ -17,6 +17,7 @@ from planner.leases import (
     Refusal,
     Refused,
     Renewal,
+    SiteSlots,
     Slot,
     SlotState,
     Waiter,
@@ -226,17 +227,27 @@ def test_a_ticket_belongs_to_one_framework() -> None:
     assert outcome.reason is Refusal.TICKET_TAKEN
 
 
-def test_a_site_that_is_not_heard_keeps_its_leases_and_grants_nothing() -> None:
+@pytest.mark.parametrize(
+    ("slots", "reason"),
+    [
+        (SiteSlots(2, reachable=False), Refusal.SITE_UNREACHABLE),
+        (SiteSlots(2, draining=True), Refusal.SITE_DRAINING),
+        (SiteSlots(2, reachable=False, draining=True), Refusal.SITE_UNREACHABLE),
+    ],
+)
+def test_a_site_that_is_not_heard_or_drains_keeps_its_leases_and_grants_nothing(
+    slots: SiteSlots, reason: Refusal
+) -> None:
     table = table_of(2)
     take(table, "batch", 0)
     done(table, wait_for(table, Waiter("t", "other"), US[1:2], now=START))
-    done(table, set_site(table, "us", 2, reachable=False, now=at(1)))
+    done(table, set_site(table, "us", slots, now=at(1)))
     (refused,) = take(table, "other", 1, now=at(1))
     assert isinstance(refused, Refused)
-    assert refused.reason is Refusal.SITE_UNREACHABLE
+    assert refused.reason is reason
     (renewed,) = done(table, renew(table, "batch", [Renewal(US[0], 1, s(60))], now=at(2)))
     assert not isinstance(renewed, Refused)
-    done(table, set_site(table, "us", 2, reachable=True, now=at(3)))
+    done(table, set_site(table, "us", SiteSlots(2), now=at(3)))
     record = table.get(US[1])
     assert record is not None
     assert record.state is SlotState.OFFERED
@@ -245,7 +256,7 @@ def test_a_site_that_is_not_heard_keeps_its_leases_and_grants_nothing() -> None:
 def test_slots_that_a_site_has_no_longer_are_gone() -> None:
     table = table_of(3)
     take(table, "batch", 0, 2)
-    decision = set_site(table, "us", 1, reachable=True, now=START)
+    decision = set_site(table, "us", SiteSlots(1), now=START)
     done(table, decision)
     assert [change.after for change in decision.changes] == [None, None]
     assert (len(table), table.held("batch")) == (1, 1)

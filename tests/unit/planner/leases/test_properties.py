@@ -23,6 +23,7 @@ from planner.leases import (
     Released,
     Renewal,
     Renewed,
+    SiteSlots,
     Slot,
     SlotRecord,
     SlotState,
@@ -69,7 +70,7 @@ class Sharing(RuleBasedStateMachine):
         for name, quota in zip(FRAMEWORKS, quotas, strict=True):
             self.table.put_framework(Framework(name, START, quota))
         for site in SITES:
-            self.done(set_site(self.table, site, 3, reachable=True, now=self.now))
+            self.done(set_site(self.table, site, SiteSlots(3), now=self.now))
 
     def done(self, decision: Decision[Any]) -> tuple[Any, ...]:
         """Apply, having seen that deciding changed nothing and that applying can be undone."""
@@ -158,10 +159,10 @@ class Sharing(RuleBasedStateMachine):
         self.done(leave(self.table, ticket, now=self.now))
         assert not self.table.ticket_slots(ticket)
 
-    @rule(site=st.sampled_from(SITES), count=st.integers(0, 4), reachable=st.booleans())
-    def a_site_changes(self, site: str, count: int, reachable: bool) -> None:
+    @rule(site=st.sampled_from(SITES), count=st.integers(0, 4), reachable=st.booleans(), draining=st.booleans())
+    def a_site_changes(self, site: str, count: int, reachable: bool, draining: bool) -> None:
         self.promised = {s: lease for s, lease in self.promised.items() if s.site != site or s.index < count}
-        self.done(set_site(self.table, site, count, reachable=reachable, now=self.now))
+        self.done(set_site(self.table, site, SiteSlots(count, reachable, draining), now=self.now))
 
     @rule(seconds=st.integers(0, 60))
     def the_manager_was_away(self, seconds: int) -> None:
@@ -201,7 +202,7 @@ class Sharing(RuleBasedStateMachine):
         assert {r.slot: r.lease for r in self.table.records() if r.lease is not None} == self.promised
 
     def no_wake_up_is_lost(self, record: SlotRecord) -> None:
-        if record.reachable and record.lease is None and record.waiters:
+        if record.grantable and record.lease is None and record.waiters:
             assert record.state is SlotState.OFFERED
             assert record.offer is not None
             assert record.offer.waiter == record.waiters[0]

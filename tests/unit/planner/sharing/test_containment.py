@@ -373,3 +373,15 @@ def test_distinct_values_of_several_groups_are_not_added_up() -> None:
     assert not contained("sum(DISTINCT o.v)")
     assert not contained("count(DISTINCT o.v)")
     assert not contained("avg(o.v)")
+
+
+def test_bins_of_the_rows_of_a_join_are_computed_again() -> None:
+    """A reader gets no bins, so nothing can be made of them; those of the join's keys are."""
+    sql = f"""SELECT {WINDOW.replace("ts", "o.ts")}.start AS s, o.w AS w, count(b.v) AS n
+        FROM s AS o JOIN s AS b ON o.w = b.w AND o.k = b.k AND window(o.ts, '10 seconds') = window(b.ts, '10 seconds')
+        GROUP BY {WINDOW.replace("ts", "o.ts")}, o.w"""
+    source = vertices(draft_of(sql, CATALOG))["s1@us"]
+    made = residual_sql(source, source)
+    assert made is not None
+    assert f"`{BIN_COLUMN}`" not in made
+    assert made.endswith(f"pmod(xxhash64(`input`.`_c0`, `input`.`_c1`), 64) AS {BIN_COLUMN} FROM input")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from site_agent.engine import java
-from site_agent.engine.java import find_java_home, java_version
+from machine import java
+from machine.java import java_version
+from site_agent.engine.java import find_java_home
 from site_agent.errors import SiteAgentError
 from tests.needs import Lack, Need, unless
 

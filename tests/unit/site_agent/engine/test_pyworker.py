@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from site_agent.engine import AnalysisError
+from site_agent.engine.functions import DEFAULT_LIMITS as LIMITS
 from site_agent.engine.functions import load_alone
-from site_agent.engine.pyworker import MARK, VALUE_CHARS, FunctionFailure, Module, evaluator, loaded
+from site_agent.engine.pyworker import MARK, VALUE_CHARS, FunctionFailure, Limits, Module, evaluator, loaded
 
 TYPES = {"BIGINT": pa.int64(), "STRING": pa.string(), "TIMESTAMP": pa.timestamp("us", "UTC")}
 VERSIONS = "selat_function_f__test"
@@ -134,13 +135,44 @@ def test_a_module_that_failed_is_tried_again() -> None:
 )
 def test_a_module_is_loaded_apart_from_the_agent(source: str, message: str) -> None:
     with pytest.raises(AnalysisError, match=message):
-        load_alone(module(source), timedelta(seconds=60))
+        load_alone(module(source), LIMITS, timedelta(seconds=60))
 
 
 def test_a_module_that_never_ends_is_given_up() -> None:
     with pytest.raises(AnalysisError, match=r"module m\.py is not loaded after 1 s"):
-        load_alone(module("while True: pass"), timedelta(seconds=1))
+        load_alone(module("while True: pass"), LIMITS, timedelta(seconds=1))
 
 
 def test_a_module_that_loads_is_not_told_of() -> None:
-    load_alone(module("import types, operator, json\ndef f(x): return x"), timedelta(seconds=60))
+    load_alone(module("import types, operator, json\ndef f(x): return x"), LIMITS, timedelta(seconds=60))
+
+
+@pytest.mark.parametrize(
+    ("source", "limits", "message"),
+    [
+        ("x = bytearray(2 * 1024 ** 3)", LIMITS, "MemoryError"),
+        ("files = [open('/dev/null') for _ in range(100)]", LIMITS, "Too many open files"),
+        ("while True: pass", LIMITS._replace(cpu_s=1), "took more than 1 s of CPU time"),
+        (
+            "def spin():\n    while True: pass\nwhile True:\n    try: spin()\n    except Exception: pass",
+            LIMITS._replace(cpu_s=1),
+            "the process ended with -24",
+        ),
+    ],
+)
+def test_a_module_that_takes_too_much_is_ended(source: str, limits: Limits, message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        load_alone(module(source), limits, timedelta(seconds=60))
+
+
+def test_a_module_sees_no_variables_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    monkeypatch.setenv("PYTHON_WORKER_FACTORY_SECRET", "hunter2")
+    monkeypatch.setenv("SPARK_EXTRA_Password", "hunter2")
+    source = """import os, pathlib
+assert 'PATH' in os.environ
+seen = repr(dict(os.environ)) + pathlib.Path('/proc/self/environ').read_text()
+assert 'hunter2' not in seen, seen
+def f(x): return x
+"""
+    load_alone(module(source), LIMITS, timedelta(seconds=60))

@@ -98,7 +98,8 @@ async def test_a_window_is_emitted_once_when_every_channel_has_passed_its_end(tm
         assert hub.results() == []
 
         eu.publish(1, partials((10, "b", 7)), watermark_us=11)
-        await hub.log.wait(hub.log.next_epoch)
+        while not hub.results():
+            await hub.log.wait(hub.log.next_epoch)
         assert hub.results() == [(0, "a", 3)]
         us.finish()
         eu.finish()
@@ -270,7 +271,8 @@ async def test_it_acknowledges_what_it_took_though_nothing_more_comes(tmp_path: 
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_channels_join_and_leave_while_it_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows_in", [0, 2], ids=["before it has restored", "while it reads"])
+async def test_channels_join_and_leave_while_it_runs(tmp_path: Path, rows_in: int) -> None:
     async with site(tmp_path, engine()) as hub:
         us, eu = hub.inputs
         late = hub.store.open("q.s1.asia")
@@ -279,7 +281,8 @@ async def test_channels_join_and_leave_while_it_runs(tmp_path: Path) -> None:
         task = asyncio.create_task(merge.run())
         us.publish(0, partials((0, "a", 1)), watermark_us=5)
         eu.publish(0, partials((0, "a", 1)), watermark_us=5)
-        await asyncio.sleep(0.05)
+        while hub.context.progress.totals.rows_in < rows_in:
+            await asyncio.sleep(0.01)
         await merge.set_inputs([*INPUTS, InputSpec("q.s1.asia", "hub", "input")])
         late.publish(0, partials((0, "z", 9)), watermark_us=20)
         us.publish(1, partials((10, "a", 1)), watermark_us=20)

@@ -189,6 +189,26 @@ async def test_a_full_channel_stops_the_intake_until_it_is_read(tmp_path: Path) 
     assert ctx.log.next_epoch == 2
 
 
+async def test_a_site_beyond_its_disk_budget_reads_nothing_until_there_is_room(tmp_path: Path) -> None:
+    reasons = ["too much", "", "", "too much", ""]
+    ctx = context(tmp_path, TableEngine({"all": everything}))
+    seen: list[tuple[TaskState, str, int]] = []
+
+    class Watcher(VirtualClock):
+        async def sleep(self, seconds: float) -> None:
+            await super().sleep(seconds)
+            if ctx.progress.state is TaskState.BACK_PRESSURED:
+                seen.append((ctx.progress.state, ctx.progress.reason, ctx.log.next_epoch))
+
+    object.__setattr__(ctx, "clock", Watcher())
+    object.__setattr__(ctx, "disk_full", lambda: reasons.pop(0) if reasons else "")
+
+    await SourceTask(ctx, RELATION, ListSource([events(10), events(11), events(12)])).run()
+
+    assert seen == [(TaskState.BACK_PRESSURED, "too much", 0), (TaskState.BACK_PRESSURED, "too much", 2)]
+    assert published(ctx) == [[10], [11], [12]]
+
+
 async def test_results_that_are_kept_for_clients_hold_nobody_back(tmp_path: Path) -> None:
     ctx = context(tmp_path, TableEngine({"all": everything}), retained_bytes=1)
     ctx.log.set_consumers(["us"])

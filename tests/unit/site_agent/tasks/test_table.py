@@ -56,6 +56,13 @@ async def test_a_split_is_read_and_nothing_else(site: BatchSite) -> None:
     assert (context.progress.state, context.progress.totals.rows_in) == (TaskState.ENDED, 2)
 
 
+async def test_a_table_is_read_once_the_site_is_within_its_disk_budget(site: BatchSite) -> None:
+    reasons = ["too much", "too much"]
+    context = replace(site.context(SPEC), disk_full=lambda: reasons.pop() if reasons else "")
+    await TableTask(context, Numbers()).run()
+    assert (reasons, context.log.next_epoch, context.progress.state) == ([], 1, TaskState.ENDED)
+
+
 async def test_a_table_is_published_once(site: BatchSite) -> None:
     for _ in range(2):
         await TableTask(site.context(SPEC), Numbers()).run()

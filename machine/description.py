@@ -1,0 +1,98 @@
+"""A process and its data directory as they are now, for whoever looks for what is wrong with a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = ("grpcio", "protobuf", "pyarrow", "pyspark")
+"""Distributions whose versions are told where they are installed."""
+
+_BLOCK = bytes(4096)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk of a directory."""
+
+    path: str
+    free_bytes: int = 0
+    total_bytes: int = 0
+    sync_s: float = 0.0
+    """How long it took to write a block and to have it on the disk."""
+    reason: str = ""
+    """Why nothing can be written; empty when something can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """One process; the fields are those of `selat.v1.Member`."""
+
+    version: str
+    """Of Selat."""
+    python: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+    java: str = ""
+    """Of its JVM, where it has one."""
+    now_us: int = 0
+    """Its clock, once all else was measured."""
+    disk: Disk | None = None
+    took_s: float = 0.0
+    """How long it took to find all this out."""
+
+
+def describe(directory: Path | None = None, *, java: str = "") -> Description:
+    """This process and its data directory; blocks as long as the disk takes to sync a block."""
+    began = time.monotonic()
+    disk = measured_disk(directory) if directory is not None else None
+    return Description(
+        version=package_version("selat"),
+        python=platform.python_version(),
+        packages={name: found for name in PACKAGES if (found := package_version(name))},
+        java=java,
+        now_us=time.time_ns() // 1000,
+        disk=disk,
+        took_s=time.monotonic() - began,
+    )
+
+
+def package_version(name: str) -> str:
+    """The version of an installed distribution; empty when it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def measured_disk(directory: Path) -> Disk:
+    """The disk of a directory: what is free, and how long a synced write takes. Leaves nothing there."""
+    try:
+        usage = shutil.disk_usage(directory)
+    except OSError as error:
+        return Disk(str(directory), reason=_said(error))
+    disk = Disk(str(directory), usage.free, usage.total)
+    try:
+        began = time.monotonic()
+        descriptor, name = tempfile.mkstemp(prefix=".doctor-", dir=directory)
+        try:
+            os.write(descriptor, _BLOCK)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+    except OSError as error:
+        return Disk(disk.path, disk.free_bytes, disk.total_bytes, reason=_said(error))
+    return Disk(disk.path, disk.free_bytes, disk.total_bytes, sync_s=time.monotonic() - began)
+
+
+def _said(error: OSError) -> str:
+    return error.strerror or type(error).__name__

@@ -1,0 +1,69 @@
+"""Work at a site that gets no new work: whether it could be elsewhere, why it is there, and what ends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class WorkKind(Enum):
+    """Tasks by the kind of their stage; and what a site holds besides."""
+
+    SOURCE = "source"
+    TABLE = "table"
+    MERGE = "merge"
+    SINK = "sink"
+    MAP = "map"
+    REDUCE = "reduce"
+    DERIVE = "derive"
+    RESULTS = "results"
+    """The results of a query, kept at the gateway."""
+    STREAM = "stream"
+    """The log of a stream that clients push to at the site."""
+    LEASE = "lease"
+    """A slot held by another framework than Selat's own."""
+
+
+_MOVABLE = frozenset({WorkKind.MERGE, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.LEASE})
+
+_STAYS = "it could run elsewhere, but does not move while it runs; it ends with the queries that need it"
+
+_REASONS = {
+    WorkKind.SOURCE: "{subject} is bound here; it ends with the queries that need it",
+    WorkKind.TABLE: "{subject} is bound here; it ends with its query",
+    WorkKind.MAP: "its split of {subject} is here; it ends by itself",
+    WorkKind.SINK: "{subject} is bound here; it ends with its query",
+    WorkKind.MERGE: _STAYS,
+    WorkKind.DERIVE: _STAYS,
+    WorkKind.REDUCE: "it could run elsewhere, but does not move; it ends by itself",
+    WorkKind.RESULTS: "the gateway keeps them for clients; they go some time after the end of their query",
+    WorkKind.STREAM: "clients push {subject} here; it ends when the stream is dropped",
+    WorkKind.LEASE: "{holder} holds the slot; it ends when the lease is given back or expires",
+}
+
+_ENDED = "it has ended; its rows are read from here until its query is over"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One thing that keeps a site from being empty."""
+
+    kind: WorkKind
+    query: str = ""
+    task: str = ""
+    subject: str = ""
+    """The relation that is read, written or pushed to; or the slot."""
+    holder: str = ""
+    """Of a lease."""
+    ended: bool = False
+    """A task of which only the output is left."""
+
+    @property
+    def movable(self) -> bool:
+        """Whether it could be at another site."""
+        return self.kind in _MOVABLE and not self.ended
+
+    @property
+    def reason(self) -> str:
+        """Why it is here, and what ends it."""
+        return _ENDED if self.ended else _REASONS[self.kind].format(subject=self.subject, holder=self.holder)

@@ -1,0 +1,73 @@
+"""What a check finds, and what all checks go by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+import selat
+from machine.description import Description
+from machine.description import Disk as LocalDisk
+from selat.links import LinkView
+from selat.members import Members
+
+
+class State(Enum):
+    """What came of a check."""
+
+    OK = "ok"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+    """It could not be checked; another finding says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer of one check about one thing."""
+
+    check: str
+    subject: str
+    """What was looked at: `here`, `master`, a site or a link."""
+    state: State
+    what: str
+    mend: str = ""
+    """How to mend what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java installation of this machine."""
+
+    where: str
+    major: int | None
+    """Of its version; None: it does not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the master told."""
+
+    members: Members
+    sites: tuple[selat.Site, ...]
+    links: tuple[LinkView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the checks go by; nothing is measured after it is made."""
+
+    here: Description
+    java: tuple[Java, ...]
+    data: LocalDisk | None
+    """Of the directory that was named; None: none was."""
+    master: str
+    """host:port."""
+    cluster: Cluster | None
+    """None: the master did not answer."""
+    problem: str = ""
+    """Why it did not."""
+
+
+Check = Callable[[Facts], Iterable[Finding]]
+"""Looks at the facts; names itself in every finding."""
