@@ -17,6 +17,7 @@ from planner.catalog import Column
 from planner.plan import BIN_COLUMN, DraftPlan
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
 from planner.sharing.containment import residual_sql
+from site_agent.exchange.options import connect
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.engine import ArrowScan, EpochRequest
@@ -119,7 +120,7 @@ async def test_stopped_again_and_again_it_sends_every_row_once(
     spec = TaskSpec("q.s1-derived-us.hub", "q", "s1", StageKind.DERIVE, sql, timedelta(0), inputs=(source,))
     for number, rows in enumerate([*epochs, None]):
         store = ChannelStore(tmp_path / "channels")
-        router = Router("hub", store, grpc.aio.insecure_channel)
+        router = Router("hub", store, connect)
         log, channel = store.open(spec.task_id), store.open(source.channel)
         for each in (log, channel):
             each.set_consumers(["hub"])

@@ -17,6 +17,7 @@ import pytest
 from planner.catalog import Column
 from planner.plan import BIN_COLUMN, DraftPlan, Stage, StageKind
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
+from site_agent.exchange.options import connect
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
@@ -128,7 +129,7 @@ class Hub:
 @asynccontextmanager
 async def running_hub(root: Path, engine: SparkEngine, spec: specs.TaskSpec) -> AsyncIterator[Hub]:
     store = ChannelStore(root / "channels")
-    router = Router("hub", store, grpc.aio.insecure_channel)
+    router = Router("hub", store, connect)
     log = store.open(spec.task_id)
     for channel in (log.id, *(i.channel for i in spec.inputs)):
         store.open(channel).set_consumers(["hub"])

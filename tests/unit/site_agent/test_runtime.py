@@ -12,6 +12,7 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
+from site_agent.exchange.options import connect
 from site_agent.channels.manifest import Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors import Source, SourceContext, Split, Table
@@ -122,7 +123,7 @@ class Site:
         self.connector = ListConnector()
         self.engine = TableEngine({"all": lambda t: t, "partial": windowed, **(further or {})})
         self.store = ChannelStore(directory / "channels")
-        self.router = Router("us", self.store, grpc.aio.insecure_channel)
+        self.router = Router("us", self.store, connect)
         self.directory = directory
         self.runtime = SiteRuntime(
             SiteServices(

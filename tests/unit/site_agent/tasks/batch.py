@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc.aio
 import pyarrow as pa
 
+from site_agent.exchange.options import connect
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.router import Router
@@ -24,7 +25,7 @@ class BatchSite:
         self.directory = directory
         self.engine = engine
         self.store = ChannelStore(directory / "channels")
-        self.router = Router("hub", self.store, grpc.aio.insecure_channel)
+        self.router = Router("hub", self.store, connect)
 
     def context(self, spec: TaskSpec, limits: TaskLimits | None = None) -> TaskContext:
         return TaskContext(

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from site_agent.exchange.options import connect
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import END_OF_TIME_US, Standing
 from site_agent.channels.store import ChannelStore
@@ -50,7 +51,7 @@ class Site:
 
     def __init__(self, directory: Path, spec: TaskSpec, port_bytes: int) -> None:
         self.store = ChannelStore(directory / "channels")
-        self.router = Router("hub", self.store, grpc.aio.insecure_channel)
+        self.router = Router("hub", self.store, connect)
         self.source, self.log = self.store.open(CHANNEL), self.store.open(spec.task_id)
         for log in (self.source, self.log):
             log.set_consumers(["hub"])

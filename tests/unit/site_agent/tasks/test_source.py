@@ -9,6 +9,7 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
+from site_agent.exchange.options import connect
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors import Offset, Poll, ReadLimit
@@ -45,7 +46,7 @@ def context(tmp_path: Path, engine: TableEngine, *, retained_bytes: int = 10**9)
         spec=SPEC,
         engine=engine,
         log=log,
-        router=Router("us", store, grpc.aio.insecure_channel),
+        router=Router("us", store, connect),
         directory=tmp_path,
         dead_letters=tmp_path / "dead-letters",
         executor=ThreadPoolExecutor(1),
