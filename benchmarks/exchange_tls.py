@@ -2,8 +2,8 @@
 
     python -m benchmarks.exchange_tls [--megabytes 300] [--rounds 3] [--pulls 8] [--record FILE]
 
-One large channel in rounds that alternate, with TLS and without; then many short pulls, over one connection that is kept and
-over a new connection each. New connections cost something without TLS, too: the handshakes cost what is lost beyond that.
+One large channel in rounds that alternate, with TLS and without; then many short pulls, over one connection that is kept
+and over a new connection each. New connections cost something without TLS, too: handshakes cost what is lost beyond it.
 """
 
 from __future__ import annotations
@@ -155,7 +155,13 @@ def _report(found: Mapping[str, list[Speed]], pulls: int) -> list[str]:
         rates = [spread([s.mb_per_s for s in found[f"{way} {kind}"]], "{:.0f}") for way in WAYS]
         cpu = median([s.cpu_s * 1e3 / (s.size_bytes / 1e6) for s in found[f"tls {kind}"]])
         rows.append([name, *rates, f"{over(found, f'tls {kind}', f'plain {kind}'):.2f}", f"{cpu:.1f}"])
-    head = ["payload, durable at the reader", "plain, MB/s", "TLS, MB/s", "TLS over plain", "CPU of the TLS reader, ms per MB"]
+    head = [
+        "payload, durable at the reader",
+        "plain, MB/s",
+        "TLS, MB/s",
+        "TLS over plain",
+        "CPU of the TLS reader, ms per MB",
+    ]
     said = f"Handshakes leave {handshakes(found):.2f} of the throughput of {pulls - 1} such pulls in a row."
     return [table(head, rows), said]
 
@@ -164,7 +170,9 @@ def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--megabytes", type=int, default=300, help="payload of each large channel")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--pulls", type=int, default=8, help="short pulls of each kind in a round; the first is not counted")
+    parser.add_argument(
+        "--pulls", type=int, default=8, help="short pulls of each kind in a round; the first is not counted"
+    )
     arguments = parser.parse_args()
     if arguments.pulls < 2:
         parser.error("--pulls must be 2 or more")

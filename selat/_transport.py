@@ -64,7 +64,7 @@ def resolve_address(address: str | None) -> str:
 
 
 def resolve_security(directory: Path | str | None) -> Security:
-    """TLS with the certificate in a directory, else in that of SELAT_TLS_DIR; without either, or with an empty text, none.
+    """TLS with the certificate in a directory, else in that of SELAT_TLS_DIR; without either, or with "", none.
 
     Raises InvalidArgument when the certificate cannot be used.
     """

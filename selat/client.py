@@ -47,7 +47,8 @@ def connect(
 
     `timeout` bounds one call; `reconnect` is how long readers of results go on trying while the master is away.
     `tls_dir` has this client's certificate, made by `selat cert issue`; without it the directory in SELAT_TLS_DIR is
-    taken, if there is one, and with an empty text none. Raises Unavailable when no master answers, and InvalidArgument when the certificate cannot be used.
+    taken, if there is one, and with "" none. Raises Unavailable when no master answers, and InvalidArgument when the
+    certificate cannot be used.
     """
     client = Client(Session(resolve_address(address), Waits(timeout, reconnect), resolve_security(tls_dir)))
     try:

@@ -153,9 +153,7 @@ def _add_address_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_wall_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure", action="store_true", help=INSECURE_HELP)
-    parser.add_argument(
-        "--tls-dir", type=Path, metavar="DIR", help=f"{TLS_HELP}; of several sites, each in DIR/NAME"
-    )
+    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help=f"{TLS_HELP}; of several sites, each in DIR/NAME")
     parser.add_argument(
         "--python-functions",
         choices=["allow", "refuse"],

@@ -21,7 +21,11 @@ def check_on_loopback(but: Collection[int] = ()) -> None:
     process = psutil.Process()
     for one in (process, *process.children(recursive=True)):
         for socket in _connections(one):
-            if socket.status == psutil.CONN_LISTEN and socket.laddr.port not in but and not is_loopback(socket.laddr.ip):
+            if (
+                socket.status == psutil.CONN_LISTEN
+                and socket.laddr.port not in but
+                and not is_loopback(socket.laddr.ip)
+            ):
                 raise SiteAgentError(
                     f"{one.name()} (process {one.pid}) listens at {socket.laddr.ip} port {socket.laddr.port}, which is "
                     "not on loopback",

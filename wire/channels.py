@@ -1,8 +1,8 @@
 """The one place that makes channels.
 
-A channel is to a member with a name, not only to an address: with TLS the other end must have that member's certificate.
-The files of this member's own may change meanwhile. A call that begins then takes a new connection; those that run stay
-on the old one, which gRPC closes once it has been idle for half an hour.
+A channel is to a member with a name, not only to an address: with TLS the other end must have that member's
+certificate. The files of this member's own may change meanwhile. A call that begins then takes a new connection; those
+that run stay on the old one, which gRPC closes once it has been idle for half an hour.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Renewed(Generic[ChannelT]):
     """A channel made of the newest material, and those made of older."""
 
     def __init__(self, make: Callable[[Material], ChannelT], current: Current) -> None:
-        self._make = make
+        self._make: Callable[[Material], ChannelT] = make
         self._current = current
         self._lock = threading.Lock()
         self._material = current.material()

@@ -1,9 +1,9 @@
 """The directory of a member's certificate, read anew when it changes.
 
-    ca.pem        certificates of the authorities that are trusted; several while one takes over from another
-    member.pem    the member's own certificate
-    member.key    its private key, 0600
-    revoked.pem   the authority's list of revoked certificates; may be missing
+ca.pem        certificates of the authorities that are trusted; several while one takes over from another
+member.pem    the member's own certificate
+member.key    its private key, 0600
+revoked.pem   the authority's list of revoked certificates; may be missing
 """
 
 from __future__ import annotations

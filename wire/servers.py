@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -45,7 +45,9 @@ def _credentials(current: Current) -> grpc.ServerCredentials:
         last = material
         return _configuration(material)
 
-    return grpc.dynamic_ssl_server_credentials(_configuration(last), changed, require_client_authentication=True)
+    # The stubs do not know that None says that nothing has changed.
+    fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", changed)
+    return grpc.dynamic_ssl_server_credentials(_configuration(last), fetch, require_client_authentication=True)
 
 
 def _configuration(material: Material) -> grpc.ServerCertificateConfiguration:

@@ -62,5 +62,6 @@ class DevCertificates:
             raise DevError.of(error.message, hint=error.hint) from None
         except OSError as error:
             raise DevError.of(
-                f"certificates cannot be written to {self._root}: {error.strerror}", hint="give --data another directory"
+                f"certificates cannot be written to {self._root}: {error.strerror}",
+                hint="give --data another directory",
             ) from None

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
 import pyarrow as pa
 import pytest
 
@@ -17,11 +16,11 @@ from planner.catalog import Column
 from planner.plan import BIN_COLUMN, DraftPlan
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
 from planner.sharing.containment import residual_sql
-from site_agent.exchange.options import connect
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.engine import ArrowScan, EpochRequest
 from site_agent.engine.spark import SparkEngine
+from site_agent.exchange.options import connect
 from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits

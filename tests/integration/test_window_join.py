@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 import pytest
 
 from planner.catalog import Column
 from planner.plan import BIN_COLUMN, DraftPlan, Stage, StageKind
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
-from site_agent.exchange.options import connect
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.engine import ArrowScan, EpochRequest, Field
 from site_agent.engine.spark import SparkEngine
+from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks import spec as specs
 from site_agent.tasks.context import TaskContext, TaskLimits

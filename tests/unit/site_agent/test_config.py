@@ -203,7 +203,9 @@ def test_certificates_do_not_open_sparks_driver(tmp_path: Path) -> None:
         parse_arguments([*SITE, *given])
 
 
-@pytest.mark.parametrize(("master", "needed"), [("spark://hub:7077", True), ("yarn", False), ("k8s://https://k", False)])
+@pytest.mark.parametrize(
+    ("master", "needed"), [("spark://hub:7077", True), ("yarn", False), ("k8s://https://k", False)]
+)
 def test_with_certificates_spark_is_encrypted_too(tmp_path: Path, master: str, needed: bool) -> None:
     given = [*SITE, "--insecure", "--spark-master", master]
     assert not parse_arguments(given).spark.encrypted
@@ -243,7 +245,7 @@ def test_the_certificate_is_that_of_the_site(tmp_path: Path) -> None:
     both = parse_arguments([*SITE, "--site", "us", "--tls-dir", str(tmp_path / "all")])
     certificates.authority.issue(member_of("eu"), tmp_path / "all" / "eu")
     assert security_of(both, "eu").on
-    with pytest.raises(SiteAgentError, match="cannot read .*us"):
+    with pytest.raises(SiteAgentError, match=r"cannot read .*us"):
         security_of(both, "us")
     wrong = parse_arguments(["--site", "us", "--data", "x", "--tls-dir", str(own)])
     with pytest.raises(SiteAgentError, match="is that of site/eu, not of site/us"):

@@ -8,15 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 import pytest
 
-from site_agent.exchange.options import connect
 from site_agent.channels.manifest import Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors import Source, SourceContext, Split, Table
 from site_agent.engine import ArrowScan, Field
+from site_agent.exchange.options import connect
 from site_agent.results import reader_of
 from site_agent.router import Router
 from site_agent.runtime import SiteRuntime, SiteServices

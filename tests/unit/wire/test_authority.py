@@ -139,7 +139,7 @@ def test_a_certificate_that_is_out_of_date_is_refused(
 ) -> None:
     ago(monkeypatch, 40 * DAY)
     directory = certificates.issue("site", "us", 30 * DAY)
-    with pytest.raises(WireError, match="the certificate of site/us in .* is valid from") as caught:
+    with pytest.raises(WireError, match=r"the certificate of site/us in .* is valid from") as caught:
         Security.of(directory)
     assert "selat cert renew" in caught.value.hint
     assert read_material(directory, out_of_date=True).certificate.member == site("us")
@@ -215,6 +215,8 @@ def test_an_authority_that_is_none_says_so(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_a_write(certificates: Certificates) -> None:
     directory = certificates.issue("site", "us")
-    assert not [name for path in (directory, certificates.root / "authority") for name in os.listdir(path) if name[0] == "."]
+    assert not [
+        name for path in (directory, certificates.root / "authority") for name in os.listdir(path) if name[0] == "."
+    ]
     assert (certificates.root / "authority" / CA_KEY).exists()
     assert member_name("site", "us") == site("us")

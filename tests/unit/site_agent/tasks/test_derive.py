@@ -11,18 +11,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from site_agent.exchange.options import connect
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import END_OF_TIME_US, Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, EngineError, SiteAgentError, TrimmedEpochError
+from site_agent.exchange.options import connect
 from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits

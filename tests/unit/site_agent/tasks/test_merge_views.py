@@ -10,14 +10,13 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import grpc.aio
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from site_agent.exchange.options import connect
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import Field
+from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask

@@ -9,15 +9,14 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from site_agent.exchange.options import connect
 from site_agent.channels.codec import decode, encode
 from site_agent.channels.files import Files
 from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.channels.store import ChannelStore
+from site_agent.exchange.options import connect
 from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.sinks.parquet import ParquetSink

@@ -5,16 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 import pytest
 
-from site_agent.exchange.options import connect
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors import Offset, Poll, ReadLimit
 from site_agent.engine import Field, MalformedRow
 from site_agent.errors import EngineError
+from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.progress import Progress, TaskState
