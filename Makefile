@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 BIN := .venv/bin
-SOURCES := selat planner master site_agent machine simulator evidence tests benchmarks examples scripts/check_sizes.py
+SOURCES := selat planner master site_agent machine wire simulator evidence tests benchmarks examples scripts/check_sizes.py
 
 .PHONY: help setup setup-wan demo test unit integration whole e2e long kills wan soak check format proto bench reproduce lock clean
 

@@ -24,6 +24,7 @@ from evidence.page import PageError, Section, read_page
 
 LIMITS_S = {
     "exchange": 120,
+    "exchange_tls": 180,
     "source_stage": 300,
     "regions": 1300,
     "latency": 130,

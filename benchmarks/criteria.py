@@ -17,6 +17,13 @@ CRITERIA = (
         0.5,
         source=f"{_PLANE}: none starves",
     ),
+    Criterion(
+        "exchange_tls.handshakes",
+        "exchange with TLS: throughput of short pulls that is left by handshakes",
+        AT_LEAST,
+        0.9,
+        source=f"{_PLANE}: handshakes cost 10 % at most",
+    ),
     Criterion("source_stage.rows", "source stage: rows/s over Structured Streaming's", AT_LEAST, 0.8, source=_PLANE),
     Criterion("latency.median", "window's end to result, median", AT_MOST, 3, "s", _PLANE),
     Criterion("latency.p95", "window's end to result, 95th percentile", AT_MOST, 5, "s", _PLANE),

@@ -96,10 +96,10 @@ async def serve(root: Path, arguments: argparse.Namespace, peer: Connection) -> 
 
     store = ChannelStore(root, UnsyncedFiles())
     for number in range(arguments.rounds):
-        _fill(store, f"large-{number}", arguments.megabytes * 10**6 // EPOCH_BYTES, EPOCH_BYTES)
+        fill(store, f"large-{number}", arguments.megabytes * 10**6 // EPOCH_BYTES, EPOCH_BYTES)
     for number in range(arguments.channels):
-        _fill(store, f"many-{number}", MANY_EPOCHS, MANY_EPOCH_BYTES)
-    _fill(store, "small", SMALL_EPOCHS, 160)
+        fill(store, f"many-{number}", MANY_EPOCHS, MANY_EPOCH_BYTES)
+    fill(store, "small", SMALL_EPOCHS, 160)
     os.sync()
     server = grpc.aio.server(options=SERVER_OPTIONS)
     servicer = ExchangeServicer(store, analyze)
@@ -114,7 +114,7 @@ async def serve(root: Path, arguments: argparse.Namespace, peer: Connection) -> 
     servicer.close()
 
 
-def _fill(store: ChannelStore, channel: str, epochs: int, epoch_bytes: int) -> None:
+def fill(store: ChannelStore, channel: str, epochs: int, epoch_bytes: int) -> None:
     log = store.open(channel)
     tables = [noise(epoch_bytes, seed) for seed in range(4)]
     for epoch in range(epochs):

@@ -1,4 +1,4 @@
-"""Loopback, and the defaults elsewhere. Members have no identities: a process trusts everybody who can reach it."""
+"""Loopback, and the defaults elsewhere. Without certificates a process trusts everybody who can reach it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ipaddress
 import socket
 
 INSECURE_HELP = "listen elsewhere than on loopback, for whoever can connect: see docs/security.md"
+TLS_HELP = "has ca.pem, member.pem and member.key : connections are encrypted, both ends say who they are"
 
 
 def is_loopback(host: str) -> bool:
@@ -24,12 +25,17 @@ def refusal(option: str, address: str) -> tuple[str, str]:
         return "", ""
     return (
         f"{option} {address} is not on loopback, and whoever connects there may do everything",
-        f"give 127.0.0.1:{port}, or --insecure in a network of hosts that you trust",
+        f"give 127.0.0.1:{port}, or --tls-dir with certificates, or --insecure in a network of hosts that you trust",
     )
 
 
+def is_exposed(address: str) -> bool:
+    """True when others than this machine can connect to HOST:PORT."""
+    return not is_loopback(address.rpartition(":")[0])
+
+
 def allows_functions(choice: str | None, *, insecure: bool) -> bool:
-    """True when Python functions may run, by `--python-functions` if it is given, else unless `--insecure` is."""
+    """True when Python functions may run, by `--python-functions` if it is given, else unless others can connect."""
     return choice == "allow" if choice else not insecure
 
 

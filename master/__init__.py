@@ -7,3 +7,7 @@
 Everything accepted is in the store before the answer. Running queries do not need the master: agents keep their
 assignment. `services` is the gRPC edge; messages go no further than it and `convert`. Words: docs/glossary.md.
 """
+
+from wire import tls13
+
+tls13.require()

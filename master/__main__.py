@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from machine.loopback import INSECURE_HELP, allows_functions, refusal
+from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, refusal
 from machine.private import make_private_umask
 from master import commands, logs
 from master.config import BatchConfig, MasterConfig, ServerOptions
@@ -27,6 +27,9 @@ from planner.leases import LeasePolicy
 from planner.sharing.modes import Sharing
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
+from wire.errors import WireError
+from wire.names import MASTER
+from wire.security import PLAIN, Security
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return commands.main(given)
     logs.configure()
     parsed = _parser().parse_args(given)
+    exposed = parsed.insecure or is_exposed(parsed.listen)
     config = MasterConfig(
         heartbeat_timeout=parsed.heartbeat_timeout,
         stop_timeout=parsed.stop_timeout,
@@ -54,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended_retention=parsed.ended_retention,
         ended_count=parsed.ended_count,
         probes=not parsed.no_probes,
-        python_functions=allows_functions(parsed.python_functions, insecure=parsed.insecure),
+        python_functions=allows_functions(parsed.python_functions, insecure=exposed),
         sharing=Sharing(parsed.sharing),
         leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
         batch=BatchConfig(
@@ -63,8 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             skips=SkipRule(least=parsed.locality_min, longest=parsed.locality_wait),
         ),
     )
-    options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file)
-    message, hint = ("", "") if parsed.insecure else refusal("--listen", options.listen)
+    options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file, parsed.tls_dir)
+    open_to_others = parsed.insecure or parsed.tls_dir is not None
+    message, hint = ("", "") if open_to_others else refusal("--listen", options.listen)
     if message:
         _complain(message, hint)
         return EXIT_CANNOT_START
@@ -74,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_CANNOT_START
     try:
         asyncio.run(_serve(options, config))
-    except (MasterError, PlannerError) as error:
+    except (MasterError, PlannerError, WireError) as error:
         _complain(error.message, error.hint)
         return EXIT_CANNOT_START
     except OSError as error:
@@ -88,11 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(options: ServerOptions, config: MasterConfig) -> None:
+    security = Security.of(options.tls_dir, MASTER) if options.tls_dir is not None else PLAIN
     topology = read_topology(options.topology)
     store = SqliteStore.open(options.data)
     try:
         history = SqliteLinkHistory.open(options.data)
-        master = Master(store, topology, config=config, around=Surroundings.real(history, options.data))
+        around = Surroundings.real(history, options.data, security)
+        master = Master(store, topology, config=config, around=around)
         stop = _stop_signal()
         async with serving(master, options.listen) as address:
             logger.info(line("serving", address=address, data=options.data, sites=",".join(sorted(topology.sites))))
@@ -247,10 +254,11 @@ def _add_timeouts(parser: argparse.ArgumentParser, defaults: MasterConfig) -> No
 
 def _add_wall_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure", action="store_true", help=INSECURE_HELP)
+    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help=TLS_HELP)
     parser.add_argument(
         "--python-functions",
         choices=["allow", "refuse"],
-        help="whether CREATE FUNCTION is taken; default: allow, with --insecure refuse",
+        help="whether CREATE FUNCTION is taken; default: allow, elsewhere than on loopback refuse",
     )
 
 

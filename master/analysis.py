@@ -74,7 +74,7 @@ class SiteAnalyzer:
         request.load_functions = load
         for site in self._candidates():
             try:
-                stub = exchange_pb2_grpc.ExchangeServiceStub(self._peers.channel(site.address))
+                stub = exchange_pb2_grpc.ExchangeServiceStub(self._peers.channel(site.name, site.address))
                 response = await stub.Analyze(request, timeout=self._timeout_s)
             except grpc.aio.AioRpcError as error:
                 logger.warning(line("site cannot check a query", site=site.name, code=error.code().name))

@@ -117,3 +117,5 @@ class ServerOptions:
     data: Path
     topology: Path
     ready_file: Path | None = None
+    tls_dir: Path | None = None
+    """Has the master's certificate; None: nothing is encrypted."""

@@ -14,13 +14,14 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from master.errors import InvalidRequestError, MasterError
+from master.errors import CallerRefusedError, CallerUnknownError, InvalidRequestError, MasterError
 from master.ids import RandomHex
 from master.logs import line
 from master.pending import PendingCalls
 from master.status import ERROR_TRAILER, StatusCode, detail_of, status_of, unexpected
 from planner.errors import PlannerError
 from selat.v1 import common_pb2
+from wire.callers import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,13 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         error_id = f"e-{self._random_hex(8)}"
         logger.error(line("call failed", method=method, error=error_id), exc_info=error)
         await _abort(context, StatusCode.INTERNAL, unexpected(error_id))
+
+
+async def refuse(context: Context, refused: Refused) -> NoReturn:
+    """End the call of a member who may not make it."""
+    kinds: tuple[type[MasterError], ...] = (CallerUnknownError, CallerRefusedError)
+    kind = next(kind for kind in kinds if kind.code == refused.code)
+    await _abort(context, refused.status, detail_of(kind(refused.message, hint=refused.hint)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Members:
         if not status.address:
             found.reason = "its agent has not connected yet"
             return found
-        stub = MemberServiceStub(self._parts.peers.channel(status.address))
+        stub = MemberServiceStub(self._parts.peers.channel(status.name, status.address))
         clock = self._parts.clock
         asked_at, began = clock.now(), clock.monotonic()
         try:

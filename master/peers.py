@@ -1,10 +1,14 @@
-"""Connections to agents, one per address, made when first needed."""
+"""Connections to agents, one per site and address, made when first needed."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import grpc.aio
+
+from wire import names
+from wire.channels import aio_channel
+from wire.security import PLAIN, Security
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
@@ -24,20 +28,22 @@ _OPTIONS = (
 class Peers:
     """Hands out channels; closes them all at the end."""
 
-    def __init__(self) -> None:
-        self._channels: dict[str, grpc.aio.Channel] = {}
+    def __init__(self, security: Security = PLAIN) -> None:
+        self._security = security
+        self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
 
-    def channel(self, address: str) -> grpc.aio.Channel:
-        """The connection to that host:port."""
-        channel = self._channels.get(address)
+    def channel(self, site: str, address: str) -> grpc.aio.Channel:
+        """The connection to the agent of that site, expected at host:port."""
+        channel = self._channels.get((site, address))
         if channel is None:
-            channel = self._channels[address] = grpc.aio.insecure_channel(address, options=_OPTIONS)
+            channel = aio_channel(address, names.site(site), self._security, _OPTIONS)
+            self._channels[site, address] = channel
         return channel
 
-    async def keep_only(self, addresses: Collection[str]) -> None:
-        """Close the connections to addresses that no agent has any more."""
-        for address in self._channels.keys() - set(addresses):
-            await self._channels.pop(address).close(None)
+    async def keep_only(self, addresses: Mapping[str, str]) -> None:
+        """Close the connections to addresses that sites do not have any more."""
+        for key in self._channels.keys() - set(addresses.items()):
+            await self._channels.pop(key).close(None)
 
     async def close(self) -> None:
         for channel in self._channels.values():

@@ -35,7 +35,7 @@ from master.deploying import Deployer, DeployingParts
 from master.errors import StoreError
 from master.functions import FunctionManager, FunctionParts
 from master.ids import RandomHex, cluster_id
-from master.interceptors import ErrorInterceptor
+from master.interceptors import ErrorInterceptor, refuse
 from master.jobs import JobManager, JobParts
 from master.leases.feed import SlotFeeds
 from master.leases.manager import LeaseManager, LeaseParts
@@ -74,6 +74,9 @@ from selat.v1 import (
     site_pb2_grpc,
     wan_pb2_grpc,
 )
+from wire.security import PLAIN, Security
+from wire.servers import aio_server
+from wire.servers import listen as listen_at
 
 logger = logging.getLogger(__name__)
 
@@ -109,11 +112,13 @@ class Surroundings:
     history: HistoryStore
     describe: Describe = describe
     """Describes the master's process."""
+    security: Security = PLAIN
+    """Of the connections to agents and clients."""
 
     @classmethod
-    def real(cls, history: HistoryStore, data: Path) -> Surroundings:
+    def real(cls, history: HistoryStore, data: Path, security: Security = PLAIN) -> Surroundings:
         """`data` is the master's directory."""
-        return cls(SystemClock(), _random_hex, history, partial(describe, data))
+        return cls(SystemClock(), _random_hex, history, partial(describe, data), security)
 
 
 class Master:
@@ -121,7 +126,7 @@ class Master:
 
     def __init__(self, store: Store, topology: Topology, *, config: MasterConfig, around: Surroundings) -> None:
         cluster = store.cluster(cluster_id(around.random_hex))
-        self.peers = Peers()
+        self.peers = Peers(around.security)
         self._around = around
         self.queries = QueryRegistry(store, clock=around.clock, random_hex=around.random_hex)
         self.sites = SiteRegistry(store, topology, clock=around.clock, heartbeat_timeout=config.heartbeat_timeout)
@@ -203,6 +208,10 @@ class Master:
         return self._config.stop_timeout
 
     @property
+    def security(self) -> Security:
+        return self._around.security
+
+    @property
     def ready(self) -> bool:
         """True when its word on sites and queries is of its own time, not of the master's before it."""
         return self.sites.settled and self.jobs.settled
@@ -217,7 +226,7 @@ class Master:
                 self.leases.tick()
                 self.jobs.tick()
                 self.monitor.tick(self.sites.alive())
-                await self.peers.keep_only(self.sites.addresses().values())
+                await self.peers.keep_only(self.sites.addresses())
             except StoreError as error:
                 logger.error(line("tick failed", reason=error.message))  # noqa: TRY400 - no defect
             except Exception:
@@ -272,11 +281,12 @@ async def serving(master: Master, listen: str) -> AsyncIterator[str]:
         RuntimeError: the address cannot be bound.
     """
     pending = PendingCalls()
-    server = grpc.aio.server(options=_OPTIONS, interceptors=(master.error_interceptor(pending),))
+    interceptors = (master.error_interceptor(pending),)
+    server = aio_server(master.security, refuse, options=_OPTIONS, interceptors=interceptors)
     master.add_to(server)
     health = health_service.aio.HealthServicer()  # type: ignore[attr-defined]  # not in the stubs
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
-    port = server.add_insecure_port(listen)
+    port = listen_at(server, listen, master.security)
     await server.start()
     await _tell(health, ("", *SERVICES), ready=False)
     await _tell(health, AT_ONCE, ready=True)

@@ -51,6 +51,8 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     errors.ProbeFailedError: StatusCode.UNAVAILABLE,
     errors.SplitsUnavailableError: StatusCode.UNAVAILABLE,
     errors.SiteNotRegisteredError: StatusCode.FAILED_PRECONDITION,
+    errors.CallerUnknownError: StatusCode.UNAUTHENTICATED,
+    errors.CallerRefusedError: StatusCode.PERMISSION_DENIED,
     errors.SiteDisplacedError: StatusCode.ABORTED,
     errors.ResultsUnavailableError: StatusCode.UNAVAILABLE,
     errors.ResultsExpiredError: StatusCode.NOT_FOUND,

@@ -14,7 +14,7 @@ MODULE_LINES = 600
 FUNCTION_LINES = 60
 
 PACKAGES = (
-    *("selat", "planner", "master", "site_agent", "machine"),
+    *("selat", "planner", "master", "site_agent", "machine", "wire"),
     *("simulator", "evidence", "benchmarks", "tests", "scripts"),
 )
 GENERATED = Path("selat/v1")

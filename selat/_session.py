@@ -13,6 +13,8 @@ from selat._retry import Reconnect
 from selat._transport import open_channel, translated
 from selat.errors import Unavailable
 from selat.v1 import catalog_pb2_grpc, lease_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
+from wire.names import MASTER
+from wire.security import PLAIN, Security
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
@@ -46,10 +48,11 @@ class Waits:
 class Session:
     """One channel to one master."""
 
-    def __init__(self, address: str, waits: Waits) -> None:
+    def __init__(self, address: str, waits: Waits, security: Security = PLAIN) -> None:
         self.address = address
         self.waits = waits
-        self._channel: grpc.Channel = open_channel(address)
+        self.security = security
+        self._channel: grpc.Channel = open_channel(address, MASTER, security)
         self.queries = query_pb2_grpc.QueryServiceStub(self._channel)
         self.catalog = catalog_pb2_grpc.CatalogServiceStub(self._channel)
         self.sites = site_pb2_grpc.SiteServiceStub(self._channel)

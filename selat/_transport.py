@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -22,10 +23,15 @@ from selat.errors import (
     Unavailable,
 )
 from selat.v1 import common_pb2
+from wire.channels import channel
+from wire.errors import WireError
+from wire.names import MASTER, MemberName
+from wire.security import PLAIN, Security
 
 DEFAULT_PORT = 7410
 DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
 ADDRESS_VARIABLE = "SELAT_MASTER"
+TLS_VARIABLE = "SELAT_TLS_DIR"
 ERROR_TRAILER = "selat-error-bin"
 
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>\d{1,5}))?")
@@ -57,9 +63,23 @@ def resolve_address(address: str | None) -> str:
     return f"{match['host']}:{port}"
 
 
-def open_channel(address: str) -> grpc.Channel:
+def resolve_security(directory: Path | str | None) -> Security:
+    """TLS with the certificate in a directory, else in that of SELAT_TLS_DIR; without either, or with "", none.
+
+    Raises InvalidArgument when the certificate cannot be used.
+    """
+    found = os.environ.get(TLS_VARIABLE) if directory is None else directory
+    if not found:
+        return PLAIN
+    try:
+        return Security.of(Path(found))
+    except WireError as error:
+        raise InvalidArgument(error.message, detail=Detail(hint=error.hint)) from None
+
+
+def open_channel(address: str, peer: MemberName = MASTER, security: Security = PLAIN) -> grpc.Channel:
     """A channel that notices a dead peer, reconnects quickly and takes result batches of any size."""
-    options = [
+    options: list[tuple[str, int]] = [
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         # How long gRPC really waits for the answer to a ping: a minute by default, whatever the one above says.
@@ -74,7 +94,7 @@ def open_channel(address: str) -> grpc.Channel:
         # A proxy of the environment must not catch connections inside this machine.
         ("grpc.enable_http_proxy", 0 if address.startswith(_LOOPBACK) else 1),
     ]
-    return grpc.insecure_channel(address, options=options)
+    return channel(address, peer, security, options)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from selat._modules import functions_of, module_texts
 from selat._retry import Reconnect
 from selat._session import Session, Waits
 from selat._statements import split_statements
-from selat._transport import resolve_address, translated
-from selat.errors import Detail, InvalidArgument, NotFound, ServerFault
+from selat._transport import resolve_address, resolve_security, translated
+from selat.errors import Detail, InvalidArgument, NotFound, SelatError, ServerFault
 from selat.framework import Framework, SlotWatch
 from selat.leases import FrameworkInfo, SlotInfo, framework_info
 from selat.links import LinkPoint, LinkView, ProbeResult, link_point, link_view, probe_result
@@ -30,23 +30,43 @@ Outcome = Query | Rows | Explanation | Done
 _ANSWER = timedelta(seconds=60)
 _MOST_SLOTS = 2**32 - 1
 _RECONNECT = timedelta(minutes=2)
+CALLER_REFUSED = "CALLER_REFUSED"
+"""Code of the refusal of a call that is not for the caller's role."""
 _PROBE = timedelta(minutes=3)
 """A probe may have to wait for others at its sites."""
 
 
-def connect(address: str | None = None, *, timeout: timedelta = _ANSWER, reconnect: timedelta = _RECONNECT) -> Client:
+def connect(
+    address: str | None = None,
+    *,
+    timeout: timedelta = _ANSWER,
+    reconnect: timedelta = _RECONNECT,
+    tls_dir: Path | str | None = None,
+) -> Client:
     """A client of the master at `address`, else at SELAT_MASTER, else at 127.0.0.1:7410.
 
-    `timeout` bounds one call; `reconnect` is how long readers of results go on trying while the master is away. Raises
-    Unavailable when no master answers.
+    `timeout` bounds one call; `reconnect` is how long readers of results go on trying while the master is away.
+    `tls_dir` has this client's certificate, made by `selat cert issue`; without it the directory in SELAT_TLS_DIR is
+    taken, if there is one, and with "" none. Raises Unavailable when no master answers, and InvalidArgument when the
+    certificate cannot be used.
     """
-    client = Client(Session(resolve_address(address), Waits(timeout, reconnect)))
+    client = Client(Session(resolve_address(address), Waits(timeout, reconnect), resolve_security(tls_dir)))
     try:
-        client.queries()
+        _reach(client)
     except BaseException:
         client.close()
         raise
     return client
+
+
+def _reach(client: Client) -> None:
+    """Raises Unavailable when the master does not answer."""
+    try:
+        client.queries()
+    except SelatError as error:
+        # Frameworks and producers may not list queries; that they are told so is an answer.
+        if error.code != CALLER_REFUSED:
+            raise
 
 
 class Client:

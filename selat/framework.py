@@ -107,7 +107,7 @@ class Framework:
         address = self._session.ask(self._session.sites.GetSite, request).site.address
         if not address:
             raise Unavailable(f"the agent of site {lease.slot.site} has not connected yet")
-        return Occupancy(address, lease)
+        return Occupancy(address, lease, self._session.security)
 
     def _answer(self, message: pb.WaitForResponse, duration: timedelta) -> Lease | Refused | None:
         """None: go on waiting."""

@@ -15,6 +15,8 @@ from selat._transport import open_channel, translated
 from selat.leases import Lease, slot_message
 from selat.v1 import lease_pb2 as pb
 from selat.v1 import lease_pb2_grpc
+from wire import names
+from wire.security import PLAIN, Security
 
 
 class WorkState(Enum):
@@ -48,9 +50,9 @@ class Occupancy(Iterator[WorkEvent]):
     the agent goes away. That ends no lease: the work may go on, and occupy the slot again under the same lease.
     """
 
-    def __init__(self, address: str, lease: Lease) -> None:
+    def __init__(self, address: str, lease: Lease, security: Security = PLAIN) -> None:
         self._address = address
-        self._channel = open_channel(address)
+        self._channel = open_channel(address, names.site(lease.slot.site), security)
         request = pb.OccupyRequest(slot=slot_message(lease.slot), fencing=lease.fencing)
         self._call: Call[pb.OccupyResponse] = lease_pb2_grpc.SlotServiceStub(self._channel).Occupy(request)
         self._messages = iter(self._call)

@@ -21,6 +21,8 @@ from selat._types import arrow_schema
 from selat.errors import Detail, InvalidArgument, NotFound, SelatError, StatementError, Unavailable
 from selat.v1 import catalog_pb2, common_pb2, ingest_pb2, ingest_pb2_grpc, site_pb2
 from selat.values import PushTotals, Relation
+from wire import names
+from wire.security import Security
 
 if TYPE_CHECKING:
     from selat._rows import Pushable
@@ -49,9 +51,9 @@ class _Batch:
 class _Call:
     """One running call of Push."""
 
-    def __init__(self, address: str, opening: ingest_pb2.OpenPush) -> None:
+    def __init__(self, address: str, opening: ingest_pb2.OpenPush, security: Security) -> None:
         self.address = address
-        self._channel = open_channel(address)
+        self._channel = open_channel(address, names.site(opening.site), security)
         self._requests: SimpleQueue[ingest_pb2.PushRequest | None] = SimpleQueue()
         self._requests.put(ingest_pb2.PushRequest(open=opening))
         self._stub = ingest_pb2_grpc.IngestServiceStub(self._channel)
@@ -96,7 +98,7 @@ class Producer:
         self._session = session
         self._stream = stream
         self._site = site
-        self._id = producer_id or uuid.uuid4().hex
+        self._id = producer_id or _new_id(session.security)
         self._schema = arrow_schema(stream.columns)
         self._lock = threading.RLock()
         self._call: _Call | None = None
@@ -259,7 +261,7 @@ class Producer:
     def _open(self) -> _Call:
         self._address = self._find_agent()
         opening = ingest_pb2.OpenPush(stream=self._stream.name, site=self._site, producer=self._id)
-        call = _Call(self._address, opening)
+        call = _Call(self._address, opening, self._session.security)
         try:
             opened = call.receive().opened
         except grpc.RpcError as failure:
@@ -326,6 +328,12 @@ class Producer:
         if self._call is not None:
             self._call.close()
             self._call = None
+
+
+def _new_id(security: Security) -> str:
+    """Of a producer without a name: under the name of the certificate, where there is one."""
+    own = f"{security.identity.name.name}/" if security.identity is not None else ""
+    return own + uuid.uuid4().hex
 
 
 def _check(stream: Relation, site: str, first_sequence: int | None) -> None:

@@ -4,3 +4,7 @@
 
 The agent does what its assignment says, whole and again after every change; it goes on while the master is away.
 """
+
+from wire import tls13
+
+tls13.require()

@@ -24,7 +24,7 @@ from machine.terminal import LogFormatter
 from site_agent.agent import AgentIdentity, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
-from site_agent.config import AgentConfig, HostedSite, parse_arguments
+from site_agent.config import AgentConfig, HostedSite, parse_arguments, security_of
 from site_agent.connectors.registry import make_connectors
 from site_agent.crashes import Crashes
 from site_agent.disk_use import SiteDisk
@@ -36,7 +36,7 @@ from site_agent.engine.session import clear_scratch, jvm_version, start_spark
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up, warm_up_whole
 from site_agent.errors import SiteAgentError
-from site_agent.exchange.options import connect
+from site_agent.exchange.options import CLIENT_OPTIONS, connector
 from site_agent.health import Health
 from site_agent.host import Guests, start_exchange
 from site_agent.ingest.streams import PushStreams
@@ -52,6 +52,9 @@ from site_agent.slots.follow import following_slots
 from site_agent.slots.guard import SlotGuard
 from site_agent.sockets import check_on_loopback
 from site_agent.tasks.context import TaskLimits
+from wire.channels import aio_channel
+from wire.names import MASTER
+from wire.security import Security
 
 logger = logging.getLogger("site_agent")
 
@@ -85,16 +88,12 @@ async def _serve(config: AgentConfig) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    slots = sum(site.slots for site in config.sites)
+    securities = {site.name: security_of(config, site.name) for site in config.sites}
     async with AsyncExitStack() as stack:
         for site in config.sites:
             stack.enter_context(sole_owner(config.data / site.name))
             clear_scratch(_scratch(config, site))
-        session = await asyncio.to_thread(
-            lambda: start_spark(
-                slots=slots, scratch=config.data / f"spark-{config.sites[0].name}", options=config.spark
-            )
-        )
+        session = await asyncio.to_thread(_start_session, config)
         stack.callback(session.stop)
         exit_on_fatal_errors(session)
         crashes = Crashes(config.data / config.sites[0].name / "crashes", heap=config.spark.driver_memory)
@@ -104,11 +103,11 @@ async def _serve(config: AgentConfig) -> None:
         # Executors elsewhere end by themselves, and others take their place.
         out_of_memory = None if config.spark.executors_elsewhere else lifeline.give_up
         files = _file_access(config, session, stack)
-        master = await stack.enter_async_context(connect(config.master))
         addresses: dict[str, str] = {}
         loops: list[asyncio.Task[None]] = []
         readiness: list[AbstractAsyncContextManager[None]] = []
         for site in config.sites:
+            security = securities[site.name]
             engine = SparkEngine(
                 session,
                 scratch=_scratch(config, site),
@@ -118,16 +117,18 @@ async def _serve(config: AgentConfig) -> None:
             )
             memory = partial(memory_use, partial(heap_use, session), len(config.sites))
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
-            parts = Parts(engine, memory, guard, crashes, umask, jvm_version(session))
+            parts = Parts(engine, memory, guard, crashes, umask, jvm_version(session), security)
             agent, address, health = await _start_site(config, site, parts, stack)
             addresses[site.name] = address
             if len(addresses) == 1:
                 await asyncio.to_thread(warm_up, engine)
+            channel = aio_channel(config.master, MASTER, security, CLIENT_OPTIONS)
+            master = await stack.enter_async_context(channel)
             loops.append(await stack.enter_async_context(running(agent, master)))
             loops.append(await stack.enter_async_context(following_slots(master, site.name, guard)))
             readiness.append(health.following(site.name, agent, config.data / site.name))
         if not config.insecure:
-            await asyncio.to_thread(check_on_loopback)
+            await asyncio.to_thread(check_on_loopback, _ports(config, addresses))
         _announce(config, addresses)
         await stack.enter_async_context(_warming_up(engine))
         for following in readiness:
@@ -137,6 +138,11 @@ async def _serve(config: AgentConfig) -> None:
         await _until_stopped(stop, loops)
         if stop.is_set():
             _end_within(config.stop_timeout_s)
+
+
+def _start_session(config: AgentConfig) -> SparkSession:
+    slots = sum(site.slots for site in config.sites)
+    return start_spark(slots=slots, scratch=config.data / f"spark-{config.sites[0].name}", options=config.spark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,8 @@ class Parts:
     """The user's umask, for the files of sinks."""
     java: str
     """Version of the JVM."""
+    security: Security
+    """Of the site's connections."""
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
@@ -169,7 +177,7 @@ async def _start_site(
 ) -> tuple[SiteAgent, str, Health]:
     engine, directory = parts.engine, config.data / site.name
     store = ChannelStore(directory / "channels")
-    router = Router(site.name, store, connect)
+    router = Router(site.name, store, connector(parts.security))
     router.slow_down(_paces(config, site.name))
     stack.push_async_callback(router.close)
     executor = ThreadPoolExecutor(max_workers=site.slots, thread_name_prefix=f"slot-{site.name}")
@@ -180,7 +188,7 @@ async def _start_site(
     connectors = make_connectors(engine, streams.log, allowed=config.allowed, secrets=config.secrets)
     own = partial(describe, directory, java=parts.java)
     health = Health()
-    guests = Guests(site.name, streams, parts.guard, connectors, own, health)
+    guests = Guests(site.name, streams, parts.guard, connectors, own, health, parts.security)
     address = await start_exchange(config.listen, store, engine, stack, guests=guests)
     disk = SiteDisk(directory, store, clock=clock, budget_bytes=config.disk_budget_bytes)
     await asyncio.to_thread(disk.measure)
@@ -203,7 +211,7 @@ async def _start_site(
     )
     runtime = SiteRuntime(services)
     stack.push_async_callback(runtime.close)
-    identity = AgentIdentity.new(site.name, config.advertise or address, site.slots)
+    identity = AgentIdentity.new(site.name, config.advertise or address, site.slots, parts.security)
     measures = Measures(parts.memory, streams.use, disk.measure)
     agent = SiteAgent(identity, runtime=runtime, router=router, directory=directory, measures=measures)
     return agent, address, health
@@ -246,6 +254,13 @@ def _file_access(config: AgentConfig, session: SparkSession, stack: AsyncExitSta
         ) from error
     stack.callback(server.close)
     return server
+
+
+def _ports(config: AgentConfig, addresses: Mapping[str, str]) -> frozenset[int]:
+    """Those at which the other end has to say who it is."""
+    if config.tls_dir is None:
+        return frozenset()
+    return frozenset(int(address.rpartition(":")[2]) for address in addresses.values())
 
 
 def _announce(config: AgentConfig, addresses: dict[str, str]) -> None:

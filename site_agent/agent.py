@@ -37,6 +37,7 @@ from site_agent.probes.echo import EchoLoop
 from site_agent.results import TRIM_INTERVAL_S
 from site_agent.router import Router
 from site_agent.runtime import SiteRuntime
+from wire.security import PLAIN, Security
 
 logger = logging.getLogger(__name__)
 
@@ -52,10 +53,11 @@ class AgentIdentity:
     address: str
     slots: int
     incarnation: str
+    security: Security = PLAIN
 
     @classmethod
-    def new(cls, site: str, address: str, slots: int) -> AgentIdentity:
-        return cls(site, address, slots, uuid.uuid4().hex)
+    def new(cls, site: str, address: str, slots: int, security: Security = PLAIN) -> AgentIdentity:
+        return cls(site, address, slots, uuid.uuid4().hex, security)
 
 
 class SiteAgent:
@@ -77,7 +79,7 @@ class SiteAgent:
         self._router = router
         self._path = directory / "assignment.pb"
         self._current = site_pb2.Assignment()
-        self._echoes = EchoLoop(identity.site)
+        self._echoes = EchoLoop(identity.site, identity.security)
         self._registered = asyncio.Event()
         self._known = False
         self._report_interval_s = 1.0

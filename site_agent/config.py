@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from machine.loopback import INSECURE_HELP, allows_functions, is_loopback, refusal
+from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, is_loopback, refusal
 from planner.errors import PlannerError
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
@@ -17,6 +17,9 @@ from site_agent.engine.session import SparkOptions, driver_bind_address
 from site_agent.errors import SiteAgentError
 from site_agent.paths import ANYWHERE, AllowedPaths
 from site_agent.secrets import NO_SECRETS, Secrets
+from wire.errors import WireError
+from wire.names import site as member_of
+from wire.security import PLAIN, Security
 
 LAST_PORT = 65535
 
@@ -37,6 +40,8 @@ class AgentConfig:
     data: Path
     insecure: bool = False
     """True: it may listen elsewhere than on loopback."""
+    tls_dir: Path | None = None
+    """Has the certificates of the sites; None: nothing is encrypted."""
     functions: Limits | None = DEFAULT_LIMITS
     """Limits of the processes that run Python functions of users; None: it runs none."""
     allowed: AllowedPaths = ANYWHERE
@@ -94,9 +99,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     if len({s.name for s in sites}) != len(sites):
         raise SiteAgentError("a site is named twice", hint="give each --site once")
     _check_listen(values.listen)
-    spark = SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf))
+    spark = _spark_options(values)
     if not values.insecure:
-        _check_loopback(values.listen, spark)
+        _check_loopback(values, spark)
     _check_advertised(values.advertise, sites)
     _check_budgets(values)
     return AgentConfig(
@@ -108,8 +113,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         ready_file=values.ready_file,
         stop_timeout_s=values.stop_timeout,
         insecure=values.insecure,
+        tls_dir=values.tls_dir,
         functions=_function_limits(values),
-        allowed=AllowedPaths.of(values.allow_path, insecure=values.insecure),
+        allowed=AllowedPaths.of(values.allow_path, insecure=_open_to_others(values)),
         secrets=Secrets(values.secrets_dir),
         spark=spark,
         files_port=values.files_port,
@@ -147,11 +153,12 @@ def _add_address_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_wall_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure", action="store_true", help=INSECURE_HELP)
+    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help=f"{TLS_HELP}; of several sites, each in DIR/NAME")
     parser.add_argument(
         "--python-functions",
         choices=["allow", "refuse"],
-        help="whether Python functions of users run here, with this process's rights (default allow; with --insecure "
-        "refuse)",
+        help="whether Python functions of users run here, with this process's rights (default allow; elsewhere "
+        "than on loopback refuse)",
     )
     _add_function_arguments(parser)
     parser.add_argument(
@@ -160,8 +167,8 @@ def _add_wall_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="sources, tables and sinks may be in DIR; repeatable (default the working directory; with --insecure "
-        "nowhere)",
+        help="sources, tables and sinks may be in DIR; repeatable (default the working directory; listening "
+        "elsewhere than on loopback nowhere)",
     )
     parser.add_argument(
         "--secrets-dir",
@@ -202,13 +209,33 @@ def _positive(text: str) -> int:
 
 
 def _function_limits(values: argparse.Namespace) -> Limits | None:
-    if not allows_functions(values.python_functions, insecure=values.insecure):
+    if not allows_functions(values.python_functions, insecure=_open_to_others(values)):
         return None
     return Limits(values.function_cpu_seconds, values.function_memory_bytes, values.function_open_files)
 
 
-def _check_loopback(listen: str, spark: SparkOptions) -> None:
-    message, hint = refusal("--listen", listen)
+def security_of(config: AgentConfig, site: str) -> Security:
+    """The security of one site's connections.
+
+    Raises:
+        SiteAgentError: its certificate is missing, or cannot be used.
+    """
+    if config.tls_dir is None:
+        return PLAIN
+    own = config.tls_dir / site
+    try:
+        return Security.of(own if own.is_dir() or len(config.sites) > 1 else config.tls_dir, member_of(site))
+    except WireError as error:
+        raise SiteAgentError(error.message, hint=error.hint) from None
+
+
+def _open_to_others(values: argparse.Namespace) -> bool:
+    """True when what others could do by connecting has to be allowed by name."""
+    return values.insecure or is_exposed(values.listen)
+
+
+def _check_loopback(values: argparse.Namespace, spark: SparkOptions) -> None:
+    message, hint = refusal("--listen", values.listen) if values.tls_dir is None else ("", "")
     if message:
         raise SiteAgentError(message, hint=hint)
     bind = driver_bind_address(spark)
@@ -270,6 +297,12 @@ def _add_spark_arguments(parser: argparse.ArgumentParser) -> None:
         help="a setting of Spark, as spark.executor.memory=4g; repeatable",
     )
     parser.add_argument(
+        "--spark-secret-file",
+        type=Path,
+        metavar="FILE",
+        help="has the spark.authenticate.secret of a standalone cluster; Spark's connections are encrypted then",
+    )
+    parser.add_argument(
         "--files-port",
         type=int,
         default=0,
@@ -291,6 +324,32 @@ def _settings(texts: Sequence[str]) -> Mapping[str, str]:
             raise SiteAgentError(f"--spark-conf cannot set {key}", hint=f"use {option}")
         settings[key] = value
     return settings
+
+
+def _spark_options(values: argparse.Namespace) -> SparkOptions:
+    """With a secret, or with certificates, driver and executors encrypt what they say."""
+    spark = SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf))
+    secret = _spark_secret(values.spark_secret_file) if values.spark_secret_file is not None else ""
+    encrypted = spark.executors_elsewhere and (bool(secret) or values.tls_dir is not None)
+    if encrypted and spark.needs_secret and not secret:
+        raise SiteAgentError(
+            "with --tls-dir, Spark's own connections are encrypted, and a standalone cluster needs a secret for that",
+            hint="give --spark-secret-file a file with the cluster's spark.authenticate.secret",
+        )
+    return replace(spark, encrypted=encrypted, secret=secret)
+
+
+def _spark_secret(file: Path) -> str:
+    try:
+        if file.stat().st_mode & 0o077:
+            raise SiteAgentError(f"{file} can be read by others", hint=f"chmod 600 {file}")
+        secret = file.read_text().strip()
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise SiteAgentError(f"cannot read {file}: {reason}", hint="name a file with one secret") from None
+    if not secret:
+        raise SiteAgentError(f"{file} is empty", hint="name a file with one secret")
+    return secret
 
 
 def _check_advertised(address: str, sites: tuple[HostedSite, ...]) -> None:

@@ -162,3 +162,21 @@ class StaleFencingError(SiteAgentError):
     """Work under a lease that is over, as far as the agent knows."""
 
     code = "STALE_FENCING"
+
+
+class NotHolderError(SiteAgentError):
+    """Work in a slot that is leased to another framework."""
+
+    code = "NOT_HOLDER"
+
+
+class CallerUnknownError(SiteAgentError):
+    """The caller's certificate names no member, or is revoked or out of date."""
+
+    code = "CALLER_UNKNOWN"
+
+
+class CallerRefusedError(SiteAgentError):
+    """The caller may not call this, or not in the name that it gives."""
+
+    code = "CALLER_REFUSED"

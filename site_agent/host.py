@@ -14,6 +14,7 @@ from site_agent.connectors import Connector
 from site_agent.convert import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.engine import AnalysisError, Engine
 from site_agent.errors import SiteAgentError
+from site_agent.exchange.options import connector
 from site_agent.exchange.server import ExchangeServicer, exchange_server
 from site_agent.health import Health
 from site_agent.ingest.service import IngestServicer
@@ -23,6 +24,8 @@ from site_agent.probes.service import ProbeServicer
 from site_agent.slots.guard import SlotGuard
 from site_agent.slots.service import SlotServicer
 from site_agent.splits import list_splits
+from wire.security import PLAIN, Security
+from wire.servers import listen as listen_at
 
 STOP_GRACE_S = 1.0
 
@@ -42,6 +45,8 @@ class Guests:
     """Describes the agent's process."""
     health: Health | None = None
     """Tells whether the agent is ready; None: nobody asks."""
+    security: Security = PLAIN
+    """Of all connections."""
 
 
 NO_GUESTS = Guests()
@@ -65,13 +70,13 @@ async def start_exchange(
     async def splits(request: exchange_pb2.ListSplitsRequest) -> exchange_pb2.ListSplitsResponse:
         return await asyncio.to_thread(list_splits, guests.connectors, guests.site, request)
 
-    server = exchange_server()
+    server = exchange_server(guests.security)
     if guests.health is not None:
         guests.health.add_to(server)
         await guests.health.set(False)
     servicer = ExchangeServicer(store, analyze, splits)
     servicer.add_to(server)
-    probes = ProbeServicer(guests.site, listen.rpartition(":")[0].strip("[]"))
+    probes = ProbeServicer(guests.site, listen.rpartition(":")[0].strip("[]"), connector(guests.security))
     wan_pb2_grpc.add_ProbeServiceServicer_to_server(probes, server)
     member_pb2_grpc.add_MemberServiceServicer_to_server(MemberServicer(guests.describe), server)
     if guests.streams is not None:
@@ -81,7 +86,7 @@ async def start_exchange(
     if guests.slots is not None:
         lease_pb2_grpc.add_SlotServiceServicer_to_server(SlotServicer(guests.slots), server)
     try:
-        port = server.add_insecure_port(listen)
+        port = listen_at(server, listen, guests.security)
     except RuntimeError as error:
         raise SiteAgentError(f"cannot listen on {listen}", hint="is the port taken? port 0 takes a free one") from error
     await server.start()

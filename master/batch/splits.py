@@ -47,7 +47,8 @@ class SiteSplits:
             relation=relation_to_proto(relation_at(relation, site)), split_bytes=split_bytes
         )
         try:
-            stub = exchange_pb2_grpc.ExchangeServiceStub(self._peers.channel(self._sites.get(site).address))
+            connection = self._peers.channel(site, self._sites.get(site).address)
+            stub = exchange_pb2_grpc.ExchangeServiceStub(connection)
             response = await stub.ListSplits(request, timeout=TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
             message, hint = _said(error)

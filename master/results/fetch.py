@@ -196,11 +196,13 @@ class ResultFetcher:
                 failures += 1
 
     async def _pull(self, record: QueryRecord, target: PullTarget) -> AsyncGenerator[SentEpoch | EndOfChannel, None]:
-        address = self._parts.sites.get(record.plan.gateway).address
+        gateway = record.plan.gateway
+        address = self._parts.sites.get(gateway).address
         if not address:
-            raise GatewayAbsentError(f"site {record.plan.gateway} has not connected yet")
+            raise GatewayAbsentError(f"site {gateway} has not connected yet")
         until = partial(self._over, record.id) if target.follow else _never
-        async with aclosing(pull(self._parts.peers.channel(address), target, until=until)) as items:
+        connection = self._parts.peers.channel(gateway, address)
+        async with aclosing(pull(connection, target, until=until)) as items:
             async for item in items:
                 yield item
 

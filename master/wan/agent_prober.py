@@ -47,7 +47,7 @@ class AgentProber:
             expected_bytes_per_s=expected_bytes_per_s,
             from_address=addresses[source],
         )
-        stub = ProbeServiceStub(self._peers.channel(addresses[source]))
+        stub = ProbeServiceStub(self._peers.channel(source, addresses[source]))
         try:
             response = await stub.Measure(request, timeout=duration_s + _SLACK_S)
         except grpc.aio.AioRpcError as error:

@@ -30,6 +30,7 @@ _COMMANDS = {
     "sink": Lazy("selat.cli.relation:sink", "List and show sinks."),
     "function": Lazy("selat.cli.function:function", "Create, list, show and drop Python functions for SQL."),
     "site": Lazy("selat.cli.site:site", "List and show sites; take one out of work."),
+    "cert": Lazy("selat.cli.cert:cert", "Make, renew and revoke the certificates of members."),
     "doctor": Lazy("selat.cli.doctor:doctor", "Say what is wrong here and in the cluster, and how to mend it."),
     "lease": Lazy("selat.cli.lease:lease", "List and watch slots and who holds them."),
     "framework": Lazy("selat.cli.lease:framework", "List frameworks that share the slots, set their quotas."),

@@ -42,7 +42,7 @@ class App:
 
     def connect(self) -> selat.Client:
         """A client of the master that the options name. Raises selat.Unavailable when none answers."""
-        return selat.connect(self.settings.master, timeout=self.settings.timeout)
+        return selat.connect(self.settings.master, timeout=self.settings.timeout, tls_dir=self.settings.tls_dir)
 
     def console(self, *, stderr: bool = False) -> Console:
         """A terminal to print tables on; into a pipe or a file nothing is coloured, cut or folded."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import click
@@ -54,6 +55,8 @@ class Settings:
     """None: a table on a terminal, JSON lines into anything else."""
     color: bool = True
     timeout: timedelta = timedelta(seconds=60)
+    tls_dir: Path | None = None
+    """None: that of SELAT_TLS_DIR, if it is set."""
 
 
 def settings(ctx: click.Context) -> Settings:
@@ -84,6 +87,14 @@ _OPTIONS = (
         expose_value=False,
         callback=_remember(lambda value: {"master": value}),
         help="Address of the master.  [default: SELAT_MASTER, else 127.0.0.1:7410]",
+    ),
+    click.option(
+        "--tls-dir",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=_remember(lambda value: {"tls_dir": value}),
+        help="Your certificate, made by `selat cert issue`.  [default: SELAT_TLS_DIR, else no TLS]",
     ),
     click.option(
         "-o",

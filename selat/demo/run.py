@@ -46,7 +46,7 @@ class Run:
         options = ClusterOptions(allow_paths=(self.root,))
         cluster = DevCluster(dataset.topology, _emptied(self.root / "cluster"), options, report=self._say)
         self._say("starting a master and the agents of " + ", ".join(cluster.sites))
-        with cluster, selat.connect(cluster.address) as client:
+        with cluster, selat.connect(cluster.address, tls_dir=cluster.tls_dir) as client:
             return self._measured(client, dataset)
 
     def _measured(self, client: selat.Client, dataset: Dataset) -> Outcome:

@@ -17,6 +17,7 @@ from selat.cli.interrupts import interrupted_once
 from selat.cli.listing import Field, show_list
 from selat.cli.options import settings_options
 from selat.dev.background import start_in_background, stop_in_background
+from selat.dev.certificates import TLS, DevCertificates
 from selat.dev.cluster import ClusterOptions, DevCluster
 from selat.dev.identity import ProcessIdentity
 from selat.dev.placement import Loopback, Placement
@@ -89,6 +90,7 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
     help="May listen elsewhere than on loopback; then only named paths and no Python functions are allowed.",
 )
 @click.option("--python-functions", type=click.Choice(["allow", "refuse"]), help="[default: allow]")
+@click.option("--tls", is_flag=True, help="Encrypt everything, with certificates of an authority of its own.")
 @click.option("--detach", is_flag=True, help="Come back when it serves; it runs on in the background.")
 @click.option("--background", is_flag=True, hidden=True)
 @pass_app
@@ -108,6 +110,7 @@ def dev(  # noqa: PLR0913 - one per option
     allow_path: tuple[Path, ...],
     insecure: bool,
     python_functions: str | None,
+    tls: bool,
     detach: bool,
     background: bool,
 ) -> None:
@@ -131,6 +134,7 @@ def dev(  # noqa: PLR0913 - one per option
         python_functions=python_functions or "",
         allow_paths=allow_path,
         emulate_links=emulate_links,
+        tls=tls,
     )
     wish = Wish(WAN_NAME, backend, cpus_per_slot, ProcessIdentity.of(os.getpid())) if netns else None
     if detach:
@@ -196,7 +200,7 @@ def _attached(app: App, cluster: DevCluster, *, greet: bool) -> None:
             cluster.start()
             remember_latest(cluster.data)
             if greet:
-                _greet(app, cluster.data, cluster.address)
+                _greet(app, cluster.data, cluster.address, cluster.tls_dir)
                 app.note(f"Ctrl-C ends it; what it keeps stays in {cluster.data.root}")
             threading.Event().wait()
         app.note("stopping")
@@ -212,19 +216,21 @@ def _detached(app: App, topology: Path, data: Path, options: ClusterOptions, wis
     arguments += ["--data", str(directory.root), *(["--isolated"] if options.isolated else [])]
     arguments += ["--emulate-links"] if options.emulate_links else []
     arguments += ["--insecure"] if options.insecure else []
+    arguments += ["--tls"] if options.tls else []
     arguments += ["--python-functions", options.python_functions] if options.python_functions else []
     arguments += [word for path in options.allow_paths for word in ("--allow-path", str(path.absolute()))]
     if wish is not None:
         arguments += ["--netns", *(["--backend", wish.backend] if wish.backend else [])]
         arguments += ["--cpus-per-slot", f"{wish.cpus_per_slot:g}"] if wish.cpus_per_slot else []
     state = start_in_background(arguments, directory, report=app.note)
-    _greet(app, directory, state.master)
+    _greet(app, directory, state.master, str(DevCertificates(directory.root / TLS).client) if options.tls else "")
     app.note(f"it runs in the background, with logs in {directory.logs}; `selat dev stop` ends it")
 
 
-def _greet(app: App, directory: DataDirectory, master: str) -> None:
+def _greet(app: App, directory: DataDirectory, master: str, tls_dir: str) -> None:
     show_list(app, _FIELDS, _endpoints(directory))
     option = "" if master == DEFAULT_ADDRESS else f" --master {master}"
+    option += f" --tls-dir {tls_dir}" if tls_dir else ""
     app.note(f"try: selat sql{option} 'SHOW SITES'")
 
 

@@ -16,6 +16,7 @@ from typing import Self
 import selat
 from machine.loopback import allows_functions
 from selat.dev.backoff import LONGEST_PAUSE, Backoff
+from selat.dev.certificates import TLS, DevCertificates
 from selat.dev.child import Child, ChildSpec, ChildStatus, Report
 from selat.dev.errors import DevError
 from selat.dev.identity import ProcessIdentity
@@ -59,6 +60,8 @@ class ClusterOptions:
     """The master may listen elsewhere than on loopback; then Python functions and paths must be allowed explicitly."""
     python_functions: str = ""
     """`allow`, or `refuse`; empty: refused when insecure."""
+    tls: bool = False
+    """An authority of its own, and certificates for all members and a client, in the data directory."""
     allow_paths: tuple[Path, ...] = ()
     """Directories in which sources, tables and sinks may be. Empty: the working directory, unless that is `/` or the
     cluster is insecure; then none."""
@@ -89,6 +92,7 @@ class DevCluster:
         self._data = DataDirectory(data.resolve())
         self._lock = DataLock(self._data)
         self._report = report
+        self._certificates = DevCertificates(self._data.root / TLS) if self._options.tls else None
         self._address = ""
         self._children: dict[str, Child] = {}
 
@@ -96,6 +100,11 @@ class DevCluster:
     def address(self) -> str:
         """host:port of the master, once started."""
         return self._address
+
+    @property
+    def tls_dir(self) -> str:
+        """Directory of a certificate for clients; empty without TLS."""
+        return str(self._certificates.client) if self._certificates is not None else ""
 
     @property
     def data(self) -> DataDirectory:
@@ -128,6 +137,8 @@ class DevCluster:
         """
         self._lock.take()
         try:
+            if self._certificates is not None:
+                self._certificates.issue(self.sites)
             self._address = self._place.client_address(_bindable(self._options.listen))
             self._children = {spec.name: self._child(spec) for spec in self._specs()}
             self._write_state(ready=False)
@@ -184,7 +195,7 @@ class DevCluster:
 
     def _await_sites(self, deadline_s: float) -> None:
         """Until the master knows every site as alive: a query submitted from now on finds them."""
-        with selat.connect(self._address) as client:
+        with selat.connect(self._address, tls_dir=self.tls_dir) as client:
             while away := [site.name for site in client.sites() if site.state is not selat.SiteState.ALIVE]:
                 if time.monotonic() >= deadline_s:
                     raise DevError.of(
@@ -214,6 +225,7 @@ class DevCluster:
         arguments = ["--listen", place.master_listen(self._address), "--topology", str(self._topology_file)]
         arguments += [] if place.probes else ["--no-probes"]
         arguments += self._wall_arguments()
+        arguments += self._tls_arguments(MASTER)
         specs = [self._spec(MASTER, None, [*arguments, *options.master_arguments])]
         if not (options.isolated or place.isolated):
             return [
@@ -232,6 +244,12 @@ class DevCluster:
         exposed = ["--insecure"] if options.insecure or own_network else []
         return [*exposed, "--python-functions", "allow" if allowed else "refuse"]
 
+    def _tls_arguments(self, member: str) -> list[str]:
+        certificates = self._certificates
+        if certificates is None:
+            return []
+        return ["--tls-dir", str(certificates.master if member == MASTER else certificates.sites)]
+
     def _path_arguments(self) -> list[str]:
         options, working = self._options, Path.cwd()
         closed = options.insecure or working == Path("/")
@@ -243,7 +261,7 @@ class DevCluster:
         listen = self._place.agent_listen(next(iter(sites)))
         master = self._place.master_for_agents(self._address)
         paced = ["--emulate-links", str(self._topology_file)] if self._options.emulate_links else []
-        walls = [*self._wall_arguments(), *self._path_arguments()]
+        walls = [*self._wall_arguments(), *self._path_arguments(), *self._tls_arguments(AGENTS)]
         return [*named, "--master", master, "--listen", listen, *paced, *walls, *self._options.agent_arguments]
 
     def _spec(self, name: str, sites: tuple[str, ...] | None, arguments: Sequence[str]) -> ChildSpec:

@@ -1,8 +1,14 @@
-"""gRPC options that both ends of an exchange need to agree on."""
+"""Channels between sites, and the gRPC options that both ends of an exchange need to agree on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import grpc.aio
+
+from wire import names
+from wire.channels import aio_channel
+from wire.security import PLAIN, Security
 
 Options = tuple[tuple[str, int], ...]
 
@@ -42,6 +48,19 @@ SERVER_OPTIONS: Options = (
 )
 
 
-def connect(address: str) -> grpc.aio.Channel:
-    """A plain-text connection to another site's exchange."""
-    return grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS)
+Connect = Callable[[str, str], grpc.aio.Channel]
+"""Opens a channel to the agent at host:port, of the site with that name."""
+
+
+def connector(security: Security, options: Options = CLIENT_OPTIONS) -> Connect:
+    """Opens channels to other sites' exchanges."""
+
+    def connect(address: str, site: str) -> grpc.aio.Channel:
+        return aio_channel(address, names.site(site), security, options)
+
+    return connect
+
+
+def connect(address: str, site: str = "") -> grpc.aio.Channel:
+    """A plain-text connection to a site's exchange, for loopback."""
+    return aio_channel(address, names.site(site), PLAIN, CLIENT_OPTIONS)

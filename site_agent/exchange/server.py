@@ -15,10 +15,12 @@ from site_agent.errors import ChannelRequestError, ConnectorError, SiteAgentErro
 from site_agent.exchange.offload import Offload
 from site_agent.exchange.options import SERVER_OPTIONS
 from site_agent.exchange.sender import Sender
-from site_agent.exchange.status import Context, abort
+from site_agent.exchange.status import Context, abort, refuse
 from site_agent.exchange.turns import Turns
 from site_agent.exchange.unreadable import UnreadableInterceptor, unreadable
 from site_agent.exchange.wire import SERVICE, Response, serialize
+from wire.security import PLAIN, Security
+from wire.servers import aio_server
 
 logger = logging.getLogger(__name__)
 
@@ -84,9 +86,9 @@ class ExchangeServicer:
         self._offload.close()
 
 
-def exchange_server() -> grpc.aio.Server:
+def exchange_server(security: Security = PLAIN) -> grpc.aio.Server:
     """A server for an `ExchangeServicer`."""
-    return grpc.aio.server(options=SERVER_OPTIONS, interceptors=(UnreadableInterceptor(),))
+    return aio_server(security, refuse, options=SERVER_OPTIONS, interceptors=(UnreadableInterceptor(),))
 
 
 async def _no_tables(request: pb.ListSplitsRequest) -> pb.ListSplitsResponse:

@@ -11,6 +11,8 @@ from google.protobuf.message import DecodeError
 
 from selat.v1.common_pb2 import ErrorDetail
 from site_agent.errors import (
+    CallerRefusedError,
+    CallerUnknownError,
     ChannelError,
     ChannelRequestError,
     ConnectorError,
@@ -24,6 +26,7 @@ from site_agent.errors import (
     IngestError,
     LostChannelError,
     NoSpaceError,
+    NotHolderError,
     PathRefusedError,
     PushRequestError,
     SchemaMismatchError,
@@ -37,6 +40,7 @@ from site_agent.errors import (
     UnknownSlotError,
     UnknownStreamError,
 )
+from wire.callers import Refused
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -71,6 +75,9 @@ STATUS_CODES: dict[type[SiteAgentError], grpc.StatusCode] = {
     NoSpaceError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     UnknownSlotError: grpc.StatusCode.NOT_FOUND,
     StaleFencingError: grpc.StatusCode.FAILED_PRECONDITION,
+    NotHolderError: grpc.StatusCode.PERMISSION_DENIED,
+    CallerUnknownError: grpc.StatusCode.UNAUTHENTICATED,
+    CallerRefusedError: grpc.StatusCode.PERMISSION_DENIED,
 }
 """A class that is not listed has its nearest ancestor's code."""
 
@@ -101,6 +108,14 @@ async def abort(context: Context, error: SiteAgentError) -> NoReturn:
     """End the call with this error."""
     detail = detail_of(error)
     await context.abort(status_of(error), detail.message, ((ERROR_TRAILER, detail.SerializeToString()),))
+
+
+async def refuse(context: Context, refused: Refused) -> NoReturn:
+    """End the call of a member who may not make it."""
+    kinds: tuple[type[SiteAgentError], ...] = (CallerUnknownError, CallerRefusedError)
+    kind = next(kind for kind in kinds if kind.code == refused.code)
+    detail = detail_of(kind(refused.message, hint=refused.hint))
+    await context.abort(refused.status, detail.message, ((ERROR_TRAILER, detail.SerializeToString()),))
 
 
 def received_detail(error: grpc.aio.AioRpcError) -> ErrorDetail | None:

@@ -12,9 +12,12 @@ import grpc.aio
 
 from selat.v1 import wan_pb2 as pb
 from selat.v1.wan_pb2_grpc import ProbeServiceStub
+from site_agent.exchange.options import Options, connector
+from wire.security import PLAIN, Security
 
 INTERVAL_S = 5.0
 ECHOES = 3
+_OPTIONS: Options = (("grpc.enable_http_proxy", 0),)
 _LATE_S = 3.0
 """An echo that takes longer counts as lost."""
 
@@ -33,10 +36,11 @@ class Echoes:
 class EchoLoop:
     """Keeps the latest echoes to every site, on connections of its own: those of transfers are busy."""
 
-    def __init__(self, site: str) -> None:
+    def __init__(self, site: str, security: Security = PLAIN) -> None:
         self._site = site
+        self._connect = connector(security, _OPTIONS)
         self._addresses: dict[str, str] = {}
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
         self._fresh: dict[str, Echoes] = {}
 
     def set_addresses(self, addresses: Mapping[str, str]) -> None:
@@ -64,7 +68,7 @@ class EchoLoop:
         self._fresh.update({echoes.to_site: echoes for echoes in found})
 
     async def _echo(self, site: str, address: str) -> Echoes:
-        stub = ProbeServiceStub(await self._channel(address))
+        stub = ProbeServiceStub(await self._channel(site, address))
         times = []
         for _ in range(ECHOES):
             started_s = time.perf_counter()
@@ -75,11 +79,10 @@ class EchoLoop:
             times.append(time.perf_counter() - started_s)
         return Echoes(site, ECHOES, ECHOES - len(times), min(times, default=None))
 
-    async def _channel(self, address: str) -> grpc.aio.Channel:
-        for old in self._channels.keys() - set(self._addresses.values()):
+    async def _channel(self, site: str, address: str) -> grpc.aio.Channel:
+        for old in self._channels.keys() - set(self._addresses.items()):
             await self._channels.pop(old).close(None)
-        channel = self._channels.get(address)
+        channel = self._channels.get((site, address))
         if channel is None:
-            channel = grpc.aio.insecure_channel(address, options=(("grpc.enable_http_proxy", 0),))
-            self._channels[address] = channel
+            channel = self._channels[site, address] = self._connect(address, site)
         return channel

@@ -19,7 +19,7 @@ import grpc.aio
 from selat.v1 import wan_pb2 as pb
 from selat.v1.wan_pb2_grpc import ProbeServiceServicer, ProbeServiceStub
 from site_agent.errors import SiteAgentError
-from site_agent.exchange.options import connect
+from site_agent.exchange.options import Connect, connect
 from site_agent.probes import bulk, iperf, train
 from site_agent.probes.beside import Meter, from_peer, to_port
 
@@ -45,8 +45,9 @@ _ENDS = {
 class ProbeServicer(ProbeServiceServicer):
     """One measurement at a time at each end: two would measure one another."""
 
-    def __init__(self, site: str, host: str) -> None:
+    def __init__(self, site: str, host: str, connect: Connect = connect) -> None:
         """`host` is where this agent is reached."""
+        self._connect = connect
         self._site = site
         self._host = host
         self._peers: dict[str, tuple[str, grpc.aio.Channel]] = {}
@@ -103,7 +104,7 @@ class ProbeServicer(ProbeServiceServicer):
         known = self._peers.get(site)
         if known is not None and known[0] == address:
             return known[1]
-        channel = connect(address)
+        channel = self._connect(address, site)
         self._peers[site] = address, channel
         if known is not None:
             await known[1].close(None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import grpc.aio
 
-Connect = Callable[[str], grpc.aio.Channel]
+from site_agent.exchange.options import Connect
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Links:
             self._changed.clear()
             await self._changed.wait()
         if site not in self._connections:
-            self._connections[site] = self._connect(self._addresses[site])
+            self._connections[site] = self._connect(self._addresses[site], site)
         return self._connections[site]
 
     async def close(self) -> None:

@@ -12,9 +12,10 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, CorruptEpochError, UnknownChannelError
 from site_agent.exchange.offload import Offload
+from site_agent.exchange.options import Connect
 from site_agent.faults import FaultPoint, reached
 from site_agent.router.backlog import Backlog
-from site_agent.router.links import Connect, Links, LinkUsage
+from site_agent.router.links import Links, LinkUsage
 from site_agent.router.meter import LinkTransfer, TransferMeter
 from site_agent.router.pacing import LinkPace
 from site_agent.router.pull import Needs, Pull, PullEnvironment

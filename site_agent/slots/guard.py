@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from site_agent.durable import write_atomically
-from site_agent.errors import SiteAgentError, StaleFencingError, UnknownSlotError
+from site_agent.errors import NotHolderError, SiteAgentError, StaleFencingError, UnknownSlotError
 
 FENCES_FILE = "slots.json"
 
@@ -72,14 +72,16 @@ class SlotGuard:
         self._told = 0
         self._work: set[Work] = set()
 
-    def admit(self, site: str, index: int, fencing: int) -> Work:
+    def admit(self, site: str, index: int, fencing: int, *, holder: str | None = None) -> Work:
         """Let work begin under that number; older work in the slot is over. Durable when it returns.
 
-        A number that the master has not told of yet is newer than what it has told.
+        A number that the master has not told of yet is newer than what it has told. With `holder`, only the work of
+        that framework is admitted, once the master has told whose the number is.
 
         Raises:
             UnknownSlotError: another site is meant, or it has no such slot.
             StaleFencingError: a newer grant is known, or the lease is over.
+            NotHolderError: the lease is another framework's.
         """
         if site != self._site or not 0 <= index < self._slots:
             raise UnknownSlotError(
@@ -94,6 +96,7 @@ class SlotGuard:
                 hint="acquire the slot anew",
                 ids={"slot": f"{site}/{index}", "fencing": str(fencing)},
             )
+        self._check_holder(index, fencing, holder)
         if fencing > self._fences.get(index, 0):
             fences = {**self._fences, index: fencing}
             write_atomically(self._path, json.dumps({str(slot): number for slot, number in fences.items()}).encode())
@@ -104,6 +107,15 @@ class SlotGuard:
         self._work.add(work)
         self._settle(index)
         return work
+
+    def _check_holder(self, index: int, fencing: int, holder: str | None) -> None:
+        lease = self._leases.get(index)
+        if holder is not None and lease is not None and lease.fencing == fencing and lease.holder != holder:
+            raise NotHolderError(
+                f"the lease {self._site}/{index}#{fencing} is that of {lease.holder}, not of {holder}",
+                hint="acquire the slot in your own name",
+                ids={"slot": f"{self._site}/{index}", "fencing": str(fencing)},
+            )
 
     def leave(self, work: Work) -> None:
         """The worker is gone."""

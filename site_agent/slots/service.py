@@ -9,6 +9,8 @@ from selat.v1.lease_pb2_grpc import SlotServiceServicer
 from site_agent.errors import NoSpaceError, SiteAgentError
 from site_agent.exchange.status import Context, abort
 from site_agent.slots.guard import SlotGuard, Work, WorkEvent, WorkState
+from wire.callers import name_of
+from wire.names import MemberName
 
 
 class SlotServicer(SlotServiceServicer):
@@ -21,7 +23,7 @@ class SlotServicer(SlotServiceServicer):
         self, request: pb.OccupyRequest, context: Context
     ) -> AsyncIterator[pb.OccupyResponse]:
         try:
-            work = self._admit(request)
+            work = self._admit(request, name_of(context))
         except SiteAgentError as error:
             await abort(context, error)
         try:
@@ -30,9 +32,10 @@ class SlotServicer(SlotServiceServicer):
         finally:
             self._guard.leave(work)
 
-    def _admit(self, request: pb.OccupyRequest) -> Work:
+    def _admit(self, request: pb.OccupyRequest, caller: MemberName | None) -> Work:
+        slot, holder = request.slot, caller.name if caller is not None else None
         try:
-            return self._guard.admit(request.slot.site, request.slot.index, request.fencing)
+            return self._guard.admit(slot.site, slot.index, request.fencing, holder=holder)
         except OSError as error:
             raise NoSpaceError(
                 f"the slot's number cannot be stored: {error.strerror}", hint="look at the disk of the site's agent"

@@ -38,6 +38,7 @@ def running_cluster(
     site_arguments: Mapping[str, tuple[str, ...]] | None = None,
     agent_arguments: tuple[str, ...] = AGENT_ARGUMENTS,
     master_arguments: tuple[str, ...] = (),
+    tls: bool = False,
 ) -> Iterator[DevCluster]:
     """Three sites; stopped at the end, whatever happens."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -50,6 +51,7 @@ def running_cluster(
         master_arguments=("--heartbeat-timeout", str(heartbeat_timeout_s), *master_arguments),
         site_arguments=site_arguments or {},
         allow_paths=(TEMPORARY,),
+        tls=tls,
     )
     with DevCluster(topology, directory / "data", options) as cluster:
         yield cluster

@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
+from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.sinks.registry import find_sink
 from site_agent.tasks.context import TaskContext, TaskLimits
@@ -55,7 +55,7 @@ async def produce(log: ChannelLog, epochs: int) -> None:
 
 async def run(directory: Path, epochs: int) -> None:
     store = ChannelStore(directory / "channels")
-    router = Router("us", store, grpc.aio.insecure_channel)
+    router = Router("us", store, connect)
     logs = [store.open(channel) for channel in CHANNELS]
     for log in logs:
         log.set_consumers(["us"])

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
 import pyarrow as pa
 import pytest
 
@@ -21,6 +20,7 @@ from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.engine import ArrowScan, EpochRequest
 from site_agent.engine.spark import SparkEngine
+from site_agent.exchange.options import connect
 from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
@@ -119,7 +119,7 @@ async def test_stopped_again_and_again_it_sends_every_row_once(
     spec = TaskSpec("q.s1-derived-us.hub", "q", "s1", StageKind.DERIVE, sql, timedelta(0), inputs=(source,))
     for number, rows in enumerate([*epochs, None]):
         store = ChannelStore(tmp_path / "channels")
-        router = Router("hub", store, grpc.aio.insecure_channel)
+        router = Router("hub", store, connect)
         log, channel = store.open(spec.task_id), store.open(source.channel)
         for each in (log, channel):
             each.set_consumers(["hub"])

@@ -234,7 +234,7 @@ async def real_exchange(store: ChannelStore, listen: str = "127.0.0.1:0") -> Asy
     await server.start()
     peers = Peers()
     try:
-        yield peers.channel(f"127.0.0.1:{port}")
+        yield peers.channel("hub", f"127.0.0.1:{port}")
     finally:
         await peers.close()
         await server.stop(None)

@@ -17,7 +17,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, CorruptEpochError
-from site_agent.exchange.options import CLIENT_OPTIONS, KEEPALIVE_MS, SERVER_OPTIONS, keepalive
+from site_agent.exchange.options import CLIENT_OPTIONS, KEEPALIVE_MS, SERVER_OPTIONS, connect, keepalive
 from site_agent.port import Port, PortInput
 from site_agent.router import Router
 from site_agent.router.meter import SETTLE_S
@@ -279,7 +279,7 @@ async def test_a_link_that_falls_silent_is_given_up_and_tried_again(tmp_path: Pa
     """Nothing is closed and nothing refused: only the pings can tell."""
     assert set(keepalive(KEEPALIVE_MS)) <= set(CLIENT_OPTIONS) & set(SERVER_OPTIONS)
 
-    def impatient(address: str) -> grpc.aio.Channel:
+    def impatient(address: str, site: str) -> grpc.aio.Channel:
         return grpc.aio.insecure_channel(address, options=tuple((dict(CLIENT_OPTIONS) | dict(keepalive(500))).items()))
 
     async with sites(tmp_path, "ewr") as (ewr,):
@@ -465,7 +465,7 @@ class _Held(Files):
 async def test_a_channel_counts_as_subscribed_while_its_reader_is_being_stored(tmp_path: Path) -> None:
     files = _Held()
     store = ChannelStore(tmp_path, files)
-    router = Router("jfk", store, grpc.aio.insecure_channel)
+    router = Router("jfk", store, connect)
     subscribing = asyncio.create_task(router.subscribe(CHANNEL, "jfk", "r"))
     await asyncio.to_thread(files.reached.wait, 30)
     # What removes channels that nobody reads looks at the store and at these; a removal now would lose the reader.

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 import pytest
 
@@ -22,6 +21,7 @@ from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.engine import ArrowScan, EpochRequest, Field
 from site_agent.engine.spark import SparkEngine
+from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks import spec as specs
 from site_agent.tasks.context import TaskContext, TaskLimits
@@ -128,7 +128,7 @@ class Hub:
 @asynccontextmanager
 async def running_hub(root: Path, engine: SparkEngine, spec: specs.TaskSpec) -> AsyncIterator[Hub]:
     store = ChannelStore(root / "channels")
-    router = Router("hub", store, grpc.aio.insecure_channel)
+    router = Router("hub", store, connect)
     log = store.open(spec.task_id)
     for channel in (log.id, *(i.channel for i in spec.inputs)):
         store.open(channel).set_consumers(["hub"])

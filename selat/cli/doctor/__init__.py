@@ -11,18 +11,22 @@ import click
 import selat
 from machine.description import describe, measured_disk
 from machine.java import installed_java, java_version, packaged_java
-from selat._transport import resolve_address
+from selat._transport import TLS_VARIABLE, resolve_address
 from selat.cli.app import App, pass_app
 from selat.cli.doctor import cluster, local
-from selat.cli.doctor.findings import Check, Cluster, Facts, Finding, Java, State
+from selat.cli.doctor.findings import Certificate, Check, Cluster, Facts, Finding, Java, State
 from selat.cli.errors import ExitCode
 from selat.cli.listing import Field, show_list
 from selat.cli.options import Format, settings_options
+from wire.errors import WireError
+from wire.files import read_material
+from wire.times import now
 
 CHECKS: tuple[Check, ...] = (
     local.versions,
     local.java,
     local.data,
+    local.certificate,
     cluster.master,
     cluster.agents,
     cluster.versions,
@@ -53,7 +57,7 @@ _FIELDS: tuple[Field[Finding], ...] = (
 @click.pass_context
 @pass_app
 def doctor(app: App, context: click.Context, *, data: Path | None, as_json: bool) -> None:
-    """Say what is wrong, and how to mend it: versions, Java, ports, clocks, disks, links.
+    """Say what is wrong, and how to mend it: versions, Java, ports, certificates, clocks, disks, links.
 
     Looks at this machine, and at all members of the cluster when its master answers. Exit code 1: something is wrong.
 
@@ -87,7 +91,19 @@ def _facts(app: App, data: Path | None) -> Facts:
     except selat.SelatError as error:
         problem = error.message
     disk = measured_disk(data) if data is not None else None
-    return Facts(describe(), _java(), disk, address, found, problem)
+    return Facts(describe(), _java(), disk, address, found, problem, _certificate(app.settings.tls_dir))
+
+
+def _certificate(directory: Path | None) -> Certificate | None:
+    """What is in the directory that was named, else in that of SELAT_TLS_DIR."""
+    named = directory or os.environ.get(TLS_VARIABLE)
+    if not named:
+        return None
+    try:
+        found = read_material(Path(named)).certificate
+    except WireError as error:
+        return Certificate(str(named), problem=error.message, hint=error.hint)
+    return Certificate(str(named), str(found.member), found.begins, found.ends, now())
 
 
 def _java() -> tuple[Java, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 
 import selat
@@ -54,6 +55,21 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
+class Certificate:
+    """The certificate in a directory of this machine."""
+
+    where: str
+    member: str = ""
+    begins: datetime | None = None
+    ends: datetime | None = None
+    now: datetime | None = None
+    """When it was looked at."""
+    problem: str = ""
+    """Why it cannot be used; the rest is empty then."""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The facts that the checks go by; nothing is measured after they are made."""
 
@@ -67,6 +83,8 @@ class Facts:
     """None: the master did not answer."""
     problem: str = ""
     """The reason why it did not."""
+    certificate: Certificate | None = None
+    """Of this command, by --tls-dir; None: it has none."""
 
 
 Check = Callable[[Facts], Iterable[Finding]]

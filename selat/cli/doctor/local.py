@@ -12,6 +12,8 @@ from selat.cli.doctor.findings import Facts, Finding, State
 
 LEAST_FREE_BYTES = 1_000_000_000
 LEAST_FREE_SHARE = 0.05
+RENEWAL_SHARE = 1 / 4
+"""Of a certificate's life; with less left it should have been renewed."""
 SLOWEST_SYNC = timedelta(milliseconds=100)
 """Every epoch waits for about ten syncs."""
 
@@ -54,3 +56,20 @@ def disk_finding(subject: str, disk: Disk) -> Finding:
         mend = "give the member a disk of its own, or one that is local; each epoch waits for its disk"
         return Finding("disk", subject, State.WRONG, f"a synced write took {human.duration(sync)}", mend)
     return Finding("disk", subject, State.OK, f"{free}, a synced write took {human.duration(sync)}")
+
+
+def certificate(facts: Facts) -> Iterator[Finding]:
+    """The certificate of the directory that was named, and how long it is good for."""
+    found = facts.certificate
+    if found is None:
+        return
+    if found.problem or found.begins is None or found.ends is None or found.now is None:
+        yield Finding("certificate", "here", State.WRONG, found.problem, found.hint)
+        return
+    left, life = found.ends - found.now, found.ends - found.begins
+    said = f"{found.where} is that of {found.member}, valid for another {human.duration(left)}"
+    if left < RENEWAL_SHARE * life:
+        mend = f"renew it: selat cert renew {found.where} --authority DIR"
+        yield Finding("certificate", "here", State.WRONG, said, mend)
+        return
+    yield Finding("certificate", "here", State.OK, said)

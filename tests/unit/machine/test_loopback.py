@@ -22,5 +22,5 @@ def test_the_refusal_names_the_option_and_says_what_would_be_right() -> None:
     assert refusal("--listen", "127.0.0.1:7410") == ("", "")
     assert refusal("--listen", "0.0.0.0:7410") == (
         "--listen 0.0.0.0:7410 is not on loopback, and whoever connects there may do everything",
-        "give 127.0.0.1:7410, or --insecure in a network of hosts that you trust",
+        "give 127.0.0.1:7410, or --tls-dir with certificates, or --insecure in a network of hosts that you trust",
     )

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from site_agent.config import HostedSite, parse_arguments
+from site_agent.config import HostedSite, parse_arguments, security_of
 from site_agent.errors import SiteAgentError
 from site_agent.paths import AllowedPaths
+from tests.certificates import Certificates
+from wire.names import site as member_of
 
 
 def test_defaults() -> None:
@@ -183,3 +185,68 @@ def test_paths_are_allowed_below_the_working_directory_or_where_it_is_said(
     assert parse_arguments([*SITE, "--insecure", *named]).allowed == AllowedPaths((tmp_path / "in", Path("/out")))
     monkeypatch.chdir("/")
     assert parse_arguments(SITE).allowed == AllowedPaths(())
+
+
+def test_with_certificates_an_agent_may_listen_anywhere(tmp_path: Path) -> None:
+    config = parse_arguments([*SITE, "--listen", "0.0.0.0:7411", "--tls-dir", str(tmp_path)])
+    assert (config.tls_dir, config.insecure) == (tmp_path, False)
+    # Whoever has a certificate could use what is allowed by default at home.
+    assert config.functions is None
+    assert config.allowed.directories == ()
+    at_home = parse_arguments([*SITE, "--tls-dir", str(tmp_path)])
+    assert at_home.functions is not None
+
+
+def test_certificates_do_not_open_sparks_driver(tmp_path: Path) -> None:
+    given = ["--spark-master", "yarn", "--tls-dir", str(tmp_path)]
+    with pytest.raises(SiteAgentError, match="Spark's driver would listen at"):
+        parse_arguments([*SITE, *given])
+
+
+@pytest.mark.parametrize(
+    ("master", "needed"), [("spark://hub:7077", True), ("yarn", False), ("k8s://https://k", False)]
+)
+def test_with_certificates_spark_is_encrypted_too(tmp_path: Path, master: str, needed: bool) -> None:
+    given = [*SITE, "--insecure", "--spark-master", master]
+    assert not parse_arguments(given).spark.encrypted
+    secret = tmp_path / "secret"
+    secret.write_text("open sesame\n")
+    secret.chmod(0o600)
+    with_secret = parse_arguments([*given, "--spark-secret-file", str(secret)]).spark
+    assert (with_secret.encrypted, with_secret.secret) == (True, "open sesame")
+    assert "sesame" not in repr(with_secret)
+    given += ["--tls-dir", str(tmp_path)]
+    if needed:
+        with pytest.raises(SiteAgentError, match="a standalone cluster needs a secret") as refused:
+            parse_arguments(given)
+        assert "--spark-secret-file" in refused.value.hint
+    else:
+        assert parse_arguments(given).spark.encrypted
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "said"), [(0o644, "x", "can be read by others"), (0o600, " \n", "is empty"), (None, "", "No such")]
+)
+def test_a_secret_file_that_cannot_be_used(tmp_path: Path, mode: int | None, text: str, said: str) -> None:
+    secret = tmp_path / "secret"
+    if mode is not None:
+        secret.write_text(text)
+        secret.chmod(mode)
+    with pytest.raises(SiteAgentError, match=said):
+        parse_arguments([*SITE, "--spark-secret-file", str(secret)])
+
+
+def test_the_certificate_is_that_of_the_site(tmp_path: Path) -> None:
+    certificates = Certificates.create(tmp_path / "tls")
+    own = certificates.issue("site", "eu")
+    alone = parse_arguments([*SITE, "--tls-dir", str(own)])
+    assert security_of(alone, "eu").on
+    assert not security_of(parse_arguments(SITE), "eu").on
+    both = parse_arguments([*SITE, "--site", "us", "--tls-dir", str(tmp_path / "all")])
+    certificates.authority.issue(member_of("eu"), tmp_path / "all" / "eu")
+    assert security_of(both, "eu").on
+    with pytest.raises(SiteAgentError, match=r"cannot read .*us"):
+        security_of(both, "us")
+    wrong = parse_arguments(["--site", "us", "--data", "x", "--tls-dir", str(own)])
+    with pytest.raises(SiteAgentError, match="is that of site/eu, not of site/us"):
+        security_of(wrong, "us")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 import pytest
 
@@ -16,6 +15,7 @@ from site_agent.channels.manifest import Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors import Source, SourceContext, Split, Table
 from site_agent.engine import ArrowScan, Field
+from site_agent.exchange.options import connect
 from site_agent.results import reader_of
 from site_agent.router import Router
 from site_agent.runtime import SiteRuntime, SiteServices
@@ -122,7 +122,7 @@ class Site:
         self.connector = ListConnector()
         self.engine = TableEngine({"all": lambda t: t, "partial": windowed, **(further or {})})
         self.store = ChannelStore(directory / "channels")
-        self.router = Router("us", self.store, grpc.aio.insecure_channel)
+        self.router = Router("us", self.store, connect)
         self.directory = directory
         self.runtime = SiteRuntime(
             SiteServices(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ import selat
 from machine.description import Description, describe, measured_disk
 from machine.description import Disk as LocalDisk
 from selat.cli.doctor import CHECKS, examine
-from selat.cli.doctor.findings import Cluster, Facts, Java, State
+from selat.cli.doctor.findings import Certificate, Cluster, Facts, Java, State
 from selat.links import LinkView
 from selat.members import Disk, Member, Members, SiteMember
 from selat.values import MemoryUse
@@ -43,13 +43,20 @@ LINK = LinkView(
 )
 US, US_MEMBER = replace(SITE, name="us"), replace(SITE_MEMBER, site="us")
 CLUSTER = Cluster(Members(replace(MEMBER, java=""), (SITE_MEMBER, US_MEMBER)), (SITE, US), (LINK,))
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+CERTIFICATE = Certificate("tls", "client/alice", NOW - timedelta(days=5), NOW + timedelta(days=25), NOW)
 WELL = Facts(
     here=Description("0.1.0", "3.11.9", PACKAGES),
     java=(Java("/usr/bin/java (PATH)", 21),),
     data=LocalDisk("/here", 50 * GB, 100 * GB, 0.003),
     master="m:7410",
     cluster=CLUSTER,
+    certificate=CERTIFICATE,
 )
+
+
+def with_certificate(**values: object) -> Facts:
+    return replace(WELL, certificate=replace(CERTIFICATE, **values))  # type: ignore[arg-type]
 
 
 def with_eu(change: Callable[[SiteMember], SiteMember]) -> Facts:
@@ -77,7 +84,7 @@ def test_where_all_is_well_every_check_says_so() -> None:
     findings = examine(WELL)
     assert {finding.state for finding in findings} == {State.OK}
     assert {finding.check for finding in findings} == {
-        "versions", "java", "disk", "master", "agent", "clock", "link",
+        "versions", "java", "disk", "certificate", "master", "agent", "clock", "link",
     }  # fmt: skip
     assert {finding.subject for finding in findings} == {"here", "master", "eu", "us", "eu->us"}
 
@@ -88,6 +95,8 @@ def test_where_all_is_well_every_check_says_so() -> None:
         (replace(WELL, java=()), "java", "here", "there is none"),
         (replace(WELL, java=(Java("/old (PATH)", 11), Java("/no (JAVA_HOME)", None))), "java", "here", "is Java 11"),
         (replace(WELL, data=LocalDisk("/x", reason="Permission denied")), "disk", "here", "Permission denied"),
+        (with_certificate(now=NOW + timedelta(days=18)), "certificate", "here", "valid for another 7 d"),
+        (with_certificate(problem="cannot read ca.pem", hint="issue one"), "certificate", "here", "cannot read ca.pem"),
         (replace(WELL, here=replace(WELL.here, version="0.2.0")), "versions", "here", "this command is Selat 0.2.0"),
         (with_site(selat.SiteState.EXPECTED), "agent", "eu", "never connected"),
         (with_site(selat.SiteState.UNREACHABLE), "agent", "eu", "is not heard"),
@@ -128,6 +137,10 @@ def test_without_a_master_only_this_machine_is_looked_at() -> None:
 def test_where_no_agent_is_installed_java_is_not_needed() -> None:
     facts = replace(WELL, here=replace(WELL.here, packages={"grpcio": "1.85.0"}), java=())
     assert "java" not in {finding.check for finding in examine(facts)}
+
+
+def test_who_has_no_certificate_is_not_told_of_one() -> None:
+    assert "certificate" not in {finding.check for finding in examine(replace(WELL, certificate=None))}
 
 
 def test_a_clock_that_the_way_to_it_could_explain_is_not_wrong() -> None:

@@ -44,8 +44,8 @@ DELAY_US = 7
 channels = st.sampled_from(CHANNELS)
 
 
-def no_network(address: str) -> grpc.aio.Channel:
-    raise AssertionError(f"nothing connects to {address} here")
+def no_network(address: str, site: str) -> grpc.aio.Channel:
+    raise AssertionError(f"nothing connects to {site} at {address} here")
 
 
 class NothingNewError(Exception):

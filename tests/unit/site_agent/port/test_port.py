@@ -24,8 +24,8 @@ pytestmark = pytest.mark.timeout(20)
 A, B, C = (PortInput(name, "jfk") for name in "abc")
 
 
-def no_network(address: str) -> grpc.aio.Channel:
-    raise AssertionError(f"nothing connects to {address} here")
+def no_network(address: str, site: str) -> grpc.aio.Channel:
+    raise AssertionError(f"nothing connects to {site} at {address} here")
 
 
 @dataclass

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.timeout(20)
 
 
 def links_that_note(opened: list[str]) -> Links:
-    def connect(address: str) -> grpc.aio.Channel:
+    def connect(address: str, site: str) -> grpc.aio.Channel:
         opened.append(address)
         # Connects only when it is used.
         return grpc.aio.insecure_channel(address)

@@ -14,8 +14,8 @@ from site_agent.router import Router
 pytestmark = pytest.mark.timeout(20)
 
 
-def no_network(address: str) -> grpc.aio.Channel:
-    raise AssertionError(f"nothing connects to {address} here")
+def no_network(address: str, site: str) -> grpc.aio.Channel:
+    raise AssertionError(f"nothing connects to {site} at {address} here")
 
 
 async def test_a_channel_comes_from_one_site(tmp_path: Path) -> None:

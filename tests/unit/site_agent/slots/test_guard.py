@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from selat.v1 import lease_pb2 as pb
-from site_agent.errors import SiteAgentError, StaleFencingError, UnknownSlotError
+from site_agent.errors import NotHolderError, SiteAgentError, StaleFencingError, UnknownSlotError
 from site_agent.slots.follow import News
 from site_agent.slots.guard import FENCES_FILE, SlotGuard, SlotLease, Work, WorkEvent, WorkState
 
@@ -149,3 +149,10 @@ def test_a_snapshot_counts_when_it_is_complete(guard: SlotGuard) -> None:
     assert told(work) == [WorkState.EXPIRED]
     news.take(pb.WatchSlotsResponse(gone=[other], fencing=3))
     assert told(work) == [WorkState.OVER]
+
+
+def test_a_slot_is_its_holders(guard: SlotGuard) -> None:
+    guard.observe_all([lease(6)], told=6)
+    with pytest.raises(NotHolderError, match="the lease us/0#6 is that of batch, not of storm"):
+        guard.admit("us", 0, 6, holder="storm")
+    assert told(guard.admit("us", 0, 6, holder="batch")) == [WorkState.ADMITTED]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
+from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.progress import Progress
@@ -24,7 +24,7 @@ class BatchSite:
         self.directory = directory
         self.engine = engine
         self.store = ChannelStore(directory / "channels")
-        self.router = Router("hub", self.store, grpc.aio.insecure_channel)
+        self.router = Router("hub", self.store, connect)
 
     def context(self, spec: TaskSpec, limits: TaskLimits | None = None) -> TaskContext:
         return TaskContext(

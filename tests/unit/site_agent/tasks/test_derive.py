@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -22,6 +21,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import END_OF_TIME_US, Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import ChannelError, EngineError, SiteAgentError, TrimmedEpochError
+from site_agent.exchange.options import connect
 from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
@@ -50,7 +50,7 @@ class Site:
 
     def __init__(self, directory: Path, spec: TaskSpec, port_bytes: int) -> None:
         self.store = ChannelStore(directory / "channels")
-        self.router = Router("hub", self.store, grpc.aio.insecure_channel)
+        self.router = Router("hub", self.store, connect)
         self.source, self.log = self.store.open(CHANNEL), self.store.open(spec.task_id)
         for log in (self.source, self.log):
             log.set_consumers(["hub"])

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 import pytest
 
 from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.channels.store import ChannelStore
 from site_agent.errors import EngineError
+from site_agent.exchange.options import connect
 from site_agent.port import Port, PortBatch
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
@@ -50,7 +50,7 @@ class Site:
 
     def __init__(self, directory: Path, engine: TableEngine, limits: TaskLimits) -> None:
         self.store = ChannelStore(directory / "channels")
-        self.router = Router("hub", self.store, grpc.aio.insecure_channel)
+        self.router = Router("hub", self.store, connect)
         self.log = self.store.open(SPEC.task_id)
         self.inputs = [self.store.open(i.channel) for i in INPUTS]
         for log in (self.log, *self.inputs):

@@ -10,13 +10,13 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import grpc.aio
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import Field
+from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
@@ -70,7 +70,7 @@ def context_of(root: Path, engine: TableEngine) -> TaskContext:
         spec=SPEC,
         engine=engine,
         log=store.open(SPEC.task_id),
-        router=Router("hub", store, grpc.aio.insecure_channel),
+        router=Router("hub", store, connect),
         directory=root / "task",
         dead_letters=root / "dead-letters",
         executor=ThreadPoolExecutor(1),

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +17,7 @@ from site_agent.channels.codec import decode, encode
 from site_agent.channels.files import Files
 from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.channels.store import ChannelStore
+from site_agent.exchange.options import connect
 from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.sinks.parquet import ParquetSink
@@ -74,7 +74,7 @@ class Site:
     def __init__(self, directory: Path, files: Files | None = None, options: Mapping[str, str] = AT_ONCE) -> None:
         self.out = directory / "out"
         self.store = ChannelStore(directory / "channels", files)
-        self.router = Router("hub", self.store, grpc.aio.insecure_channel)
+        self.router = Router("hub", self.store, connect)
         self.inputs = [self.store.open(i.channel) for i in INPUTS]
         self.directory = directory
         for log in self.inputs:

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import grpc.aio
 import pyarrow as pa
 import pytest
 
@@ -14,6 +13,7 @@ from site_agent.channels.store import ChannelStore
 from site_agent.connectors import Offset, Poll, ReadLimit
 from site_agent.engine import Field, MalformedRow
 from site_agent.errors import EngineError
+from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.progress import Progress, TaskState
@@ -45,7 +45,7 @@ def context(tmp_path: Path, engine: TableEngine, *, retained_bytes: int = 10**9)
         spec=SPEC,
         engine=engine,
         log=log,
-        router=Router("us", store, grpc.aio.insecure_channel),
+        router=Router("us", store, connect),
         directory=tmp_path,
         dead_letters=tmp_path / "dead-letters",
         executor=ThreadPoolExecutor(1),

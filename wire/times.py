@@ -1,0 +1,10 @@
+"""The clock that certificates are held against."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    """The present, in UTC."""
+    return datetime.now(UTC)
