@@ -21,6 +21,9 @@ from grpc_health.v1 import health as health_service
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from machine.description import describe
+from master.access.checkpoint import Checkpoint
+from master.access.grants import GrantManager
+from master.access.tokens import TokenManager
 from master.analysis import SiteAnalyzer
 from master.batch.manager import BatchManager, BatchParts
 from master.batch.slots import BatchSlots
@@ -47,6 +50,7 @@ from master.pending import PendingCalls
 from master.queries import QueryRegistry
 from master.remembered import RememberedAnalyzer
 from master.results.fetch import FetchParts, ResultFetcher
+from master.services.access import AccessServicer
 from master.services.catalog import CatalogServicer
 from master.services.lease import LeaseServicer
 from master.services.member import MemberServicer
@@ -67,6 +71,7 @@ from master.wan.monitor import MonitorSettings, WanMonitor
 from master.watch import Watches
 from planner.topology import Topology
 from selat.v1 import (
+    access_pb2_grpc,
     catalog_pb2_grpc,
     lease_pb2_grpc,
     member_pb2_grpc,
@@ -83,7 +88,7 @@ TICK_S = 0.25
 AT_ONCE = ("selat.v1.SiteService", "selat.v1.MemberService")
 """Services that are SERVING from the start: agents use them, and the others wait for the agents."""
 
-SERVICES = tuple(f"selat.v1.{name}Service" for name in ("Query", "Catalog", "Site", "Wan", "Lease", "Member"))
+SERVICES = tuple(f"selat.v1.{name}Service" for name in ("Query", "Catalog", "Site", "Wan", "Lease", "Member", "Access"))
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT_BYTES),
@@ -123,9 +128,14 @@ class Master:
         cluster = store.cluster(cluster_id(around.random_hex))
         self.peers = Peers()
         self._around = around
+        self.tokens = TokenManager(store, clock=around.clock, random_hex=around.random_hex)
+        self.checkpoint = Checkpoint(self.tokens, config.access, clock=around.clock)
+        self.grants = GrantManager(store, clock=around.clock, on=config.access.on)
         self.queries = QueryRegistry(store, clock=around.clock, random_hex=around.random_hex)
         self.sites = SiteRegistry(store, topology, clock=around.clock, heartbeat_timeout=config.heartbeat_timeout)
-        self.catalog = CatalogManager(store, topology, clock=around.clock, live_readers=self.queries.live_readers)
+        self.catalog = CatalogManager(
+            store, topology, clock=around.clock, live_readers=self.queries.live_readers, access=self.grants
+        )
         self._rates = MeasuredRates()
         asking = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
         self._analyzer = RememberedAnalyzer(asking, self.sites.incarnations)
@@ -155,6 +165,7 @@ class Master:
             self._analyzer,
             wan=self.monitor.snapshot,
             splits=SiteSplits(self.sites, self.peers),
+            access=self.grants,
         )
         self._planner = QueryPlanner(planning)
         self._definitions = ViewDefinitions(self.catalog, self._planner)
@@ -197,6 +208,8 @@ class Master:
         wan = WanServicer(self.monitor, self._cluster.topology)
         wan_pb2_grpc.add_WanServiceServicer_to_server(wan, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseServicer(self.leases, self._feeds), server)
+        access = AccessServicer(self.tokens, on=self._config.access.on)
+        access_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
 
     @property
     def stop_timeout(self) -> timedelta:
@@ -207,8 +220,9 @@ class Master:
         """Whether what it says of sites and queries is of its own time, not of the master's before it."""
         return self.sites.settled and self.jobs.settled
 
-    def error_interceptor(self, pending: PendingCalls) -> ErrorInterceptor:
-        return ErrorInterceptor(self._around.random_hex, pending)
+    def interceptors(self, pending: PendingCalls) -> tuple[grpc.aio.ServerInterceptor, ...]:  # type: ignore[type-arg]
+        """Around every call, the outermost first."""
+        return (ErrorInterceptor(self._around.random_hex, pending), *self.checkpoint.interceptors)
 
     async def tick_forever(self) -> None:
         """Until cancelled."""
@@ -217,6 +231,7 @@ class Master:
                 self.leases.tick()
                 self.jobs.tick()
                 self.monitor.tick(self.sites.alive())
+                self.checkpoint.tick()
                 await self.peers.keep_only(self.sites.addresses().values())
             except StoreError as error:
                 logger.error(line("tick failed", reason=error.message))  # noqa: TRY400 - no defect
@@ -259,6 +274,7 @@ class Master:
                 clock=self._around.clock,
                 functions=self.functions,
                 deployer=self._deployer,
+                grants=self.grants,
                 defaults=Settings(self._config.sharing, batch=self._config.batch.options),
             )
         )
@@ -272,7 +288,7 @@ async def serving(master: Master, listen: str) -> AsyncIterator[str]:
         RuntimeError: the address cannot be bound.
     """
     pending = PendingCalls()
-    server = grpc.aio.server(options=_OPTIONS, interceptors=(master.error_interceptor(pending),))
+    server = grpc.aio.server(options=_OPTIONS, interceptors=master.interceptors(pending))
     master.add_to(server)
     health = health_service.aio.HealthServicer()  # type: ignore[attr-defined]  # not in the stubs
     health_pb2_grpc.add_HealthServicer_to_server(health, server)

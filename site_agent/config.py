@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from machine.bearer import Bearer, TokenFileError
 from machine.loopback import INSECURE_HELP, allows_functions, is_loopback, refusal
 from planner.errors import PlannerError
 from planner.topology import Topology
@@ -37,6 +38,8 @@ class AgentConfig:
     data: Path
     insecure: bool = False
     """True: it may listen elsewhere than on loopback."""
+    bearer: Bearer = field(default_factory=Bearer)
+    """Shows the master who the agent is."""
     functions: Limits | None = DEFAULT_LIMITS
     """Of the processes that run Python functions of users; None: it runs none."""
     allowed: AllowedPaths = ANYWHERE
@@ -108,6 +111,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         ready_file=values.ready_file,
         stop_timeout_s=values.stop_timeout,
         insecure=values.insecure,
+        bearer=_bearer(values.token_file, values.master, insecure=values.insecure),
         functions=_function_limits(values),
         allowed=AllowedPaths.of(values.allow_path, insecure=values.insecure),
         secrets=Secrets(values.secrets_dir),
@@ -145,8 +149,28 @@ def _add_address_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _bearer(file: Path | None, master: str, *, insecure: bool) -> Bearer:
+    """Raises SiteAgentError when there is no token in the file, or others could read it on its way."""
+    try:
+        bearer = Bearer(file)
+    except TokenFileError as error:
+        raise SiteAgentError(str(error), hint=error.hint) from None
+    if file is not None and not insecure and not is_loopback(master.rpartition(":")[0]):
+        raise SiteAgentError(
+            f"the connection to {master} is not encrypted, and a token sent there could be read on the way",
+            hint="reach the master by a tunnel, or give --insecure in a network of hosts that you trust",
+        )
+    return bearer
+
+
 def _add_wall_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure", action="store_true", help=INSECURE_HELP)
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="has the token of the role site that the master asks for, where it checks who calls",
+    )
     parser.add_argument(
         "--python-functions",
         choices=["allow", "refuse"],

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import click
@@ -54,6 +55,10 @@ class Settings:
     """None: a table on a terminal, JSON lines into anything else."""
     color: bool = True
     timeout: timedelta = timedelta(seconds=60)
+    token_file: Path | None = None
+    """None: that of SELAT_TOKEN_FILE, if it names one."""
+    insecure: bool = False
+    """Whether a token may go to another machine as it is."""
 
 
 def settings(ctx: click.Context) -> Settings:
@@ -84,6 +89,22 @@ _OPTIONS = (
         expose_value=False,
         callback=_remember(lambda value: {"master": value}),
         help="Address of the master.  [default: SELAT_MASTER, else 127.0.0.1:7410]",
+    ),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        expose_value=False,
+        callback=_remember(lambda value: {"token_file": value}),
+        help="Has the token for a master that checks who calls.  [default: SELAT_TOKEN_FILE]",
+    ),
+    click.option(
+        "--insecure",
+        is_flag=True,
+        default=None,
+        expose_value=False,
+        callback=_remember(lambda value: {"insecure": value}),
+        help="Send the token to another machine, although the connection is not encrypted.",
     ),
     click.option(
         "-o",
