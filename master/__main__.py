@@ -14,6 +14,7 @@ from pathlib import Path
 from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, refusal
 from machine.private import make_private_umask
 from master import commands, logs
+from master.access.options import access_config, add_access_options
 from master.config import BatchConfig, MasterConfig, ServerOptions
 from master.errors import MasterError
 from master.logs import line
@@ -48,25 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return commands.main(given)
     logs.configure()
     parsed = _parser().parse_args(given)
-    exposed = parsed.insecure or is_exposed(parsed.listen)
-    config = MasterConfig(
-        heartbeat_timeout=parsed.heartbeat_timeout,
-        stop_timeout=parsed.stop_timeout,
-        results_retention=parsed.results_retention,
-        live_results=ResultsLimit(parsed.live_results_bytes, parsed.live_results_hours),
-        epoch_interval=parsed.epoch_interval,
-        ended_retention=parsed.ended_retention,
-        ended_count=parsed.ended_count,
-        probes=not parsed.no_probes,
-        python_functions=allows_functions(parsed.python_functions, insecure=exposed),
-        sharing=Sharing(parsed.sharing),
-        leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
-        batch=BatchConfig(
-            policy=Policy(parsed.batch_scheduler),
-            split_bytes=round(parsed.split_size * BYTES_PER_MB),
-            skips=SkipRule(least=parsed.locality_min, longest=parsed.locality_wait),
-        ),
-    )
+    try:
+        config = _config(parsed)
+    except (MasterError, PlannerError) as error:
+        _complain(error.message, error.hint)
+        return EXIT_CANNOT_START
     options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file, parsed.tls_dir)
     open_to_others = parsed.insecure or parsed.tls_dir is not None
     message, hint = ("", "") if open_to_others else refusal("--listen", options.listen)
@@ -90,6 +77,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(f"cannot listen at {options.listen}: {error}", "is the port taken? port 0 takes a free one")
         return EXIT_CANNOT_START
     return EXIT_OK
+
+
+def _config(parsed: argparse.Namespace) -> MasterConfig:
+    """Raises MasterError or PlannerError for options that contradict each other, and files that are wrong."""
+    exposed = parsed.insecure or is_exposed(parsed.listen)
+    return MasterConfig(
+        heartbeat_timeout=parsed.heartbeat_timeout,
+        stop_timeout=parsed.stop_timeout,
+        results_retention=parsed.results_retention,
+        live_results=ResultsLimit(parsed.live_results_bytes, parsed.live_results_hours),
+        epoch_interval=parsed.epoch_interval,
+        ended_retention=parsed.ended_retention,
+        ended_count=parsed.ended_count,
+        probes=not parsed.no_probes,
+        python_functions=allows_functions(parsed.python_functions, insecure=exposed),
+        sharing=Sharing(parsed.sharing),
+        leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
+        batch=BatchConfig(
+            policy=Policy(parsed.batch_scheduler),
+            split_bytes=round(parsed.split_size * BYTES_PER_MB),
+            skips=SkipRule(least=parsed.locality_min, longest=parsed.locality_wait),
+        ),
+        access=access_config(parsed),
+    )
 
 
 async def _serve(options: ServerOptions, config: MasterConfig) -> None:
@@ -193,6 +204,7 @@ def _parser() -> argparse.ArgumentParser:
         "--listen", type=_address, default="127.0.0.1:7410", metavar="HOST:PORT", help="default: %(default)s"
     )
     _add_wall_options(parser)
+    add_access_options(parser)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where state is kept")
     parser.add_argument("--topology", type=Path, required=True, metavar="FILE", help="sites and links, in YAML")
     parser.add_argument(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Protocol
 
 from master.assignments import PUSH_CONNECTOR
 from master.clock import Clock
@@ -40,10 +41,53 @@ LiveReaders = Callable[[str], tuple[str, ...]]
 """Ids of the live queries that read the relation of that name, or write into it."""
 
 
+class RelationAccess(Protocol):
+    """Hears of what becomes of relations, and knows who may change them."""
+
+    def check_own(self, relation: Relation) -> None:
+        """Raises NotOwnerError where the caller may not change or drop the relation."""
+        ...
+
+    def created(self, relation: str) -> None:
+        """The caller has declared it."""
+        ...
+
+    def replaced(self, relation: str) -> None:
+        """The caller has put another view into the place of the view."""
+        ...
+
+    def dropped(self, relation: str) -> None:
+        """It is about to go."""
+        ...
+
+
+class EverybodysRelations:
+    """Relations without owners."""
+
+    def check_own(self, relation: Relation) -> None:
+        """See `RelationAccess`, as for the others."""
+
+    def created(self, relation: str) -> None: ...
+
+    def replaced(self, relation: str) -> None: ...
+
+    def dropped(self, relation: str) -> None: ...
+
+
 class CatalogManager:
     """The catalog's only writer."""
 
-    def __init__(self, store: Store, topology: Topology, *, clock: Clock, live_readers: LiveReaders) -> None:
+    def __init__(
+        self,
+        store: Store,
+        topology: Topology,
+        *,
+        clock: Clock,
+        live_readers: LiveReaders,
+        access: RelationAccess | None = None,
+    ) -> None:
+        """Without `access`, relations have no owners."""
+        self._access = access or EverybodysRelations()
         self._store = store
         self._topology = topology
         self._clock = clock
@@ -93,7 +137,9 @@ class CatalogManager:
             if if_not_exists and existing.kind is relation.kind:
                 return existing, False
             raise _exists(existing)
-        return self._put(replace(relation, created_at=self._clock.now()), "relation created"), True
+        relation = self._put(replace(relation, created_at=self._clock.now()), "relation created")
+        self._access.created(relation.name)
+        return relation, True
 
     def put_view(self, view: Relation, *, or_replace: bool = False) -> Relation:
         """The view as declared; whether its query is right is for the caller to know.
@@ -108,8 +154,11 @@ class CatalogManager:
         if existing is not None and not (or_replace and existing.kind is RelationKind.VIEW):
             raise _exists(existing)
         if existing is not None:
+            self._access.check_own(existing)
             self._snapshot = _without(self._snapshot, existing)
-        return self._put(replace(view, created_at=self._clock.now()), "view created")
+        view = self._put(replace(view, created_at=self._clock.now()), "view created")
+        (self._access.created if existing is None else self._access.replaced)(view.name)
+        return view
 
     def drop(self, name: str, kind: RelationKind | None = None, *, if_exists: bool = False) -> bool:
         """Whether there was something to drop.
@@ -117,10 +166,12 @@ class CatalogManager:
         Raises:
             UnknownRelationError
             RelationInUseError: a live query reads it or writes into it, or a view uses it.
+            NotOwnerError: it is another's.
         """
         if if_exists and self._snapshot.find(name) is None:
             return False
         relation = self.get(name, kind)
+        self._access.check_own(relation)
         readers = self._live_readers(relation.name)
         if readers:
             raise RelationInUseError(
@@ -135,6 +186,8 @@ class CatalogManager:
                 hint=f"drop first: DROP VIEW {users[0]}",
                 ids={"relation": relation.name, "view": users[0]},
             )
+        # First: a relation without grants is safer than grants that wait for the next relation of that name.
+        self._access.dropped(relation.name)
         self._store.delete_relation(relation.name)
         self._snapshot = _without(self._snapshot, relation)
         logger.info(line("relation dropped", relation=relation.name))
@@ -148,6 +201,7 @@ class CatalogManager:
             InvalidDefinitionError: an option that cannot change, or a wrong value.
         """
         relation = self.get(name)
+        self._access.check_own(relation)
         if relation.kind is RelationKind.VIEW:
             raise _invalid(relation, "a view has no options", f"CREATE OR REPLACE VIEW {relation.name} AS SELECT ...")
         if not options:

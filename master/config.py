@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from master.access.config import AccessConfig
 from master.specs import ResultsLimit
 from planner.batch import BatchOptions, EstimateSettings, Policy, SkipRule
 from planner.batch.options import DEFAULT_SPLIT_BYTES
@@ -91,6 +93,8 @@ class MasterConfig:
     """How slots are shared."""
     batch: BatchConfig = field(default_factory=BatchConfig)
     """How batch queries are run."""
+    access: AccessConfig = field(default_factory=AccessConfig)
+    """Whether, and how, callers are checked."""
 
     def validate(self) -> tuple[str, ...]:
         """What is wrong, one line per setting; empty when all is well."""
@@ -106,7 +110,16 @@ class MasterConfig:
             problems.append(f"live_results must be more than 0 bytes, not {self.live_results.size_bytes}")
         problems += (f"leases: {problem}" for problem in self.leases.validate())
         problems += (f"batch: {problem}" for problem in self.batch.validate())
+        problems += (f"limits: {problem}" for problem in self._limits())
         return tuple(problems)
+
+    def _limits(self) -> Iterator[str]:
+        """Limits beyond what the master itself takes."""
+        for limits in (*self.access.limits.kinds.values(), *self.access.limits.names.values()):
+            if limits.message_bytes > REQUEST_LIMIT_BYTES:
+                yield f"message_bytes is {REQUEST_LIMIT_BYTES} at most, not {limits.message_bytes}"
+            if limits.statement_bytes > STATEMENT_LIMIT_BYTES:
+                yield f"statement_bytes is {STATEMENT_LIMIT_BYTES} at most, not {limits.statement_bytes}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,64 @@ class FunctionsRefusedError(MasterError):
     code = "PYTHON_FUNCTIONS_REFUSED"
 
 
+class UnauthenticatedError(MasterError):
+    """The caller has not shown who it is: no token, or one that is unknown, revoked, expired or not believed."""
+
+    code = "UNAUTHENTICATED"
+
+
+class PermissionDeniedError(MasterError):
+    """None of the caller's roles carries the right, or it is bound to another site or framework."""
+
+    code = "PERMISSION_DENIED"
+
+
+class NotOwnerError(MasterError):
+    """The query or relation is another's, and the caller does not manage those of others."""
+
+    code = "NOT_OWNER"
+
+
+class NotGrantedError(MasterError):
+    """A relation is neither the caller's own nor granted to its roles; or below a view, not to those of its owner."""
+
+    code = "NOT_GRANTED"
+
+
+class LimitExceededError(MasterError):
+    """The caller asks for more than its limits allow; the message says which."""
+
+    code = "LIMIT_EXCEEDED"
+
+
+class AccessOffError(MasterError):
+    """Tokens and grants are of no use at a master that checks nobody, and whoever reaches it could make them."""
+
+    code = "ACCESS_OFF"
+
+
+class UnknownTokenError(MasterError):
+    code = "UNKNOWN_TOKEN"
+
+
+class LastAdminError(MasterError):
+    """The last token of an admin cannot be revoked."""
+
+    code = "LAST_ADMIN_TOKEN"
+
+
+class KeySetError(MasterError):
+    """The keys of an issuer cannot be had, or are none. A master does not start then."""
+
+    code = "KEY_SET_ERROR"
+
+
+class AuditError(MasterError):
+    """The audit log cannot be written. A master does not start then."""
+
+    code = "AUDIT_ERROR"
+
+
 class RelationExistsError(MasterError):
     """Streams, tables and sinks share one namespace, and the name is taken."""
 

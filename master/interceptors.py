@@ -14,7 +14,14 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from master.errors import CallerRefusedError, CallerUnknownError, InvalidRequestError, MasterError
+from master.errors import (
+    CallerRefusedError,
+    CallerUnknownError,
+    InvalidRequestError,
+    LimitExceededError,
+    MasterError,
+    UnauthenticatedError,
+)
 from master.ids import RandomHex
 from master.logs import line
 from master.pending import PendingCalls
@@ -89,7 +96,10 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         if isinstance(error, grpc.aio.AbortError):
             raise error
         if isinstance(error, MasterError | PlannerError):
-            logger.info(line("call refused", method=method, code=error.code, message=error.message, **error.ids))
+            # A flood of calls must not become one of lines.
+            level = logging.DEBUG if isinstance(error, UnauthenticatedError | LimitExceededError) else logging.INFO
+            said = line("call refused", method=method, code=error.code, message=error.message, **error.ids)
+            logger.log(level, said)
             await _abort(context, status_of(error), detail_of(error))
         error_id = f"e-{self._random_hex(8)}"
         logger.error(line("call failed", method=method, error=error_id), exc_info=error)

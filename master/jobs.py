@@ -71,7 +71,9 @@ class JobManager:
         """False: the state was restored from a backup, and nobody knows yet which of its queries still run."""
         return self._parts.queries.restored_from is None
 
-    def submit(self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None) -> QueryRecord:
+    def submit(
+        self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None, owner: str = ""
+    ) -> QueryRecord:
         """Accept a planned query and give its tasks out; `deploy` says what it shares with those that run.
 
         Raises:
@@ -81,7 +83,7 @@ class JobManager:
         """
         if not self.settled:
             raise NotSettledError.asking()
-        record = self._parts.queries.accept(plan, sql=sql, name=name, deploy=deploy)
+        record = self._parts.queries.accept(plan, sql=sql, name=name, deploy=deploy, owner=owner)
         reached(FaultPoint.QUERY_STORED)
         self.refresh()
         reached(FaultPoint.SUBMISSION_DONE)

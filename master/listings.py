@@ -33,12 +33,13 @@ def relation_rows(relations: Iterable[Relation], kind: RelationKind) -> Rows:
 
 def query_rows(views: Iterable[QueryView]) -> Rows:
     return Rows(
-        ("id", "name", "state", "submitted", "rows_in", "rows_out", "reason", "sql"),
+        ("id", "name", "state", "owner", "submitted", "rows_in", "rows_out", "reason", "sql"),
         tuple(
             (
                 v.record.id,
                 v.record.name,
                 v.record.state.name,
+                v.record.owner,
                 _instant(v.record.submitted_at),
                 str(v.totals.rows_in),
                 str(v.totals.rows_out),

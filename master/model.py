@@ -304,6 +304,8 @@ class QueryRecord:
     """None: it reads streams."""
     deployment: Deployment | None = None
     """What it shares with others; None: nothing."""
+    owner: str = ""
+    """Whoever submitted it; empty: nobody was checked then."""
 
 
 @dataclass(frozen=True, slots=True)

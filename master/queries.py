@@ -107,6 +107,10 @@ class QueryRegistry:
             self._held = running_of(self._records.values(), held)
         return self._held
 
+    def live_of(self, owner: str) -> int:
+        """How many queries of that owner are not over."""
+        return sum(record.owner == owner and not record.state.over for record in self._records.values())
+
     def check_name_free(self, name: str) -> None:
         """Raises InvalidRequestError or QueryNameTakenError; the empty name is always free."""
         if not name:
@@ -133,7 +137,9 @@ class QueryRegistry:
             if not q.state.over and any(f.name.lower() == key for f in q.plan.functions)
         )
 
-    def accept(self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None) -> QueryRecord:
+    def accept(
+        self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None, owner: str = ""
+    ) -> QueryRecord:
         """Store a new query; `deploy` says how it runs among those that run, once it has an id.
 
         Raises:
@@ -158,6 +164,7 @@ class QueryRegistry:
             progress=initial_progress(identifier, plan, deployment),
             batch=state,
             deployment=deployment,
+            owner=owner,
         )
         record = _with_tasks(record)
         self._commit(record, source=None)

@@ -21,6 +21,10 @@ from grpc_health.v1 import health as health_service
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from machine.description import describe
+from master.access.checkpoint import Checkpoint
+from master.access.grants import GrantManager
+from master.access.members import MemberCertificates
+from master.access.tokens import TokenManager
 from master.analysis import SiteAnalyzer
 from master.batch.manager import BatchManager, BatchParts
 from master.batch.slots import BatchSlots
@@ -47,6 +51,7 @@ from master.pending import PendingCalls
 from master.queries import QueryRegistry
 from master.remembered import RememberedAnalyzer
 from master.results.fetch import FetchParts, ResultFetcher
+from master.services.access import AccessServicer
 from master.services.catalog import CatalogServicer
 from master.services.lease import LeaseServicer
 from master.services.member import MemberServicer
@@ -67,6 +72,7 @@ from master.wan.monitor import MonitorSettings, WanMonitor
 from master.watch import Watches
 from planner.topology import Topology
 from selat.v1 import (
+    access_pb2_grpc,
     catalog_pb2_grpc,
     lease_pb2_grpc,
     member_pb2_grpc,
@@ -86,7 +92,7 @@ TICK_S = 0.25
 AT_ONCE = ("selat.v1.SiteService", "selat.v1.MemberService")
 """Services that are SERVING from the start: agents use them, and the others wait for the agents."""
 
-SERVICES = tuple(f"selat.v1.{name}Service" for name in ("Query", "Catalog", "Site", "Wan", "Lease", "Member"))
+SERVICES = tuple(f"selat.v1.{name}Service" for name in ("Query", "Catalog", "Site", "Wan", "Lease", "Member", "Access"))
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT_BYTES),
@@ -128,9 +134,15 @@ class Master:
         cluster = store.cluster(cluster_id(around.random_hex))
         self.peers = Peers(around.security)
         self._around = around
+        self.tokens = TokenManager(store, clock=around.clock, random_hex=around.random_hex)
+        members = MemberCertificates() if around.security.on else None
+        self.checkpoint = Checkpoint(self.tokens, config.access, clock=around.clock, members=members)
+        self.grants = GrantManager(store, clock=around.clock, on=config.access.on)
         self.queries = QueryRegistry(store, clock=around.clock, random_hex=around.random_hex)
         self.sites = SiteRegistry(store, topology, clock=around.clock, heartbeat_timeout=config.heartbeat_timeout)
-        self.catalog = CatalogManager(store, topology, clock=around.clock, live_readers=self.queries.live_readers)
+        self.catalog = CatalogManager(
+            store, topology, clock=around.clock, live_readers=self.queries.live_readers, access=self.grants
+        )
         self._rates = MeasuredRates()
         asking = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
         self._analyzer = RememberedAnalyzer(asking, self.sites.incarnations)
@@ -160,6 +172,7 @@ class Master:
             self._analyzer,
             wan=self.monitor.snapshot,
             splits=SiteSplits(self.sites, self.peers),
+            access=self.grants,
         )
         self._planner = QueryPlanner(planning)
         self._definitions = ViewDefinitions(self.catalog, self._planner)
@@ -202,6 +215,8 @@ class Master:
         wan = WanServicer(self.monitor, self._cluster.topology)
         wan_pb2_grpc.add_WanServiceServicer_to_server(wan, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseServicer(self.leases, self._feeds), server)
+        access = AccessServicer(self.tokens, on=self._config.access.on)
+        access_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
 
     @property
     def stop_timeout(self) -> timedelta:
@@ -216,8 +231,9 @@ class Master:
         """True when its word on sites and queries is of its own time, not of the master's before it."""
         return self.sites.settled and self.jobs.settled
 
-    def error_interceptor(self, pending: PendingCalls) -> ErrorInterceptor:
-        return ErrorInterceptor(self._around.random_hex, pending)
+    def interceptors(self, pending: PendingCalls) -> tuple[grpc.aio.ServerInterceptor, ...]:  # type: ignore[type-arg]
+        """Around every call, the outermost first."""
+        return (ErrorInterceptor(self._around.random_hex, pending), *self.checkpoint.interceptors)
 
     async def tick_forever(self) -> None:
         """Until cancelled."""
@@ -226,6 +242,7 @@ class Master:
                 self.leases.tick()
                 self.jobs.tick()
                 self.monitor.tick(self.sites.alive())
+                self.checkpoint.tick()
                 await self.peers.keep_only(self.sites.addresses())
             except StoreError as error:
                 logger.error(line("tick failed", reason=error.message))  # noqa: TRY400 - no defect
@@ -268,6 +285,7 @@ class Master:
                 clock=self._around.clock,
                 functions=self.functions,
                 deployer=self._deployer,
+                grants=self.grants,
                 defaults=Settings(self._config.sharing, batch=self._config.batch.options),
             )
         )
@@ -281,8 +299,7 @@ async def serving(master: Master, listen: str) -> AsyncIterator[str]:
         RuntimeError: the address cannot be bound.
     """
     pending = PendingCalls()
-    interceptors = (master.error_interceptor(pending),)
-    server = aio_server(master.security, refuse, options=_OPTIONS, interceptors=interceptors)
+    server = aio_server(master.security, refuse, options=_OPTIONS, interceptors=master.interceptors(pending))
     master.add_to(server)
     health = health_service.aio.HealthServicer()  # type: ignore[attr-defined]  # not in the stubs
     health_pb2_grpc.add_HealthServicer_to_server(health, server)

@@ -7,6 +7,10 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
 from master import listings
+from master.access.caller import caller, note_query, note_statement
+from master.access.grants import GrantManager
+from master.access.ownership import check_live, check_statement, own
+from master.access.rights import check_right
 from master.analyze import analyze_json
 from master.analyze_text import analyze_text
 from master.catalog import CatalogManager
@@ -17,6 +21,7 @@ from master.deploying import NEW, Deployer
 from master.errors import InvalidRequestError, MasterError, StatementTooLongError
 from master.function_statements import function_rows, run_function_statement
 from master.functions import FunctionManager
+from master.grant_statements import grant_rows, run_grant_statement
 from master.jobs import JobManager
 from master.outcomes import Done, Explained, Outcome, SettingChanged
 from master.queries import QueryRegistry
@@ -24,6 +29,7 @@ from master.settings import Settings, checked_setting, setting_rows, with_settin
 from master.sites import SiteRegistry
 from master.submission import QueryPlanner
 from master.views import QueryViews
+from planner.access.statements import STATEMENTS
 from planner.catalog import RelationKind
 from planner.errors import PlannerError
 from planner.explain import explain_json, explain_text
@@ -42,9 +48,11 @@ from planner.sql.statements import (
     DropRelation,
     Explain,
     ExplainAnalyze,
+    Grant,
     InsertInto,
     PauseQuery,
     ResumeQuery,
+    Revoke,
     SelectQuery,
     SetOption,
     Show,
@@ -76,6 +84,7 @@ class StatementParts:
     clock: Clock
     functions: FunctionManager
     deployer: Deployer
+    grants: GrantManager
     defaults: Settings = field(default_factory=Settings)
 
 
@@ -113,7 +122,10 @@ class StatementRunner:
         Raises:
             PlannerError, MasterError: with the statement's place where the error has none of its own.
         """
+        note_statement(text)
         statements = _parsed(text, query_name)
+        for statement in statements:
+            check_right(STATEMENTS[type(statement)], statement.position)
         given = dict(map(checked_setting, (settings or {}).keys(), (settings or {}).values()))
         for statement in statements:
             try:
@@ -139,9 +151,11 @@ class StatementRunner:
         if isinstance(statement, ExplainAnalyze):
             return self.analyzed(statement.query)
         if isinstance(statement, CancelQuery):
-            return self._parts.views.of(self._parts.jobs.cancel(statement.query))
+            return self._parts.views.of(self._parts.jobs.cancel(self._own(statement.query)))
         if isinstance(statement, PauseQuery | ResumeQuery):
             return self._paused_or_resumed(statement)
+        if isinstance(statement, Grant | Revoke):
+            return run_grant_statement(statement, self._parts.catalog, self._parts.grants)
         if isinstance(statement, Show):
             return self._show(statement.target, script.settings)
         if isinstance(statement, Describe):
@@ -155,8 +169,13 @@ class StatementRunner:
         """Not the query: who sends the statement does not follow a query that somebody else submitted."""
         jobs = self._parts.jobs
         pauses = isinstance(statement, PauseQuery)
-        record = jobs.pause(statement.query) if pauses else jobs.resume(statement.query)
+        query = self._own(statement.query)
+        record = jobs.pause(query) if pauses else jobs.resume(query)
         return Done(f"query {record.id} is {record.state.value}")
+
+    def _own(self, reference: str) -> str:
+        """Id of a query that the caller may manage. Raises UnknownQueryError, AmbiguousQueryError, NotOwnerError."""
+        return own(self._parts.queries.find(reference)).id
 
     def analyzed(self, reference: str) -> Explained:
         """The plan of a submitted query beside what is measured now.
@@ -171,13 +190,19 @@ class StatementRunner:
     async def _submit(self, statement: SelectQuery | InsertInto, script: _Script) -> Outcome:
         parts, name = self._parts, script.query_name
         parts.queries.check_name_free(name)
+        owner = caller().name
+        check_live(parts.queries.live_of(owner))
         select, into = (statement.query, statement.target) if isinstance(statement, InsertInto) else (statement, None)
         planned = await parts.planner.planned(select, into, script.settings.batch)
 
         def deploy(query: str) -> tuple[PhysicalPlan, Deployment | None]:
             return parts.deployer.deploy(query, planned, script.settings)
 
-        return parts.views.of(parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy))
+        # Again: others of the same caller may have been submitted while this one was planned.
+        check_live(parts.queries.live_of(owner))
+        record = parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy, owner=owner)
+        note_query(record.id)
+        return parts.views.of(record)
 
     def _declare(self, statement: CreateRelation | DropRelation | AlterBinding) -> Done:
         if isinstance(statement, CreateRelation):
@@ -198,6 +223,8 @@ class StatementRunner:
             return setting_rows(settings)
         if target is ShowTarget.QUERIES:
             return listings.query_rows(parts.views.of(q) for q in parts.queries.all())
+        if target is ShowTarget.GRANTS:
+            return grant_rows(parts.grants)
         if target is ShowTarget.FUNCTIONS:
             return function_rows(parts.functions.all())
         if target is ShowTarget.SITES:
@@ -220,6 +247,7 @@ def _parsed(text: str, query_name: str) -> tuple[Statement, ...]:
         raise StatementTooLongError(
             f"the text is {size_bytes} bytes long", hint=f"{STATEMENT_LIMIT_BYTES} bytes at most; send it in parts"
         )
+    check_statement(size_bytes)
     statements = parse_script(text)
     if not statements:
         raise InvalidRequestError("the text holds no statement", hint="as in SHOW STREAMS;")

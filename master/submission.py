@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from master.analysis import Analyzer, RefusedStatementError
 from master.batch.splits import SplitLister
@@ -20,7 +21,7 @@ from planner.catalog import Catalog, Column, Function, Relation
 from planner.errors import InvalidExpressionError
 from planner.estimate import task_rates
 from planner.placement import place
-from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan, Split
+from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan, Split, StatementText
 from planner.sinks import destination, find_sink, with_sink
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.wan.snapshot import WanSnapshot
@@ -32,6 +33,18 @@ ATTEMPTS = 3
 _Drafting = Callable[[SelectQuery, Catalog, Mapping[str, Sequence[Column]] | None], DraftPlan]
 
 
+class QueryAccess(Protocol):
+    """Knows what the caller may read and write."""
+
+    def check_reads(self, texts: Iterable[StatementText]) -> None:
+        """Raises NotGrantedError where a relation that a query or one of its views names may not be read."""
+        ...
+
+    def check_writes(self, sink: Relation) -> None:
+        """Raises NotGrantedError where the sink may not be written into."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PlanningParts:
     catalog: CatalogManager
@@ -41,6 +54,8 @@ class PlanningParts:
     wan: Callable[[], WanSnapshot]
     """All links as they are known now."""
     splits: SplitLister
+    access: QueryAccess | None = None
+    """None: everybody reads and writes everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +96,7 @@ class QueryPlanner:
 
         Raises:
             PlannerError: the query cannot be run; the error says why and where.
+            NotGrantedError: the caller may not read or write one of its relations.
             NoSiteAvailableError: nobody can check it now.
             CatalogChangedError: its relations changed again and again meanwhile.
         """
@@ -126,17 +142,31 @@ class QueryPlanner:
         for _ in range(ATTEMPTS):
             snapshot = self._parts.catalog.snapshot
             sink = find_sink(into, snapshot) if into is not None else None
-            draft = await self._checked(select, snapshot, draft_of)
+            draft = await self._checked(select, snapshot, draft_of, sink)
             reached(FaultPoint.ANALYSED)
             if _used(draft, sink, snapshot) == _used(draft, sink, self._parts.catalog.snapshot):
+                # What was granted before Spark was asked may have been revoked meanwhile.
+                self._check_access(draft, sink)
                 return draft, sink
         raise CatalogChangedError(
             "the streams, tables, views and functions of the query changed while it was checked",
             hint="submit it again",
         )
 
-    async def _checked(self, select: SelectQuery, catalog: Catalog, draft_of: _Drafting) -> DraftPlan:
+    def _check_access(self, draft: DraftPlan, sink: Relation | None) -> None:
+        """Raises NotGrantedError."""
+        access = self._parts.access
+        if access is not None:
+            access.check_reads(draft.texts)
+            if sink is not None:
+                access.check_writes(sink)
+
+    async def _checked(
+        self, select: SelectQuery, catalog: Catalog, draft_of: _Drafting, sink: Relation | None
+    ) -> DraftPlan:
         draft = draft_of(select, catalog, None)
+        # Before any site is asked about it.
+        self._check_access(draft, sink)
         # Side by side, for each check is a round trip; where both are refused, the user's text counts.
         checks = asyncio.create_task(self._check_parts(draft, lambda types: draft_of(select, catalog, types)))
         try:

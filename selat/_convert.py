@@ -197,6 +197,7 @@ def query_info(message: query_pb2.Query) -> QueryInfo:
         batch=_batch(message.batch) if message.HasField("batch") else None,
         sharing=_sharing(message.sharing) if message.HasField("sharing") else None,
         disk_bytes=dict(sorted(message.disk_bytes.items())),
+        owner=message.owner,
     )
 
 

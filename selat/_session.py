@@ -10,9 +10,10 @@ from typing import Generic, Protocol, TypeVar
 import grpc
 
 from selat._retry import Reconnect
+from selat._token import with_token
 from selat._transport import open_channel, translated
 from selat.errors import Unavailable
-from selat.v1 import catalog_pb2_grpc, lease_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
+from selat.v1 import access_pb2_grpc, catalog_pb2_grpc, lease_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
 from wire.names import MASTER
 from wire.security import PLAIN, Security
 
@@ -48,11 +49,13 @@ class Waits:
 class Session:
     """One channel to one master."""
 
-    def __init__(self, address: str, waits: Waits, security: Security = PLAIN) -> None:
+    def __init__(self, address: str, waits: Waits, security: Security = PLAIN, token: str = "") -> None:
+        """`token` is shown to the master with every call; empty: none."""
         self.address = address
         self.waits = waits
         self.security = security
-        self._channel: grpc.Channel = open_channel(address, MASTER, security)
+        self._channel: grpc.Channel = with_token(open_channel(address, MASTER, security), token)
+        self.access = access_pb2_grpc.AccessServiceStub(self._channel)
         self.queries = query_pb2_grpc.QueryServiceStub(self._channel)
         self.catalog = catalog_pb2_grpc.CatalogServiceStub(self._channel)
         self.sites = site_pb2_grpc.SiteServiceStub(self._channel)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,7 @@ from selat._modules import functions_of, module_texts
 from selat._retry import Reconnect
 from selat._session import Session, Waits
 from selat._statements import split_statements
+from selat._token import check_private, find_token
 from selat._transport import resolve_address, resolve_security, translated
 from selat.errors import Detail, InvalidArgument, NotFound, SelatError, ServerFault
 from selat.framework import Framework, SlotWatch
@@ -21,7 +22,8 @@ from selat.links import LinkPoint, LinkView, ProbeResult, link_point, link_view,
 from selat.members import Members, members
 from selat.push import Producer
 from selat.query import Query
-from selat.v1 import catalog_pb2, common_pb2, lease_pb2, query_pb2, site_pb2, wan_pb2
+from selat.tokens import Caller, NewToken, Token, caller_of, token_of
+from selat.v1 import access_pb2, catalog_pb2, common_pb2, lease_pb2, query_pb2, site_pb2, wan_pb2
 from selat.values import Done, Explanation, Function, Relation, RelationKind, Rows, SharedOperator, Site
 
 Outcome = Query | Rows | Explanation | Done
@@ -36,21 +38,29 @@ _PROBE = timedelta(minutes=3)
 """A probe may have to wait for others at its sites."""
 
 
-def connect(
+def connect(  # noqa: PLR0913 - each is a setting of its own
     address: str | None = None,
     *,
     timeout: timedelta = _ANSWER,
     reconnect: timedelta = _RECONNECT,
     tls_dir: Path | str | None = None,
+    token: str | None = None,
+    insecure: bool = False,
 ) -> Client:
     """A client of the master at `address`, else at SELAT_MASTER, else at 127.0.0.1:7410.
 
     `timeout` bounds one call; `reconnect` is how long readers of results go on trying while the master is away.
     `tls_dir` has this client's certificate, made by `selat cert issue`; without it the directory in SELAT_TLS_DIR is
-    taken, if there is one, and with "" none. Raises Unavailable when no master answers, and InvalidArgument when the
-    certificate cannot be used.
+    taken, if there is one, and with "" none. `token` is shown to a master that checks who calls; None: that in the file
+    that SELAT_TOKEN_FILE names, if it names one. A token goes to another machine only over TLS, or with `insecure`.
+
+    Raises Unavailable when no master answers, StatementError when it refuses the token, InvalidArgument for a
+    certificate that cannot be used and a token that cannot be sent.
     """
-    client = Client(Session(resolve_address(address), Waits(timeout, reconnect), resolve_security(tls_dir)))
+    found, shown, security = resolve_address(address), find_token(token, None), resolve_security(tls_dir)
+    if shown and not security.on:
+        check_private(found, insecure=insecure)
+    client = Client(Session(found, Waits(timeout, reconnect), security, shown))
     try:
         _reach(client)
     except BaseException:
@@ -332,6 +342,39 @@ class Client:
         """Gives the site work again. Raises NotFound."""
         request = site_pb2.UndrainSiteRequest(name=name)
         return _convert.site(self._session.ask(self._session.sites.UndrainSite, request).site)
+
+    def caller(self) -> Caller:
+        """Who the master takes this client for."""
+        return caller_of(self._session.ask(self._session.access.GetCaller, access_pb2.GetCallerRequest()))
+
+    def tokens(self) -> list[Token]:
+        """All tokens, those included that are over, in the order in which they were made."""
+        answer = self._session.ask(self._session.access.ListTokens, access_pb2.ListTokensRequest())
+        return [token_of(t) for t in answer.tokens]
+
+    def create_token(
+        self, name: str, roles: Iterable[str], *, bound_to: Iterable[str] = (), lifetime: timedelta | None = None
+    ) -> NewToken:
+        """Makes a token; without `lifetime` it does not expire. A member's names its sites, or its framework.
+
+        Raises StatementError when the roles contradict each other, or the master checks nobody.
+        """
+        request = access_pb2.CreateTokenRequest(
+            name=name,
+            roles=list(roles),
+            bound_to=list(bound_to),
+            lifetime_s=0 if lifetime is None else max(1, int(lifetime.total_seconds())),
+        )
+        answer = self._session.ask(self._session.access.CreateToken, request)
+        return NewToken(token_of(answer.token), answer.secret)
+
+    def revoke_token(self, token: str) -> list[Token]:
+        """Takes back the token of that id, or all of that name.
+
+        Raises NotFound, and StatementError for the last one of an admin.
+        """
+        request = access_pb2.RevokeTokenRequest(token=token)
+        return [token_of(t) for t in self._session.ask(self._session.access.RevokeToken, request).tokens]
 
     def _relations(self, kind: RelationKind) -> list[Relation]:
         request = catalog_pb2.ListRelationsRequest(kind=_convert.RELATION_KINDS[kind])

@@ -264,6 +264,8 @@ class QueryInfo:
     """What it has in common with others; None: nothing, and nobody may share with it."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
     """Bytes on disk for it, by site."""
+    owner: str = ""
+    """Whoever submitted it; empty: the master checked nobody then."""
 
     @property
     def over(self) -> bool:

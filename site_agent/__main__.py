@@ -125,7 +125,7 @@ async def _serve(config: AgentConfig) -> None:
             channel = aio_channel(config.master, MASTER, security, CLIENT_OPTIONS)
             master = await stack.enter_async_context(channel)
             loops.append(await stack.enter_async_context(running(agent, master)))
-            loops.append(await stack.enter_async_context(following_slots(master, site.name, guard)))
+            loops.append(await stack.enter_async_context(following_slots(master, site.name, guard, config.bearer)))
             readiness.append(health.following(site.name, agent, config.data / site.name))
         if not config.insecure:
             await asyncio.to_thread(check_on_loopback, _ports(config, addresses))
@@ -211,7 +211,7 @@ async def _start_site(
     )
     runtime = SiteRuntime(services)
     stack.push_async_callback(runtime.close)
-    identity = AgentIdentity.new(site.name, config.advertise or address, site.slots, parts.security)
+    identity = AgentIdentity.new(site.name, config.advertise or address, site.slots, parts.security, config.bearer)
     measures = Measures(parts.memory, streams.use, disk.measure)
     agent = SiteAgent(identity, runtime=runtime, router=router, directory=directory, measures=measures)
     return agent, address, health

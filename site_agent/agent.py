@@ -13,13 +13,14 @@ import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from machine.bearer import Bearer, Metadata
 from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
 from site_agent.clock import SystemClock
 from site_agent.convert import (
@@ -54,10 +55,14 @@ class AgentIdentity:
     slots: int
     incarnation: str
     security: Security = PLAIN
+    bearer: Bearer = field(default_factory=Bearer)
+    """Shows the master who it is, where that checks."""
 
     @classmethod
-    def new(cls, site: str, address: str, slots: int, security: Security = PLAIN) -> AgentIdentity:
-        return cls(site, address, slots, uuid.uuid4().hex, security)
+    def new(
+        cls, site: str, address: str, slots: int, security: Security = PLAIN, bearer: Bearer | None = None
+    ) -> AgentIdentity:
+        return cls(site, address, slots, uuid.uuid4().hex, security, bearer or Bearer())
 
 
 class SiteAgent:
@@ -121,9 +126,11 @@ class SiteAgent:
         identity = self._identity
         with suppress(grpc.aio.AioRpcError):
             if self.registered:
-                await stub.Report(self._report_request(self._measures.last), timeout=LEAVE_TIMEOUT_S)
+                await stub.Report(
+                    self._report_request(self._measures.last), timeout=LEAVE_TIMEOUT_S, metadata=self._shown()
+                )
                 request = site_pb2.DeregisterRequest(site=identity.site, incarnation=identity.incarnation)
-                await stub.Deregister(request, timeout=LEAVE_TIMEOUT_S)
+                await stub.Deregister(request, timeout=LEAVE_TIMEOUT_S, metadata=self._shown())
 
     async def _follow(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         failures = 0
@@ -135,7 +142,7 @@ class SiteAgent:
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.ABORTED:
                     raise self._displaced() from error
-                level = logging.INFO if failures == 0 else logging.DEBUG
+                level = _level(error, failures)
                 logger.log(level, "master away site=%s: %s %s", self._identity.site, error.code().name, error.details())
             self._registered.clear()
             await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
@@ -151,6 +158,10 @@ class SiteAgent:
                     "assignment not applied site=%s version=%d: %s", self._identity.site, assignment.version, error
                 )
                 return
+
+    def _shown(self) -> Metadata:
+        """With what a call shows who it is."""
+        return self._identity.bearer.metadata()
 
     def _displaced(self) -> SiteAgentError:
         site = self._identity.site
@@ -169,6 +180,7 @@ class SiteAgent:
                 version=VERSION,
             ),
             timeout=REPORT_TIMEOUT_S,
+            metadata=self._shown(),
         )
         if self._current.cluster_id and response.cluster_id != self._current.cluster_id:
             raise SiteAgentError(
@@ -182,7 +194,7 @@ class SiteAgent:
 
     async def _assignments(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> AsyncIterator[site_pb2.Assignment]:
         request = site_pb2.WatchAssignmentRequest(site=self._identity.site, incarnation=self._identity.incarnation)
-        async for response in stub.WatchAssignment(request):
+        async for response in stub.WatchAssignment(request, metadata=self._shown()):
             yield response.assignment
 
     async def _take(self, assignment: site_pb2.Assignment) -> None:
@@ -204,7 +216,7 @@ class SiteAgent:
             await self._registered.wait()
             with suppress(grpc.aio.AioRpcError):
                 measured = await self._measures.newest(self._report_interval_s)
-                await stub.Report(self._report_request(measured), timeout=REPORT_TIMEOUT_S)
+                await stub.Report(self._report_request(measured), timeout=REPORT_TIMEOUT_S, metadata=self._shown())
             await self._until_next_report()
 
     async def _trim_results(self) -> None:
@@ -275,6 +287,12 @@ class SiteAgent:
             stream_logs=[stream_log_to_proto(log) for log in measured.logs],
             disk=disk_to_proto(measured.disk),
         )
+
+
+def _level(error: grpc.aio.AioRpcError, failures: int) -> int:
+    """Of the log line: a master that refuses the agent needs somebody to look, one that is away comes back."""
+    refused = error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+    return (logging.WARNING if refused else logging.INFO) if failures == 0 else logging.DEBUG
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from machine.bearer import Bearer, TokenFileError
 from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, is_loopback, refusal
 from planner.errors import PlannerError
 from planner.topology import Topology
@@ -42,6 +43,8 @@ class AgentConfig:
     """True: it may listen elsewhere than on loopback."""
     tls_dir: Path | None = None
     """Has the certificates of the sites; None: nothing is encrypted."""
+    bearer: Bearer = field(default_factory=Bearer)
+    """Shows the master who the agent is."""
     functions: Limits | None = DEFAULT_LIMITS
     """Limits of the processes that run Python functions of users; None: it runs none."""
     allowed: AllowedPaths = ANYWHERE
@@ -114,6 +117,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         stop_timeout_s=values.stop_timeout,
         insecure=values.insecure,
         tls_dir=values.tls_dir,
+        bearer=_bearer(values.token_file, values.master, private=values.insecure or values.tls_dir is not None),
         functions=_function_limits(values),
         allowed=AllowedPaths.of(values.allow_path, insecure=_open_to_others(values)),
         secrets=Secrets(values.secrets_dir),
@@ -151,9 +155,29 @@ def _add_address_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _bearer(file: Path | None, master: str, *, private: bool) -> Bearer:
+    """Raises SiteAgentError when there is no token in the file, or others could read it on its way."""
+    try:
+        bearer = Bearer(file)
+    except TokenFileError as error:
+        raise SiteAgentError(str(error), hint=error.hint) from None
+    if file is not None and not private and not is_loopback(master.rpartition(":")[0]):
+        raise SiteAgentError(
+            f"the connection to {master} is not encrypted, and a token sent there could be read on the way",
+            hint="give --tls-dir, or --insecure in a network of hosts that you trust",
+        )
+    return bearer
+
+
 def _add_wall_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure", action="store_true", help=INSECURE_HELP)
     parser.add_argument("--tls-dir", type=Path, metavar="DIR", help=f"{TLS_HELP}; of several sites, each in DIR/NAME")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="has the token of the role site that the master asks for, where it checks who calls",
+    )
     parser.add_argument(
         "--python-functions",
         choices=["allow", "refuse"],

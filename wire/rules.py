@@ -113,6 +113,12 @@ _RULES: Mapping[str, Mapping[str, Rule]] = {
         "ListFrameworks": anybody(C, F),
         "SetQuota": anybody(C),
     },
+    "selat.v1.AccessService": {
+        "CreateToken": anybody(C),
+        "ListTokens": anybody(C),
+        "RevokeToken": anybody(C),
+        "GetCaller": anybody(C, F),
+    },
     "selat.v1.SlotService": {"Occupy": anybody(F)},
     "selat.v1.ExchangeService": {
         "Pull": {S: own("open.consumer"), M: always("open.consumer", "client")},

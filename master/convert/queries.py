@@ -51,6 +51,7 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
         sink=sink.relation or "" if sink else "",
         sink_site=sink.sites[0] if sink else "",
         disk_bytes=view.disk_bytes,
+        owner=record.owner,
         batch=_batch_to_proto(view.batch) if view.batch is not None else None,
         sharing=_sharing_to_proto(view.shared) if view.shared is not None else None,
     )

@@ -6,6 +6,8 @@ from typing import Any
 
 import grpc.aio
 
+from master.access.caller import note_relations
+from master.access.rights import check_right
 from master.catalog import CatalogManager
 from master.convert.functions import function_from_proto, function_to_proto
 from master.convert.relations import kind_from_proto, relation_from_proto, relation_to_proto
@@ -13,6 +15,7 @@ from master.definitions import ViewDefinitions
 from master.errors import InvalidRequestError
 from master.functions import FunctionManager
 from master.jobs import JobManager
+from planner.access.roles import Right
 from planner.catalog import RelationKind
 from selat.v1 import catalog_pb2, catalog_pb2_grpc
 
@@ -43,6 +46,9 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
         self, request: catalog_pb2.CreateRelationRequest, context: Context
     ) -> catalog_pb2.CreateRelationResponse:
         declared = relation_from_proto(request.relation)
+        note_relations([declared.name])
+        if declared.kind is not RelationKind.VIEW:
+            check_right(Right.DECLARE)
         if declared.kind is RelationKind.VIEW:
             relation, created = await self._definitions.declare(
                 declared, or_replace=request.or_replace, if_not_exists=request.if_not_exists

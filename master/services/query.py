@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc.aio
 
+from master.access.ownership import own
 from master.convert.queries import (
     epoch_to_proto,
     explanation_to_proto,
@@ -18,6 +19,7 @@ from master.convert.queries import (
     shared_operator_to_proto,
 )
 from master.jobs import JobManager
+from master.model import QueryRecord
 from master.outcomes import Outcome
 from master.queries import QueryRegistry
 from master.results.fetch import FetchStart, ResultFetcher
@@ -95,25 +97,25 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
     async def CancelQuery(  # noqa: N802
         self, request: query_pb2.CancelQueryRequest, context: Context
     ) -> query_pb2.CancelQueryResponse:
-        record = self._parts.jobs.cancel(request.query)
+        record = self._parts.jobs.cancel(self._own(request.query).id)
         return query_pb2.CancelQueryResponse(query=query_to_proto(self._parts.views.of(record)))
 
     async def PauseQuery(  # noqa: N802
         self, request: query_pb2.PauseQueryRequest, context: Context
     ) -> query_pb2.PauseQueryResponse:
-        record = self._parts.jobs.pause(request.query)
+        record = self._parts.jobs.pause(self._own(request.query).id)
         return query_pb2.PauseQueryResponse(query=query_to_proto(self._parts.views.of(record)))
 
     async def ResumeQuery(  # noqa: N802
         self, request: query_pb2.ResumeQueryRequest, context: Context
     ) -> query_pb2.ResumeQueryResponse:
-        record = self._parts.jobs.resume(request.query)
+        record = self._parts.jobs.resume(self._own(request.query).id)
         return query_pb2.ResumeQueryResponse(query=query_to_proto(self._parts.views.of(record)))
 
     async def FetchResults(  # noqa: N802
         self, request: query_pb2.FetchResultsRequest, context: Context
     ) -> AsyncIterator[query_pb2.FetchResultsResponse]:
-        query = self._parts.queries.find(request.query).id
+        query = self._own(request.query).id
         start = FetchStart(
             {c.channel: c.epoch for c in request.cursor}, request.from_epoch, request.from_first, request.compressed
         )
@@ -122,3 +124,7 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
                 yield epoch_to_proto(epoch)
         view = self._parts.views.of(self._parts.queries.get(query))
         yield query_pb2.FetchResultsResponse(query=query_to_proto(view))
+
+    def _own(self, reference: str) -> QueryRecord:
+        """A query that the caller may manage. Raises UnknownQueryError, AmbiguousQueryError, NotOwnerError."""
+        return own(self._parts.queries.find(reference))

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from master.access.records import TokenRecord
 from master.model import AssignmentMark, BatchState, Progress, QueryRecord, SiteRecord, StateChange
+from planner.access.grants import Grant, Owner
+from planner.access.privileges import Privilege
 from planner.catalog import Function, Relation
 from planner.leases import Framework, Lease, Slot
 
@@ -160,6 +163,34 @@ class Store(Protocol):
 
     def put_framework(self, framework: Framework) -> None:
         """Add, or replace the one of that name."""
+        ...
+
+    def tokens(self) -> tuple[TokenRecord, ...]:
+        """Ordered by id; also those that are over."""
+        ...
+
+    def put_token(self, record: TokenRecord) -> None:
+        """Add, or replace the one of that id."""
+        ...
+
+    def grants(self) -> tuple[Grant, ...]:
+        """Ordered by relation, privilege and role."""
+        ...
+
+    def put_grant(self, grant: Grant) -> None:
+        """Add, or replace the one of that relation, privilege and role."""
+        ...
+
+    def delete_grant(self, relation: str, privilege: Privilege, role: str) -> None: ...
+
+    def owners(self) -> Mapping[str, Owner]:
+        """By relation, in lower case."""
+        ...
+
+    def put_owner(self, relation: str, owner: Owner) -> None: ...
+
+    def forget_relation(self, relation: str) -> None:
+        """Drop its owner and all grants on it."""
         ...
 
     def close(self) -> None: ...

@@ -99,4 +99,22 @@ MIGRATIONS: tuple[str, ...] = (
         made_at_us INTEGER NOT NULL
     );
     """,
+    """
+    ALTER TABLE queries ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+    CREATE TABLE tokens (
+        id TEXT PRIMARY KEY,
+        body TEXT NOT NULL
+    );
+    CREATE TABLE grants (
+        relation TEXT NOT NULL,
+        privilege TEXT NOT NULL,
+        role TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (relation, privilege, role)
+    ) WITHOUT ROWID;
+    CREATE TABLE owners (
+        relation TEXT PRIMARY KEY,
+        body TEXT NOT NULL
+    );
+    """,
 )

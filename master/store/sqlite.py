@@ -12,12 +12,16 @@ from typing import IO, Any, Self
 
 from machine.private import NotPrivateError, make_private
 from master import codec
+from master.access.records import TokenRecord
 from master.errors import StoreError, StoreFullError
 from master.model import AssignmentMark, BatchState, Progress, QueryRecord, QueryState, SiteRecord, StateChange
 from master.store import INCARNATIONS_KEPT, ClusterRecord, LeaseUpdate, StoredLeases
+from master.store.access import read_grants, read_owners, read_tokens, write_grant, write_owner, write_token
 from master.store.leases import read_leases, write_leases
 from master.store.migrations import MIGRATIONS
 from master.times import from_us, to_us
+from planner.access.grants import Grant, Owner
+from planner.access.privileges import Privilege
 from planner.catalog import Function, Relation
 from planner.leases import Framework
 from planner.plan import PhysicalPlan
@@ -116,14 +120,14 @@ class SqliteStore:
         with _readable("the list of queries"):
             rows = self._connection.execute(
                 "SELECT id, name, sql, plan, state, reason, submitted_at_us, started_at_us, ended_at_us, progress,"
-                " batch, deployment FROM queries ORDER BY submitted_at_us, id"
+                " batch, deployment, owner FROM queries ORDER BY submitted_at_us, id"
             )
             return tuple(_query(row) for row in rows)
 
     def put_query(self, record: QueryRecord, change: StateChange) -> None:
         with self._transaction():
             self._connection.execute(
-                "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
+                "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
             )
             self._connection.execute(
                 "INSERT INTO events (query_id, from_state, to_state, reason, at_us) VALUES (?, ?, ?, ?, ?)",
@@ -262,6 +266,42 @@ class SqliteStore:
                 "INSERT OR REPLACE INTO frameworks VALUES (?, ?)", (framework.name, codec.dumps(framework))
             )
 
+    def tokens(self) -> tuple[TokenRecord, ...]:
+        with _readable("the list of tokens"):
+            return read_tokens(self._connection)
+
+    def put_token(self, record: TokenRecord) -> None:
+        with self._transaction():
+            write_token(self._connection, record)
+
+    def grants(self) -> tuple[Grant, ...]:
+        with _readable("the list of grants"):
+            return read_grants(self._connection)
+
+    def put_grant(self, grant: Grant) -> None:
+        with self._transaction():
+            write_grant(self._connection, grant)
+
+    def delete_grant(self, relation: str, privilege: Privilege, role: str) -> None:
+        with self._transaction():
+            self._connection.execute(
+                "DELETE FROM grants WHERE relation = ? AND privilege = ? AND role = ?",
+                (relation, privilege.value, role),
+            )
+
+    def owners(self) -> Mapping[str, Owner]:
+        with _readable("the list of owners"):
+            return read_owners(self._connection)
+
+    def put_owner(self, relation: str, owner: Owner) -> None:
+        with self._transaction():
+            write_owner(self._connection, relation, owner)
+
+    def forget_relation(self, relation: str) -> None:
+        with self._transaction():
+            self._connection.execute("DELETE FROM grants WHERE relation = ?", (relation,))
+            self._connection.execute("DELETE FROM owners WHERE relation = ?", (relation,))
+
     def _one(self, sql: str, parameters: tuple[object, ...] = ()) -> tuple[Any, ...]:
         row: tuple[Any, ...] | None = self._connection.execute(sql, parameters).fetchone()
         if row is None:
@@ -346,6 +386,7 @@ def _query_row(record: QueryRecord) -> tuple[object, ...]:
         codec.dumps(record.progress),
         None if record.batch is None else codec.dumps(record.batch),
         codec.dumps(record.deployment) if record.deployment is not None else "",
+        record.owner,
     )
 
 
@@ -363,6 +404,7 @@ def _query(row: tuple[Any, ...]) -> QueryRecord:
         progress=codec.loads(Progress, row[9]),
         batch=None if row[10] is None else codec.loads(BatchState, row[10]),
         deployment=codec.loads(Deployment, row[11]) if row[11] else None,
+        owner=row[12],
     )
 
 

@@ -13,6 +13,7 @@ import grpc
 import grpc.aio
 import pyarrow as pa
 
+from machine.bearer import Metadata
 from machine.description import describe
 from master.convert.reports import report_to_proto
 from master.model import SiteReport, TaskStatus
@@ -143,7 +144,17 @@ class FakeProbes(wan_pb2_grpc.ProbeServiceServicer):
 class FakeAgent:
     """One incarnation of a site's agent."""
 
-    def __init__(self, site: str, master: str, *, analyze: AnalyzeStatement, incarnation: str = "a") -> None:
+    def __init__(
+        self,
+        site: str,
+        master: str,
+        *,
+        analyze: AnalyzeStatement,
+        incarnation: str = "a",
+        metadata: Metadata = (),
+    ) -> None:
+        """`metadata` goes with every call to the master, as a token does."""
+        self._metadata = metadata
         self.site = site
         self.incarnation = f"{site}-{incarnation}"
         self.exchange = FakeExchange(analyze)
@@ -171,7 +182,7 @@ class FakeAgent:
         request = site_pb2.RegisterRequest(
             site=self.site, address=self.address, incarnation=self.incarnation, slots=2, version="fake"
         )
-        return await self._stub.Register(request, wait_for_ready=True, timeout=PATIENCE_S)
+        return await self._stub.Register(request, wait_for_ready=True, timeout=PATIENCE_S, metadata=self._metadata)
 
     async def report(self, *tasks: TaskStatus, **values: Any) -> None:
         """A heartbeat with these tasks and values; what is not given is as in the last one."""
@@ -179,7 +190,9 @@ class FakeAgent:
             values["tasks"] = tasks
         version = self.assignments[-1].version if self.assignments else 0
         self._report = replace(self._report, **{"assignment_version": version, **values})
-        await self._stub.Report(report_to_proto(self._report), wait_for_ready=True, timeout=PATIENCE_S)
+        await self._stub.Report(
+            report_to_proto(self._report), wait_for_ready=True, timeout=PATIENCE_S, metadata=self._metadata
+        )
 
     async def assigned(self, test: Callable[[site_pb2.Assignment], bool]) -> site_pb2.Assignment:
         """The newest assignment, once it passes the test."""
@@ -228,7 +241,7 @@ class FakeAgent:
         request = site_pb2.WatchAssignmentRequest(site=self.site, incarnation=self.incarnation)
         while True:
             try:
-                async for response in self._stub.WatchAssignment(request, wait_for_ready=True):
+                async for response in self._stub.WatchAssignment(request, wait_for_ready=True, metadata=self._metadata):
                     self.assignments.append(response.assignment)
                     self._arrived.notify()
             except grpc.aio.AioRpcError as error:

@@ -1,4 +1,4 @@
-"""Declarations: CREATE, ALTER, DROP, SHOW, DESCRIBE, CANCEL, PAUSE, RESUME. Grammar: docs/sql.md."""
+"""Declarations: CREATE, ALTER, DROP, SHOW, DESCRIBE, CANCEL, PAUSE, RESUME, GRANT, REVOKE. Grammar: docs/sql.md."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from planner.sql.function_ddl import (
     parse_describe_function,
     parse_drop_function,
 )
+from planner.sql.grant_ddl import parse_grant, parse_revoke
 from planner.sql.intervals import parse_interval
 from planner.sql.statements import (
     AlterBinding,
@@ -418,4 +419,6 @@ PARSERS: Mapping[str, Callable[[Cursor], Statement]] = {
     "PAUSE": parse_pause,
     "RESUME": parse_resume,
     "SET": parse_set,
+    "GRANT": parse_grant,
+    "REVOKE": parse_revoke,
 }

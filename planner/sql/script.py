@@ -14,12 +14,12 @@ from planner.sql.statements import Explain, ExplainAnalyze, InsertInto, SinkTarg
 from planner.sql.views import begins_view, parse_create_view
 
 POSSIBLE = (
-    "CREATE, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN, CANCEL QUERY, PAUSE QUERY, RESUME QUERY, SET, SELECT and INSERT INTO"
-    " are possible."
+    "CREATE, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN, CANCEL QUERY, PAUSE QUERY, RESUME QUERY, SET, GRANT, REVOKE, SELECT"
+    " and INSERT INTO are possible."
 )
 INSERT_HINT = "INSERT INTO sink SELECT ... is possible; columns go by their position."
 _KNOWN_ELSEWHERE = (
-    *("UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY", "LOAD", "USE", "RESET", "GRANT", "REVOKE"),
+    *("UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY", "LOAD", "USE", "RESET"),
     *("ANALYZE", "REFRESH", "CACHE", "UNCACHE", "CALL", "EXECUTE", "DECLARE", "BEGIN", "COMMIT", "ROLLBACK"),
     *("VALUES", "TABLE", "FROM", "MSCK", "REPAIR", "ADD", "LIST"),
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from planner.access.privileges import Privilege
 from planner.catalog import Column, Relation, RelationKind
 from planner.errors import Position
 from planner.sql.dialect import exp
@@ -21,6 +22,7 @@ class ShowTarget(Enum):
     SITES = "sites"
     FUNCTIONS = "functions"
     SETTINGS = "settings"
+    GRANTS = "grants"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,27 @@ class SetOption:
     position: Position
 
 
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Allows a role to read a relation, or to write into a sink."""
+
+    privilege: Privilege
+    relation: str
+    role: str
+    """In lower case."""
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Takes back what GRANT has given."""
+
+    privilege: Privilege
+    relation: str
+    role: str
+    position: Position
+
+
 Statement = (
     CreateRelation
     | CreateView
@@ -199,4 +222,6 @@ Statement = (
     | PauseQuery
     | ResumeQuery
     | SetOption
+    | Grant
+    | Revoke
 )

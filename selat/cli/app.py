@@ -14,6 +14,7 @@ from rich.console import Console
 
 import selat
 from machine.terminal import printable_lines
+from selat._token import find_token
 from selat.cli.options import Format, Settings, settings
 
 P = ParamSpec("P")
@@ -41,8 +42,19 @@ class App:
         return sys.stderr.isatty()
 
     def connect(self) -> selat.Client:
-        """A client of the master that the options name. Raises selat.Unavailable when none answers."""
-        return selat.connect(self.settings.master, timeout=self.settings.timeout, tls_dir=self.settings.tls_dir)
+        """A client of the master that the options name.
+
+        Raises selat.Unavailable when none answers, selat.InvalidArgument when token or certificate cannot be used.
+        """
+        options = self.settings
+        token = find_token(None, options.token_file) or None
+        return selat.connect(
+            options.master,
+            timeout=options.timeout,
+            tls_dir=options.tls_dir,
+            token=token,
+            insecure=options.insecure,
+        )
 
     def console(self, *, stderr: bool = False) -> Console:
         """A terminal to print tables on; into a pipe or a file nothing is coloured, cut or folded."""

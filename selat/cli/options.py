@@ -57,6 +57,10 @@ class Settings:
     timeout: timedelta = timedelta(seconds=60)
     tls_dir: Path | None = None
     """None: that of SELAT_TLS_DIR, if it is set."""
+    token_file: Path | None = None
+    """None: that of SELAT_TOKEN_FILE, if it names one."""
+    insecure: bool = False
+    """True: a token may go to another machine although the connection is not encrypted."""
 
 
 def settings(ctx: click.Context) -> Settings:
@@ -95,6 +99,22 @@ _OPTIONS = (
         expose_value=False,
         callback=_remember(lambda value: {"tls_dir": value}),
         help="Your certificate, made by `selat cert issue`.  [default: SELAT_TLS_DIR, else no TLS]",
+    ),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        expose_value=False,
+        callback=_remember(lambda value: {"token_file": value}),
+        help="Has the token for a master that checks who calls.  [default: SELAT_TOKEN_FILE]",
+    ),
+    click.option(
+        "--insecure",
+        is_flag=True,
+        default=None,
+        expose_value=False,
+        callback=_remember(lambda value: {"insecure": value}),
+        help="Send the token to another machine, although the connection is not encrypted.",
     ),
     click.option(
         "-o",

@@ -37,6 +37,9 @@ QUERY_FIELDS: tuple[Field[selat.QueryInfo], ...] = (
     Field("sql", lambda q: q.sql, lambda q: human.one_line(q.sql, 60)),
 )
 
+_OWNER: Field[selat.QueryInfo] = Field("owner", lambda q: q.owner)
+_OWNED_FIELDS = (*QUERY_FIELDS[:3], _OWNER, *QUERY_FIELDS[3:])
+
 TASK_FIELDS: tuple[Field[selat.TaskStatus], ...] = (
     Field("stage", lambda t: t.stage_id),
     Field("site", lambda t: t.site),
@@ -83,7 +86,10 @@ def list_queries(app: App, everything: bool) -> None:
       selat query list --all -o json | jq -r 'select(.state == "failed") | .id'
     """
     with app.connect() as client:
-        show_list(app, QUERY_FIELDS, [q.last for q in client.queries(all=everything)])
+        found = [q.last for q in client.queries(all=everything)]
+        # A master that checks nobody has queries without owners.
+        fields = _OWNED_FIELDS if any(q.owner for q in found) else QUERY_FIELDS
+        show_list(app, fields, found)
 
 
 @query.command()
@@ -226,6 +232,7 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
         ("query", info.id),
         ("name", info.name),
         ("state", info.state.value + (f" ({info.reason})" if info.reason else "")),
+        ("owner", info.owner),
         (
             "submitted",
             f"{human.instant(info.submitted_at.replace(microsecond=0))}, {ran} {'in all' if info.over else 'ago'}",

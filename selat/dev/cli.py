@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from selat._token import TOKEN_FILE_VARIABLE
 from selat._transport import DEFAULT_ADDRESS
 from selat.cli.app import App, pass_app
 from selat.cli.interrupts import interrupted_once
@@ -89,6 +90,9 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
     is_flag=True,
     help="May listen elsewhere than on loopback; then only named paths and no Python functions are allowed.",
 )
+@click.option(
+    "--auth", is_flag=True, help="The master checks who calls; an admin's token is written to DIR/admin.token."
+)
 @click.option("--python-functions", type=click.Choice(["allow", "refuse"]), help="[default: allow]")
 @click.option("--tls", is_flag=True, help="Encrypt everything, with certificates of an authority of its own.")
 @click.option("--detach", is_flag=True, help="Come back when it serves; it runs on in the background.")
@@ -108,6 +112,7 @@ def dev(  # noqa: PLR0913 - one per option
     cpus_per_slot: float | None,
     emulate_links: bool,
     allow_path: tuple[Path, ...],
+    auth: bool,
     insecure: bool,
     python_functions: str | None,
     tls: bool,
@@ -122,6 +127,7 @@ def dev(  # noqa: PLR0913 - one per option
       selat dev --topology nyc.yaml          the sites and links of a file
       selat dev --emulate-links              with the links' bandwidth and latency
       selat dev --netns                      the same and more, in network namespaces (root)
+      selat dev --auth                       with tokens, docs/access.md
       selat dev --detach; selat dev stop     in the background
     """
     if ctx.invoked_subcommand is not None:
@@ -132,6 +138,7 @@ def dev(  # noqa: PLR0913 - one per option
         isolated=isolated,
         insecure=insecure,
         python_functions=python_functions or "",
+        auth=auth,
         allow_paths=allow_path,
         emulate_links=emulate_links,
         tls=tls,
@@ -200,7 +207,7 @@ def _attached(app: App, cluster: DevCluster, *, greet: bool) -> None:
             cluster.start()
             remember_latest(cluster.data)
             if greet:
-                _greet(app, cluster.data, cluster.address, cluster.tls_dir)
+                _greet(app, cluster.data, cluster.address, cluster.tls_dir, auth=cluster.auth)
                 app.note(f"Ctrl-C ends it; what it keeps stays in {cluster.data.root}")
             threading.Event().wait()
         app.note("stopping")
@@ -217,21 +224,30 @@ def _detached(app: App, topology: Path, data: Path, options: ClusterOptions, wis
     arguments += ["--emulate-links"] if options.emulate_links else []
     arguments += ["--insecure"] if options.insecure else []
     arguments += ["--tls"] if options.tls else []
+    arguments += ["--auth"] if options.auth else []
     arguments += ["--python-functions", options.python_functions] if options.python_functions else []
     arguments += [word for path in options.allow_paths for word in ("--allow-path", str(path.absolute()))]
     if wish is not None:
         arguments += ["--netns", *(["--backend", wish.backend] if wish.backend else [])]
         arguments += ["--cpus-per-slot", f"{wish.cpus_per_slot:g}"] if wish.cpus_per_slot else []
     state = start_in_background(arguments, directory, report=app.note)
-    _greet(app, directory, state.master, str(DevCertificates(directory.root / TLS).client) if options.tls else "")
+    _greet(
+        app,
+        directory,
+        state.master,
+        str(DevCertificates(directory.root / TLS).client) if options.tls else "",
+        auth=options.auth,
+    )
     app.note(f"it runs in the background, with logs in {directory.logs}; `selat dev stop` ends it")
 
 
-def _greet(app: App, directory: DataDirectory, master: str, tls_dir: str) -> None:
+def _greet(app: App, directory: DataDirectory, master: str, tls_dir: str, *, auth: bool) -> None:
     show_list(app, _FIELDS, _endpoints(directory))
     option = "" if master == DEFAULT_ADDRESS else f" --master {master}"
     option += f" --tls-dir {tls_dir}" if tls_dir else ""
     app.note(f"try: selat sql{option} 'SHOW SITES'")
+    if auth:
+        app.note(f"with a token: export {TOKEN_FILE_VARIABLE}={directory.admin_token}")
 
 
 def _endpoints(directory: DataDirectory) -> list[_Endpoint]:

@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,9 @@ from types import TracebackType
 from typing import Self
 
 import selat
+from machine.bearer import TokenFileError, read_token
 from machine.loopback import allows_functions
+from machine.private import opener
 from selat.dev.backoff import LONGEST_PAUSE, Backoff
 from selat.dev.certificates import TLS, DevCertificates
 from selat.dev.child import Child, ChildSpec, ChildStatus, Report
@@ -28,6 +31,8 @@ MASTER = "master"
 """Name of the child that is the master."""
 AGENTS = "agents"
 """Name of the child that runs all agents; isolated ones are named `agent-SITE`."""
+_SITES_TOKEN = "sites"
+"""Name of the token that the agents show."""
 
 START_TIMEOUT = timedelta(minutes=3)
 STOP_GRACE = timedelta(seconds=15)
@@ -58,6 +63,8 @@ class ClusterOptions:
     """Routers slow links down to what the topology says; needs no privileges."""
     insecure: bool = False
     """The master may listen elsewhere than on loopback; then Python functions and paths must be allowed explicitly."""
+    auth: bool = False
+    """The master checks who calls; tokens of an admin and of the sites are made in the data directory."""
     python_functions: str = ""
     """`allow`, or `refuse`; empty: refused when insecure."""
     tls: bool = False
@@ -111,6 +118,11 @@ class DevCluster:
         return self._data
 
     @property
+    def auth(self) -> bool:
+        """Whether the master checks who calls."""
+        return self._options.auth
+
+    @property
     def sites(self) -> tuple[str, ...]:
         """Names of all sites, as the topology orders them."""
         return tuple(self._topology.sites)
@@ -142,7 +154,11 @@ class DevCluster:
             self._address = self._place.client_address(_bindable(self._options.listen))
             self._children = {spec.name: self._child(spec) for spec in self._specs()}
             self._write_state(ready=False)
-            for child in self._children.values():
+            first, *others = self._children.values()
+            first.start()
+            if self._options.auth:
+                self._admit_sites(timeout)
+            for child in others:
                 child.start()
             self._await_all(timeout)
             self._write_state(ready=True)
@@ -182,6 +198,22 @@ class DevCluster:
     ) -> None:
         self.stop()
 
+    def connect(self) -> selat.Client:
+        """A client that may do everything. Raises DevError, SelatError."""
+        token = _token(self._data.admin_token) if self._options.auth else None
+        insecure = self._options.insecure or self._place.own_network
+        return selat.connect(self._address, tls_dir=self.tls_dir, token=token, insecure=insecure)
+
+    def _admit_sites(self, timeout: timedelta) -> None:
+        """Make the token of the agents anew: the topology may have other sites than last time."""
+        self.await_ready(MASTER, timeout)
+        with self.connect() as client:
+            with suppress(selat.NotFound):
+                client.revoke_token(_SITES_TOKEN)
+            made = client.create_token(_SITES_TOKEN, ("site",), bound_to=self.sites)
+        with open(self._data.sites_token, "w", opener=opener) as file:
+            file.write(made.secret + "\n")
+
     def _await_all(self, timeout: timedelta) -> None:
         started = time.monotonic()
         for name, child in self._children.items():
@@ -195,7 +227,7 @@ class DevCluster:
 
     def _await_sites(self, deadline_s: float) -> None:
         """Until the master knows every site as alive: a query submitted from now on finds them."""
-        with selat.connect(self._address, tls_dir=self.tls_dir) as client:
+        with self.connect() as client:
             while away := [site.name for site in client.sites() if site.state is not selat.SiteState.ALIVE]:
                 if time.monotonic() >= deadline_s:
                     raise DevError.of(
@@ -226,6 +258,7 @@ class DevCluster:
         arguments += [] if place.probes else ["--no-probes"]
         arguments += self._wall_arguments()
         arguments += self._tls_arguments(MASTER)
+        arguments += self._auth_arguments() if options.auth else []
         specs = [self._spec(MASTER, None, [*arguments, *options.master_arguments])]
         if not (options.isolated or place.isolated):
             return [
@@ -236,6 +269,10 @@ class DevCluster:
             own = options.site_arguments.get(site, ())
             specs.append(self._spec(f"agent-{site}", (site,), [*self._agent_arguments([site]), *own]))
         return specs
+
+    def _auth_arguments(self) -> list[str]:
+        audit = self._data.logs / "audit.log"
+        return ["--auth", "--bootstrap-token-file", str(self._data.admin_token), "--audit-log", str(audit)]
 
     def _wall_arguments(self) -> list[str]:
         """Options of master and agents alike that say what they allow."""
@@ -261,7 +298,8 @@ class DevCluster:
         listen = self._place.agent_listen(next(iter(sites)))
         master = self._place.master_for_agents(self._address)
         paced = ["--emulate-links", str(self._topology_file)] if self._options.emulate_links else []
-        walls = [*self._wall_arguments(), *self._path_arguments(), *self._tls_arguments(AGENTS)]
+        shown = ["--token-file", str(self._data.sites_token)] if self._options.auth else []
+        walls = [*self._wall_arguments(), *self._path_arguments(), *self._tls_arguments(AGENTS), *shown]
         return [*named, "--master", master, "--listen", listen, *paced, *walls, *self._options.agent_arguments]
 
     def _spec(self, name: str, sites: tuple[str, ...] | None, arguments: Sequence[str]) -> ChildSpec:
@@ -278,6 +316,14 @@ class DevCluster:
             ready_file=ready_file,
             environment=_import_path(),
         )
+
+
+def _token(path: Path) -> str:
+    """Raises DevError."""
+    try:
+        return read_token(path)
+    except TokenFileError as error:
+        raise DevError.of(str(error), hint=error.hint) from None
 
 
 def _import_path() -> dict[str, str]:

@@ -60,6 +60,16 @@ class DataDirectory:
         return self.root / "ready"
 
     @property
+    def admin_token(self) -> Path:
+        """With `--auth`: the file of the token that may do everything."""
+        return self.root / "admin.token"
+
+    @property
+    def sites_token(self) -> Path:
+        """With `--auth`: the file of the token that the agents show."""
+        return self.root / "sites.token"
+
+    @property
     def _state_file(self) -> Path:
         return self.root / "dev.json"
 

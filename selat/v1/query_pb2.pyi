@@ -310,6 +310,7 @@ class Query(_message.Message):
     BATCH_FIELD_NUMBER: _builtins.int
     SHARING_FIELD_NUMBER: _builtins.int
     DISK_BYTES_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
     sql: _builtins.str
@@ -330,6 +331,8 @@ class Query(_message.Message):
     sink: _builtins.str
     """The sink it writes into, and the site of it; then `rows_out` are rows written, and there are no results to fetch."""
     sink_site: _builtins.str
+    owner: _builtins.str
+    """Whoever submitted it; empty: the master checked nobody then."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Column]: ...
     @_builtins.property
@@ -375,10 +378,11 @@ class Query(_message.Message):
         batch: Global___BatchProgress | None = ...,
         sharing: Global___QuerySharing | None = ...,
         disk_bytes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "ended_at_us", b"ended_at_us", "sharing", b"sharing", "started_at_us", b"started_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "disk_bytes", b"disk_bytes", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "links", b"links", "name", b"name", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "disk_bytes", b"disk_bytes", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "links", b"links", "name", b"name", "owner", b"owner", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at_us: _TypeAlias = _typing.Literal["ended_at_us"]  # noqa: Y015
     _WhichOneofArgType__ended_at_us: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us"]  # noqa: Y015

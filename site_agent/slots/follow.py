@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import grpc
 import grpc.aio
 
+from machine.bearer import Bearer
 from selat.v1 import lease_pb2 as pb
 from selat.v1 import lease_pb2_grpc
 from site_agent.slots.guard import SlotGuard, SlotLease
@@ -19,14 +20,15 @@ logger = logging.getLogger(__name__)
 RECONNECT_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 
-async def follow_slots(master: grpc.aio.Channel, site: str, guard: SlotGuard) -> None:
-    """Until cancelled."""
+async def follow_slots(master: grpc.aio.Channel, site: str, guard: SlotGuard, bearer: Bearer | None = None) -> None:
+    """Until cancelled; `bearer` shows the master who asks."""
+    shown = bearer or Bearer()
     stub = lease_pb2_grpc.LeaseServiceStub(master)
     failures = 0
     while True:
         news = News(guard)
         try:
-            async for message in stub.Watch(pb.WatchSlotsRequest(site=site)):
+            async for message in stub.Watch(pb.WatchSlotsRequest(site=site), metadata=shown.metadata()):
                 failures = 0
                 news.take(message)
         except grpc.aio.AioRpcError as error:
@@ -37,9 +39,11 @@ async def follow_slots(master: grpc.aio.Channel, site: str, guard: SlotGuard) ->
 
 
 @asynccontextmanager
-async def following_slots(master: grpc.aio.Channel, site: str, guard: SlotGuard) -> AsyncIterator[asyncio.Task[None]]:
+async def following_slots(
+    master: grpc.aio.Channel, site: str, guard: SlotGuard, bearer: Bearer | None = None
+) -> AsyncIterator[asyncio.Task[None]]:
     """Follow in the background, until the block ends."""
-    following = asyncio.create_task(follow_slots(master, site, guard))
+    following = asyncio.create_task(follow_slots(master, site, guard, bearer))
     try:
         yield following
     finally:

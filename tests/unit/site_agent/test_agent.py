@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from machine.bearer import Metadata
 from selat.v1 import site_pb2, site_pb2_grpc
 from site_agent.agent import AgentIdentity, SiteAgent
 from site_agent.disk_use import DiskUse
@@ -56,7 +57,8 @@ class Stub:
     def __init__(self) -> None:
         self.reports: asyncio.Queue[site_pb2.ReportRequest] = asyncio.Queue()
 
-    async def Report(self, request: site_pb2.ReportRequest, *, timeout: float) -> None:
+    async def Report(self, request: site_pb2.ReportRequest, *, timeout: float, metadata: Metadata) -> None:
+        assert metadata == ()
         await self.reports.put(request)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from master.access.records import TokenRecord
 from master.model import (
     AssignmentMark,
     BatchState,
@@ -17,6 +18,8 @@ from master.model import (
     TaskState,
 )
 from master.store import INCARNATIONS_KEPT, LeaseUpdate, Store, StoredLeases
+from planner.access.grants import Grant, Owner
+from planner.access.privileges import Privilege
 from planner.batch import TaskPhase
 from planner.catalog import Column, Function
 from planner.leases import Framework, Lease, Slot
@@ -177,6 +180,35 @@ class StoreContract:
         assert store.frameworks() == (batch, streaming)
         store.put_framework(replace(batch, quota=None))
         assert store.frameworks()[0].quota is None
+
+    def test_tokens_come_back_equal_and_are_replaced_by_id(self, store: Store) -> None:
+        token = TokenRecord("t-2", "digest", "ann", ("analysts", "reader"), START, "root", (), START, None)
+        member = TokenRecord("t-1", "other", "eu", ("site",), START, bound=("eu",))
+        store.put_token(token)
+        store.put_token(member)
+        assert store.tokens() == (member, token)
+        store.put_token(replace(token, revoked_at=START))
+        assert store.tokens() == (member, replace(token, revoked_at=START))
+
+    def test_grants_and_owners_go_with_their_relation(self, store: Store) -> None:
+        one = Grant("clicks", Privilege.SELECT, "analysts", "root", START)
+        two = Grant("pages", Privilege.SELECT, "analysts")
+        for grant in (two, one, one):
+            store.put_grant(grant)
+        store.put_owner("clicks", Owner("ann", ("submitter",)))
+        store.put_owner("pages", Owner("bob"))
+        assert store.grants() == (one, two)
+        assert store.owners() == {"clicks": Owner("ann", ("submitter",)), "pages": Owner("bob")}
+        store.forget_relation("clicks")
+        assert store.grants() == (two,)
+        assert store.owners() == {"pages": Owner("bob")}
+        store.delete_grant("pages", Privilege.SELECT, "analysts")
+        assert store.grants() == ()
+
+    def test_a_query_keeps_its_owner(self, store: Store) -> None:
+        record = replace(query(), owner="ann")
+        store.put_query(record, ACCEPTED)
+        assert store.queries() == (record,)
 
 
 def lease(site: str, index: int, *, fencing: int) -> Lease:

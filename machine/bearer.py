@@ -1,0 +1,77 @@
+"""Tokens in files: read anew for each call, so that a token can be exchanged while its reader runs."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_MOST_CHARS = 16 * 1024
+"""Tokens of other issuers may be long; gRPC takes no more than 16 KiB of metadata by default."""
+
+HEADER = "authorization"
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class TokenFileError(Exception):
+    """A file that has no token to use. The message says why, `hint` what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def read_token(path: Path) -> str:
+    """The token in a file.
+
+    Raises:
+        TokenFileError: it cannot be read, others may read it, or it has not one word of ASCII.
+    """
+    try:
+        with open(path, encoding="ascii") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(_MOST_CHARS + 1).strip()
+    except OSError as error:
+        raise TokenFileError(f"the token file {path} cannot be read: {error.strerror}", "name another") from None
+    except UnicodeDecodeError:
+        raise TokenFileError(f"the token file {path} has no token: it is no ASCII text", "name another") from None
+    if stat.S_ISREG(mode) and mode & _OTHERS:
+        raise TokenFileError(f"others may read the token file {path}", f"chmod 600 {path}")
+    return checked_token(text, f"the token file {path}")
+
+
+def checked_token(text: str, where: str) -> str:
+    """The token. Raises TokenFileError when it is not one printable word."""
+    if (
+        not text
+        or len(text) > _MOST_CHARS
+        or not text.isascii()
+        or not all(c.isalnum() or c in "-._~+/=" for c in text)
+    ):
+        raise TokenFileError(f"{where} has no token: it has to be one word", "write the token and nothing else into it")
+    return text
+
+
+def metadata_of(token: str) -> Metadata:
+    """What a call carries."""
+    return ((HEADER, f"Bearer {token}"),)
+
+
+class Bearer:
+    """The token of a member, if it has one, as its file has it now."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Raises TokenFileError when there is no token in the file."""
+        self._path = path
+        self._token = "" if path is None else read_token(path)
+
+    def metadata(self) -> Metadata:
+        """What a call carries; nothing without a file. While the file is being exchanged, the token from before."""
+        if self._path is None:
+            return ()
+        with suppress(TokenFileError):
+            self._token = read_token(self._path)
+        return metadata_of(self._token)

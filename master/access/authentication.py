@@ -1,0 +1,91 @@
+"""From what a call carries to who calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from master.access.records import TokenRecord
+from master.access.tokens import TokenManager, is_token
+from master.errors import UnauthenticatedError
+from planner.access.principal import Principal
+
+AUTHORIZATION = "authorization"
+SCHEME = "Bearer"
+
+_HINT = "give a token: --token-file FILE, or SELAT_TOKEN_FILE; selat token create makes one"
+
+Certificate = Mapping[str, Iterable[bytes]]
+"""What gRPC says of the peer's certificate; empty on a connection without TLS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Somebody who has shown who it is."""
+
+    principal: Principal
+    token: str = ""
+    """Id of the token that was shown."""
+    is_live: Callable[[], bool] = lambda: True
+    """Whether that still holds: a token may be revoked, or expire, while a call goes on."""
+
+
+class TokenReader(Protocol):
+    """Knows tokens that others issue."""
+
+    async def identity(self, token: str) -> Identity:
+        """Raises UnauthenticatedError when the token is not to be believed."""
+        ...
+
+
+class CertificateReader(Protocol):
+    """Knows members by their certificates, which stand in for tokens of the roles `site` and `framework`."""
+
+    def identity(self, certificate: Certificate) -> Identity | None:
+        """None: it is no member's, and a token decides."""
+        ...
+
+
+class Authenticator:
+    """Asks a member's certificate first, if there is one to read them, and then the token."""
+
+    def __init__(
+        self, tokens: TokenManager, *, foreign: TokenReader | None = None, members: CertificateReader | None = None
+    ) -> None:
+        self._tokens = tokens
+        self._foreign = foreign
+        self._members = members
+
+    async def identity(self, metadata: Iterable[tuple[str, str | bytes]], certificate: Certificate) -> Identity:
+        """Raises UnauthenticatedError; the message never has the token."""
+        member = self._members.identity(certificate) if self._members is not None else None
+        if member is not None:
+            return member
+        token = _bearer(metadata)
+        if is_token(token):
+            return self._own(self._tokens.find(token))
+        if self._foreign is None:
+            raise UnauthenticatedError("what was given is no token of this master", hint=_HINT)
+        return await self._foreign.identity(token)
+
+    def _own(self, record: TokenRecord | None) -> Identity:
+        if record is None:
+            raise UnauthenticatedError("this master does not know the token", hint=_HINT)
+        if record.revoked_at is not None:
+            raise UnauthenticatedError("the token was revoked", hint=_HINT, ids={"token": record.id})
+        if not self._tokens.is_live(record):
+            raise UnauthenticatedError("the token has expired", hint=_HINT, ids={"token": record.id})
+        return Identity(record.principal, record.id, lambda: self._tokens.is_live(record))
+
+
+def _bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
+    """Raises UnauthenticatedError where there is none, or several."""
+    given = [value for key, value in metadata if key.lower() == AUTHORIZATION]
+    if not given:
+        raise UnauthenticatedError("this master answers nobody without a token", hint=_HINT)
+    text = given[0] if isinstance(given[0], str) else ""
+    scheme, _, token = text.partition(" ")
+    if len(given) > 1 or scheme.lower() != SCHEME.lower() or not token.strip():
+        raise UnauthenticatedError("the authorization of the call is not one bearer token", hint=_HINT)
+    return token.strip()

@@ -1,0 +1,67 @@
+"""The call that is being answered: who calls, and what it was found to be about."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from planner.access.limits import Limits
+from planner.access.principal import EVERYBODY, NOBODY, Principal
+
+
+@dataclass(slots=True)
+class Call:
+    """One call, as far as it has come; each has a task, and so a context, of its own."""
+
+    method: str
+    peer: str
+    principal: Principal = NOBODY
+    token: str = ""
+    """Id of the token that was shown."""
+    limits: Limits = field(default_factory=Limits)
+    relations: set[str] = field(default_factory=set)
+    queries: set[str] = field(default_factory=set)
+    statement_sha256: str = ""
+
+
+_CALL: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+def begin(call: Call) -> None:
+    """Make this the call of the running task, which ends with it."""
+    _CALL.set(call)
+
+
+def caller() -> Principal:
+    """Who calls; everybody, where nobody is checked."""
+    call = _CALL.get()
+    return EVERYBODY if call is None else call.principal
+
+
+def limits() -> Limits | None:
+    """The caller's; None where nobody is checked."""
+    call = _CALL.get()
+    return None if call is None else call.limits
+
+
+def note_relations(names: Iterable[str]) -> None:
+    """Note what the call reads, writes or changes, for the audit log."""
+    call = _CALL.get()
+    if call is not None:
+        call.relations.update(name.lower() for name in names)
+
+
+def note_query(query: str) -> None:
+    """Note a query that the call is about."""
+    call = _CALL.get()
+    if call is not None:
+        call.queries.add(query)
+
+
+def note_statement(text: str) -> None:
+    """Note the digest of a script. Its text is not noted: literals may be what nobody should find in a log."""
+    call = _CALL.get()
+    if call is not None:
+        call.statement_sha256 = hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,118 @@
+"""Tokens of an OpenID Connect issuer beside our own: signed, for us, in force; roles by their claims."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jwt
+from jwt import PyJWK
+from jwt.exceptions import ExpiredSignatureError, ImmatureSignatureError, PyJWTError
+
+from master.access.authentication import Identity
+from master.access.config import OidcOptions
+from master.access.keysets import ALGORITHMS, KeySet
+from master.clock import Clock, SteadyTime
+from master.errors import KeySetError, UnauthenticatedError
+from master.logs import line
+from planner.access.claims import roles_by_claims
+from planner.access.principal import Kind, Principal
+
+logger = logging.getLogger(__name__)
+
+NAME_PREFIX = "oidc:"
+"""No token of our own has such a name."""
+
+LEEWAY = timedelta(seconds=30)
+"""Clocks of issuers may differ by so much."""
+
+_OLD = timedelta(minutes=5)
+_AGAIN = timedelta(seconds=10)
+"""Between two looks for a key that is not known: garbage must not have the issuer asked without end."""
+_LONGEST_NAME = 200
+_HINT = "get a new token from the issuer"
+
+
+class OidcReader:
+    """See `master.access.authentication.TokenReader`. Keys are read anew every few minutes, and when one is missing."""
+
+    def __init__(self, options: OidcOptions, source: Callable[[], KeySet], *, clock: Clock) -> None:
+        """Raises KeySetError when the keys cannot be had now."""
+        self._options = options
+        self._source = source
+        self._clock = clock
+        self._steady = SteadyTime(clock)
+        self._keys = source()
+        self._looked_at = self._steady.now()
+        self._looking = asyncio.Lock()
+
+    async def identity(self, token: str) -> Identity:
+        """Raises UnauthenticatedError; the message does not have the token."""
+        key = await self._key(token)
+        claims = self._claims(token, key)
+        subject = claims["sub"]
+        if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_NAME or not subject.isprintable():
+            raise UnauthenticatedError("the token's subject cannot be a name", hint=_HINT)
+        expires_at = datetime.fromtimestamp(int(claims["exp"]), UTC)
+        roles = roles_by_claims(self._options.rules, claims)
+        principal = Principal(Kind.PERSON, NAME_PREFIX + subject, roles)
+        return Identity(principal, "", lambda: self._clock.now() < expires_at + LEEWAY)
+
+    async def _key(self, token: str) -> PyJWK:
+        try:
+            header = jwt.get_unverified_header(token)
+        except PyJWTError:
+            raise UnauthenticatedError("what was given is no token", hint=_HINT) from None
+        if header.get("alg") not in ALGORITHMS.values() or "crit" in header:
+            raise UnauthenticatedError(
+                "the token is not signed in a way that is believed", hint=f"{' and '.join(ALGORITHMS.values())} are"
+            )
+        name = str(header.get("kid", ""))
+        if self._steady.now() >= self._looked_at + _OLD:
+            await self._look()
+        if self._find(name) is None and self._steady.now() >= self._looked_at + _AGAIN:
+            await self._look()
+        key = self._find(name)
+        if key is None:
+            raise UnauthenticatedError("the issuer has no such key", hint=_HINT)
+        return key
+
+    def _find(self, name: str) -> PyJWK | None:
+        """The key of that id; a set of one key needs no id."""
+        if not name and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        return self._keys.get(name)
+
+    async def _look(self) -> None:
+        """Read the keys anew; those of before go on where that fails."""
+        async with self._looking:
+            if self._steady.now() < self._looked_at + _AGAIN:
+                return
+            self._looked_at = self._steady.now()
+            try:
+                self._keys = await asyncio.to_thread(self._source)
+            except KeySetError as error:
+                logger.warning(line("keys of the issuer not read", reason=error.message))
+
+    def _claims(self, token: str, key: PyJWK) -> Mapping[str, Any]:
+        try:
+            claims: Mapping[str, Any] = jwt.decode(
+                token,
+                key.key,
+                # By the key, not by what the token says.
+                algorithms=[ALGORITHMS[str(key.key_type)]],
+                audience=self._options.audience,
+                issuer=self._options.issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
+        except ExpiredSignatureError:
+            raise UnauthenticatedError("the token has expired", hint=_HINT) from None
+        except ImmatureSignatureError:
+            raise UnauthenticatedError("the token is not in force yet", hint="are the clocks right?") from None
+        except (PyJWTError, ValueError, TypeError, OverflowError) as error:
+            raise UnauthenticatedError(f"the token is not believed: {type(error).__name__}", hint=_HINT) from None
+        return claims

@@ -1,0 +1,114 @@
+"""The options of `python -m master` about access."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from master.access.audit import BYTES, FILES, AuditOptions
+from master.access.config import AccessConfig, OidcOptions
+from master.errors import InvalidRequestError
+from planner.access.claims import read_claim_rules
+from planner.access.limits import LimitTable
+from planner.access.limits_text import read_limits
+from planner.errors import InvalidDefinitionError, PlannerError
+
+T = TypeVar("T")
+
+_OIDC = ("keys", "issuer", "audience", "roles")
+
+
+def add_access_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--auth", action="store_true", help="answer nobody without a token, and to each what its roles allow"
+    )
+    parser.add_argument(
+        "--bootstrap-token-file",
+        type=Path,
+        metavar="FILE",
+        help="with --auth: takes an admin's token when there is none yet; only the master's user can read it",
+    )
+    parser.add_argument(
+        "--audit-log",
+        type=Path,
+        metavar="FILE",
+        help="with --auth: a JSON line for each call that reads or changes data, and for each that was refused",
+    )
+    parser.add_argument(
+        "--audit-log-bytes",
+        type=_positive,
+        default=BYTES,
+        metavar="BYTES",
+        help="the audit log goes on in a new file after so much; default: %(default)s",
+    )
+    parser.add_argument(
+        "--audit-log-files",
+        type=_positive,
+        default=FILES,
+        metavar="N",
+        help="so many older files of the audit log are kept; default: %(default)s",
+    )
+    _add_oidc_options(parser)
+    parser.add_argument(
+        "--limits", type=Path, metavar="FILE", help="with --auth: limits of each caller, in YAML, docs/access.md"
+    )
+
+
+def _add_oidc_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--oidc-keys",
+        metavar="FILE|URL",
+        help="with --auth: believe tokens that are signed with a key of this set, besides our own",
+    )
+    parser.add_argument("--oidc-issuer", metavar="URL", help="who has to have issued them")
+    parser.add_argument("--oidc-audience", metavar="NAME", help="for whom they have to be")
+    parser.add_argument("--oidc-roles", type=Path, metavar="FILE", help="from their claims to roles, in YAML")
+
+
+def access_config(parsed: argparse.Namespace) -> AccessConfig:
+    """What the options say.
+
+    Raises:
+        InvalidRequestError: options that are of no use without --auth, or without each other.
+        InvalidDefinitionError: the file of limits is wrong.
+    """
+    given = {"--bootstrap-token-file": parsed.bootstrap_token_file, "--audit-log": parsed.audit_log}
+    oidc = {f"--oidc-{name}": getattr(parsed, f"oidc_{name}") for name in _OIDC}
+    given |= {"--limits": parsed.limits, **oidc}
+    for option, value in given.items():
+        if value is not None and not parsed.auth:
+            raise InvalidRequestError(f"{option} is of no use to a master that checks nobody", hint="add --auth")
+    audit = None
+    if parsed.audit_log is not None:
+        audit = AuditOptions(parsed.audit_log, parsed.audit_log_bytes, parsed.audit_log_files)
+    limits = LimitTable() if parsed.limits is None else _read(parsed.limits, "limits", read_limits)
+    return AccessConfig(parsed.auth, parsed.bootstrap_token_file, audit, limits, _oidc(oidc))
+
+
+def _oidc(given: Mapping[str, Any]) -> OidcOptions | None:
+    """Raises InvalidRequestError where some of the options are missing."""
+    missing = [option for option, value in given.items() if value is None]
+    if len(missing) == len(given):
+        return None
+    if missing:
+        raise InvalidRequestError(f"{missing[0]} is missing", hint=f"{', '.join(given)} go together")
+    keys, issuer, audience, path = given.values()
+    return OidcOptions(keys, issuer, audience, _read(path, "claims", read_claim_rules))
+
+
+def _read(path: Path, what: str, read: Callable[[bytes], T]) -> T:
+    try:
+        return read(path.read_bytes())
+    except OSError as error:
+        raise InvalidDefinitionError(f"cannot read {what} {path}: {error.strerror}") from error
+    except PlannerError as error:
+        error.message = f"{what} {path}: {error.message}"
+        raise
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)

@@ -1,0 +1,41 @@
+"""Whose a query is: only its owner, an operator or an admin ends it, holds it or reads its results."""
+
+from __future__ import annotations
+
+from master.access.caller import caller, limits, note_query, note_relations
+from master.access.rights import limit_exceeded
+from master.errors import NotOwnerError
+from master.model import QueryRecord
+from planner.access.roles import Right
+
+
+def own(record: QueryRecord) -> QueryRecord:
+    """The query, which the caller may manage.
+
+    Raises:
+        NotOwnerError: it is another's.
+    """
+    note_query(record.id)
+    note_relations(stage.relation for stage in record.plan.stages if stage.relation is not None)
+    by = caller()
+    if by.may(Right.MANAGE) or (by.name and by.name == record.owner):
+        return record
+    raise NotOwnerError(
+        f"query {record.id} is {record.owner or 'nobody'}'s",
+        hint="its owner, an operator or an admin can do that",
+        ids={"query": record.id, "principal": by.name},
+    )
+
+
+def check_live(live: int) -> None:
+    """Raises LimitExceededError when the caller has so many queries that are not over, and may have no more."""
+    most = limits()
+    if most is not None and live >= most.live_queries:
+        raise limit_exceeded(caller(), "live_queries", most)
+
+
+def check_statement(size_bytes: int) -> None:
+    """Raises LimitExceededError when the caller may send no script of that length."""
+    most = limits()
+    if most is not None and size_bytes > most.statement_bytes:
+        raise limit_exceeded(caller(), "statement_bytes", most)

@@ -1,0 +1,46 @@
+"""Tokens as they are stored: never themselves, only their digests."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from planner.access.principal import Kind, Principal
+from planner.access.roles import FRAMEWORK, SITE
+
+PREFIX = "selat_"
+"""Begins every token, so that scanners for secrets find one in a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """What is known of a token."""
+
+    id: str
+    """Public."""
+    digest: str
+    """SHA-256. It needs no salt and no slow hash: a token is 256 random bits."""
+    name: str
+    roles: tuple[str, ...]
+    created_at: datetime
+    created_by: str = ""
+    bound: tuple[str, ...] = ()
+    """Of a member's token: its sites, or its framework."""
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Whom it stands for."""
+        kind = Kind.SITE if SITE in self.roles else Kind.FRAMEWORK if FRAMEWORK in self.roles else Kind.PERSON
+        return Principal(kind, self.name, frozenset(self.roles), frozenset(self.bound))
+
+    def is_live(self, now: datetime) -> bool:
+        """Neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def digest_of(token: str) -> str:
+    """The digest by which a token is found."""
+    return hashlib.sha256(token.encode()).hexdigest()
