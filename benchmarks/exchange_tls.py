@@ -2,7 +2,7 @@
 
     python -m benchmarks.exchange_tls [--megabytes 300] [--rounds 3] [--pulls 8] [--record FILE]
 
-One large channel in rounds that alternate, with TLS and without; then many short pulls, over one connection that is kept
+One large channel in rounds that alternate, with TLS and without; then many short pulls, over one connection that stays
 and over a new connection each. New connections cost something without TLS, too: handshakes cost what is lost beyond it.
 """
 
