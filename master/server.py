@@ -113,7 +113,7 @@ class Surroundings:
     describe: Describe = describe
     """Describes the master's process."""
     security: Security = PLAIN
-    """Of the connections to agents and clients."""
+    """The security of the connections to agents and clients."""
 
     @classmethod
     def real(cls, history: HistoryStore, data: Path, security: Security = PLAIN) -> Surroundings:
@@ -213,7 +213,7 @@ class Master:
 
     @property
     def ready(self) -> bool:
-        """Whether what it says of sites and queries is of its own time, not of the master's before it."""
+        """True when its word on sites and queries is of its own time, not of the master's before it."""
         return self.sites.settled and self.jobs.settled
 
     def error_interceptor(self, pending: PendingCalls) -> ErrorInterceptor:

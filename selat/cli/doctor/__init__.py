@@ -78,7 +78,7 @@ def doctor(app: App, context: click.Context, *, data: Path | None, as_json: bool
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """What all checks find."""
+    """The findings of all checks."""
     return [finding for check in CHECKS for finding in check(facts)]
 
 
@@ -95,7 +95,7 @@ def _facts(app: App, data: Path | None) -> Facts:
 
 
 def _certificate(directory: Path | None) -> Certificate | None:
-    """What is in the directory that was named, else in that of SELAT_TLS_DIR."""
+    """The certificate in the directory that was named, else in that of SELAT_TLS_DIR."""
     named = directory or os.environ.get(TLS_VARIABLE)
     if not named:
         return None

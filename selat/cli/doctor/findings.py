@@ -1,4 +1,4 @@
-"""What a check finds, and what all checks go by."""
+"""Findings of checks, and the facts that all checks go by."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from selat.members import Members
 
 
 class State(Enum):
-    """What came of a check."""
+    """The outcome of a check."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -29,11 +29,11 @@ class Finding:
 
     check: str
     subject: str
-    """What was looked at: `here`, `master`, a site or a link."""
+    """The thing that was looked at: `here`, `master`, a site or a link."""
     state: State
     what: str
     mend: str = ""
-    """How to mend what is wrong."""
+    """The way to mend what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Java:
 
     where: str
     major: int | None
-    """Of its version; None: it does not run."""
+    """The major number of its version; None: it does not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the master told."""
+    """The master's answers."""
 
     members: Members
     sites: tuple[selat.Site, ...]
@@ -63,28 +63,28 @@ class Certificate:
     begins: datetime | None = None
     ends: datetime | None = None
     now: datetime | None = None
-    """When it was looked at."""
+    """The moment at which it was looked at."""
     problem: str = ""
-    """Why it cannot be used; the rest is empty then."""
+    """The reason for which it cannot be used; the rest is empty then."""
     hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the checks go by; nothing is measured after it is made."""
+    """The facts that the checks go by; nothing is measured after they are made."""
 
     here: Description
     java: tuple[Java, ...]
     data: LocalDisk | None
-    """Of the directory that was named; None: none was."""
+    """The disk of the directory that was named; None: none was."""
     master: str
     """host:port."""
     cluster: Cluster | None
     """None: the master did not answer."""
     problem: str = ""
-    """Why it did not."""
+    """The reason why it did not."""
     certificate: Certificate | None = None
-    """Of this command, by --tls-dir; None: it has none."""
+    """The certificate of this command, by --tls-dir; None: it has none."""
 
 
 Check = Callable[[Facts], Iterable[Finding]]

@@ -13,7 +13,7 @@ from selat.cli.doctor.findings import Facts, Finding, State
 LEAST_FREE_BYTES = 1_000_000_000
 LEAST_FREE_SHARE = 0.05
 RENEWAL_SHARE = 1 / 4
-"""Of a certificate's life; with less left it should have been renewed."""
+"""The part of a certificate's life; with less left it should have been renewed."""
 SLOWEST_SYNC = timedelta(milliseconds=100)
 """Every epoch waits for about ten syncs."""
 
@@ -44,7 +44,7 @@ def data(facts: Facts) -> Iterable[Finding]:
 
 
 def disk_finding(subject: str, disk: Disk) -> Finding:
-    """Whether a disk has room and is quick enough."""
+    """The finding on a disk: it has room and is quick enough, or not."""
     if disk.reason:
         mend = "make the directory, and let the user who runs the member write to it"
         return Finding("disk", subject, State.WRONG, f"nothing can be written to {disk.path}: {disk.reason}", mend)
