@@ -2,7 +2,7 @@
 
     python -m benchmarks.exchange_tls [--megabytes 300] [--rounds 3] [--pulls 8] [--record FILE]
 
-One large channel in rounds that alternate, with TLS and without; then many short pulls, over one connection that is kept
+One large channel in rounds that alternate, with TLS and without; then many short pulls, over one connection that stays
 and over a new connection each. New connections cost something without TLS, too: handshakes cost what is lost beyond it.
 """
 
@@ -34,7 +34,7 @@ from wire.security import PLAIN, Security
 from wire.servers import listen
 
 SHORT_BYTES = 16 * 1024 * 1024
-"""Of a short pull; a site that loses its connection so often loses it many times a second."""
+"""The size of a short pull; a site that loses its connection so often loses it many times a second."""
 # Else connections of one process to one address are shared.
 OPTIONS = (*CLIENT_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
 WAYS = ("plain", "tls")
@@ -42,7 +42,7 @@ WAYS = ("plain", "tls")
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """How a reader reaches the producer, by the way."""
+    """The ways of a reader to the producer."""
 
     ports: Mapping[str, int]
     securities: Mapping[str, Security]

@@ -119,7 +119,7 @@ class Surroundings:
     describe: Describe = describe
     """Describes the master's process."""
     security: Security = PLAIN
-    """Of the connections to agents and clients."""
+    """The security of the connections to agents and clients."""
 
     @classmethod
     def real(cls, history: HistoryStore, data: Path, security: Security = PLAIN) -> Surroundings:

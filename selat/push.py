@@ -331,7 +331,7 @@ class Producer:
 
 
 def _new_id(security: Security) -> str:
-    """Of a producer without a name: under the name of the certificate, where there is one."""
+    """The id of a producer without a name: under the name of the certificate, where there is one."""
     own = f"{security.identity.name.name}/" if security.identity is not None else ""
     return own + uuid.uuid4().hex
 

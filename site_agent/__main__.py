@@ -159,7 +159,7 @@ class Parts:
     java: str
     """Version of the JVM."""
     security: Security
-    """Of the site's connections."""
+    """The security of the site's connections."""
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:

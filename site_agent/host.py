@@ -46,7 +46,7 @@ class Guests:
     health: Health | None = None
     """Tells whether the agent is ready; None: nobody asks."""
     security: Security = PLAIN
-    """Of all connections."""
+    """The security of all connections."""
 
 
 NO_GUESTS = Guests()

@@ -39,7 +39,7 @@ SLACK = timedelta(minutes=5)
 
 _LIST_LIFE = timedelta(days=3650)
 _LONGEST_NAME = 64
-"""Of a common name; what counts are the other names."""
+"""The limit of a common name; what counts are the other names."""
 _SIGNED_WITH = hashes.SHA256()
 
 

@@ -25,14 +25,14 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 LOOK_S = 1.0
-"""How often a call that goes on is looked at again, before its next message."""
+"""Seconds after which a call that goes on is looked at again, before its next message."""
 
 logger = logging.getLogger("selat.wire")
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a call is not answered."""
+    """The reason for which a call is not answered."""
 
     status: grpc.StatusCode
     code: str
@@ -129,7 +129,7 @@ class CallerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             wrong = claim.refused(first.message, caller) if isinstance(first.message, Message) else ""
             request = first.and_others(request)
         else:
-            # What another interceptor could not read is refused by it.
+            # An interceptor that could not read a request refuses it itself.
             wrong = claim.refused(request, caller) if isinstance(request, Message) else ""
         if wrong:
             await self._end(context, method, caller, _denied(wrong, "call in the name that your certificate has"))

@@ -1,4 +1,4 @@
-"""What a certificate says."""
+"""Certificates, read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Certificate:
 
 
 def described(certificate: x509.Certificate) -> Certificate:
-    """What matters of a certificate."""
+    """The parts of a certificate that matter here."""
     return Certificate(
         member=_member(certificate),
         serial=certificate.serial_number,

@@ -33,7 +33,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a TLS handshake takes, and what it says of its owner."""
+    """The input of a TLS handshake, and what it says of its owner."""
 
     roots: bytes
     chain: bytes
@@ -79,7 +79,7 @@ class Current:
         self._material = read_material(directory)
 
     def material(self) -> Material:
-        """What is there now; while a renewal is half done, or wrong, what was there before."""
+        """The files as they are now; while a renewal is half done, or wrong, as they were before."""
         seen = _signature(self.directory, (CA, MEMBER, KEY))
         if seen == self._seen:
             return self._material

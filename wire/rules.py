@@ -23,10 +23,10 @@ class Claim:
     fits: Callable[[str, str], bool]
     """Takes the field's value and the caller's name."""
     wanted: Callable[[str], str]
-    """What the field may be, for the caller's name."""
+    """Says in words what the field may be, for the caller's name."""
 
     def refused(self, request: Any, caller: MemberName) -> str:
-        """What is claimed wrongly; empty when nothing is."""
+        """The words for a wrong claim; empty when the claim is right."""
         said = str(reduce(getattr, self.path.split("."), request))
         if self.fits(said, caller.name):
             return ""

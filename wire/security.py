@@ -56,7 +56,7 @@ class Security:
         return self.identity is not None
 
     def refuses(self, certificate: Certificate) -> str:
-        """Why a certificate that the authority has signed is not taken now; empty when it is."""
+        """The reason for which a certificate of the authority is not taken now; empty when it is taken."""
         if self.identity is not None and self.identity.revoked.has(certificate.serial):
             return "revoked"
         return "" if certificate.valid_at(now()) else "out of date"

@@ -42,7 +42,7 @@ class CertificateLine:
     state: str
     """`valid`, `revoked` or `out of date`."""
     directory: str
-    """Where it lies; empty in the record of an authority."""
+    """The place where it lies; empty in the record of an authority."""
 
 
 FIELDS: tuple[Field[CertificateLine], ...] = (
@@ -70,7 +70,7 @@ def _days(default: timedelta) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _told(command: Callable[P, R]) -> Callable[P, R]:
-    """What is wrong with certificates becomes an error of this package."""
+    """Turns what is wrong with certificates into errors of this package."""
 
     @wraps(command)
     def telling(*args: P.args, **options: P.kwargs) -> R:

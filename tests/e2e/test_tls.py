@@ -53,7 +53,7 @@ def servers(scene: Scene) -> list[tuple[str, MemberName]]:
 def handshake(
     address: str, peer: MemberName, own: Path | None, roots: Path, most: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
 ) -> tuple[str, int]:
-    """What was agreed on, and the serial number of the server; raises OSError when it does not come to that."""
+    """The version that was agreed on, and the server's serial number; raises OSError when it does not come to that."""
     from cryptography import x509
 
     context = ssl.create_default_context(cafile=str(roots / CA))

@@ -60,7 +60,7 @@ def fetchers() -> Iterator[Fetchers]:
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory, fetchers: Fetchers) -> Iterator[SparkEngine]:
     settings = {"spark.executor.memory": "512m", "spark.executor.defaultJavaOptions": SHORT_LIVED}
-    # What executors could do without the secret is Spark's own to test; that all goes well with it is ours.
+    # Spark's own tests see to executors without the secret; ours, that all goes well with it.
     options = SparkOptions(
         "local-cluster[2,1,1024]", java_options=SHORT_LIVED, settings=settings, encrypted=True, secret="of these checks"
     )

@@ -303,7 +303,7 @@ async def test_bytes_that_are_no_message_are_refused_as_without_tls(members: Mem
 
 
 async def serial_at(address: str, directory: Path, peer: MemberName) -> int:
-    """Of the certificate that a server shows to those who connect now."""
+    """The number of the certificate that a server shows to those who connect now."""
     context = ssl.create_default_context(cafile=str(directory / CA))
     context.load_cert_chain(directory / MEMBER, directory / KEY)
     host, port = address.rsplit(":", 1)

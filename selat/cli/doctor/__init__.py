@@ -95,7 +95,7 @@ def _facts(app: App, data: Path | None) -> Facts:
 
 
 def _certificate(directory: Path | None) -> Certificate | None:
-    """What is in the directory that was named, else in that of SELAT_TLS_DIR."""
+    """The certificate in the directory that was named, else in that of SELAT_TLS_DIR."""
     named = directory or os.environ.get(TLS_VARIABLE)
     if not named:
         return None

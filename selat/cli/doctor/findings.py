@@ -63,9 +63,9 @@ class Certificate:
     begins: datetime | None = None
     ends: datetime | None = None
     now: datetime | None = None
-    """When it was looked at."""
+    """The moment at which it was looked at."""
     problem: str = ""
-    """Why it cannot be used; the rest is empty then."""
+    """The reason for which it cannot be used; the rest is empty then."""
     hint: str = ""
 
 
@@ -84,7 +84,7 @@ class Facts:
     problem: str = ""
     """The reason why it did not."""
     certificate: Certificate | None = None
-    """Of this command, by --tls-dir; None: it has none."""
+    """The certificate of this command, by --tls-dir; None: it has none."""
 
 
 Check = Callable[[Facts], Iterable[Finding]]

@@ -13,7 +13,7 @@ from selat.cli.doctor.findings import Facts, Finding, State
 LEAST_FREE_BYTES = 1_000_000_000
 LEAST_FREE_SHARE = 0.05
 RENEWAL_SHARE = 1 / 4
-"""Of a certificate's life; with less left it should have been renewed."""
+"""The part of a certificate's life; with less left it should have been renewed."""
 SLOWEST_SYNC = timedelta(milliseconds=100)
 """Every epoch waits for about ten syncs."""
 
