@@ -58,7 +58,7 @@ class Settings:
     token_file: Path | None = None
     """None: that of SELAT_TOKEN_FILE, if it names one."""
     insecure: bool = False
-    """Whether a token may go to another machine as it is."""
+    """True: a token may go to another machine as it is."""
 
 
 def settings(ctx: click.Context) -> Settings:
