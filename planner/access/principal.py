@@ -9,7 +9,7 @@ from planner.access.roles import ADMIN, Right, rights_of
 
 
 class Kind(Enum):
-    """The kind of a principal. Members (sites, frameworks) speak for the names that they are bound to, and no others."""
+    """The kind of a principal. Members (sites, frameworks) speak for the names that they are bound to, no others."""
 
     PERSON = "person"
     SITE = "site"
