@@ -56,7 +56,7 @@ def checked_token(text: str, where: str) -> str:
 
 
 def metadata_of(token: str) -> Metadata:
-    """What a call carries."""
+    """The metadata of a call."""
     return ((HEADER, f"Bearer {token}"),)
 
 
@@ -69,7 +69,7 @@ class Bearer:
         self._token = "" if path is None else read_token(path)
 
     def metadata(self) -> Metadata:
-        """What a call carries; nothing without a file. While the file is being exchanged, the token from before."""
+        """The metadata of a call, empty without a file; while the file is being exchanged, the token from before."""
         if self._path is None:
             return ()
         with suppress(TokenFileError):

@@ -9,7 +9,7 @@ from planner.sql.statements import Grant, Revoke
 
 
 def run_grant_statement(statement: Grant | Revoke, catalog: CatalogManager, grants: GrantManager) -> Done:
-    """What the statement answers.
+    """The answer of the statement.
 
     Raises:
         UnknownRelationError, NotOwnerError, AccessOffError

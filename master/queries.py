@@ -108,7 +108,7 @@ class QueryRegistry:
         return self._held
 
     def live_of(self, owner: str) -> int:
-        """How many queries of that owner are not over."""
+        """The number of queries of that owner that are not over."""
         return sum(record.owner == owner and not record.state.over for record in self._records.values())
 
     def check_name_free(self, name: str) -> None:

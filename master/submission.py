@@ -145,7 +145,7 @@ class QueryPlanner:
             draft = await self._checked(select, snapshot, draft_of, sink)
             reached(FaultPoint.ANALYSED)
             if _used(draft, sink, snapshot) == _used(draft, sink, self._parts.catalog.snapshot):
-                # What was granted before Spark was asked may have been revoked meanwhile.
+                # A grant may have been revoked while Spark was asked.
                 self._check_access(draft, sink)
                 return draft, sink
         raise CatalogChangedError(

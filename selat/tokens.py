@@ -11,14 +11,14 @@ from selat.v1 import access_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is told of a token; the token itself was told once, to whoever made it."""
+    """A token, as the master describes it; the token itself was told once, to whoever made it."""
 
     id: str
     name: str
     """Whom it stands for."""
     roles: tuple[str, ...]
     bound_to: tuple[str, ...]
-    """Of a member's: its sites, or its framework."""
+    """The sites, or the framework, of a member's."""
     created_at: datetime
     created_by: str
     expires_at: datetime | None

@@ -290,7 +290,7 @@ class SiteAgent:
 
 
 def _level(error: grpc.aio.AioRpcError, failures: int) -> int:
-    """Of the log line: a master that refuses the agent needs somebody to look, one that is away comes back."""
+    """The level of the line: a master that refuses the agent needs somebody to look, one that is away comes back."""
     refused = error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
     return (logging.WARNING if refused else logging.INFO) if failures == 0 else logging.DEBUG
 

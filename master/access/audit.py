@@ -53,7 +53,7 @@ class NoAudit:
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Where the log is and how much is kept of it."""
+    """The place of the log, and its sizes."""
 
     path: Path
     size_bytes: int = BYTES
@@ -70,7 +70,7 @@ class _Folded:
     outcome: str
     since: datetime
     count: int = 0
-    """Of those that were not written."""
+    """Those that were not written."""
 
 
 class AuditLog:

@@ -17,7 +17,7 @@ SCHEME = "Bearer"
 _HINT = "give a token: --token-file FILE, or SELAT_TOKEN_FILE; selat token create makes one"
 
 Certificate = Mapping[str, Iterable[bytes]]
-"""What gRPC says of the peer's certificate; empty on a connection without TLS."""
+"""The properties of the peer's certificate by gRPC; empty on a connection without TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Identity:
     token: str = ""
     """Id of the token that was shown."""
     is_live: Callable[[], bool] = lambda: True
-    """Whether that still holds: a token may be revoked, or expire, while a call goes on."""
+    """False once the token was revoked, or has expired, while a call goes on."""
 
 
 class TokenReader(Protocol):

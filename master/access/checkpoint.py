@@ -68,7 +68,7 @@ class Checkpoint:
         return (AccessInterceptor(GateParts(self._authenticator, self._meters, self._audit, self._clock)),)
 
     def tick(self) -> None:
-        """What the passing of time brings."""
+        """Let time pass: lines that were held back are written, idle meters forgotten."""
         self._audit.tick(self._clock.now())
         now = self._steady.now()
         if now >= self._forgot_at + _FORGETTING:

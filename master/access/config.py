@@ -1,4 +1,4 @@
-"""What can be chosen of access; everything is off by default."""
+"""Settings of access; everything is off by default."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OidcOptions:
 
 @dataclass(frozen=True, slots=True)
 class AccessConfig:
-    """How callers are checked."""
+    """The checks of callers."""
 
     on: bool = False
     """False: everybody who reaches the master may do everything."""
@@ -33,6 +33,6 @@ class AccessConfig:
     audit: AuditOptions | None = None
     """None: there is no audit log."""
     limits: LimitTable = field(default_factory=LimitTable)
-    """Of each caller, where callers are checked."""
+    """Limits of each caller, where callers are checked."""
     oidc: OidcOptions | None = None
     """None: only our own tokens are."""

@@ -67,7 +67,7 @@ class GrantManager:
             self._grants = Grants(granted, owners)
 
     def grant(self, relation: Relation, privilege: Privilege, role: str) -> bool:
-        """Whether that is new.
+        """True when that is new.
 
         Raises:
             AccessOffError
@@ -86,7 +86,7 @@ class GrantManager:
         return True
 
     def revoke(self, relation: Relation, privilege: Privilege, role: str) -> bool:
-        """Whether there was something to take back. Queries that run go on; raises as `grant` does."""
+        """True when there was something to take back. Queries that run go on; raises as `grant` does."""
         check_on(self._on)
         self.check_own(relation)
         key = (relation.name.lower(), privilege, role)

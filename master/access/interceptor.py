@@ -38,7 +38,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class GateParts:
-    """What decides over calls."""
+    """Everything that decides over calls."""
 
     authenticator: Authenticator
     meters: Meters

@@ -68,7 +68,7 @@ def _add_oidc_options(parser: argparse.ArgumentParser) -> None:
 
 
 def access_config(parsed: argparse.Namespace) -> AccessConfig:
-    """What the options say.
+    """The settings that the options give.
 
     Raises:
         InvalidRequestError: options that are of no use without --auth, or without each other.

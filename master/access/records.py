@@ -15,7 +15,7 @@ PREFIX = "selat_"
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """What is known of a token."""
+    """A token, as far as it is known."""
 
     id: str
     """Public."""
@@ -26,7 +26,7 @@ class TokenRecord:
     created_at: datetime
     created_by: str = ""
     bound: tuple[str, ...] = ()
-    """Of a member's token: its sites, or its framework."""
+    """The sites, or the framework, of a member's token."""
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
 

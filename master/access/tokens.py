@@ -70,12 +70,12 @@ class TokenManager:
         return self._records.get(digest_of(token))
 
     def is_live(self, record: TokenRecord) -> bool:
-        """Whether the token is neither revoked nor expired now."""
+        """True while the token is neither revoked nor expired."""
         now = self._records.get(record.digest)
         return now is not None and now.is_live(self._clock.now())
 
     def has_live_admin(self) -> bool:
-        """Whether somebody can enter who may make tokens."""
+        """True when somebody can enter who may make tokens."""
         return bool(self._live_admins())
 
     def create(self, wish: TokenWish, *, by: str, token: str = "") -> tuple[TokenRecord, str]:

@@ -54,7 +54,7 @@ class Grants:
     """By relation. One without an owner was declared when nobody was checked."""
 
     def may(self, name: str, roles: Iterable[str], relation: str, privilege: Privilege) -> bool:
-        """Whether somebody of that name and roles has a privilege: by managing all, by owning it, or by a grant."""
+        """True for whoever has a privilege: by managing all, by owning it, or by a grant to one of the roles."""
         held = tuple(roles)
         if Right.MANAGE in rights_of(held):
             return True

@@ -1,4 +1,4 @@
-"""How much one caller may ask of the master: limits, and the meters that hold to them. The clock is the caller's."""
+"""Limits of one caller, and the meters that hold to them. The clock is the caller's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Limits:
     """Those of one principal. Every one is above 0."""
 
     message_bytes: int = 4 * 1024 * 1024
-    """Of one request."""
+    """The size of one request."""
     calls_per_s: float = 100.0
     """On average; streams are counted when they begin."""
     burst_calls: int = 500
@@ -24,16 +24,16 @@ class Limits:
     """Calls that follow something: results, states, slots."""
     live_queries: int = 100
     statement_bytes: int = 1024 * 1024
-    """Of one script, in UTF-8."""
+    """The size of one script, in UTF-8."""
 
     def validate(self) -> tuple[str, ...]:
-        """What is wrong, one line per limit."""
+        """The problems, one line per limit."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return tuple(f"{name} must be more than 0, not {value:g}" for name, value in values.items() if not value > 0)
 
 
 MEMBER = Limits(calls_per_s=5_000.0, burst_calls=10_000, concurrent_calls=1_000, streams=1_000)
-"""Of a site's agent or a framework: a framework asks for slots one by one, as fast as it can."""
+"""Limits of a site's agent or a framework: a framework asks for slots one by one, as fast as it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class LimitTable:
         default_factory=lambda: {Kind.PERSON: Limits(), Kind.SITE: MEMBER, Kind.FRAMEWORK: MEMBER}
     )
     names: Mapping[str, Limits] = field(default_factory=dict)
-    """Of single principals, by name."""
+    """Limits of single principals, by name."""
 
     def of(self, principal: Principal) -> Limits:
         """Those that hold for a principal."""
@@ -66,7 +66,7 @@ class TokenBucket:
         return cls(limits.calls_per_s, limits.burst_calls, limits.burst_calls, now)
 
     def take(self, now: datetime) -> bool:
-        """Whether one more call may pass; it is counted if so. Time that goes back adds nothing."""
+        """True when one more call may pass; it is counted then. Time that goes back adds nothing."""
         self._fill(now)
         if self.tokens < 1:
             return False
@@ -74,7 +74,7 @@ class TokenBucket:
         return True
 
     def is_full(self, now: datetime) -> bool:
-        """Whether it is as new."""
+        """True when it is as new."""
         self._fill(now)
         return self.tokens >= self.burst
 
@@ -86,7 +86,7 @@ class TokenBucket:
 
 @dataclass(slots=True)
 class Meter:
-    """What one principal uses now."""
+    """The calls and streams that one principal has open now."""
 
     limits: Limits
     bucket: TokenBucket
@@ -111,7 +111,7 @@ class Meter:
         self.calls -= not follows
 
     def is_idle(self, now: datetime) -> bool:
-        """Whether nothing is lost when it is forgotten."""
+        """True when nothing is lost by forgetting it."""
         return not self.calls and not self.streams and self.bucket.is_full(now)
 
 

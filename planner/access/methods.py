@@ -10,7 +10,7 @@ from planner.access.roles import Right
 
 
 class Effect(Enum):
-    """What a call does to data; the audit log has those that read or change some."""
+    """The effect of a call on data; the audit log has those that read or change some."""
 
     LOOKS = "looks"
     """At what is known of queries, relations and members; heartbeats, too."""
@@ -20,7 +20,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What it takes to call a method."""
+    """The conditions for calling a method."""
 
     right: Right | None
     """None: anybody may call it, also without a token."""

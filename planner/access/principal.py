@@ -9,7 +9,7 @@ from planner.access.roles import ADMIN, Right, rights_of
 
 
 class Kind(Enum):
-    """What a principal is. Members (sites and frameworks) speak for the names that they are bound to, and no others."""
+    """The kind of a principal. Members (sites, frameworks) speak for the names that they are bound to, no others."""
 
     PERSON = "person"
     SITE = "site"
@@ -26,7 +26,7 @@ class Principal:
     roles: frozenset[str] = field(default_factory=frozenset)
     """Roles, and groups that relations are granted to."""
     bound: frozenset[str] = field(default_factory=frozenset)
-    """Of a member: the sites, or the framework, that it may speak for."""
+    """The sites, or the framework, that a member may speak for."""
 
     def may(self, right: Right) -> bool:
         """True when one of its roles carries the right."""

@@ -10,7 +10,7 @@ ROLE_FORM = "a small letter, then up to 63 small letters, digits, '_' or '-'"
 
 
 class Privilege(Enum):
-    """What is granted: SELECT on streams, tables and views, INSERT on sinks."""
+    """Something that is granted: SELECT on streams, tables and views, INSERT on sinks."""
 
     SELECT = "SELECT"
     INSERT = "INSERT"

@@ -51,7 +51,7 @@ PERSONS = (READER, SUBMITTER, OPERATOR, FUNCTIONS, ADMIN)
 
 
 def rights_of(roles: Iterable[str]) -> frozenset[Right]:
-    """What these roles carry together."""
+    """All rights that these roles carry together."""
     return frozenset().union(*(RIGHTS.get(role, frozenset()) for role in roles))
 
 

@@ -46,7 +46,7 @@ STATEMENTS: Mapping[type[Statement], Right] = {
     Show: Right.LOOK,
     Describe: Right.LOOK,
     DescribeFunction: Right.LOOK,
-    # Of what is the caller's own.
+    # For relations that are the caller's own.
     Grant: Right.SUBMIT,
     Revoke: Right.SUBMIT,
     SetOption: Right.BE_KNOWN,

@@ -50,7 +50,7 @@ class NewTokenLine:
     expires_at: datetime | None
     secret: str | None
     file: str | None
-    """Where the secret was written."""
+    """The file that has the secret."""
 
 
 TOKEN_FIELDS: tuple[Field[TokenLine], ...] = (

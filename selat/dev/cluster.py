@@ -119,7 +119,7 @@ class DevCluster:
 
     @property
     def auth(self) -> bool:
-        """Whether the master checks who calls."""
+        """True when the master checks who calls."""
         return self._options.auth
 
     @property

@@ -89,7 +89,7 @@ def encoded(data: bytes) -> str:
 
 
 def unsigned(algorithm: str = "none") -> str:
-    """What is to be signed, and a dot."""
+    """The part that is signed, and a dot."""
     parts = ({"alg": algorithm, "kid": "one"}, claims())
     return ".".join(encoded(json.dumps(part).encode()) for part in parts) + "."
 

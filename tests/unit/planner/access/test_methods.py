@@ -28,7 +28,7 @@ class Methods:
         self.names: set[str] = set()
 
     def add_generic_rpc_handlers(self, handlers: object) -> None:
-        """Of older stubs."""
+        """Older stubs call this."""
 
     def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
         self.names |= {f"/{service}/{name}" for name in handlers}
