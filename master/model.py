@@ -155,7 +155,7 @@ class StreamLog:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """What a site keeps on disk, in bytes."""
+    """Bytes that a site keeps on disk."""
 
     query_bytes: Mapping[str, int] = field(default_factory=dict)
     """By the id of the query."""

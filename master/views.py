@@ -27,7 +27,7 @@ class QueryView:
     shared: SharedParts | None = None
     """None: it shares nothing, and nobody may share with it."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
-    """What sites keep on disk for it, by site, as they reported last."""
+    """Bytes on disk for it by site, as the sites reported last."""
 
 
 class QueryViews:

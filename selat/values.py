@@ -263,7 +263,7 @@ class QueryInfo:
     sharing: QuerySharing | None = None
     """What it has in common with others; None: nothing, and nobody may share with it."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
-    """What sites keep on disk for it, by site."""
+    """Bytes on disk for it, by site."""
 
     @property
     def over(self) -> bool:
@@ -358,7 +358,7 @@ class StreamLog:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """What a site's agent keeps on disk, in bytes; Spark's scratch files are not in it."""
+    """Bytes that a site's agent keeps on disk; Spark's scratch files are not in them."""
 
     query_bytes: Mapping[str, int]
     """By the id of the query: channels, copies of them, results, checkpoints, positions, and rows set aside."""
@@ -388,9 +388,9 @@ class SiteWork:
     subject: str
     """The relation that a task reads or writes here, the stream that is pushed to here, or the slot of a lease."""
     movable: bool
-    """Whether it could be elsewhere."""
+    """True when it could be elsewhere."""
     reason: str
-    """Why it is here, and what ends it."""
+    """The reason why it is here, and what ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,7 +417,7 @@ class Site:
     draining_since: datetime | None = None
     """Since when it gets no new work; None: it is not draining."""
     work: tuple[SiteWork, ...] = ()
-    """Of a draining site, when it was asked for by name: what is still there."""
+    """The work that is still at a draining site that was asked for by name."""
     disk: DiskUse | None = None
     """None: its agent has not said."""
 

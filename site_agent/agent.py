@@ -110,7 +110,7 @@ class SiteAgent:
 
     @property
     def registered(self) -> bool:
-        """Whether the master has taken its registration since the start."""
+        """True when the master has taken its registration since the start."""
         return self._known
 
     async def leave(self, master: grpc.aio.Channel) -> None:

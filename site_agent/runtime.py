@@ -59,7 +59,7 @@ class SiteServices:
     crashes: Crashes = field(default_factory=Crashes)
     """Of the process, and so of all its sites."""
     disk_full: Callable[[], str] = str
-    """Why tasks are to take no rows from outside; empty when they may."""
+    """The reason why tasks are to take no rows from outside; empty when they may."""
 
 
 class SiteRuntime:

@@ -141,7 +141,7 @@ class Store(Protocol):
         ...
 
     def restored_from(self) -> datetime | None:
-        """When the backup was made that the state was restored from; None: it was not, or that is settled."""
+        """The time of the backup that the state was restored from; None: there was none, or that is settled."""
         ...
 
     def settle_restored(self) -> None:
