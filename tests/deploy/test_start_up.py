@@ -163,7 +163,7 @@ def test_a_query_has_a_result(region: Region) -> None:
         file = "/srv/selat/numbers.csv"
         region.machines[site]("sh", "-c", f'python3 -c "{program}" > {file}; chmod 644 {file}')
     at = " ".join(f"AT {site} WITH ('path' = '/srv/selat/numbers.csv')" for site in ("us", "eu"))
-    declared = f"CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'files') {at}"
+    declared = f"CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'files', 'format' = 'csv') {at}"
     region.selat("sql", declared)
     said = region.selat("sql", "-o", "json", "SELECT count(*) AS amount, sum(n) AS total FROM numbers")
     (answer,) = (json.loads(line) for line in said.splitlines() if line.startswith('{"amount"'))
@@ -233,7 +233,7 @@ def test_it_can_be_run_again(region: Region) -> None:
     before = ready_pid(machine)
     said = machine("/root/start-up")
     assert "selat-agent.service is started" in said
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while ready_pid(machine) in (None, before):
         assert time.monotonic() < deadline
         time.sleep(0.5)
