@@ -3,9 +3,10 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 BIN := .venv/bin
-SOURCES := selat planner master site_agent machine wire simulator evidence tests benchmarks examples scripts/check_sizes.py
+SOURCES := selat planner master site_agent machine wire simulator evidence tests benchmarks examples \
+           scripts/check_sizes.py scripts/make_bundle.py scripts/make_places.py
 
-.PHONY: help setup setup-wan demo test unit integration whole e2e long kills wan soak check format proto bench reproduce lock clean
+.PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak check format proto bench reproduce lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -16,6 +17,16 @@ setup:  ## virtual environment, pinned packages and Java; other targets do this 
 # When one make builds several of the targets below, this runs once.
 setup-wan:  ## packages for emulated WANs and their tests, as root with apt-get; else says what to install
 	@scripts/setup_wan
+
+# Asks for packages as setup-wan does.
+setup-deploy: setup  ## tools of deploy-test, and a clean Debian root, as root; else says what to install
+	@scripts/setup_deploy
+
+bundle: setup  ## dist/selat-bundle.tar.gz: all that machines and images need, for this Python and kind of machine
+	$(BIN)/python scripts/make_bundle.py
+
+deploy-test: setup setup-deploy bundle  ## Terraform on an emulated cloud, start-up scripts in clean roots, linters: docs/results/deploy.md anew
+	$(BIN)/python -m tests.deploy --record docs/results/deploy.md
 
 demo: setup  ## four airports' worth of sites, real flights, five queries, proof; three minutes at most
 	@$(BIN)/selat demo

@@ -15,6 +15,7 @@ import selat
 from selat.cli.lazy import Lazy, LazyGroup
 from selat.cli.options import settings_options
 
+_TOPOLOGY = ("networkx",)
 _MASTER = ("grpc_health", "jwt", "networkx", "sqlglot")
 _AGENT = ("pandas", "psutil", "pyspark")
 _BOTH = "selat[master,agent]"
@@ -36,6 +37,12 @@ _COMMANDS = {
     "framework": Lazy("selat.cli.lease:framework", "List frameworks that share the slots, set their quotas."),
     "token": Lazy("selat.cli.token:token", "Create, list and revoke tokens, where the master checks who calls."),
     "wan": Lazy("selat.cli.wan_group:wan", "Show and measure links; make a WAN on this machine."),
+    "topology": Lazy(
+        "selat.cli.topology:topology",
+        "Make a topology file from the outputs of Terraform.",
+        "selat[master]",
+        _TOPOLOGY,
+    ),
     "dev": Lazy("selat.dev.cli:dev", "Run a whole cluster on this machine.", _BOTH, _MASTER + _AGENT),
     "demo": Lazy(
         "selat.demo.cli:demo",

@@ -34,16 +34,22 @@ def topology_file(text: str) -> Path:
 
 def read_topology(path: Path) -> Topology:
     """The topology in a YAML file. Raises DevError when it cannot be read or makes no sense."""
-    from planner.errors import PlannerError  # servers are loaded only when a cluster is started
-    from planner.topology_text import read_topology_text
-
     try:
-        return read_topology_text(path.read_bytes())
+        return topology_of_text(path.read_bytes(), path)
     except OSError as error:
         raise DevError.of(
             f"cannot read topology {path}: {error.strerror}",
             hint=f"give the path of a YAML file, or one of {', '.join(packaged())}",
         ) from None
+
+
+def topology_of_text(content: bytes, name: Path) -> Topology:
+    """The topology that the content of the file `name` says. Raises DevError when it makes no sense."""
+    from planner.errors import PlannerError  # servers are loaded only when a cluster is started
+    from planner.topology_text import read_topology_text
+
+    try:
+        return read_topology_text(content)
     except PlannerError as error:
         hint = f"{error.hint} Compare with {THREE_REGIONS}".lstrip()
-        raise DevError.of(f"topology {path}: {error}", hint=hint) from None
+        raise DevError.of(f"topology {name}: {error}", hint=hint) from None

@@ -1,0 +1,198 @@
+"""Units, images, the compose file and the chart: by linters, and rendered; nothing of them is run by an engine here."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from planner.topology_text import read_topology_text
+from tests.deploy.facts import note
+from tests.deploy.tools import ROOT, lack_of, run, tool
+from tests.needs import unless
+
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "selat"
+ROLES = ("master", "agent")
+SECTION = "files"
+
+
+@unless(lack_of("shellcheck"))
+def test_shell_scripts() -> None:
+    scripts = [DEPLOY / "member" / "start", DEPLOY / "member" / "selat-member", ROOT / "scripts" / "setup_deploy"]
+    scripts += [ROOT / "tests" / "deploy" / "machine.sh", ROOT / "tests" / "deploy" / "systemctl"]
+    run(tool("shellcheck"), *map(str, scripts))
+    note(SECTION, "shell scripts", how="`shellcheck`", found=f"{len(scripts)} files, no complaint")
+
+
+@unless(lack_of("systemd-analyze"))
+@pytest.mark.parametrize("role", ROLES)
+def test_units(role: str, tmp_path: Path) -> None:
+    unit = DEPLOY / "systemd" / f"selat-{role}.service"
+    # The entry point and the settings are not on this machine; the rest of the unit is what is verified.
+    copy = tmp_path / unit.name
+    copy.write_text(re.sub(r"^ExecStart=.*$", "ExecStart=/bin/true", unit.read_text(), flags=re.MULTILINE))
+    run("systemd-analyze", "verify", "--recursive-errors=no", str(copy))
+    said = run("systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=30", str(copy))
+    score = re.search(r"exposure level for .*: ([0-9.]+) (\w+)", said)
+    assert score, said
+    note(
+        SECTION,
+        f"unit of the {role}",
+        how="`systemd-analyze verify`, `security --offline`",
+        found=f"no complaint; exposure {score[1]} of 10, {score[2]}",
+    )
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_units_have_one_place_for_what_protects(role: str) -> None:
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[method-assign,assignment]
+    unit.read(DEPLOY / "systemd" / f"selat-{role}.service")
+    assert unit["Service"]["EnvironmentFile"] == f"/etc/selat/{role}.env"
+    assert unit["Service"]["ExecStart"] == f"/opt/selat/current/selat-member {role}"
+    assert "SELAT_SECURITY_FLAGS" in (DEPLOY / "member" / "selat-member").read_text()
+
+
+@unless(lack_of("hadolint"))
+def test_images_by_the_linter() -> None:
+    files = sorted((DEPLOY / "images").glob("*.Dockerfile"))
+    run(tool("hadolint"), *map(str, files))
+    note(
+        SECTION,
+        "image definitions",
+        how="`hadolint`; not built: no container engine here",
+        found=f"{len(files)} files, no complaint",
+    )
+
+
+@pytest.mark.parametrize("role", [*ROLES, "client"])
+def test_images_are_pinned_and_without_root(role: str) -> None:
+    text = (DEPLOY / "images" / f"{role}.Dockerfile").read_text()
+    assert re.search(r"^ARG BASE=debian:\d+\.\d+-slim$", text, re.MULTILINE)
+    assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
+    assert ("EXPOSE" in text) is (role != "client")
+
+
+def test_the_compose_file() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    services: Mapping[str, Any] = compose["services"]
+    topology = (DEPLOY / "compose" / services["master"]["volumes"][0].split(":")[0]).read_bytes()
+    sites = read_topology_text(topology).sites
+    assert set(services) == {"master", *sites}
+    for name, service in services.items():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert (DEPLOY / "compose" / service["build"]["context"] / service["build"]["dockerfile"]).exists()
+        if name != "master":
+            assert service["environment"]["SELAT_SITE"] == f"{name}:{sites[name].slots}"
+            assert service["environment"]["SELAT_ADVERTISE"] == f"{name}:7411"
+            assert service["networks"] == ["members"]
+            assert "ports" not in service
+    assert services["master"]["ports"] == ["127.0.0.1:7410:7410"]
+    assert compose["networks"]["members"] == {"internal": True}
+    note(
+        SECTION,
+        "compose file",
+        how="read, checked against the topology; not run: no container engine here",
+        found=f"{len(services)} services, one port published, on loopback",
+    )
+
+
+def rendered(*settings: str) -> list[Mapping[str, Any]]:
+    """What the chart makes, with these values."""
+    script = str(Path(__file__).with_name("chart.py"))
+    return [d for d in yaml.safe_load_all(run(tool("python"), script, "template", str(CHART), *settings)) if d]
+
+
+CHART_LACK = lack_of("kubernetes-validate")
+
+
+@unless(CHART_LACK)
+def test_the_chart_by_the_linter() -> None:
+    said = run(tool("python"), str(Path(__file__).with_name("chart.py")), "lint", str(CHART))
+    note(SECTION, "chart", how="`helm lint` (Helm's own library)", found=said.strip().splitlines()[-1])
+
+
+SITES = ("sites.us.slots=2", "sites.eu.slots=1", "sites.main=null", "topology.gateway=us")
+
+
+@unless(CHART_LACK)
+def test_the_chart_rendered(tmp_path: Path) -> None:
+    documents = rendered(*SITES)
+    kinds = sorted(f"{d['kind']} {d['metadata']['name']}" for d in documents)
+    assert kinds == [
+        "ConfigMap trial-selat-topology",
+        "NetworkPolicy trial-selat-agents",
+        "NetworkPolicy trial-selat-master",
+        "Service trial-selat-agent-eu",
+        "Service trial-selat-agent-us",
+        "Service trial-selat-master",
+        "ServiceAccount trial-selat",
+        "StatefulSet trial-selat-agent-eu",
+        "StatefulSet trial-selat-agent-us",
+        "StatefulSet trial-selat-master",
+    ]
+    (file,) = (d["data"]["topology.yaml"] for d in documents if d["kind"] == "ConfigMap")
+    topology = read_topology_text(file.encode())
+    assert {name: site.slots for name, site in topology.sites.items()} == {"eu": 1, "us": 2}
+    assert topology.gateway == "us"
+    manifest = tmp_path / "all.yaml"
+    manifest.write_text(yaml.safe_dump_all(documents))
+    run(tool("kubernetes-validate"), "--strict", str(manifest))
+    note(
+        SECTION,
+        "chart, rendered for two sites",
+        how="`helm template` (Helm's own library), `kubernetes-validate --strict`",
+        found=f"{len(documents)} objects, valid; not installed: no cluster here",
+    )
+
+
+@unless(CHART_LACK)
+def test_pods_have_no_rights() -> None:
+    pods = [d["spec"]["template"]["spec"] for d in rendered(*SITES) if d["kind"] == "StatefulSet"]
+    assert len(pods) == 3
+    for pod in pods:
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        (container,) = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        environment = {e["name"]: e.get("value") for e in container["env"]}
+        assert environment["SELAT_SECURITY_FLAGS"] == "--insecure"
+        assert environment["SELAT_DATA"].endswith("/state")
+
+
+@unless(CHART_LACK)
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (("sites.US.slots=1",), "US"),
+        (("sites.main.slots=0",), "slots"),
+        (("master.enabled=false",), "masterAddress"),
+        (("images.master.digest=latest",), "digest"),
+        (("nonsense=1",), "nonsense"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(settings: tuple[str, ...], said: str) -> None:
+    script = str(Path(__file__).with_name("chart.py"))
+    assert said in run(tool("python"), script, "template", "--refused", str(CHART), *settings)
+
+
+@unless(CHART_LACK)
+def test_a_release_of_agents_alone() -> None:
+    documents = rendered("master.enabled=false", "masterAddress=master.example.com:7410")
+    names = [f"{d['kind']} {d['metadata']['name']}" for d in documents]
+    assert not [name for name in names if "master" in name or "topology" in name]
+    (agent,) = (d for d in documents if d["kind"] == "StatefulSet")
+    environment = {e["name"]: e.get("value") for e in agent["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert environment["SELAT_MASTER"] == "master.example.com:7410"
