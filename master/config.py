@@ -117,3 +117,5 @@ class ServerOptions:
     data: Path
     topology: Path
     ready_file: Path | None = None
+    metrics: str = ""
+    """host:port for metrics; empty: they are not served."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
+from machine.tracing import span
 from master import listings
 from master.analyze import analyze_json
 from master.analyze_text import analyze_text
@@ -172,12 +173,14 @@ class StatementRunner:
         parts, name = self._parts, script.query_name
         parts.queries.check_name_free(name)
         select, into = (statement.query, statement.target) if isinstance(statement, InsertInto) else (statement, None)
-        planned = await parts.planner.planned(select, into, script.settings.batch)
+        with span("submit", name=name):
+            planned = await parts.planner.planned(select, into, script.settings.batch)
 
-        def deploy(query: str) -> tuple[PhysicalPlan, Deployment | None]:
-            return parts.deployer.deploy(query, planned, script.settings)
+            def deploy(query: str) -> tuple[PhysicalPlan, Deployment | None]:
+                with span("deploy", query=query):
+                    return parts.deployer.deploy(query, planned, script.settings)
 
-        return parts.views.of(parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy))
+            return parts.views.of(parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy))
 
     def _declare(self, statement: CreateRelation | DropRelation | AlterBinding) -> Done:
         if isinstance(statement, CreateRelation):

@@ -12,7 +12,7 @@ import grpc
 from selat._retry import Reconnect
 from selat._transport import open_channel, translated
 from selat.errors import Unavailable
-from selat.v1 import catalog_pb2_grpc, lease_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
+from selat.v1 import catalog_pb2_grpc, event_pb2_grpc, lease_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
@@ -55,6 +55,7 @@ class Session:
         self.sites = site_pb2_grpc.SiteServiceStub(self._channel)
         self.leases = lease_pb2_grpc.LeaseServiceStub(self._channel)
         self.wan = wan_pb2_grpc.WanServiceStub(self._channel)
+        self.events = event_pb2_grpc.EventServiceStub(self._channel)
 
     def ask(self, method: Unary[Q_contra, M], request: Q_contra, *, wait: timedelta | None = None) -> M:
         """One call, its failures translated. `wait` is for calls that take longer than others."""

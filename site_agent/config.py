@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from machine.logs import LOG_FORMAT_HELP, LogFormat
 from machine.loopback import INSECURE_HELP, allows_functions, is_loopback, refusal
+from machine.metrics import LISTEN_HELP
 from planner.errors import PlannerError
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
@@ -46,6 +48,9 @@ class AgentConfig:
     advertise: str = ""
     """host:port under which other agents and the master reach the exchange; where it listens when empty."""
     ready_file: Path | None = None
+    log_format: LogFormat = LogFormat.TEXT
+    metrics: str = ""
+    """host:port for metrics; empty: they are not served."""
     stop_timeout_s: float = 30.0
     """How long the process may take to end once it is asked to."""
     spark: SparkOptions = field(default_factory=SparkOptions)
@@ -93,10 +98,12 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     sites = tuple(_hosted_site(text) for text in values.site)
     if len({s.name for s in sites}) != len(sites):
         raise SiteAgentError("a site is named twice", hint="give each --site once")
-    _check_listen(values.listen)
+    _check_listen("--listen", values.listen)
+    if values.metrics_listen:
+        _check_listen("--metrics-listen", values.metrics_listen)
     spark = SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf))
     if not values.insecure:
-        _check_loopback(values.listen, spark)
+        _check_loopback(values, spark)
     _check_advertised(values.advertise, sites)
     _check_budgets(values)
     return AgentConfig(
@@ -106,6 +113,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         advertise=values.advertise,
         data=values.data,
         ready_file=values.ready_file,
+        log_format=LogFormat(values.log_format),
+        metrics=values.metrics_listen,
         stop_timeout_s=values.stop_timeout,
         insecure=values.insecure,
         functions=_function_limits(values),
@@ -121,6 +130,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
 
 
 def _add_life_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log-format", choices=[f.value for f in LogFormat], default="text", help=LOG_FORMAT_HELP)
     parser.add_argument("--ready-file", type=Path, help="written when serving: JSON with sites, addresses and pid")
     parser.add_argument(
         "--stop-timeout",
@@ -137,6 +147,7 @@ def _add_address_arguments(parser: argparse.ArgumentParser) -> None:
         default="127.0.0.1:0",
         help="host:port to serve other agents and the master at; port 0 takes a free one (default %(default)s)",
     )
+    parser.add_argument("--metrics-listen", default="", metavar="HOST:PORT", help=LISTEN_HELP)
     parser.add_argument(
         "--advertise",
         default="",
@@ -207,10 +218,11 @@ def _function_limits(values: argparse.Namespace) -> Limits | None:
     return Limits(values.function_cpu_seconds, values.function_memory_bytes, values.function_open_files)
 
 
-def _check_loopback(listen: str, spark: SparkOptions) -> None:
-    message, hint = refusal("--listen", listen)
-    if message:
-        raise SiteAgentError(message, hint=hint)
+def _check_loopback(values: argparse.Namespace, spark: SparkOptions) -> None:
+    for option, address in (("--listen", values.listen), ("--metrics-listen", values.metrics_listen)):
+        message, hint = refusal(option, address) if address else ("", "")
+        if message:
+            raise SiteAgentError(message, hint=hint)
     bind = driver_bind_address(spark)
     if not is_loopback(bind):
         raise SiteAgentError(
@@ -249,10 +261,10 @@ def _check_budgets(values: argparse.Namespace) -> None:
         raise SiteAgentError(f"--kept-behind-bytes {values.kept_behind_bytes} is below 0", hint="0 keeps nothing more")
 
 
-def _check_listen(address: str) -> None:
+def _check_listen(option: str, address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > LAST_PORT:
-        raise SiteAgentError(f"--listen {address!r} is not HOST:PORT", hint="for example 0.0.0.0:7411")
+        raise SiteAgentError(f"{option} {address!r} is not HOST:PORT", hint="for example 127.0.0.1:7411")
 
 
 def _add_spark_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,10 +6,11 @@ Every method is one transaction and returns when it is durable. One writer: the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from machine.durations import Distribution
 from master.model import AssignmentMark, BatchState, Progress, QueryRecord, SiteRecord, StateChange
 from planner.catalog import Function, Relation
 from planner.leases import Framework, Lease, Slot
@@ -47,6 +48,18 @@ class LeaseUpdate:
     fencing: int
     """The last number given."""
     alive_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFigures:
+    """How the store is doing."""
+
+    size_bytes: int = 0
+    """Of the state file."""
+    errors: int = 0
+    """Transactions that could not be stored since the start."""
+    commits: Mapping[tuple[str, ...], Distribution] = field(default_factory=dict)
+    """How long transactions took since the start, until they were durable."""
 
 
 class Store(Protocol):
@@ -161,5 +174,7 @@ class Store(Protocol):
     def put_framework(self, framework: Framework) -> None:
         """Add, or replace the one of that name."""
         ...
+
+    def figures(self) -> StoreFigures: ...
 
     def close(self) -> None: ...

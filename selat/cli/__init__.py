@@ -15,8 +15,8 @@ import selat
 from selat.cli.lazy import Lazy, LazyGroup
 from selat.cli.options import settings_options
 
-_MASTER = ("grpc_health", "networkx", "sqlglot")
-_AGENT = ("pandas", "psutil", "pyspark")
+_MASTER = ("grpc_health", "networkx", "prometheus_client", "sqlglot")
+_AGENT = ("pandas", "prometheus_client", "psutil", "pyspark")
 _BOTH = "selat[master,agent]"
 
 _COMMANDS = {
@@ -33,6 +33,7 @@ _COMMANDS = {
     "doctor": Lazy("selat.cli.doctor:doctor", "Say what is wrong here and in the cluster, and how to mend it."),
     "lease": Lazy("selat.cli.lease:lease", "List and watch slots and who holds them."),
     "framework": Lazy("selat.cli.lease:framework", "List frameworks that share the slots, set their quotas."),
+    "events": Lazy("selat.cli.events:events", "List what has happened lately, and follow it."),
     "wan": Lazy("selat.cli.wan_group:wan", "Show and measure links; make a WAN on this machine."),
     "dev": Lazy("selat.dev.cli:dev", "Run a whole cluster on this machine.", _BOTH, _MASTER + _AGENT),
     "demo": Lazy(

@@ -31,6 +31,8 @@ AGENTS = "agents"
 START_TIMEOUT = timedelta(minutes=3)
 STOP_GRACE = timedelta(seconds=15)
 LAST_PORT = 65535
+METRICS_PORT = 7490
+"""Of the master in namespaces, where it shares an address with the gateway's agent; agents have the next one."""
 
 _SITES_POLL_S = 0.1
 _PATIENCE = timedelta(seconds=10)
@@ -57,6 +59,8 @@ class ClusterOptions:
     """Routers slow links down to what the topology says; needs no privileges."""
     insecure: bool = False
     """The master may listen elsewhere than on loopback; then Python functions and paths must be allowed explicitly."""
+    metrics: bool = False
+    """Every process serves metrics at a free port, and keeps it over restarts."""
     python_functions: str = ""
     """`allow`, or `refuse`; empty: refused when insecure."""
     allow_paths: tuple[Path, ...] = ()
@@ -135,6 +139,7 @@ class DevCluster:
                 child.start()
             self._await_all(timeout)
             self._write_state(ready=True)
+            self._data.write_metrics_targets()
         except BaseException:
             self.stop()
             raise
@@ -246,13 +251,23 @@ class DevCluster:
         walls = [*self._wall_arguments(), *self._path_arguments()]
         return [*named, "--master", master, "--listen", listen, *paced, *walls, *self._options.agent_arguments]
 
+    def _metrics_listen(self, sites: tuple[str, ...] | None) -> str:
+        """Where a process serves metrics: on loopback a port that is free now, in a namespace of its own any port."""
+        if not self._place.own_network:
+            return _bindable("127.0.0.1:0")
+        if sites is None:
+            return f"{_host(self._place.master_for_agents(self._address))}:{METRICS_PORT}"
+        return f"{_host(self._place.agent_listen(sites[0]))}:{METRICS_PORT + 1}"
+
     def _spec(self, name: str, sites: tuple[str, ...] | None, arguments: Sequence[str]) -> ChildSpec:
         """A child process; without sites, the master."""
         # Agents of one site each may share a directory: everything of a site lies under its name.
         module, data = ("master", "master") if sites is None else ("site_agent", "sites")
         ready_file = self._data.ready_files / f"{name}.json"
         entrance = self._place.entrance(sites[0] if sites else None)
-        common = ("--data", str(self._data.root / data), "--ready-file", str(ready_file))
+        common = ["--data", str(self._data.root / data), "--ready-file", str(ready_file)]
+        if self._options.metrics:
+            common += ["--metrics-listen", self._metrics_listen(sites)]
         return ChildSpec(
             name=name,
             command=(*entrance, sys.executable, "-P", "-m", module, *arguments, *common),
@@ -268,6 +283,10 @@ def _import_path() -> dict[str, str]:
     if not (root / "pyproject.toml").exists():
         return {}
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))}
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
 
 
 def _bindable(listen: str) -> str:
