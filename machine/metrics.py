@@ -15,23 +15,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
-from prometheus_client.core import (
-    Metric as Family,
-)
+from prometheus_client import CollectorRegistry, ProcessCollector, core, make_wsgi_app
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from machine.durations import Distribution
 
 logger = logging.getLogger(__name__)
+
+Family: TypeAlias = core.Metric
+"""A family of series with their values, as the library has it."""
 
 PATH = "/metrics"
 LISTEN_HELP = "serve metrics there over HTTP, for Prometheus; port 0 takes a free one (default: not served)"

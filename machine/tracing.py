@@ -37,7 +37,7 @@ def tracing(role: str, environment: Mapping[str, str]) -> Iterator[None]:
         provider.shutdown()
 
 
-def span(name: str, **attributes: str) -> AbstractContextManager[object]:
+def span(name: str, /, **attributes: str) -> AbstractContextManager[object]:
     """Around a piece of work; within another span it is a part of that one."""
     if _tracer is None:
         return nullcontext()
@@ -47,7 +47,7 @@ def span(name: str, **attributes: str) -> AbstractContextManager[object]:
     return found
 
 
-def sampled_span(name: str, **attributes: str) -> AbstractContextManager[object]:
+def sampled_span(name: str, /, **attributes: str) -> AbstractContextManager[object]:
     """The same for work that is done again and again: the first time and once in so many."""
     if _tracer is None:
         return nullcontext()

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             skips=SkipRule(least=parsed.locality_min, longest=parsed.locality_wait),
         ),
     )
-    options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file, parsed.metrics_listen)
+    options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file, parsed.metrics_listen or "")
     message, hint = ("", "") if parsed.insecure else _exposed(options)
     if message:
         _complain(message, hint)
@@ -207,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--listen", type=_address, default="127.0.0.1:7410", metavar="HOST:PORT", help="default: %(default)s"
     )
-    parser.add_argument("--metrics-listen", type=_address, default="", metavar="HOST:PORT", help=LISTEN_HELP)
+    parser.add_argument("--metrics-listen", type=_address, metavar="HOST:PORT", help=LISTEN_HELP)
     parser.add_argument("--log-format", choices=[f.value for f in LogFormat], default="text", help=LOG_FORMAT_HELP)
     _add_wall_options(parser)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where state is kept")
