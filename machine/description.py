@@ -27,9 +27,9 @@ class Disk:
     free_bytes: int = 0
     total_bytes: int = 0
     sync_s: float = 0.0
-    """How long it took to write a block and to have it on the disk."""
+    """Seconds that writing a block to the disk took."""
     reason: str = ""
-    """Why nothing can be written; empty when something can."""
+    """The reason why nothing can be written; empty when something can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class Description:
     """One process; the fields are those of `selat.v1.Member`."""
 
     version: str
-    """Of Selat."""
+    """The version of Selat."""
     python: str
     packages: Mapping[str, str] = field(default_factory=dict)
     java: str = ""
-    """Of its JVM, where it has one."""
+    """The version of the process's JVM, where it has one."""
     now_us: int = 0
     """Its clock, once all else was measured."""
     disk: Disk | None = None
     took_s: float = 0.0
-    """How long it took to find all this out."""
+    """Seconds that finding all this out took."""
 
 
 def describe(directory: Path | None = None, *, java: str = "") -> Description:

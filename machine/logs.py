@@ -25,7 +25,7 @@ _STAGE_OF = re.compile(r"([^.]+)\.(.+)\.([^.]+)")
 
 
 class LogFormat(Enum):
-    """How a log's lines are written."""
+    """The forms of a log's lines."""
 
     TEXT = "text"
     JSON = "json"

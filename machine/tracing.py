@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 SAMPLED_ONE_IN = 100
-"""Of what happens again and again."""
+"""The share of spans that are sent of work that is done again and again."""
 
 _tracer: Any = None
 _passed: Counter[str] = Counter()

@@ -35,12 +35,12 @@ _PIECE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What a backup says of itself."""
+    """A backup's account of itself."""
 
     selat_backup: int
     """The format."""
     version: str
-    """Of Selat, which made it."""
+    """The version of Selat that made it."""
     schema: int
     """Steps of `master.store.migrations` that were done."""
     cluster: str

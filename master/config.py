@@ -78,7 +78,7 @@ class MasterConfig:
     results_retry: timedelta = timedelta(seconds=60)
     """How long FetchResults waits for an absent gateway once the query is over."""
     stop_timeout: timedelta = timedelta(seconds=5)
-    """How long calls may go on once the master is asked to end."""
+    """Seconds that calls may go on once the master is asked to end."""
     probes: bool = True
     """Whether links between sites are measured now and then; False: only when a user asks."""
 

@@ -18,7 +18,7 @@ from selat.v1 import member_pb2, site_pb2
 from selat.v1.member_pb2_grpc import MemberServiceStub
 
 ANSWER_S = 10.0
-"""How long an agent has to answer; its disk may be slow."""
+"""Seconds that an agent has to answer; its disk may be slow."""
 
 Describe = Callable[[], Description]
 """Describes the process that calls it; blocks."""

@@ -24,7 +24,7 @@ from planner.wan.snapshot import LinkView, WanSnapshot
 ROLE = "master"
 
 LINKS_TOLD = 2000
-"""Where there are more ordered pairs of sites, only links that carry something or are congested are told."""
+"""The most links that are all told; of more, only those that carry something or are congested."""
 
 _US_PER_S = 1_000_000
 _LAST_WATERMARK_S = 253_402_300_800
@@ -89,7 +89,7 @@ MASTER_METRICS: tuple[Metric, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the metrics are read from."""
+    """The parts of the master that the metrics are read from."""
 
     queries: QueryRegistry
     views: QueryViews
@@ -105,12 +105,12 @@ class Watched:
 
 @dataclass(slots=True)
 class Tally:
-    """What happens between two scrapes, counted when it happens."""
+    """Counts of what happens between two scrapes, made when it happens."""
 
     moves: Counter[str] = field(default_factory=Counter)
-    """Of queries, by the state they came into."""
+    """Moves of queries, by the state that they came into."""
     grants: Counter[str] = field(default_factory=Counter)
-    """Of leases, by site."""
+    """Grants of leases, by site."""
     expirations: Counter[str] = field(default_factory=Counter)
 
     def moved(self, record: QueryRecord, change: StateChange) -> None:

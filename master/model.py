@@ -126,7 +126,7 @@ class TaskStatus:
     behind: tuple[QueryBehind, ...] = ()
     """Queries that do not keep up with others in reading its channel."""
     input_bytes: int = 0
-    """Of what it read from a stream or a table, as it lay at the site."""
+    """Bytes of the rows that it read from a stream or a table, as they lay at the site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class StreamLog:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """What a site keeps on disk, in bytes."""
+    """Bytes that a site keeps on disk."""
 
     query_bytes: Mapping[str, int] = field(default_factory=dict)
     """By the id of the query."""

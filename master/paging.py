@@ -1,4 +1,4 @@
-"""Which queries a list has, and which part of it an answer."""
+"""Queries that a list has, and the part of it that an answer has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from master.model import QueryRecord, QueryState
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which queries somebody asks for."""
+    """The queries that somebody asks for."""
 
     ended: bool = False
     """Also those that are over."""
@@ -22,7 +22,7 @@ class Wanted:
     """In the id, the name or the SQL, whatever the case."""
 
     def has(self, record: QueryRecord) -> bool:
-        """Whether a query is one of them."""
+        """True when a query is one of them."""
         if self.states:
             if record.state not in self.states:
                 return False

@@ -129,7 +129,7 @@ class Totals:
     rows_malformed: int
     watermark_us: int | None
     input_bytes: int = 0
-    """Of what its streams and tables gave, as it lay at their sites."""
+    """Bytes of the rows that its streams and tables gave, as they lay at their sites."""
 
 
 def totals(record: QueryRecord) -> Totals:

@@ -56,7 +56,7 @@ class QueryRegistry:
 
     @property
     def restored_from(self) -> datetime | None:
-        """When the backup was made that these were restored from; None: nothing is in doubt."""
+        """The time of the backup that these were restored from; None: nothing is in doubt."""
         return self._restored_from
 
     def settle_restored(self) -> None:

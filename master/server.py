@@ -245,7 +245,7 @@ class Master:
 
     @property
     def ready(self) -> bool:
-        """Whether what it says of sites and queries is of its own time, not of the master's before it."""
+        """True when its word on sites and queries is of its own time, not of the master's before it."""
         return self.sites.settled and self.jobs.settled
 
     def timing_interceptor(self) -> TimingInterceptor:

@@ -106,7 +106,7 @@ class SiteRegistry:
 
     @property
     def currency(self) -> str:
-        """Of the prices of links; empty: they have none."""
+        """The currency of the prices of links; empty: they have none."""
         return self._topology.currency
 
     def cost(self, links: Iterable[LinkUse]) -> float | None:

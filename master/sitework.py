@@ -1,4 +1,4 @@
-"""What is still at a site that is draining."""
+"""The work that is still at a draining site."""
 
 from __future__ import annotations
 

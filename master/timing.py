@@ -1,4 +1,4 @@
-"""How long calls take, by service, method and status."""
+"""Durations of calls, by service, method and status."""
 
 from __future__ import annotations
 

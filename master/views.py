@@ -27,14 +27,14 @@ class QueryView:
     shared: SharedParts | None = None
     """None: it shares nothing, and nobody may share with it."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
-    """What sites keep on disk for it, by site, as they reported last."""
+    """Bytes on disk for it by site, as the sites reported last."""
     wan_cost: float | None = None
-    """Of all bytes that crossed links, in `currency`; None: links have no prices."""
+    """The price of all bytes that crossed links, in `currency`; None: links have no prices."""
     currency: str = ""
 
     @property
     def wan_bytes(self) -> int:
-        """That crossed links."""
+        """The bytes that crossed links."""
         return sum(link.bytes for link in self.links)
 
 

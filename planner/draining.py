@@ -54,16 +54,16 @@ class Work:
     subject: str = ""
     """The relation that is read, written or pushed to; or the slot."""
     holder: str = ""
-    """Of a lease."""
+    """The id of its lease."""
     ended: bool = False
     """A task of which only the output is left."""
 
     @property
     def movable(self) -> bool:
-        """Whether it could be at another site."""
+        """True when it could be at another site."""
         return self.kind in _MOVABLE and not self.ended
 
     @property
     def reason(self) -> str:
-        """Why it is here, and what ends it."""
+        """The reason why it is here, and what ends it."""
         return _ENDED if self.ended else _REASONS[self.kind].format(subject=self.subject, holder=self.holder)

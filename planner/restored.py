@@ -1,4 +1,4 @@
-"""Which queries of a restored store still run: those of which the sites have exactly the tasks that the store says."""
+"""The queries of a restored store that still run: sites have exactly the tasks of theirs that the store says."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Link:
     loss: float = 0.0
     """Share of packets lost, 0 to 1."""
     price_per_gb: float = 0.0
-    """Of 10^9 bytes, in the topology's currency."""
+    """The price of 10^9 bytes, in the topology's currency."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def per_s(metric: str, by: str, where: str = "") -> str:
 
 
 def quantile(share: float, metric: str, by: str, where: str = "") -> str:
-    """Of a histogram."""
+    """A quantile of a histogram."""
     return f"histogram_quantile({share}, {per_s(f'{metric}_bucket', f'le, {by}' if by else 'le', where)})"
 
 

@@ -1,4 +1,4 @@
-"""What has happened in the cluster lately, as the master tells it."""
+"""Events of the cluster, as the master tells them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from selat.v1 import event_pb2 as pb
 
 
 class EventKind(Enum):
-    """What an event is about."""
+    """The kinds of events."""
 
     QUERY = "query"
     PLACEMENT = "placement"
-    """Where a query's stages run."""
+    """The sites of a query's stages."""
     SITE = "site"
     LINK = "link"
     LEASE = "lease"
@@ -39,7 +39,7 @@ class Event:
     query_id: str
     site: str
     to_site: str
-    """Of a link: where it ends."""
+    """The end of a link that an event is about."""
     at: datetime
     """The last time."""
     first_at: datetime

@@ -74,7 +74,7 @@ class SlotInfo:
     reachable: bool
     """Whether its site is heard; if not, it is neither granted nor offered, and its lease goes on."""
     draining: bool = False
-    """Whether its site gets no new work: as if it was not heard, but leases can be renewed."""
+    """True when its site gets no new work: as if it was not heard, but leases can be renewed."""
 
     @property
     def holder(self) -> str:

@@ -45,7 +45,7 @@ class LinkView:
     declared_bytes_per_s: float
     declared_latency: timedelta
     price_per_gb: float | None = None
-    """Of 10^9 bytes, in `currency`; None: the topology file has no prices."""
+    """The price of 10^9 bytes, in `currency`; None: the topology file has no prices."""
     currency: str = ""
 
 

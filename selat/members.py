@@ -17,22 +17,22 @@ class Disk:
     free_bytes: int
     total_bytes: int
     sync: timedelta
-    """How long it took to write a block and to have it on the disk."""
+    """The time that writing a block to the disk took."""
     reason: str
-    """Why nothing can be written; empty when something can."""
+    """The reason why nothing can be written; empty when something can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a process knows of itself."""
+    """A process's account of itself."""
 
     version: str
-    """Of Selat."""
+    """The version of Selat."""
     python: str
     packages: Mapping[str, str]
     """Versions by the name of the distribution."""
     java: str
-    """Of an agent's JVM; empty for the master."""
+    """The version of an agent's JVM; empty for the master."""
     disk: Disk
 
 
@@ -42,13 +42,13 @@ class SiteMember:
 
     site: str
     address: str
-    """Where the master looked for it; empty: it never registered."""
+    """The address where the master looked for it; empty: it never registered."""
     member: Member | None
     """None: it did not answer."""
     reason: str
-    """Why not."""
+    """The reason why it does not; empty when it does."""
     clock_ahead: timedelta
-    """How far its clock is ahead of the master's; right to half of the round trip."""
+    """The time that its clock is ahead of the master's; right to half of the round trip."""
     round_trip: timedelta
 
 

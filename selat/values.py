@@ -188,7 +188,7 @@ class TaskStatus:
     """Arrow bytes that an epoch of the last minute held at most."""
     watermark: datetime | None
     input_bytes: int = 0
-    """Of the rows that it read from a stream or a table, as they lay at the site."""
+    """Bytes of the rows that it read from a stream or a table, as they lay at the site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +265,11 @@ class QueryInfo:
     sharing: QuerySharing | None = None
     """What it has in common with others; None: nothing, and nobody may share with it."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
-    """What sites keep on disk for it, by site."""
+    """Bytes on disk for it, by site."""
     input_bytes: int = 0
-    """Of the rows that its streams and tables gave, as they lay at their sites."""
+    """Bytes of the rows that its streams and tables gave, as they lay at their sites."""
     wan_bytes: int = 0
-    """That crossed links; also in a summary, which has no `links`."""
+    """The bytes that crossed links; also in a summary, which has no `links`."""
     wan_cost: float | None = None
     """The price of that, in `currency`; None: the topology file has no prices."""
     currency: str = ""
@@ -367,7 +367,7 @@ class StreamLog:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """What a site's agent keeps on disk, in bytes; Spark's scratch files are not in it."""
+    """Bytes that a site's agent keeps on disk; Spark's scratch files are not in them."""
 
     query_bytes: Mapping[str, int]
     """By the id of the query: channels, copies of them, results, checkpoints, positions, and rows set aside."""
@@ -397,9 +397,9 @@ class SiteWork:
     subject: str
     """The relation that a task reads or writes here, the stream that is pushed to here, or the slot of a lease."""
     movable: bool
-    """Whether it could be elsewhere."""
+    """True when it could be elsewhere."""
     reason: str
-    """Why it is here, and what ends it."""
+    """The reason why it is here, and what ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +434,7 @@ class Site:
     draining_since: datetime | None = None
     """Since when it gets no new work; None: it is not draining."""
     work: tuple[SiteWork, ...] = ()
-    """Of a draining site, when it was asked for by name: what is still there."""
+    """The work that is still at a draining site that was asked for by name."""
     disk: DiskUse | None = None
     """None: its agent has not said."""
     label: str = ""

@@ -111,7 +111,7 @@ class SiteAgent:
 
     @property
     def registered(self) -> bool:
-        """Whether the master has taken its registration since the start."""
+        """True when the master has taken its registration since the start."""
         return self._known
 
     def figures(self) -> SiteFigures:

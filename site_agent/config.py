@@ -40,7 +40,7 @@ class AgentConfig:
     insecure: bool = False
     """True: it may listen elsewhere than on loopback."""
     functions: Limits | None = DEFAULT_LIMITS
-    """Of the processes that run Python functions of users; None: it runs none."""
+    """Limits of the processes that run Python functions of users; None: it runs none."""
     allowed: AllowedPaths = ANYWHERE
     """The paths that sources, tables and sinks may use."""
     secrets: Secrets = NO_SECRETS
@@ -52,7 +52,7 @@ class AgentConfig:
     metrics: str = ""
     """host:port for metrics; empty: they are not served."""
     stop_timeout_s: float = 30.0
-    """How long the process may take to end once it is asked to."""
+    """Seconds that the process may take to end once it is asked to."""
     spark: SparkOptions = field(default_factory=SparkOptions)
     """Where and how Spark runs; without a master `local[slots]`."""
     files_port: int = 0

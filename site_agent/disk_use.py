@@ -1,4 +1,4 @@
-"""What a site's agent keeps on disk, by query, and the budget beyond which tasks take no more rows from outside."""
+"""Bytes on a site's disk by query, and the budget beyond which tasks take no more rows from outside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from site_agent.dead_letters import DIRECTORY_NAME as DEAD_LETTERS
 from site_agent.ingest.streams import DIRECTORY_NAME as INGEST
 
 LOOK_EVERY_S = 10.0
-"""How often directories are measured. Channels know their sizes at any time."""
+"""Seconds between measurements of directories. Channels know their sizes at any time."""
 
 TASKS = "tasks"
 SOURCES = "sources"
@@ -25,7 +25,7 @@ SOURCES = "sources"
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """What a site keeps on disk, in bytes; Spark's scratch files are not in it."""
+    """Bytes that a site keeps on disk; Spark's scratch files are not in them."""
 
     queries: Mapping[str, int] = field(default_factory=dict)
     """By query: channels and copies of them, checkpoints, positions, and rows set aside."""
@@ -69,7 +69,7 @@ class SiteDisk:
         return self._with_channels()
 
     def why_full(self) -> str:
-        """Why tasks are to take no rows from outside; empty when they may. Does not block."""
+        """The reason why tasks are to take no rows from outside; empty when they may. Does not block."""
         if not self._budget_bytes:
             return ""
         use = self._with_channels()

@@ -32,7 +32,7 @@ class Registered(Protocol):
 
     @property
     def registered(self) -> bool:
-        """Whether the master has taken its registration since its start."""
+        """True when the master has taken its registration since its start."""
         ...
 
 
@@ -49,7 +49,7 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """What was told last."""
+        """The readiness that was told last."""
         return bool(self._ready)
 
     async def set(self, ready: bool) -> None:
@@ -87,7 +87,7 @@ class Health:
 
 
 def _unwritable(directory: Path) -> str:
-    """Why nothing can be written there; empty when something can."""
+    """The reason why nothing can be written there; empty when something can."""
     try:
         with TemporaryFile(dir=directory) as file:
             file.write(b"ready")

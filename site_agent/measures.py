@@ -21,7 +21,7 @@ class Measured:
     logs: Sequence[StreamLog] = ()
     """Of the streams that are pushed to at the site."""
     disk: DiskUse = field(default_factory=DiskUse)
-    """Of the site."""
+    """The site's figures."""
 
 
 class Measures:

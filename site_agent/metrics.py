@@ -153,7 +153,7 @@ _OF_TASKS: Mapping[str, Callable[[TaskStatus], float]] = {
     "selat_task_retained_bytes": lambda task: task.retained_bytes,
     "selat_task_in_flight_bytes": lambda task: task.in_flight_bytes,
 }
-"""What the tasks of a stage add up to."""
+"""Metrics whose value is the sum over the tasks of a stage."""
 
 
 def _by_stage(tasks: Iterable[TaskStatus]) -> Iterable[Sequence[TaskStatus]]:

@@ -61,9 +61,9 @@ class SiteServices:
     crashes: Crashes = field(default_factory=Crashes)
     """Of the process, and so of all its sites."""
     disk_full: Callable[[], str] = str
-    """Why tasks are to take no rows from outside; empty when they may."""
+    """The reason why tasks are to take no rows from outside; empty when they may."""
     epochs: Durations = field(default_factory=Durations)
-    """How long epochs take, by kind of stage."""
+    """The durations of epochs, by kind of stage."""
 
 
 class SiteRuntime:
@@ -87,7 +87,7 @@ class SiteRuntime:
 
     @property
     def epochs(self) -> Durations:
-        """How long epochs take, by kind of stage."""
+        """The durations of epochs, by kind of stage."""
         return self._services.epochs
 
     async def apply(self, assignment: Assignment) -> None:

@@ -20,7 +20,7 @@ from site_agent.connectors.options import refused
 from site_agent.errors import SecretError, SiteAgentError
 
 LIMIT_BYTES = 64 * 1024
-"""Of one secret: a key with its chain of certificates is smaller."""
+"""The limit of one secret, in bytes: a key with its chain of certificates is smaller."""
 
 LEAST_REDACTED = 4
 """Values of fewer characters are not looked for in texts: they would be found in words that they are no part of."""
@@ -138,7 +138,7 @@ def _check_mode(name: str, found: os.stat_result) -> None:
         raise _unusable(name, "is no file", "write it to a file")
     if found.st_uid not in (os.geteuid(), 0):
         raise _unusable(name, "belongs to another user", "its file must be the agent's user's, or root's")
-    # What an administrator hands to a service (systemd, Kubernetes) is root's, and readable for the service's group.
+    # Files that an administrator hands to a service (systemd, Kubernetes) are root's; the service's group reads them.
     closed = stat.S_IRWXO | (stat.S_IWGRP | stat.S_IXGRP if found.st_uid == 0 else stat.S_IRWXG)
     if found.st_mode & closed:
         raise _unusable(name, f"has the mode {stat.S_IMODE(found.st_mode):04o}", "chmod 0600, or 0400")

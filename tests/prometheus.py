@@ -33,7 +33,7 @@ def promtool(*arguments: str, text: str | None = None) -> None:
 
 
 def fetched(url: str) -> str:
-    """What is there."""
+    """The text at a URL."""
     with urllib.request.urlopen(url, timeout=30) as answer:
         return str(answer.read().decode())
 

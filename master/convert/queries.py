@@ -43,7 +43,7 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
 
 
 def query_summary(view: QueryView) -> query_pb2.Query:
-    """What a list of queries says: without tasks, links, columns and what is shared."""
+    """A query as lists have it: without tasks, links, columns and what is shared."""
     record, totals = view.record, view.totals
     sink = record.plan.sink
     return query_pb2.Query(

@@ -1,4 +1,4 @@
-"""What has happened in the cluster lately: a bounded, durable log for people.
+"""Events of the cluster: a bounded, durable log for people.
 
     queries, sites, links, leases -> notes (in words) -> log (a ring, told to watchers) -> sqlite (a file of its own)
 
@@ -19,7 +19,7 @@ SAME_WITHIN = timedelta(minutes=10)
 
 
 class EventKind(Enum):
-    """What an event is about."""
+    """The kinds of events."""
 
     QUERY = "query"
     PLACEMENT = "placement"
@@ -30,7 +30,7 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What happened, to what; two events that are equal in this are the same that repeats."""
+    """An occurrence and its subject; two events that are equal in this are the same that repeats."""
 
     kind: EventKind
     message: str
@@ -53,7 +53,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events somebody asks for."""
+    """The events that somebody asks for."""
 
     kinds: frozenset[EventKind] = frozenset()
     """None: all."""
@@ -61,7 +61,7 @@ class EventFilter:
     site: str = ""
 
     def has(self, event: Event) -> bool:
-        """Whether an event is one of them."""
+        """True when an event is one of them."""
         subject = event.subject
         if self.kinds and subject.kind not in self.kinds:
             return False
@@ -71,7 +71,7 @@ class EventFilter:
 
 
 class EventStore(Protocol):
-    """Where events outlast the master. A failure is for its implementation to tell, in the log; none is raised."""
+    """A place in which events outlast the master. A failure is for its implementation to tell, in the log; none is raised."""
 
     def events(self) -> Iterable[Event]:
         """All that are kept, oldest first."""

@@ -59,7 +59,7 @@ class Notes:
 
 
 def placed(stages: Iterable[Stage]) -> str:
-    """Where a query's stages run: `source clicks at us, eu; merge at eu`."""
+    """The sites of a query's stages: `source clicks at us, eu; merge at eu`."""
     return "; ".join(_placed(stage) for stage in stages)
 
 

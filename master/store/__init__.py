@@ -52,14 +52,14 @@ class LeaseUpdate:
 
 @dataclass(frozen=True, slots=True)
 class StoreFigures:
-    """How the store is doing."""
+    """The store's figures."""
 
     size_bytes: int = 0
-    """Of the state file."""
+    """The size of the state file."""
     errors: int = 0
     """Transactions that could not be stored since the start."""
     commits: Mapping[tuple[str, ...], Distribution] = field(default_factory=dict)
-    """How long transactions took since the start, until they were durable."""
+    """The durations of transactions since the start, until they were durable."""
 
 
 class Store(Protocol):
@@ -154,7 +154,7 @@ class Store(Protocol):
         ...
 
     def restored_from(self) -> datetime | None:
-        """When the backup was made that the state was restored from; None: it was not, or that is settled."""
+        """The time of the backup that the state was restored from; None: there was none, or that is settled."""
         ...
 
     def settle_restored(self) -> None:

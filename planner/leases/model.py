@@ -96,9 +96,9 @@ class SlotRecord:
     waiters: tuple[Waiter, ...] = ()
     """First come, first served."""
     reachable: bool = True
-    """Whether its site is heard."""
+    """True when its site is heard."""
     draining: bool = False
-    """Whether its site gets no new work."""
+    """True when its site gets no new work."""
 
     @property
     def holder(self) -> str | None:

@@ -16,9 +16,9 @@ class SiteSlots:
 
     count: int
     reachable: bool = True
-    """Whether the site is heard."""
+    """True when the site is heard."""
     draining: bool = False
-    """Whether the site gets no new work."""
+    """True when the site gets no new work."""
 
 
 def set_site(table: LeaseTable, site: str, slots: SiteSlots, *, now: datetime) -> Decision[None]:

@@ -312,7 +312,7 @@ def _check_options(
     except OptionError as error:
         written = options.get(error.name)
         place, found = site_at if written is None else written.name_at if error.unknown else written.value_at
-        # What stands there may be a password.
+        # The text there may be a password.
         found = "" if isinstance(error, SecretOptionError) else found
         raise InvalidDefinitionError(error.message, position=place, found=found, hint=error.hint) from error
 

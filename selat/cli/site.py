@@ -17,7 +17,7 @@ from selat.cli.options import settings_options
 from selat.cli.query import LINK_FIELDS, TASK_FIELDS
 
 _LOOK_S = 1.0
-"""How often a site that is waited for is looked at."""
+"""Seconds between two looks at a site that is waited for."""
 
 
 def _received_bytes(site: selat.Site) -> int:
@@ -206,7 +206,7 @@ def _disk(disk: selat.DiskUse) -> str:
 
 
 def _kept(disk: selat.DiskUse | None) -> list[tuple[str, int]]:
-    """What is kept on disk, the largest first."""
+    """The parts of the disk's use, the largest first."""
     if disk is None:
         return []
     others = {"replays": disk.replay_bytes, "pushed streams": disk.stream_log_bytes}

@@ -41,7 +41,7 @@ class _Endpoint:
     process: str
     pid: int
     metrics: str
-    """Of the process; empty: it serves none."""
+    """The address of the metrics of the process; empty: it serves none."""
 
 
 _FIELDS: Sequence[Field[_Endpoint]] = (

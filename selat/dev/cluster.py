@@ -32,7 +32,7 @@ START_TIMEOUT = timedelta(minutes=3)
 STOP_GRACE = timedelta(seconds=15)
 LAST_PORT = 65535
 METRICS_PORT = 7490
-"""Of the master in namespaces, where it shares an address with the gateway's agent; agents have the next one."""
+"""The master's port in namespaces, where it shares an address with the gateway's agent; agents have the next one."""
 
 _SITES_POLL_S = 0.1
 _PATIENCE = timedelta(seconds=10)
@@ -252,7 +252,7 @@ class DevCluster:
         return [*named, "--master", master, "--listen", listen, *paced, *walls, *self._options.agent_arguments]
 
     def _metrics_listen(self, sites: tuple[str, ...] | None) -> str:
-        """Where a process serves metrics: on loopback a port that is free now, in a namespace of its own any port."""
+        """The address of a process's metrics: on loopback with a port that is free now, in a namespace with a fixed one."""
         if not self._place.own_network:
             return _bindable("127.0.0.1:0")
         if sites is None:

@@ -67,7 +67,7 @@ class DataDirectory:
 
     @property
     def metrics_targets(self) -> Path:
-        """Where Prometheus finds the metrics: a file for its `file_sd_configs`."""
+        """The file in which Prometheus finds the metrics, for its `file_sd_configs`."""
         return self.root / "metrics.json"
 
     @property

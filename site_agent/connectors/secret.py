@@ -93,7 +93,7 @@ class _SecretTable:
 
 @contextmanager
 def redacted(secrets: Secrets) -> Iterator[None]:
-    """What the block raises has no value of a secret in its texts; what has one is raised again as a ConnectorError."""
+    """A block whose errors have no value of a secret in their texts; another error is raised as a ConnectorError."""
     try:
         yield
     except SiteAgentError as error:
@@ -113,7 +113,7 @@ def redacted(secrets: Secrets) -> Iterator[None]:
 
 
 def _tells(error: BaseException | None, secrets: Secrets) -> bool:
-    """Whether a value of a secret is in the error's text, or in those of its causes."""
+    """True when a value of a secret is in the error's text, or in those of its causes."""
     while error is not None:
         if secrets.redact(str(error)) != str(error):
             return True

@@ -220,7 +220,7 @@ class EpochResult:
     many: Chunks | None = None
     """The output rows in place of `table`, which is then empty; only for a request that is `chunked`."""
     input_bytes: int = 0
-    """Of the rows that were read, as they lay at the site."""
+    """Bytes of the rows that were read, as they lay at the site."""
 
     @property
     def chunks(self) -> Chunks:

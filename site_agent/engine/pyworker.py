@@ -43,7 +43,7 @@ Module = tuple[str, str, str, str]
 
 
 class Limits(NamedTuple):
-    """Of a process that runs functions of users."""
+    """Limits of a process that runs functions of users."""
 
     cpu_s: int
     """CPU time of one call of a vectorised function, or of a function's calls over one batch of rows."""
@@ -66,7 +66,7 @@ class FunctionFailure(Exception):  # noqa: N818  # users read this word in Spark
 
 
 def kept_variable(name: str) -> bool:
-    """Whether functions may see the variable of the environment."""
+    """True when functions may see the variable of the environment."""
     return name.startswith(_KEPT_VARIABLES) and not any(word in name.upper() for word in _HIDDEN_WORDS)
 
 
@@ -250,7 +250,7 @@ def _call_failure(
 
 
 def _is_limit(error: Exception) -> bool:
-    """Whether the process had no more memory or files."""
+    """True when the process had no more memory or files."""
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.EMFILE)
 
 

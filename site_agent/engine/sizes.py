@@ -45,7 +45,7 @@ def _slice_bytes(part: ParquetSlice) -> int:
 
 @lru_cache(maxsize=256)
 def _row_bytes(path: str) -> float:
-    """Of a file that never changes once it is written."""
+    """The mean size of a row of a file that never changes once it is written."""
     footer = pq.read_metadata(path)
     size_bytes = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
     return size_bytes / footer.num_rows if footer.num_rows else 0.0

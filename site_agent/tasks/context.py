@@ -69,7 +69,7 @@ class TaskContext:
     progress: Progress
     crashes: Crashes = field(default_factory=Crashes)
     disk_full: Callable[[], str] = str
-    """Why the site's disk budget admits no rows from outside; empty when it does."""
+    """The reason why the site's disk budget admits no rows from outside; empty when it does."""
 
     @asynccontextmanager
     async def attempt(self) -> AsyncIterator[None]:
@@ -123,7 +123,7 @@ class TaskContext:
         return waited
 
     def _crowded(self) -> str:
-        """Why the channel has no room; empty when it has."""
+        """The reason why the channel has no room; empty when it has."""
         found = self.limits.pressure_of(self.log)
         return _why(found, self.log.id) if found.waits else ""
 

@@ -94,14 +94,14 @@ def connected(address: str) -> selat.Client:
 
 
 def master_command(directory: Path, address: str, *arguments: str, state: str = "state") -> list[str]:
-    """Of a master that has the three sites and its state in the directory."""
+    """The command of a master that has the three sites and its state in the directory."""
     topology = directory / "topology.yaml"
     topology.write_text(TOPOLOGY)
     return ["master", "--listen", address, "--topology", str(topology), "--data", str(directory / state), *arguments]
 
 
 def agent_command(directory: Path, master: str, *sites: str) -> list[str]:
-    """Of an agent that has its data in the directory, and may read and write whatever tests have."""
+    """The command of an agent that has its data in the directory, and may read and write whatever tests have."""
     named = [text for site in sites for text in ("--site", site)]
     data = ["--data", str(directory / "agents"), "--allow-path", str(TEMPORARY)]
     return ["site_agent", *named, "--master", master, *data, *AGENT_ARGUMENTS]

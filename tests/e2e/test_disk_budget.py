@@ -37,5 +37,5 @@ def test_queries_stand_still_beyond_the_budget_and_go_on_within_it(tmp_path: Pat
 
 
 def reasons(site: selat.Site) -> list[str]:
-    """Why tasks of the site wait."""
+    """The reasons why tasks of the site wait."""
     return [task.reason for task in site.tasks if task.state is selat.TaskState.BACK_PRESSURED]

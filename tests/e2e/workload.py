@@ -46,7 +46,7 @@ class Workload:
             writer.go_on.set()
 
     def states(self, client: selat.Client) -> set[selat.QueryState]:
-        """Of both queries."""
+        """The states of both queries."""
         return {client.query(query).state() for query in (self._counted, self._kept)}
 
     def finish(self, client: selat.Client) -> None:

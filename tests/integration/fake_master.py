@@ -81,9 +81,9 @@ class FakeMaster(
         self.fail_with = ""
         """Reason with which submitted queries fail after delivering; empty: they finish."""
         self.looks_with_a_merge = 0
-        """How often a draining site is shown with a merge on it."""
+        """The number of answers that show a draining site with a merge on it."""
         self.undrained_meanwhile = False
-        """Whether a draining site turns out not to be draining any more."""
+        """True when a draining site turns out not to be draining any more."""
         self.members = site_pb2.DescribeMembersResponse()
         self.silent = False
         """Whether ListQueries never answers."""

@@ -74,7 +74,7 @@ def doctor(app: App, context: click.Context, *, data: Path | None, as_json: bool
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """What all checks find."""
+    """The findings of all checks."""
     return [finding for check in CHECKS for finding in check(facts)]
 
 

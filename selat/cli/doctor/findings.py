@@ -1,4 +1,4 @@
-"""What a check finds, and what all checks go by."""
+"""Findings of checks, and the facts that all checks go by."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from selat.members import Members
 
 
 class State(Enum):
-    """What came of a check."""
+    """The outcome of a check."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -28,11 +28,11 @@ class Finding:
 
     check: str
     subject: str
-    """What was looked at: `here`, `master`, a site or a link."""
+    """The thing that was looked at: `here`, `master`, a site or a link."""
     state: State
     what: str
     mend: str = ""
-    """How to mend what is wrong."""
+    """The way to mend what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Java:
 
     where: str
     major: int | None
-    """Of its version; None: it does not run."""
+    """The major number of its version; None: it does not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the master told."""
+    """The master's answers."""
 
     members: Members
     sites: tuple[selat.Site, ...]
@@ -55,18 +55,18 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the checks go by; nothing is measured after it is made."""
+    """The facts that the checks go by; nothing is measured after they are made."""
 
     here: Description
     java: tuple[Java, ...]
     data: LocalDisk | None
-    """Of the directory that was named; None: none was."""
+    """The disk of the directory that was named; None: none was."""
     master: str
     """host:port."""
     cluster: Cluster | None
     """None: the master did not answer."""
     problem: str = ""
-    """Why it did not."""
+    """The reason why it did not."""
 
 
 Check = Callable[[Facts], Iterable[Finding]]

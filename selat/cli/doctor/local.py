@@ -42,7 +42,7 @@ def data(facts: Facts) -> Iterable[Finding]:
 
 
 def disk_finding(subject: str, disk: Disk) -> Finding:
-    """Whether a disk has room and is quick enough."""
+    """The finding on a disk: it has room and is quick enough, or not."""
     if disk.reason:
         mend = "make the directory, and let the user who runs the member write to it"
         return Finding("disk", subject, State.WRONG, f"nothing can be written to {disk.path}: {disk.reason}", mend)

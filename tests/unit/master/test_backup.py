@@ -198,7 +198,7 @@ def test_a_backup_of_a_newer_version_is_refused(file: Path, tmp_path: Path, chan
 
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    """Of a state from before there were leases."""
+    """A state from before there were leases."""
     old = tmp_path / "old"
     old.mkdir()
     connection = sqlite3.connect(old / STATE_FILE)

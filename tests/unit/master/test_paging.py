@@ -1,4 +1,4 @@
-"""Which queries a list has."""
+"""Queries that a list has, by filter and page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a site keeps on disk is told by query, and compared with the budget."""
+"""The disk use of a site is told by query, and compared with the budget."""
 
 from __future__ import annotations
 

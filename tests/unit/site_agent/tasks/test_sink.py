@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc.aio
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from site_agent.channels.codec import decode, encode
 from site_agent.channels.files import Files
@@ -159,6 +160,25 @@ async def test_all_epochs_of_all_channels_are_written_and_acknowledged(tmp_path:
         assert (progress.totals.rows_in, progress.totals.rows_out) == (4, 4)
         assert progress.totals.bytes_out == sum(p.stat().st_size for p in hub.out.glob("*.parquet"))
         assert not list((hub.out / "_selat").iterdir())
+
+
+@pytest.mark.parametrize("rows_in", [0, 2], ids=["before it has restored", "while it reads"])
+async def test_channels_join_while_it_runs(tmp_path: Path, rows_in: int) -> None:
+    async with site(tmp_path) as hub:
+        late = "q.s1.asia"
+        hub.publish(US, 0, end=True)
+        hub.publish(EU, 0)
+        hub.store.open(late).set_consumers(["hub"])
+        task = hub.task()
+        async with running(task) as run:
+            await asyncio.sleep(0)
+            await until(lambda: hub.progress.totals.rows_in >= rows_in)
+            await task.set_inputs([*INPUTS, InputSpec(late, "hub", "input")])
+            hub.publish(late, 0, end=True)
+            hub.publish(EU, end=True)
+            await asyncio.wait_for(run, 20)
+
+        assert seen(hub.out) == [*epochs(late, 1), *epochs(EU, 1), *epochs(US, 1)]
 
 
 async def test_a_sink_that_begins_in_the_middle_says_from_when_on_it_is_whole(tmp_path: Path) -> None:
