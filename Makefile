@@ -15,7 +15,7 @@ setup:  ## virtual environment, pinned packages and Java; other targets do this 
 	@scripts/setup
 
 # When one make builds several of the targets below, this runs once.
-setup-wan:  ## packages for emulated WANs and their tests, as root with apt-get; else says what to install
+setup-wan:  ## packages for emulated WANs, their tests and those of metrics, as root with apt-get; else says what to install
 	@scripts/setup_wan
 
 # Asks for packages as setup-wan does.

@@ -5,19 +5,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
 from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, refusal
+from machine.logs import LOG_FORMAT_HELP, LogFormat
+from machine.metrics import LISTEN_HELP, CannotListenError, serving_metrics
 from machine.private import make_private_umask
+from machine.tracing import tracing
 from master import commands, logs
 from master.access.options import access_config, add_access_options
 from master.config import BatchConfig, MasterConfig, ServerOptions
 from master.errors import MasterError
 from master.logs import line
+from master.metrics import ROLE
 from master.server import Master, Surroundings, serving, write_ready_file
 from master.specs import ResultsLimit
 from master.store.sqlite import SqliteStore
@@ -47,16 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in commands.COMMANDS:
         return commands.main(given)
-    logs.configure()
     parsed = _parser().parse_args(given)
+    logs.configure(LogFormat(parsed.log_format))
     try:
         config = _config(parsed)
     except (MasterError, PlannerError) as error:
         _complain(error.message, error.hint)
         return EXIT_CANNOT_START
-    options = ServerOptions(parsed.listen, parsed.data, parsed.topology, parsed.ready_file, parsed.tls_dir)
-    open_to_others = parsed.insecure or parsed.tls_dir is not None
-    message, hint = ("", "") if open_to_others else refusal("--listen", options.listen)
+    options = ServerOptions(
+        parsed.listen, parsed.data, parsed.topology, parsed.ready_file, parsed.tls_dir, parsed.metrics_listen or ""
+    )
+    message, hint = ("", "") if parsed.insecure else _exposed(options)
     if message:
         _complain(message, hint)
         return EXIT_CANNOT_START
@@ -65,9 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(problem, "")
         return EXIT_CANNOT_START
     try:
-        asyncio.run(_serve(options, config))
+        with tracing(ROLE, os.environ):
+            asyncio.run(_serve(options, config))
     except (MasterError, PlannerError, WireError) as error:
         _complain(error.message, error.hint)
+        return EXIT_CANNOT_START
+    except CannotListenError as error:
+        _complain(str(error), error.hint)
         return EXIT_CANNOT_START
     except OSError as error:
         _complain(str(error), "is there such a directory, and can it be written to?")
@@ -112,14 +123,26 @@ async def _serve(options: ServerOptions, config: MasterConfig) -> None:
         around = Surroundings.real(history, options.data, security)
         master = Master(store, topology, config=config, around=around)
         stop = _stop_signal()
-        async with serving(master, options.listen) as address:
+        async with AsyncExitStack() as stack:
+            metrics = ""
+            if options.metrics:
+                metrics = await stack.enter_async_context(serving_metrics(options.metrics, master.metrics.families))
+            address = await stack.enter_async_context(serving(master, options.listen))
             logger.info(line("serving", address=address, data=options.data, sites=",".join(sorted(topology.sites))))
             if options.ready_file is not None:
-                write_ready_file(options.ready_file, address)
+                write_ready_file(options.ready_file, address, metrics)
             await stop.wait()
             logger.info("stopping")
     finally:
         store.close()
+
+
+def _exposed(options: ServerOptions) -> tuple[str, str]:
+    """A message and a hint when an address needs `--insecure`; two empty texts when none does."""
+    message, hint = refusal("--listen", options.listen) if options.tls_dir is None else ("", "")
+    if not message and options.metrics:
+        return refusal("--metrics-listen", options.metrics)
+    return message, hint
 
 
 def read_topology(path: Path) -> Topology:
@@ -203,6 +226,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--listen", type=_address, default="127.0.0.1:7410", metavar="HOST:PORT", help="default: %(default)s"
     )
+    parser.add_argument("--metrics-listen", type=_address, metavar="HOST:PORT", help=LISTEN_HELP)
+    parser.add_argument("--log-format", choices=[f.value for f in LogFormat], default="text", help=LOG_FORMAT_HELP)
     _add_wall_options(parser)
     add_access_options(parser)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where state is kept")

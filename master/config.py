@@ -132,3 +132,5 @@ class ServerOptions:
     ready_file: Path | None = None
     tls_dir: Path | None = None
     """Has the master's certificate; None: nothing is encrypted."""
+    metrics: str = ""
+    """host:port for metrics; empty: they are not served."""

@@ -6,6 +6,7 @@ import json
 import logging
 import time
 
+from machine.logs import Line, LogFormat, formatter
 from machine.terminal import LogFormatter
 
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
@@ -14,15 +15,15 @@ _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
 def line(what: str, **values: object) -> str:
     """`what` and the values that are not empty; a value with spaces or quotes is written as a JSON string."""
     pairs = (f"{key}={_value(value)}" for key, value in values.items() if value not in (None, ""))
-    return " ".join((what, *pairs))
+    return Line(" ".join((what, *pairs)), values)
 
 
-def configure(level: int = logging.INFO) -> None:
+def configure(log_format: LogFormat = LogFormat.TEXT, level: int = logging.INFO) -> None:
     """Send log lines to standard error, times in UTC."""
-    formatter = LogFormatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
+    text = LogFormatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
+    text.converter = time.gmtime
     handler = logging.StreamHandler()
-    handler.setFormatter(formatter)
+    handler.setFormatter(formatter(log_format, text))
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 

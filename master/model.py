@@ -125,6 +125,8 @@ class TaskStatus:
     """Where it began, when that was in the middle of its inputs."""
     behind: tuple[QueryBehind, ...] = ()
     """Queries that do not keep up with others in reading its channel."""
+    input_bytes: int = 0
+    """Bytes of the rows that it read from a stream or a table, as they lay at the site."""
 
 
 @dataclass(frozen=True, slots=True)

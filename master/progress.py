@@ -23,7 +23,7 @@ from planner.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Deployment, Start
 from planner.sharing.running import is_derived
 
-_COUNTS = ("rows_in", "rows_out", "rows_late", "rows_malformed", "bytes_out", "epochs")
+_COUNTS = ("rows_in", "rows_out", "rows_late", "rows_malformed", "bytes_out", "epochs", "input_bytes")
 
 
 def initial_progress(query_id: str, plan: PhysicalPlan, deployment: Deployment | None = None) -> Progress:
@@ -128,6 +128,8 @@ class Totals:
     rows_late: int
     rows_malformed: int
     watermark_us: int | None
+    input_bytes: int = 0
+    """Bytes of the rows that its streams and tables gave, as they lay at their sites."""
 
 
 def totals(record: QueryRecord) -> Totals:
@@ -144,6 +146,7 @@ def totals(record: QueryRecord) -> Totals:
         rows_late=sum(t.rows_late for t in tasks),
         rows_malformed=sum(t.rows_malformed for t in tasks),
         watermark_us=result.watermark_us if result else None,
+        input_bytes=sum(t.input_bytes for t in tasks),
     )
 
 

@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 Deploy = Callable[[str], tuple[PhysicalPlan, Deployment | None]]
 """From the id of a query to its plan among all that runs, and what it shares."""
 
+OnChange = Callable[[QueryRecord, StateChange], None]
+"""Told of a query as it is now, and of the change that is durable."""
+
 
 class QueryRegistry:
     """The only writer of queries; a move is durable before anyone hears of it."""
@@ -39,12 +42,17 @@ class QueryRegistry:
         self._random_hex = random_hex
         self._records = {record.id: _with_tasks(record) for record in store.queries()}
         self._changes: dict[str, Notifier] = {}
+        self._listeners: list[OnChange] = []
         self._rates = RateMeter()
         self._unsaved: set[str] = set()
         self._running: Running | None = None
         self._held: Running | None = None
         self._last_number = store.last_query_number()
         self._restored_from = store.restored_from()
+
+    def listen(self, listener: OnChange) -> None:
+        """Have it told of every change of a query, once that is durable."""
+        self._listeners.append(listener)
 
     @property
     def restored_from(self) -> datetime | None:
@@ -270,6 +278,8 @@ class QueryRegistry:
         self._unsaved.discard(record.id)
         was = source.value if source else ""
         logger.info(line("query state", query=record.id, was=was, now=record.state.value, reason=change.reason))
+        for listener in self._listeners:
+            listener(record, change)
         self.changes(record.id).notify()
 
 

@@ -10,7 +10,7 @@ import random
 import secrets
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from grpc_health.v1 import health as health_service
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from machine.description import describe
+from machine.durations import Durations
 from master.access.checkpoint import Checkpoint
 from master.access.grants import GrantManager
 from master.access.members import MemberCertificates
@@ -37,6 +38,10 @@ from master.convert.leases import part_to_proto
 from master.definitions import ViewDefinitions
 from master.deploying import Deployer, DeployingParts
 from master.errors import StoreError
+from master.events import EventStore
+from master.events.log import EventLog
+from master.events.notes import Notes
+from master.events.sqlite import SqliteEvents
 from master.functions import FunctionManager, FunctionParts
 from master.ids import RandomHex, cluster_id
 from master.interceptors import ErrorInterceptor, refuse
@@ -46,6 +51,7 @@ from master.leases.manager import LeaseManager, LeaseParts
 from master.leases.streaming import StreamingSlots
 from master.logs import line
 from master.members import Describe, MemberParts, Members
+from master.metrics import MasterMetrics, Tally, Watched
 from master.peers import Peers
 from master.pending import PendingCalls
 from master.queries import QueryRegistry
@@ -53,6 +59,7 @@ from master.remembered import RememberedAnalyzer
 from master.results.fetch import FetchParts, ResultFetcher
 from master.services.access import AccessServicer
 from master.services.catalog import CatalogServicer
+from master.services.event import EventServicer
 from master.services.lease import LeaseServicer
 from master.services.member import MemberServicer
 from master.services.query import QueryParts, QueryServicer
@@ -65,6 +72,7 @@ from master.statements import StatementParts, StatementRunner
 from master.statistics import MeasuredRates
 from master.store import Store
 from master.submission import PlanningParts, QueryPlanner
+from master.timing import TimingInterceptor
 from master.views import QueryViews
 from master.wan.agent_prober import AgentProber
 from master.wan.history import HistoryStore, LinkHistory
@@ -74,6 +82,7 @@ from planner.topology import Topology
 from selat.v1 import (
     access_pb2_grpc,
     catalog_pb2_grpc,
+    event_pb2_grpc,
     lease_pb2_grpc,
     member_pb2_grpc,
     query_pb2_grpc,
@@ -92,7 +101,8 @@ TICK_S = 0.25
 AT_ONCE = ("selat.v1.SiteService", "selat.v1.MemberService")
 """Services that are SERVING from the start: agents use them, and the others wait for the agents."""
 
-SERVICES = tuple(f"selat.v1.{name}Service" for name in ("Query", "Catalog", "Site", "Wan", "Lease", "Member", "Access"))
+_NAMES = ("Query", "Catalog", "Site", "Wan", "Lease", "Member", "Access", "Event")
+SERVICES = tuple(f"selat.v1.{name}Service" for name in _NAMES)
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT_BYTES),
@@ -120,11 +130,12 @@ class Surroundings:
     """Describes the master's process."""
     security: Security = PLAIN
     """The security of the connections to agents and clients."""
+    events: EventStore = field(default_factory=SqliteEvents.in_memory)
 
     @classmethod
     def real(cls, history: HistoryStore, data: Path, security: Security = PLAIN) -> Surroundings:
         """`data` is the master's directory."""
-        return cls(SystemClock(), _random_hex, history, partial(describe, data), security)
+        return cls(SystemClock(), _random_hex, history, partial(describe, data), security, SqliteEvents.open(data))
 
 
 class Master:
@@ -178,6 +189,35 @@ class Master:
         self._definitions = ViewDefinitions(self.catalog, self._planner)
         deploying = DeployingParts(self.queries, self.catalog, self.sites, topology, wan=self.monitor.snapshot)
         self._deployer = Deployer(deploying)
+        self._calls = Durations()
+        self.metrics = self._metrics(store)
+        self.events = self._events()
+
+    def _events(self) -> EventLog:
+        log = EventLog(self._around.events, clock=self._around.clock)
+        notes = Notes(log.note)
+        self.queries.listen(notes.query)
+        self.sites.listen(notes.site)
+        self.monitor.listen(notes.link)
+        self.leases.listen(notes.leases)
+        return log
+
+    def _metrics(self, store: Store) -> MasterMetrics:
+        tally = Tally()
+        self.queries.listen(tally.moved)
+        self.leases.listen(tally.leased)
+        watched = Watched(
+            queries=self.queries,
+            views=self._views,
+            sites=self.sites,
+            slots=self.leases.table,
+            wan=self.monitor.snapshot,
+            topology=self._cluster.topology,
+            store=store,
+            calls=self._calls,
+            ready=lambda: self.ready,
+        )
+        return MasterMetrics(watched, tally)
 
     def _batch(self, topology: Topology) -> BatchManager:
         parts = BatchParts(
@@ -217,6 +257,8 @@ class Master:
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseServicer(self.leases, self._feeds), server)
         access = AccessServicer(self.tokens, on=self._config.access.on)
         access_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
+        events = EventServicer(self.events, lambda text: self.queries.find(text).id)
+        event_pb2_grpc.add_EventServiceServicer_to_server(events, server)
 
     @property
     def stop_timeout(self) -> timedelta:
@@ -233,7 +275,8 @@ class Master:
 
     def interceptors(self, pending: PendingCalls) -> tuple[grpc.aio.ServerInterceptor, ...]:  # type: ignore[type-arg]
         """Around every call, the outermost first."""
-        return (ErrorInterceptor(self._around.random_hex, pending), *self.checkpoint.interceptors)
+        errors = ErrorInterceptor(self._around.random_hex, pending)
+        return (TimingInterceptor(self._calls), errors, *self.checkpoint.interceptors)
 
     async def tick_forever(self) -> None:
         """Until cancelled."""
@@ -345,10 +388,11 @@ async def _stop(server: grpc.aio.Server, pending: PendingCalls, timeout: timedel
     await stopping
 
 
-def write_ready_file(path: Path, address: str) -> None:
+def write_ready_file(path: Path, address: str, metrics: str = "") -> None:
     """Tell whoever started us, all at once, that we serve."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps({"address": address, "pid": os.getpid()}) + "\n")
+    told = {"address": address, "pid": os.getpid(), **({"metrics": metrics} if metrics else {})}
+    temporary.write_text(json.dumps(told) + "\n")
     temporary.replace(path)
     logger.info(line("ready", address=address, file=path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -50,6 +50,10 @@ class SiteStatus:
         return self.record.address if self.record else ""
 
 
+OnSite = Callable[[SiteStatus, str], None]
+"""Told of a site as it is now, and in a word or two of what has happened to it."""
+
+
 class SiteRegistry:
     """Every site of the topology, always; a report counts only from the newest agent of a site.
 
@@ -63,6 +67,7 @@ class SiteRegistry:
         self._steady = SteadyTime(clock)
         self._heartbeat_timeout = heartbeat_timeout
         self._rates = RateMeter()
+        self._listeners: list[OnSite] = []
         self._heard: dict[str, datetime] = {}
         self._unsaved: dict[str, datetime] = {}
         draining = store.draining()
@@ -78,6 +83,10 @@ class SiteRegistry:
         if record.name in self._sites:
             self._sites[record.name] = replace(self._sites[record.name], state=SiteState.ALIVE, record=record)
             self._heard[record.name] = self._steady.now()
+
+    def listen(self, listener: OnSite) -> None:
+        """Have it told of sites that come, go, or are taken out of work."""
+        self._listeners.append(listener)
 
     def all(self) -> tuple[SiteStatus, ...]:
         """Ordered by name."""
@@ -95,6 +104,15 @@ class SiteRegistry:
         """The cluster's, with the sites that are draining now."""
         return self._topology.with_draining([name for name, status in self._sites.items() if status.draining])
 
+    @property
+    def currency(self) -> str:
+        """The currency of the prices of links; empty: they have none."""
+        return self._topology.currency
+
+    def cost(self, links: Iterable[LinkUse]) -> float | None:
+        """The price of what crossed these links; None when links have no prices."""
+        return self._topology.cost((link.from_site, link.to_site, link.bytes) for link in links)
+
     def set_draining(self, name: str, draining: bool) -> None:
         """Give the site no new work from now on, or give it work again; durable on return.
 
@@ -107,7 +125,9 @@ class SiteRegistry:
         since = self._clock.now() if draining else None
         self._store.put_draining(name, since)
         self._sites[name] = replace(status, draining_since=since)
-        logger.info(line("site is draining" if draining else "site takes work again", site=name))
+        said = "site is draining" if draining else "site takes work again"
+        logger.info(line(said, site=name))
+        self._tell(self._sites[name], said)
 
     def able(self) -> frozenset[str]:
         """Sites that can take new tasks now."""
@@ -206,9 +226,14 @@ class SiteRegistry:
 
     def _set(self, status: SiteStatus, event: SiteEvent) -> None:
         state = next_site_state(status.name, status.state, event)
-        if state is not status.state:
-            logger.info(line("site state", site=status.name, was=status.state.value, now=state.value))
-        self._sites[status.name] = replace(status, state=state)
+        was, self._sites[status.name] = status.state, replace(status, state=state)
+        if state is not was:
+            logger.info(line("site state", site=status.name, was=was.value, now=state.value))
+            self._tell(self._sites[status.name], f"site is {state.value}")
+
+    def _tell(self, status: SiteStatus, said: str) -> None:
+        for listener in self._listeners:
+            listener(status, said)
 
     def _with_rate(self, link: LinkUse, report: SiteReport, now: datetime) -> LinkUse:
         key = (link.from_site, report.site, report.incarnation)

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
+from machine.tracing import span
 from master import listings
 from master.access.caller import caller, note_query, note_statement
 from master.access.grants import GrantManager
@@ -193,16 +194,18 @@ class StatementRunner:
         owner = caller().name
         check_live(parts.queries.live_of(owner))
         select, into = (statement.query, statement.target) if isinstance(statement, InsertInto) else (statement, None)
-        planned = await parts.planner.planned(select, into, script.settings.batch)
+        with span("submit", name=name):
+            planned = await parts.planner.planned(select, into, script.settings.batch)
 
-        def deploy(query: str) -> tuple[PhysicalPlan, Deployment | None]:
-            return parts.deployer.deploy(query, planned, script.settings)
+            def deploy(query: str) -> tuple[PhysicalPlan, Deployment | None]:
+                with span("deploy", query=query):
+                    return parts.deployer.deploy(query, planned, script.settings)
 
-        # Again: others of the same caller may have been submitted while this one was planned.
-        check_live(parts.queries.live_of(owner))
-        record = parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy, owner=owner)
-        note_query(record.id)
-        return parts.views.of(record)
+            # Again: others of the same caller may have been submitted while this one was planned.
+            check_live(parts.queries.live_of(owner))
+            record = parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy, owner=owner)
+            note_query(record.id)
+            return parts.views.of(record)
 
     def _declare(self, statement: CreateRelation | DropRelation | AlterBinding) -> Done:
         if isinstance(statement, CreateRelation):

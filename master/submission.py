@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from machine.tracing import span
 from master.analysis import Analyzer, RefusedStatementError
 from master.batch.splits import SplitLister
 from master.catalog import CatalogManager
@@ -100,7 +101,14 @@ class QueryPlanner:
             NoSiteAvailableError: nobody can check it now.
             CatalogChangedError: its relations changed again and again meanwhile.
         """
-        draft, sink = await self._settled(select, planning.draft_query, into)
+        with span("analyze"):
+            draft, sink = await self._settled(select, planning.draft_query, into)
+        with span("place"):
+            return await self._placed(draft, sink, into, options)
+
+    async def _placed(
+        self, draft: DraftPlan, sink: Relation | None, into: SinkTarget | None, options: BatchOptions | None
+    ) -> Planned:
         parts, topology = self._parts, self._parts.sites.topology
         if into is not None and sink is not None:
             draft, topology = with_sink(draft, into, sink), destination(sink, topology)

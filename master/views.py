@@ -28,6 +28,14 @@ class QueryView:
     """None: it shares nothing, and nobody may share with it."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
     """Bytes on disk for it by site, as the sites reported last."""
+    wan_cost: float | None = None
+    """The price of all bytes that crossed links, in `currency`; None: links have no prices."""
+    currency: str = ""
+
+    @property
+    def wan_bytes(self) -> int:
+        """The bytes that crossed links."""
+        return sum(link.bytes for link in self.links)
 
 
 class QueryViews:
@@ -39,15 +47,20 @@ class QueryViews:
         self._sites = sites
         self._slots = slots
 
-    def of(self, record: QueryRecord) -> QueryView:
+    def of(self, record: QueryRecord, *, summary: bool = False) -> QueryView:
+        """`summary`: without what it shares, which takes longest to find out."""
+        links = self._queries.links(record.id)
+        shared = None if summary else shared_parts(record, self._queries.all(), self._queries.running())
         return QueryView(
             record=record,
             totals=totals(record),
-            links=self._queries.links(record.id),
+            links=links,
             reason="; ".join((*((record.reason,) if record.reason else self._obstacles(record)), *_behind(record))),
             batch=self._batch.view(record),
-            shared=shared_parts(record, self._queries.all(), self._queries.running()),
+            shared=shared,
             disk_bytes=_disk_bytes(record.id, self._sites.all()),
+            wan_cost=self._sites.cost(links),
+            currency=self._sites.currency,
         )
 
     def shared(self) -> tuple[SharedOperator, ...]:

@@ -20,6 +20,7 @@ from selat.values import (
     Function,
     Link,
     LinkUse,
+    Location,
     MemoryUse,
     QueryInfo,
     QuerySharing,
@@ -169,6 +170,7 @@ def task_status(message: site_pb2.TaskStatus) -> TaskStatus:
         state_bytes=message.state_bytes,
         retained_bytes=message.retained_bytes,
         in_flight_bytes=message.in_flight_bytes,
+        input_bytes=message.input_bytes,
         watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
     )
 
@@ -198,6 +200,10 @@ def query_info(message: query_pb2.Query) -> QueryInfo:
         sharing=_sharing(message.sharing) if message.HasField("sharing") else None,
         disk_bytes=dict(sorted(message.disk_bytes.items())),
         owner=message.owner,
+        input_bytes=message.input_bytes,
+        wan_bytes=message.wan_bytes,
+        wan_cost=message.wan_cost if message.HasField("wan_cost") else None,
+        currency=message.currency,
     )
 
 
@@ -260,6 +266,8 @@ def site(message: site_pb2.Site) -> Site:
         draining_since=to_datetime(message.draining_since_us) if message.HasField("draining_since_us") else None,
         work=tuple(map(_site_work, message.work)),
         disk=_disk(message.disk) if message.HasField("disk") else None,
+        label=message.label,
+        location=Location(message.location.lat, message.location.lon) if message.HasField("location") else None,
     )
 
 

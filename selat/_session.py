@@ -13,7 +13,15 @@ from selat._retry import Reconnect
 from selat._token import with_token
 from selat._transport import open_channel, translated
 from selat.errors import Unavailable
-from selat.v1 import access_pb2_grpc, catalog_pb2_grpc, lease_pb2_grpc, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc
+from selat.v1 import (
+    access_pb2_grpc,
+    catalog_pb2_grpc,
+    event_pb2_grpc,
+    lease_pb2_grpc,
+    query_pb2_grpc,
+    site_pb2_grpc,
+    wan_pb2_grpc,
+)
 from wire.names import MASTER
 from wire.security import PLAIN, Security
 
@@ -61,6 +69,7 @@ class Session:
         self.sites = site_pb2_grpc.SiteServiceStub(self._channel)
         self.leases = lease_pb2_grpc.LeaseServiceStub(self._channel)
         self.wan = wan_pb2_grpc.WanServiceStub(self._channel)
+        self.events = event_pb2_grpc.EventServiceStub(self._channel)
 
     def ask(self, method: Unary[Q_contra, M], request: Q_contra, *, wait: timedelta | None = None) -> M:
         """One call, its failures translated. `wait` is for calls that take longer than others."""

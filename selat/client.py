@@ -16,6 +16,7 @@ from selat._statements import split_statements
 from selat._token import check_private, find_token
 from selat._transport import resolve_address, resolve_security, translated
 from selat.errors import Detail, InvalidArgument, NotFound, SelatError, ServerFault
+from selat.events import Event, EventKind, EventWatch, event, event_filter
 from selat.framework import Framework, SlotWatch
 from selat.leases import FrameworkInfo, SlotInfo, framework_info
 from selat.links import LinkPoint, LinkView, ProbeResult, link_point, link_view, probe_result
@@ -23,14 +24,16 @@ from selat.members import Members, members
 from selat.push import Producer
 from selat.query import Query
 from selat.tokens import Caller, NewToken, Token, caller_of, token_of
-from selat.v1 import access_pb2, catalog_pb2, common_pb2, lease_pb2, query_pb2, site_pb2, wan_pb2
-from selat.values import Done, Explanation, Function, Relation, RelationKind, Rows, SharedOperator, Site
+from selat.v1 import access_pb2, catalog_pb2, common_pb2, event_pb2, lease_pb2, query_pb2, site_pb2, wan_pb2
+from selat.values import Done, Explanation, Function, QueryState, Relation, RelationKind, Rows, SharedOperator, Site
 
 Outcome = Query | Rows | Explanation | Done
 """What a statement comes to: SELECT, INSERT a Query; SHOW, DESCRIBE Rows; EXPLAIN an Explanation; the rest Done."""
 
 _ANSWER = timedelta(seconds=60)
 _MOST_SLOTS = 2**32 - 1
+_PAGE = 1000
+"""Summaries in one answer."""
 _RECONNECT = timedelta(minutes=2)
 CALLER_REFUSED = "CALLER_REFUSED"
 """Code of the refusal of a call that is not for the caller's role."""
@@ -72,7 +75,7 @@ def connect(  # noqa: PLR0913 - each is a setting of its own
 def _reach(client: Client) -> None:
     """Raises Unavailable when the master does not answer."""
     try:
-        client.queries()
+        client.queries(summary=True)
     except SelatError as error:
         # Frameworks and producers may not list queries; that they are told so is an answer.
         if error.code != CALLER_REFUSED:
@@ -148,11 +151,31 @@ class Client:
             case _:
                 return Done(response.done)
 
-    def queries(self, *, all: bool = False) -> list[Query]:
-        """The queries that run; with `all` also those that are over. `Query.last` is what the master said of each."""
-        request = query_pb2.ListQueriesRequest(all=all)
-        answer = self._session.ask(self._session.queries.ListQueries, request)
-        return [Query(self._session, _convert.query_info(q)) for q in answer.queries]
+    def queries(
+        self, *, all: bool = False, states: Iterable[QueryState] = (), text: str = "", summary: bool = False
+    ) -> list[Query]:
+        """The queries that run; with `all` also those that are over. `Query.last` is what the master said of each.
+
+        Args:
+            all: Also those that are over.
+            states: Only those in one of these states, over or not; none: all states.
+            text: Only those whose id, name or SQL has it, whatever the case.
+            summary: Without tasks, links, columns and what is shared; for lists of many.
+        """
+        request = query_pb2.ListQueriesRequest(
+            all=all,
+            states=[wire for wire, state in _convert.QUERY_STATES.items() if state in tuple(states)],
+            text=text,
+            detail=query_pb2.QUERY_DETAIL_SUMMARY if summary else query_pb2.QUERY_DETAIL_UNSPECIFIED,
+            page_size=_PAGE if summary else 0,
+        )
+        found: list[Query] = []
+        while True:
+            answer = self._session.ask(self._session.queries.ListQueries, request)
+            found += [Query(self._session, _convert.query_info(q)) for q in answer.queries]
+            if not answer.next_page_token:
+                return found
+            request.page_token = answer.next_page_token
 
     def sharing(self) -> list[SharedOperator]:
         """The tasks that several queries need, by id."""
@@ -284,6 +307,22 @@ class Client:
         """Measures a link now, thoroughly: fills it for a second or two. Raises NotFound, Unavailable."""
         request = wan_pb2.ProbeLinkRequest(from_site=from_site, to_site=to_site)
         return probe_result(self._session.ask(self._session.wan.ProbeLink, request, wait=_PROBE))
+
+    def events(
+        self, *, kinds: Iterable[EventKind] = (), query: str = "", site: str = "", limit: int = 100
+    ) -> list[Event]:
+        """The newest events, oldest first: of these kinds (none: all), about that query, about that site or its links.
+
+        Raises NotFound when there is no such query.
+        """
+        request = event_pb2.ListEventsRequest(filter=event_filter(tuple(kinds), query, site), limit=limit)
+        return [event(e) for e in self._session.ask(self._session.events.ListEvents, request).events]
+
+    def watch_events(
+        self, *, kinds: Iterable[EventKind] = (), query: str = "", site: str = "", after: int = 0
+    ) -> EventWatch:
+        """The events after a number (0: all that are kept), then each new one, until the watch is closed."""
+        return EventWatch(self._session, event_filter(tuple(kinds), query, site), after=after)
 
     def slots(self) -> list[SlotInfo]:
         """Every slot, busy ones included, by site and index."""

@@ -44,6 +44,9 @@ class LinkView:
     congested: bool
     declared_bytes_per_s: float
     declared_latency: timedelta
+    price_per_gb: float | None = None
+    """The price of 10^9 bytes, in `currency`; None: the topology file has no prices."""
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,8 @@ def link_view(message: pb.LinkView) -> LinkView:
         congested=message.congested,
         declared_bytes_per_s=message.declared_bytes_per_s,
         declared_latency=timedelta(seconds=message.declared_latency_s),
+        price_per_gb=message.price_per_gb if message.HasField("price_per_gb") else None,
+        currency=message.currency,
     )
 
 

@@ -187,6 +187,8 @@ class TaskStatus:
     in_flight_bytes: int
     """Arrow bytes that an epoch of the last minute held at most."""
     watermark: datetime | None
+    input_bytes: int = 0
+    """Bytes of the rows that it read from a stream or a table, as they lay at the site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +268,13 @@ class QueryInfo:
     """Bytes on disk for it, by site."""
     owner: str = ""
     """Whoever submitted it; empty: the master checked nobody then."""
+    input_bytes: int = 0
+    """Bytes of the rows that its streams and tables gave, as they lay at their sites."""
+    wan_bytes: int = 0
+    """The bytes that crossed links; also in a summary, which has no `links`."""
+    wan_cost: float | None = None
+    """The price of that, in `currency`; None: the topology file has no prices."""
+    currency: str = ""
 
     @property
     def over(self) -> bool:
@@ -275,7 +284,7 @@ class QueryInfo:
     @property
     def link_bytes(self) -> int:
         """Bytes moved between sites, all links together."""
-        return sum(link.bytes for link in self.links)
+        return self.wan_bytes or sum(link.bytes for link in self.links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +405,14 @@ class SiteWork:
 
 
 @dataclass(frozen=True, slots=True)
+class Location:
+    """A place on earth, in degrees."""
+
+    lat: float
+    lon: float
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """One region: its agent, its tasks, its links."""
 
@@ -422,6 +439,9 @@ class Site:
     """The work that is still at a draining site that was asked for by name."""
     disk: DiskUse | None = None
     """None: its agent has not said."""
+    label: str = ""
+    """A name for people, from the topology file."""
+    location: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)

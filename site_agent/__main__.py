@@ -12,15 +12,18 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from machine.description import describe
+from machine.logs import formatter
+from machine.metrics import CannotListenError, serving_metrics
 from machine.private import make_private_umask
 from machine.terminal import LogFormatter
+from machine.tracing import tracing
 from site_agent.agent import AgentIdentity, SiteAgent, running
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
@@ -42,6 +45,7 @@ from site_agent.host import Guests, start_exchange
 from site_agent.ingest.streams import PushStreams
 from site_agent.measures import Measures
 from site_agent.memory import MemoryUse, heap_use, memory_use
+from site_agent.metrics import ROLE, AgentMetrics, SiteFigures
 from site_agent.router import Router
 from site_agent.router.pacing import LinkPace
 from site_agent.runtime import SiteRuntime, SiteServices
@@ -58,18 +62,22 @@ from wire.security import Security
 
 logger = logging.getLogger("site_agent")
 
+TEXT = LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+
 
 def main() -> int:
     """Exit code: 0 after SIGTERM or SIGINT, 1 when something is wrong, said in one line."""
     handler = logging.StreamHandler()
-    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(TEXT)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     failed: list[Exception] = []
     try:
         config = parse_arguments()
+        handler.setFormatter(formatter(config.log_format, TEXT))
         handler.addFilter(RedactingFilter(config.secrets))
-        asyncio.run(_serve(config))
+        with tracing(ROLE, os.environ):
+            asyncio.run(_serve(config))
     except* (SiteAgentError, OSError) as group:
         failed = _leaves(group)
     for error in failed:
@@ -106,6 +114,7 @@ async def _serve(config: AgentConfig) -> None:
         addresses: dict[str, str] = {}
         loops: list[asyncio.Task[None]] = []
         readiness: list[AbstractAsyncContextManager[None]] = []
+        looks: list[Callable[[], SiteFigures]] = []
         for site in config.sites:
             security = securities[site.name]
             engine = SparkEngine(
@@ -127,9 +136,10 @@ async def _serve(config: AgentConfig) -> None:
             loops.append(await stack.enter_async_context(running(agent, master)))
             loops.append(await stack.enter_async_context(following_slots(master, site.name, guard, config.bearer)))
             readiness.append(health.following(site.name, agent, config.data / site.name))
+            looks.append(partial(_figures, agent, health))
         if not config.insecure:
             await asyncio.to_thread(check_on_loopback, _ports(config, addresses))
-        _announce(config, addresses)
+        _announce(config, addresses, await _serve_metrics(config.metrics, AgentMetrics(looks), stack))
         await stack.enter_async_context(_warming_up(engine))
         for following in readiness:
             await stack.enter_async_context(following)
@@ -231,6 +241,24 @@ async def _warming_up(engine: SparkEngine) -> AsyncIterator[None]:
             logger.warning("warm-up failed: %s", outcome)
 
 
+def _figures(agent: SiteAgent, health: Health) -> SiteFigures:
+    return replace(agent.figures(), ready=health.ready)
+
+
+async def _serve_metrics(listen: str, metrics: AgentMetrics, stack: AsyncExitStack) -> str:
+    """Serve metrics until the stack unwinds, if there is an address for them; gives what was bound.
+
+    Raises:
+        SiteAgentError: the port is taken.
+    """
+    if not listen:
+        return ""
+    try:
+        return await stack.enter_async_context(serving_metrics(listen, metrics.families))
+    except CannotListenError as error:
+        raise SiteAgentError(str(error), hint=error.hint) from error
+
+
 def _scratch(config: AgentConfig, site: HostedSite) -> Path:
     return config.data / site.name / "scratch"
 
@@ -263,10 +291,10 @@ def _ports(config: AgentConfig, addresses: Mapping[str, str]) -> frozenset[int]:
     return frozenset(int(address.rpartition(":")[2]) for address in addresses.values())
 
 
-def _announce(config: AgentConfig, addresses: dict[str, str]) -> None:
+def _announce(config: AgentConfig, addresses: dict[str, str], metrics: str) -> None:
     logger.info("serving sites=%s master=%s", ",".join(f"{s}@{a}" for s, a in addresses.items()), config.master)
     if config.ready_file is not None:
-        content = {"sites": addresses, "pid": os.getpid()}
+        content = {"sites": addresses, "pid": os.getpid(), **({"metrics": metrics} if metrics else {})}
         write_atomically(config.ready_file, json.dumps(content).encode())
 
 

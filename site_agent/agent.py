@@ -34,6 +34,7 @@ from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError
 from site_agent.faults import FaultPoint, reached
 from site_agent.measures import Measured, Measures
+from site_agent.metrics import SiteFigures
 from site_agent.probes.echo import EchoLoop
 from site_agent.results import TRIM_INTERVAL_S
 from site_agent.router import Router
@@ -119,6 +120,17 @@ class SiteAgent:
     def registered(self) -> bool:
         """True when the master has taken its registration since the start."""
         return self._known
+
+    def figures(self) -> SiteFigures:
+        """The site as it is now, for metrics. Does not block."""
+        return SiteFigures(
+            site=self._identity.site,
+            assignment_version=self._runtime.version,
+            tasks=[runner.status() for _, runner in sorted(self._runtime.runners.items())],
+            measured=self._measures.last,
+            received={source: (use.bytes, use.epochs) for source, use in self._router.link_bytes().items()},
+            epochs=self._runtime.epochs.read(),
+        )
 
     async def leave(self, master: grpc.aio.Channel) -> None:
         """Report the totals a last time, and tell the master that this agent ends. The master may be away."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from machine.bearer import Bearer, TokenFileError
+from machine.logs import LOG_FORMAT_HELP, LogFormat
 from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, is_loopback, refusal
+from machine.metrics import LISTEN_HELP
 from planner.errors import PlannerError
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
@@ -54,6 +56,9 @@ class AgentConfig:
     advertise: str = ""
     """host:port under which other agents and the master reach the exchange; where it listens when empty."""
     ready_file: Path | None = None
+    log_format: LogFormat = LogFormat.TEXT
+    metrics: str = ""
+    """host:port for metrics; empty: they are not served."""
     stop_timeout_s: float = 30.0
     """Seconds that the process may take to end once it is asked to."""
     spark: SparkOptions = field(default_factory=SparkOptions)
@@ -101,7 +106,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     sites = tuple(_hosted_site(text) for text in values.site)
     if len({s.name for s in sites}) != len(sites):
         raise SiteAgentError("a site is named twice", hint="give each --site once")
-    _check_listen(values.listen)
+    _check_listen("--listen", values.listen)
+    if values.metrics_listen:
+        _check_listen("--metrics-listen", values.metrics_listen)
     spark = _spark_options(values)
     if not values.insecure:
         _check_loopback(values, spark)
@@ -114,6 +121,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         advertise=values.advertise,
         data=values.data,
         ready_file=values.ready_file,
+        log_format=LogFormat(values.log_format),
+        metrics=values.metrics_listen,
         stop_timeout_s=values.stop_timeout,
         insecure=values.insecure,
         tls_dir=values.tls_dir,
@@ -131,6 +140,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
 
 
 def _add_life_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log-format", choices=[f.value for f in LogFormat], default="text", help=LOG_FORMAT_HELP)
     parser.add_argument("--ready-file", type=Path, help="written when serving: JSON with sites, addresses and pid")
     parser.add_argument(
         "--stop-timeout",
@@ -147,6 +157,7 @@ def _add_address_arguments(parser: argparse.ArgumentParser) -> None:
         default="127.0.0.1:0",
         help="host:port to serve other agents and the master at; port 0 takes a free one (default %(default)s)",
     )
+    parser.add_argument("--metrics-listen", default="", metavar="HOST:PORT", help=LISTEN_HELP)
     parser.add_argument(
         "--advertise",
         default="",
@@ -259,9 +270,11 @@ def _open_to_others(values: argparse.Namespace) -> bool:
 
 
 def _check_loopback(values: argparse.Namespace, spark: SparkOptions) -> None:
-    message, hint = refusal("--listen", values.listen) if values.tls_dir is None else ("", "")
-    if message:
-        raise SiteAgentError(message, hint=hint)
+    listen = values.listen if values.tls_dir is None else ""
+    for option, address in (("--listen", listen), ("--metrics-listen", values.metrics_listen)):
+        message, hint = refusal(option, address) if address else ("", "")
+        if message:
+            raise SiteAgentError(message, hint=hint)
     bind = driver_bind_address(spark)
     if not is_loopback(bind):
         raise SiteAgentError(
@@ -300,10 +313,10 @@ def _check_budgets(values: argparse.Namespace) -> None:
         raise SiteAgentError(f"--kept-behind-bytes {values.kept_behind_bytes} is below 0", hint="0 keeps nothing more")
 
 
-def _check_listen(address: str) -> None:
+def _check_listen(option: str, address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > LAST_PORT:
-        raise SiteAgentError(f"--listen {address!r} is not HOST:PORT", hint="for example 0.0.0.0:7411")
+        raise SiteAgentError(f"{option} {address!r} is not HOST:PORT", hint="for example 127.0.0.1:7411")
 
 
 def _add_spark_arguments(parser: argparse.ArgumentParser) -> None:

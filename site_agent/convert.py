@@ -77,6 +77,7 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
         rows_late=status.totals.rows_late,
         rows_malformed=status.totals.rows_malformed,
         bytes_out=status.totals.bytes_out,
+        input_bytes=status.totals.bytes_in,
         rows_in_per_s=status.rates.rows_in_per_s,
         rows_out_per_s=status.rates.rows_out_per_s,
         bytes_out_per_s=status.rates.bytes_out_per_s,

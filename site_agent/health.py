@@ -47,6 +47,11 @@ class Health:
         """Add the service to a server that does not run yet."""
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
 
+    @property
+    def ready(self) -> bool:
+        """The readiness that was told last."""
+        return bool(self._ready)
+
     async def set(self, ready: bool) -> None:
         """Tell whoever asks from now on."""
         if ready is self._ready:

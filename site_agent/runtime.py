@@ -8,8 +8,10 @@ import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from machine.durations import Durations
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import Clock
 from site_agent.connectors import Connector, SourceContext
@@ -60,6 +62,8 @@ class SiteServices:
     """Of the process, and so of all its sites."""
     disk_full: Callable[[], str] = str
     """The reason why tasks are to take no rows from outside; empty when they may."""
+    epochs: Durations = field(default_factory=Durations)
+    """The durations of epochs, by kind of stage."""
 
 
 class SiteRuntime:
@@ -80,6 +84,11 @@ class SiteRuntime:
     @property
     def results(self) -> ResultKeeper:
         return self._results
+
+    @property
+    def epochs(self) -> Durations:
+        """The durations of epochs, by kind of stage."""
+        return self._services.epochs
 
     async def apply(self, assignment: Assignment) -> None:
         """Make it so: end what is not in it, start what is new, change what differs, then forget what nobody names."""
@@ -126,6 +135,7 @@ class SiteRuntime:
             failed = services.crashes.why_failed(spec.task_id, services.site)
             runner = TaskRunner(spec, self._build, log=log, clock=services.clock, limits=services.limits)
             runner.ended = self.news.set
+            runner.time_epochs(partial(_observe, services.epochs, spec.kind))
             self._runners[spec.task_id] = runner
             if failed:
                 runner.fail(failed)
@@ -240,6 +250,10 @@ class SiteRuntime:
             created_at=relation.created_at,
             reader=spec.task_id,
         )
+
+
+def _observe(epochs: Durations, kind: StageKind, busy_s: float) -> None:
+    epochs.observe(busy_s, kind.value)
 
 
 def _pauses(runner: TaskRunner, spec: TaskSpec | None) -> bool:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
+from machine.logs import Line, fields_of
 from planner.options import CONNECTOR
 from planner.secretoptions import check_secrets, referred_secret, secret_options
 from site_agent.connectors.options import refused
@@ -88,7 +89,8 @@ class RedactingFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Always lets the record pass."""
-        record.msg, record.args = self._secrets.redact(record.getMessage()), None
+        fields = {name: self._secrets.redact(str(value)) for name, value in fields_of(record).items()}
+        record.msg, record.args = Line(self._secrets.redact(record.getMessage()), fields), None
         if record.exc_info and not record.exc_text:
             record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
         if record.exc_text:

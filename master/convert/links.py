@@ -37,6 +37,8 @@ def link_to_proto(link: LinkView, topology: Topology) -> pb.LinkView:
         congested=link.congested,
         declared_bytes_per_s=declared.bandwidth_bytes_per_s,
         declared_latency_s=declared.latency.total_seconds(),
+        price_per_gb=declared.price_per_gb if topology.currency else None,
+        currency=topology.currency,
     )
 
 

@@ -27,7 +27,23 @@ _STATES = {
 }
 
 
+STATES_BACK = {wire: state for state, wire in _STATES.items()}
+
+
 def query_to_proto(view: QueryView) -> query_pb2.Query:
+    """All that is known of a query."""
+    message = query_summary(view)
+    record = view.record
+    message.columns.extend(column_to_proto(c) for c in record.plan.columns)
+    message.tasks.extend(task_status_to_proto(t) for _, t in sorted(record.progress.tasks.items()))
+    message.links.extend(link_to_proto(link) for link in view.links)
+    if view.shared is not None:
+        message.sharing.CopyFrom(_sharing_to_proto(view.shared))
+    return message
+
+
+def query_summary(view: QueryView) -> query_pb2.Query:
+    """A query as lists have it: without tasks, links, columns and what is shared."""
     record, totals = view.record, view.totals
     sink = record.plan.sink
     return query_pb2.Query(
@@ -39,10 +55,7 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
         submitted_at_us=to_us(record.submitted_at),
         started_at_us=_instant_us(record.started_at),
         ended_at_us=_instant_us(record.ended_at),
-        columns=[column_to_proto(c) for c in record.plan.columns],
         gateway=record.plan.gateway,
-        tasks=[task_status_to_proto(t) for _, t in sorted(record.progress.tasks.items())],
-        links=[link_to_proto(link) for link in view.links],
         rows_in=totals.rows_in,
         rows_out=totals.rows_out,
         rows_late=totals.rows_late,
@@ -53,7 +66,10 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
         disk_bytes=view.disk_bytes,
         owner=record.owner,
         batch=_batch_to_proto(view.batch) if view.batch is not None else None,
-        sharing=_sharing_to_proto(view.shared) if view.shared is not None else None,
+        input_bytes=totals.input_bytes,
+        wan_bytes=view.wan_bytes,
+        wan_cost=view.wan_cost,
+        currency=view.currency,
     )
 
 

@@ -45,7 +45,7 @@ _TASK_FIELDS = (
     *("task_id", "query_id", "stage_id", "site", "reason", "next_epoch", "rows_in", "rows_out", "rows_late"),
     *("bytes_out", "rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio", "lag_rows"),
     *("state_bytes", "state_rows", "retained_bytes", "epochs", "rows_malformed"),
-    "in_flight_bytes",
+    *("in_flight_bytes", "input_bytes"),
 )
 _OPERATOR_FIELDS = ("name", "rows_out", "rows_out_per_s")
 _BEHIND_FIELDS = ("query_id", "bytes", "sites", "left")

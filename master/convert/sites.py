@@ -15,7 +15,7 @@ from master.model import SiteState
 from master.sites import SiteStatus
 from master.times import to_us
 from planner.draining import Work
-from planner.topology import Link, Topology
+from planner.topology import Link, Location, Topology
 from selat.v1 import site_pb2
 
 _STATES = {
@@ -44,6 +44,8 @@ def site_to_proto(status: SiteStatus, topology: Topology, work: Iterable[Work] =
         disk=disk_to_proto(report.disk) if report else None,
         gateway=status.name == topology.gateway,
         outgoing=[_link_to_proto(link) for link in outgoing],
+        label=status.expected.label,
+        location=_location_to_proto(status.expected.location),
         draining_since_us=to_us(status.draining_since) if status.draining_since else None,
         work=map(_work_to_proto, work),
     )
@@ -58,6 +60,10 @@ def _work_to_proto(work: Work) -> site_pb2.SiteWork:
         movable=work.movable,
         reason=work.reason,
     )
+
+
+def _location_to_proto(location: Location | None) -> site_pb2.Location | None:
+    return None if location is None else site_pb2.Location(lat=location.lat, lon=location.lon)
 
 
 def _link_to_proto(link: Link) -> site_pb2.Link:

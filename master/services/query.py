@@ -12,15 +12,18 @@ import grpc.aio
 
 from master.access.ownership import own
 from master.convert.queries import (
+    STATES_BACK,
     epoch_to_proto,
     explanation_to_proto,
     outcome_to_proto,
+    query_summary,
     query_to_proto,
     shared_operator_to_proto,
 )
 from master.jobs import JobManager
 from master.model import QueryRecord
 from master.outcomes import Outcome
+from master.paging import Wanted, page
 from master.queries import QueryRegistry
 from master.results.fetch import FetchStart, ResultFetcher
 from master.statements import StatementRunner, explained
@@ -62,8 +65,14 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
     async def ListQueries(  # noqa: N802
         self, request: query_pb2.ListQueriesRequest, context: Context
     ) -> query_pb2.ListQueriesResponse:
-        records = [r for r in self._parts.queries.all() if request.all or not r.state.over]
-        return query_pb2.ListQueriesResponse(queries=[query_to_proto(self._parts.views.of(r)) for r in records])
+        states = frozenset(STATES_BACK[s] for s in request.states if s in STATES_BACK)
+        wanted = Wanted(ended=request.all, states=states, text=request.text)
+        found = [record for record in self._parts.queries.all() if wanted.has(record)]
+        records, token = page(found, request.page_size, request.page_token)
+        summary = request.detail == query_pb2.QUERY_DETAIL_SUMMARY
+        views = (self._parts.views.of(record, summary=summary) for record in records)
+        told = query_summary if summary else query_to_proto
+        return query_pb2.ListQueriesResponse(queries=map(told, views), next_page_token=token)
 
     async def GetQuery(  # noqa: N802
         self, request: query_pb2.GetQueryRequest, context: Context

@@ -6,10 +6,11 @@ Every method is one transaction and returns when it is durable. One writer: the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from machine.durations import Distribution
 from master.access.records import TokenRecord
 from master.model import AssignmentMark, BatchState, Progress, QueryRecord, SiteRecord, StateChange
 from planner.access.grants import Grant, Owner
@@ -50,6 +51,18 @@ class LeaseUpdate:
     fencing: int
     """The last number given."""
     alive_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFigures:
+    """The store's figures."""
+
+    size_bytes: int = 0
+    """The size of the state file."""
+    errors: int = 0
+    """Transactions that could not be stored since the start."""
+    commits: Mapping[tuple[str, ...], Distribution] = field(default_factory=dict)
+    """The durations of transactions since the start, until they were durable."""
 
 
 class Store(Protocol):
@@ -192,5 +205,7 @@ class Store(Protocol):
     def forget_relation(self, relation: str) -> None:
         """Drop its owner and all grants on it."""
         ...
+
+    def figures(self) -> StoreFigures: ...
 
     def close(self) -> None: ...

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import sqlite3
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
+from machine.durations import Durations
 from machine.private import NotPrivateError, make_private
 from master import codec
 from master.access.records import TokenRecord
 from master.errors import StoreError, StoreFullError
 from master.model import AssignmentMark, BatchState, Progress, QueryRecord, QueryState, SiteRecord, StateChange
-from master.store import INCARNATIONS_KEPT, ClusterRecord, LeaseUpdate, StoredLeases
+from master.store import INCARNATIONS_KEPT, ClusterRecord, LeaseUpdate, StoredLeases, StoreFigures
 from master.store.access import read_grants, read_owners, read_tokens, write_grant, write_owner, write_token
 from master.store.leases import read_leases, write_leases
 from master.store.migrations import MIGRATIONS
@@ -39,6 +41,8 @@ class SqliteStore:
     def __init__(self, connection: sqlite3.Connection, lock: IO[str] | None = None) -> None:
         self._connection = connection
         self._lock = lock
+        self._commits = Durations()
+        self._errors = 0
         migrate(connection)
 
     @classmethod
@@ -302,6 +306,11 @@ class SqliteStore:
             self._connection.execute("DELETE FROM grants WHERE relation = ?", (relation,))
             self._connection.execute("DELETE FROM owners WHERE relation = ?", (relation,))
 
+    def figures(self) -> StoreFigures:
+        (pages,) = self._one("PRAGMA page_count")
+        (page_bytes,) = self._one("PRAGMA page_size")
+        return StoreFigures(pages * page_bytes, self._errors, self._commits.read())
+
     def _one(self, sql: str, parameters: tuple[object, ...] = ()) -> tuple[Any, ...]:
         row: tuple[Any, ...] | None = self._connection.execute(sql, parameters).fetchone()
         if row is None:
@@ -310,10 +319,12 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        began_s = time.monotonic()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             yield
             self._connection.execute("COMMIT")
+            self._commits.observe(time.monotonic() - began_s)
         except BaseException as error:
             # A full disk ends some transactions by itself and leaves others, failed commits among them, open.
             if self._connection.in_transaction:
@@ -321,6 +332,7 @@ class SqliteStore:
                     self._connection.execute("ROLLBACK")
             # Its other kinds are defects of ours.
             if type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError):
+                self._errors += 1
                 raise _not_stored(error) from error
             raise
 

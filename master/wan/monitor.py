@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -114,6 +114,10 @@ class _Link:
     """None: no probe was made, or the last one has not ended."""
 
 
+OnLink = Callable[[Pair, float, float], None]
+"""Told of a link, and of what it carried and carries, in bytes per second."""
+
+
 class WanMonitor:
     """Called from one event loop."""
 
@@ -132,6 +136,11 @@ class WanMonitor:
         """Links that users want to be measured: no other probe begins at their sites."""
         self._alive: Collection[str] = ()
         self._flushed_at = self._time.now()
+        self._listeners: list[OnLink] = []
+
+    def listen(self, listener: OnLink) -> None:
+        """Have it told of links that were measured to carry something else than before."""
+        self._listeners.append(listener)
 
     def observe_use(self, pair: Pair, bytes_per_s: float) -> None:
         """What our own transfers put on a link lately."""
@@ -283,6 +292,8 @@ class WanMonitor:
                     now_bytes_per_s=round(record.capacity_bytes_per_s or 0),
                 )
             )
+            for listener in self._listeners:
+                listener(pair, before.capacity_bytes_per_s or 0.0, record.capacity_bytes_per_s or 0.0)
         self._note_point(pair, sample.at, sample.method)
 
     def _shown(self, at: datetime) -> datetime:

@@ -72,6 +72,7 @@ METHODS: Mapping[str, Rule] = {
         CreateFunction=_FUNCTION,
         DropFunction=_FUNCTION,
     ),
+    **_rules("selat.v1.EventService", ListEvents=_LOOK, WatchEvents=_FOLLOW),
     **_rules(
         "selat.v1.SiteService",
         Register=Rule(Right.SPEAK_FOR_SITE, _CHANGES, bound="site"),

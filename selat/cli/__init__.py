@@ -16,8 +16,8 @@ from selat.cli.lazy import Lazy, LazyGroup
 from selat.cli.options import settings_options
 
 _TOPOLOGY = ("networkx",)
-_MASTER = ("grpc_health", "jwt", "networkx", "sqlglot")
-_AGENT = ("pandas", "psutil", "pyspark")
+_MASTER = ("grpc_health", "jwt", "networkx", "prometheus_client", "sqlglot")
+_AGENT = ("pandas", "prometheus_client", "psutil", "pyspark")
 _BOTH = "selat[master,agent]"
 
 _COMMANDS = {
@@ -36,6 +36,7 @@ _COMMANDS = {
     "lease": Lazy("selat.cli.lease:lease", "List and watch slots and who holds them."),
     "framework": Lazy("selat.cli.lease:framework", "List frameworks that share the slots, set their quotas."),
     "token": Lazy("selat.cli.token:token", "Create, list and revoke tokens, where the master checks who calls."),
+    "events": Lazy("selat.cli.events:events", "List what has happened lately, and follow it."),
     "wan": Lazy("selat.cli.wan_group:wan", "Show and measure links; make a WAN on this machine."),
     "topology": Lazy(
         "selat.cli.topology:topology",

@@ -20,6 +20,13 @@ def size(count_bytes: float) -> str:
     return f"{value:.0f} B" if unit == 0 else f"{value:.1f} {_BYTE_UNITS[unit]}"
 
 
+def money(amount: float, currency: str) -> str:
+    """`1,234.50 USD`; small amounts with as many decimals as it takes to see them."""
+    if amount == 0 or amount >= 0.01:
+        return f"{amount:,.2f} {currency}"
+    return f"{amount:.2g} {currency}" if amount >= 0.0001 else f"under 0.0001 {currency}"
+
+
 def rate(count_per_s: float) -> str:
     """`12.5/s`"""
     return f"{count_per_s:,.1f}/s"

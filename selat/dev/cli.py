@@ -42,6 +42,8 @@ class _Endpoint:
     address: str
     process: str
     pid: int
+    metrics: str
+    """The address of the metrics of the process; empty: it serves none."""
 
 
 _FIELDS: Sequence[Field[_Endpoint]] = (
@@ -49,6 +51,7 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
     Field("address", lambda e: e.address),
     Field("process", lambda e: e.process),
     Field("pid", lambda e: e.pid, right=True),
+    Field("metrics", lambda e: e.metrics),
 )
 
 
@@ -95,6 +98,8 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
 )
 @click.option("--python-functions", type=click.Choice(["allow", "refuse"]), help="[default: allow]")
 @click.option("--tls", is_flag=True, help="Encrypt everything, with certificates of an authority of its own.")
+@click.option("--metrics", is_flag=True, help="Serve metrics for Prometheus; DIR/metrics.json says where.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Of all processes.  [default: text]")
 @click.option("--detach", is_flag=True, help="Come back when it serves; it runs on in the background.")
 @click.option("--background", is_flag=True, hidden=True)
 @pass_app
@@ -116,6 +121,8 @@ def dev(  # noqa: PLR0913 - one per option
     insecure: bool,
     python_functions: str | None,
     tls: bool,
+    metrics: bool,
+    log_format: str | None,
     detach: bool,
     background: bool,
 ) -> None:
@@ -142,6 +149,9 @@ def dev(  # noqa: PLR0913 - one per option
         allow_paths=allow_path,
         emulate_links=emulate_links,
         tls=tls,
+        metrics=metrics,
+        master_arguments=_log_arguments(log_format),
+        agent_arguments=_log_arguments(log_format),
     )
     wish = Wish(WAN_NAME, backend, cpus_per_slot, ProcessIdentity.of(os.getpid())) if netns else None
     if detach:
@@ -200,6 +210,10 @@ def _placement(app: App, file: Path, wish: Wish | None) -> Iterator[Placement]:
         emulations.down(wish.name)
 
 
+def _log_arguments(log_format: str | None) -> tuple[str, ...]:
+    return ("--log-format", log_format) if log_format else ()
+
+
 def _attached(app: App, cluster: DevCluster, *, greet: bool) -> None:
     app.note(f"starting a master and the agents of {', '.join(cluster.sites)}; Spark takes 10 to 30 s")
     try:
@@ -225,6 +239,7 @@ def _detached(app: App, topology: Path, data: Path, options: ClusterOptions, wis
     arguments += ["--insecure"] if options.insecure else []
     arguments += ["--tls"] if options.tls else []
     arguments += ["--auth"] if options.auth else []
+    arguments += [*(["--metrics"] if options.metrics else []), *options.master_arguments]
     arguments += ["--python-functions", options.python_functions] if options.python_functions else []
     arguments += [word for path in options.allow_paths for word in ("--allow-path", str(path.absolute()))]
     if wish is not None:
@@ -243,6 +258,8 @@ def _detached(app: App, topology: Path, data: Path, options: ClusterOptions, wis
 
 def _greet(app: App, directory: DataDirectory, master: str, tls_dir: str, *, auth: bool) -> None:
     show_list(app, _FIELDS, _endpoints(directory))
+    if directory.metrics_targets.exists():
+        app.note(f"metrics for Prometheus: {directory.metrics_targets} (file_sd_configs)")
     option = "" if master == DEFAULT_ADDRESS else f" --master {master}"
     option += f" --tls-dir {tls_dir}" if tls_dir else ""
     app.note(f"try: selat sql{option} 'SHOW SITES'")
@@ -252,7 +269,7 @@ def _greet(app: App, directory: DataDirectory, master: str, tls_dir: str, *, aut
 
 def _endpoints(directory: DataDirectory) -> list[_Endpoint]:
     return [
-        _Endpoint(name, address, process.name, process.pid)
+        _Endpoint(name, address, process.name, process.pid, process.metrics)
         for process in directory.serving()
         for name, address in process.addresses.items()
     ]

@@ -37,6 +37,8 @@ _SITES_TOKEN = "sites"
 START_TIMEOUT = timedelta(minutes=3)
 STOP_GRACE = timedelta(seconds=15)
 LAST_PORT = 65535
+METRICS_PORT = 7490
+"""The master's port in namespaces, where it shares an address with the gateway's agent; agents have the next one."""
 
 _SITES_POLL_S = 0.1
 _PATIENCE = timedelta(seconds=10)
@@ -65,6 +67,8 @@ class ClusterOptions:
     """The master may listen elsewhere than on loopback; then Python functions and paths must be allowed explicitly."""
     auth: bool = False
     """The master checks who calls; tokens of an admin and of the sites are made in the data directory."""
+    metrics: bool = False
+    """Every process serves metrics at a free port, and keeps it over restarts."""
     python_functions: str = ""
     """`allow`, or `refuse`; empty: refused when insecure."""
     tls: bool = False
@@ -162,6 +166,7 @@ class DevCluster:
                 child.start()
             self._await_all(timeout)
             self._write_state(ready=True)
+            self._data.write_metrics_targets()
         except BaseException:
             self.stop()
             raise
@@ -302,13 +307,23 @@ class DevCluster:
         walls = [*self._wall_arguments(), *self._path_arguments(), *self._tls_arguments(AGENTS), *shown]
         return [*named, "--master", master, "--listen", listen, *paced, *walls, *self._options.agent_arguments]
 
+    def _metrics_listen(self, sites: tuple[str, ...] | None) -> str:
+        """The address of a process's metrics: on loopback with a port that is free now, in a namespace with a fixed one."""
+        if not self._place.own_network:
+            return _bindable("127.0.0.1:0")
+        if sites is None:
+            return f"{_host(self._place.master_for_agents(self._address))}:{METRICS_PORT}"
+        return f"{_host(self._place.agent_listen(sites[0]))}:{METRICS_PORT + 1}"
+
     def _spec(self, name: str, sites: tuple[str, ...] | None, arguments: Sequence[str]) -> ChildSpec:
         """A child process; without sites, the master."""
         # Agents of one site each may share a directory: everything of a site lies under its name.
         module, data = ("master", "master") if sites is None else ("site_agent", "sites")
         ready_file = self._data.ready_files / f"{name}.json"
         entrance = self._place.entrance(sites[0] if sites else None)
-        common = ("--data", str(self._data.root / data), "--ready-file", str(ready_file))
+        common = ["--data", str(self._data.root / data), "--ready-file", str(ready_file)]
+        if self._options.metrics:
+            common += ["--metrics-listen", self._metrics_listen(sites)]
         return ChildSpec(
             name=name,
             command=(*entrance, sys.executable, "-P", "-m", module, *arguments, *common),
@@ -332,6 +347,10 @@ def _import_path() -> dict[str, str]:
     if not (root / "pyproject.toml").exists():
         return {}
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))}
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
 
 
 def _bindable(listen: str) -> str:

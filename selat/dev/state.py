@@ -38,6 +38,8 @@ class Serving:
     pid: int
     addresses: Mapping[str, str]
     """host:port of the master, or of each of its sites' agents."""
+    metrics: str = ""
+    """host:port of its metrics; empty: it serves none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,11 @@ class DataDirectory:
         return self.root / "dev.json"
 
     @property
+    def metrics_targets(self) -> Path:
+        """The file in which Prometheus finds the metrics, for its `file_sd_configs`."""
+        return self.root / "metrics.json"
+
+    @property
     def lock_file(self) -> Path:
         return self.root / "dev.lock"
 
@@ -93,14 +100,29 @@ class DataDirectory:
         """The child processes that serve now."""
         found = {path.stem: read_json(path) for path in sorted(self.ready_files.glob("*.json"))}
         return tuple(
-            Serving(name, content["pid"], content.get("sites") or {name: content["address"]})
+            Serving(
+                name,
+                content["pid"],
+                content.get("sites") or {name: content["address"]},
+                content.get("metrics", ""),
+            )
             for name, content in found.items()
             if content is not None
         )
 
+    def write_metrics_targets(self) -> None:
+        """Names the metrics of all child processes that serve now; where none serves any, there is no such file."""
+        found = [process for process in self.serving() if process.metrics]
+        if not found:
+            self.metrics_targets.unlink(missing_ok=True)
+            return
+        jobs = {process.name: "selat-master" if process.name == "master" else "selat-agent" for process in found}
+        write_json(self.metrics_targets, [{"targets": [p.metrics], "labels": {"job": jobs[p.name]}} for p in found])
+
     def forget(self) -> None:
-        """Removes the state file."""
+        """Removes the state file, and the one for Prometheus."""
         self._state_file.unlink(missing_ok=True)
+        self.metrics_targets.unlink(missing_ok=True)
 
 
 class DataLock:

@@ -58,6 +58,26 @@ QUERY_STATE_RESUMING: QueryState.ValueType  # 8
 """Its tasks are to go on; not all have been seen at work again."""
 Global___QueryState: _TypeAlias = QueryState  # noqa: Y015
 
+class _QueryDetail:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _QueryDetailEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QueryDetail.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    QUERY_DETAIL_UNSPECIFIED: _QueryDetail.ValueType  # 0
+    """All of it."""
+    QUERY_DETAIL_SUMMARY: _QueryDetail.ValueType  # 1
+    """Without tasks, links, columns and what is shared: an answer that stays small with a thousand queries."""
+
+class QueryDetail(_QueryDetail, metaclass=_QueryDetailEnumTypeWrapper):
+    """How much is told of each query."""
+
+QUERY_DETAIL_UNSPECIFIED: QueryDetail.ValueType  # 0
+"""All of it."""
+QUERY_DETAIL_SUMMARY: QueryDetail.ValueType  # 1
+"""Without tasks, links, columns and what is shared: an answer that stays small with a thousand queries."""
+Global___QueryDetail: _TypeAlias = QueryDetail  # noqa: Y015
+
 @_typing.final
 class ExecuteRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -310,6 +330,10 @@ class Query(_message.Message):
     BATCH_FIELD_NUMBER: _builtins.int
     SHARING_FIELD_NUMBER: _builtins.int
     DISK_BYTES_FIELD_NUMBER: _builtins.int
+    INPUT_BYTES_FIELD_NUMBER: _builtins.int
+    WAN_BYTES_FIELD_NUMBER: _builtins.int
+    WAN_COST_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
@@ -331,6 +355,13 @@ class Query(_message.Message):
     sink: _builtins.str
     """The sink it writes into, and the site of it; then `rows_out` are rows written, and there are no results to fetch."""
     sink_site: _builtins.str
+    input_bytes: _builtins.int
+    """Of the rows that its sources and tables gave, as they lay at their sites."""
+    wan_bytes: _builtins.int
+    """That its channels moved between sites, over all links."""
+    wan_cost: _builtins.float
+    """For those bytes, at the prices of the topology file, in `currency`; absent: it has no prices."""
+    currency: _builtins.str
     owner: _builtins.str
     """Whoever submitted it; empty: the master checked nobody then."""
     @_builtins.property
@@ -378,22 +409,30 @@ class Query(_message.Message):
         batch: Global___BatchProgress | None = ...,
         sharing: Global___QuerySharing | None = ...,
         disk_bytes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        input_bytes: _builtins.int = ...,
+        wan_bytes: _builtins.int = ...,
+        wan_cost: _builtins.float | None = ...,
+        currency: _builtins.str = ...,
         owner: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "ended_at_us", b"ended_at_us", "sharing", b"sharing", "started_at_us", b"started_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_wan_cost", b"_wan_cost", "_watermark_us", b"_watermark_us", "batch", b"batch", "ended_at_us", b"ended_at_us", "sharing", b"sharing", "started_at_us", b"started_at_us", "wan_cost", b"wan_cost", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "disk_bytes", b"disk_bytes", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "links", b"links", "name", b"name", "owner", b"owner", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_wan_cost", b"_wan_cost", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "currency", b"currency", "disk_bytes", b"disk_bytes", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "input_bytes", b"input_bytes", "links", b"links", "name", b"name", "owner", b"owner", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "wan_bytes", b"wan_bytes", "wan_cost", b"wan_cost", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at_us: _TypeAlias = _typing.Literal["ended_at_us"]  # noqa: Y015
     _WhichOneofArgType__ended_at_us: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us"]  # noqa: Y015
     _WhichOneofReturnType__started_at_us: _TypeAlias = _typing.Literal["started_at_us"]  # noqa: Y015
     _WhichOneofArgType__started_at_us: _TypeAlias = _typing.Literal["_started_at_us", b"_started_at_us"]  # noqa: Y015
+    _WhichOneofReturnType__wan_cost: _TypeAlias = _typing.Literal["wan_cost"]  # noqa: Y015
+    _WhichOneofArgType__wan_cost: _TypeAlias = _typing.Literal["_wan_cost", b"_wan_cost"]  # noqa: Y015
     _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
     _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ended_at_us) -> _WhichOneofReturnType__ended_at_us | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_at_us) -> _WhichOneofReturnType__started_at_us | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wan_cost) -> _WhichOneofReturnType__wan_cost | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
 
@@ -604,16 +643,36 @@ class ListQueriesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ALL_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     all: _builtins.bool
     """Also those that are over."""
+    detail: Global___QueryDetail.ValueType
+    text: _builtins.str
+    """Only those whose id, name or SQL has it, whatever the case."""
+    page_size: _builtins.int
+    """So many at most; 0: all. `next_page_token` of the answer asks for those that follow."""
+    page_token: _builtins.str
+    @_builtins.property
+    def states(self) -> _containers.RepeatedScalarFieldContainer[Global___QueryState.ValueType]:
+        """Only those in one of these states, be they over or not; none: all states."""
+
     def __init__(
         self,
         *,
         all: _builtins.bool = ...,
+        detail: Global___QueryDetail.ValueType = ...,
+        states: _abc.Iterable[Global___QueryState.ValueType] | None = ...,
+        text: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "detail", b"detail", "page_size", b"page_size", "page_token", b"page_token", "states", b"states", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -624,16 +683,22 @@ class ListQueriesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     QUERIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty: there are no more."""
     @_builtins.property
-    def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Query]: ...
+    def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Query]:
+        """In order of submission."""
+
     def __init__(
         self,
         *,
         queries: _abc.Iterable[Global___Query] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["queries", b"queries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "queries", b"queries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

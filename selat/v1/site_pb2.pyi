@@ -263,6 +263,7 @@ class TaskStatus(_message.Message):
     LATE_INPUTS_FIELD_NUMBER: _builtins.int
     STARTS_AT_US_FIELD_NUMBER: _builtins.int
     BEHIND_FIELD_NUMBER: _builtins.int
+    INPUT_BYTES_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -294,6 +295,8 @@ class TaskStatus(_message.Message):
     """Arrow bytes that an epoch held at most, rows taken and rows made, over the last minute."""
     starts_at_us: _builtins.int
     """Windows that begin earlier are left out, because it began in the middle of its inputs."""
+    input_bytes: _builtins.int
+    """Of the rows that it read from a stream or a table, as they lay at the site."""
     @_builtins.property
     def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorStatus]:
         """The operators fused in the stage, from its input to its output, as Spark ran them."""
@@ -336,10 +339,11 @@ class TaskStatus(_message.Message):
         late_inputs: _abc.Iterable[_builtins.str] | None = ...,
         starts_at_us: _builtins.int | None = ...,
         behind: _abc.Iterable[Global___QueryBehind] | None = ...,
+        input_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "starts_at_us", b"starts_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "behind", b"behind", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "in_flight_bytes", b"in_flight_bytes", "lag_rows", b"lag_rows", "late_inputs", b"late_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "behind", b"behind", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "in_flight_bytes", b"in_flight_bytes", "input_bytes", b"input_bytes", "lag_rows", b"lag_rows", "late_inputs", b"late_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__starts_at_us: _TypeAlias = _typing.Literal["starts_at_us"]  # noqa: Y015
     _WhichOneofArgType__starts_at_us: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us"]  # noqa: Y015
@@ -1285,6 +1289,8 @@ class Site(_message.Message):
     DRAINING_SINCE_US_FIELD_NUMBER: _builtins.int
     WORK_FIELD_NUMBER: _builtins.int
     DISK_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    LOCATION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     state: Global___SiteState.ValueType
     address: _builtins.str
@@ -1295,6 +1301,8 @@ class Site(_message.Message):
     gateway: _builtins.bool
     draining_since_us: _builtins.int
     """Since when the site gets no new work; absent: it is not draining."""
+    label: _builtins.str
+    """As the topology file has them."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskStatus]: ...
     @_builtins.property
@@ -1311,6 +1319,8 @@ class Site(_message.Message):
 
     @_builtins.property
     def disk(self) -> Global___DiskUse: ...
+    @_builtins.property
+    def location(self) -> Global___Location: ...
     def __init__(
         self,
         *,
@@ -1330,10 +1340,12 @@ class Site(_message.Message):
         draining_since_us: _builtins.int | None = ...,
         work: _abc.Iterable[Global___SiteWork] | None = ...,
         disk: Global___DiskUse | None = ...,
+        label: _builtins.str = ...,
+        location: Global___Location | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_draining_since_us", b"_draining_since_us", "_last_report_us", b"_last_report_us", "disk", b"disk", "draining_since_us", b"draining_since_us", "last_report_us", b"last_report_us", "memory", b"memory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_draining_since_us", b"_draining_since_us", "_last_report_us", b"_last_report_us", "disk", b"disk", "draining_since_us", b"draining_since_us", "last_report_us", b"last_report_us", "location", b"location", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_draining_since_us", b"_draining_since_us", "_last_report_us", b"_last_report_us", "address", b"address", "disk", b"disk", "draining_since_us", b"draining_since_us", "gateway", b"gateway", "last_report_us", b"last_report_us", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "name", b"name", "outgoing", b"outgoing", "slots", b"slots", "state", b"state", "stream_logs", b"stream_logs", "tasks", b"tasks", "version", b"version", "work", b"work"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_draining_since_us", b"_draining_since_us", "_last_report_us", b"_last_report_us", "address", b"address", "disk", b"disk", "draining_since_us", b"draining_since_us", "gateway", b"gateway", "label", b"label", "last_report_us", b"last_report_us", "links", b"links", "location", b"location", "memory", b"memory", "memory_bytes", b"memory_bytes", "name", b"name", "outgoing", b"outgoing", "slots", b"slots", "state", b"state", "stream_logs", b"stream_logs", "tasks", b"tasks", "version", b"version", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__draining_since_us: _TypeAlias = _typing.Literal["draining_since_us"]  # noqa: Y015
     _WhichOneofArgType__draining_since_us: _TypeAlias = _typing.Literal["_draining_since_us", b"_draining_since_us"]  # noqa: Y015
@@ -1345,6 +1357,30 @@ class Site(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_report_us) -> _WhichOneofReturnType__last_report_us | None: ...
 
 Global___Site: _TypeAlias = Site  # noqa: Y015
+
+@_typing.final
+class Location(_message.Message):
+    """Where a site is, in degrees."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAT_FIELD_NUMBER: _builtins.int
+    LON_FIELD_NUMBER: _builtins.int
+    lat: _builtins.float
+    lon: _builtins.float
+    def __init__(
+        self,
+        *,
+        lat: _builtins.float = ...,
+        lon: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lat", b"lat", "lon", b"lon"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Location: _TypeAlias = Location  # noqa: Y015
 
 @_typing.final
 class SiteWork(_message.Message):

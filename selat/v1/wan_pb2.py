@@ -24,49 +24,49 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12selat/v1/wan.proto\x12\x08selat.v1\"\xd7\x02\n\x08LinkView\x12\x11\n\tfrom_site\x18\x01 \x01(\t\x12\x0f\n\x07to_site\x18\x02 \x01(\t\x12\x1c\n\x14\x63\x61pacity_bytes_per_s\x18\x03 \x01(\x01\x12\x1d\n\x15\x61vailable_bytes_per_s\x18\x04 \x01(\x01\x12\x18\n\x10used_bytes_per_s\x18\x05 \x01(\x01\x12\x12\n\x05rtt_s\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x0c\n\x04loss\x18\x07 \x01(\x01\x12\x12\n\x05\x61ge_s\x18\x08 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\nconfidence\x18\t \x01(\x01\x12%\n\x06method\x18\n \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\x11\n\tcongested\x18\x0b \x01(\x08\x12\x1c\n\x14\x64\x65\x63lared_bytes_per_s\x18\x0c \x01(\x01\x12\x1a\n\x12\x64\x65\x63lared_latency_s\x18\r \x01(\x01\x42\x08\n\x06_rtt_sB\x08\n\x06_age_s\"\x12\n\x10ListLinksRequest\"6\n\x11ListLinksResponse\x12!\n\x05links\x18\x01 \x03(\x0b\x32\x12.selat.v1.LinkView\"K\n\x15GetLinkHistoryRequest\x12\x11\n\tfrom_site\x18\x01 \x01(\t\x12\x0f\n\x07to_site\x18\x02 \x01(\t\x12\x0e\n\x06last_s\x18\x03 \x01(\x01\"\xa5\x01\n\tLinkPoint\x12\r\n\x05\x61t_us\x18\x01 \x01(\x03\x12\x1c\n\x14\x63\x61pacity_bytes_per_s\x18\x02 \x01(\x01\x12\x18\n\x10used_bytes_per_s\x18\x03 \x01(\x01\x12\x12\n\x05rtt_s\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12%\n\x06method\x18\x06 \x01(\x0e\x32\x15.selat.v1.ProbeMethodB\x08\n\x06_rtt_s\"=\n\x16GetLinkHistoryResponse\x12#\n\x06points\x18\x01 \x03(\x0b\x32\x13.selat.v1.LinkPoint\"6\n\x10ProbeLinkRequest\x12\x11\n\tfrom_site\x18\x01 \x01(\t\x12\x0f\n\x07to_site\x18\x02 \x01(\t\"\xa3\x01\n\x11ProbeLinkResponse\x12 \n\x04link\x18\x01 \x01(\x0b\x32\x12.selat.v1.LinkView\x12%\n\x06method\x18\x02 \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\x13\n\x0b\x62ytes_per_s\x18\x03 \x01(\x01\x12\x12\n\nbytes_sent\x18\x04 \x01(\x04\x12\x0e\n\x06took_s\x18\x05 \x01(\x01\x12\x0c\n\x04note\x18\x06 \x01(\t\"\xa2\x01\n\x0eMeasureRequest\x12\x0f\n\x07to_site\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12%\n\x06method\x18\x03 \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\x13\n\x0b\x64uration_ms\x18\x04 \x01(\r\x12\x1c\n\x14\x65xpected_bytes_per_s\x18\x05 \x01(\x01\x12\x14\n\x0c\x66rom_address\x18\x06 \x01(\t\"\xb7\x01\n\x0fMeasureResponse\x12%\n\x06method\x18\x01 \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\x13\n\x0b\x62ytes_per_s\x18\x02 \x01(\x01\x12\x12\n\nbytes_sent\x18\x03 \x01(\x04\x12\x0e\n\x06took_s\x18\x04 \x01(\x01\x12\x0c\n\x04note\x18\x05 \x01(\t\x12\x1f\n\x12\x62\x65side_bytes_per_s\x18\x06 \x01(\x01H\x00\x88\x01\x01\x42\x15\n\x13_beside_bytes_per_s\"p\n\x0eReceiveRequest\x12%\n\x06method\x18\x01 \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\r\n\x05token\x18\x02 \x01(\x0c\x12\x12\n\ntimeout_ms\x18\x03 \x01(\r\x12\x14\n\x0c\x66rom_address\x18\x04 \x01(\t\"n\n\x0fReceiveResponse\x12(\n\treceiving\x18\x01 \x01(\x0b\x32\x13.selat.v1.ReceivingH\x00\x12&\n\x08received\x18\x02 \x01(\x0b\x32\x12.selat.v1.ReceivedH\x00\x42\t\n\x07message\"\x19\n\tReceiving\x12\x0c\n\x04port\x18\x01 \x01(\r\"f\n\x08Received\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x13\n\x0b\x62ytes_per_s\x18\x02 \x01(\x01\x12\x1f\n\x12\x62\x65side_bytes_per_s\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\x15\n\x13_beside_bytes_per_s\"\x1e\n\x0b\x45\x63hoRequest\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\"\x1f\n\x0c\x45\x63hoResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c*\x8c\x01\n\x0bProbeMethod\x12\x1c\n\x18PROBE_METHOD_UNSPECIFIED\x10\x00\x12\x18\n\x14PROBE_METHOD_PASSIVE\x10\x01\x12\x16\n\x12PROBE_METHOD_TRAIN\x10\x02\x12\x17\n\x13PROBE_METHOD_IPERF3\x10\x03\x12\x14\n\x10PROBE_METHOD_TCP\x10\x04\x32\xed\x01\n\nWanService\x12\x44\n\tListLinks\x12\x1a.selat.v1.ListLinksRequest\x1a\x1b.selat.v1.ListLinksResponse\x12S\n\x0eGetLinkHistory\x12\x1f.selat.v1.GetLinkHistoryRequest\x1a .selat.v1.GetLinkHistoryResponse\x12\x44\n\tProbeLink\x12\x1a.selat.v1.ProbeLinkRequest\x1a\x1b.selat.v1.ProbeLinkResponse2\xc7\x01\n\x0cProbeService\x12>\n\x07Measure\x12\x18.selat.v1.MeasureRequest\x1a\x19.selat.v1.MeasureResponse\x12@\n\x07Receive\x12\x18.selat.v1.ReceiveRequest\x1a\x19.selat.v1.ReceiveResponse0\x01\x12\x35\n\x04\x45\x63ho\x12\x15.selat.v1.EchoRequest\x1a\x16.selat.v1.EchoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12selat/v1/wan.proto\x12\x08selat.v1\"\x95\x03\n\x08LinkView\x12\x11\n\tfrom_site\x18\x01 \x01(\t\x12\x0f\n\x07to_site\x18\x02 \x01(\t\x12\x1c\n\x14\x63\x61pacity_bytes_per_s\x18\x03 \x01(\x01\x12\x1d\n\x15\x61vailable_bytes_per_s\x18\x04 \x01(\x01\x12\x18\n\x10used_bytes_per_s\x18\x05 \x01(\x01\x12\x12\n\x05rtt_s\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x0c\n\x04loss\x18\x07 \x01(\x01\x12\x12\n\x05\x61ge_s\x18\x08 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\nconfidence\x18\t \x01(\x01\x12%\n\x06method\x18\n \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\x11\n\tcongested\x18\x0b \x01(\x08\x12\x1c\n\x14\x64\x65\x63lared_bytes_per_s\x18\x0c \x01(\x01\x12\x1a\n\x12\x64\x65\x63lared_latency_s\x18\r \x01(\x01\x12\x19\n\x0cprice_per_gb\x18\x46 \x01(\x01H\x02\x88\x01\x01\x12\x10\n\x08\x63urrency\x18G \x01(\tB\x08\n\x06_rtt_sB\x08\n\x06_age_sB\x0f\n\r_price_per_gb\"\x12\n\x10ListLinksRequest\"6\n\x11ListLinksResponse\x12!\n\x05links\x18\x01 \x03(\x0b\x32\x12.selat.v1.LinkView\"K\n\x15GetLinkHistoryRequest\x12\x11\n\tfrom_site\x18\x01 \x01(\t\x12\x0f\n\x07to_site\x18\x02 \x01(\t\x12\x0e\n\x06last_s\x18\x03 \x01(\x01\"\xa5\x01\n\tLinkPoint\x12\r\n\x05\x61t_us\x18\x01 \x01(\x03\x12\x1c\n\x14\x63\x61pacity_bytes_per_s\x18\x02 \x01(\x01\x12\x18\n\x10used_bytes_per_s\x18\x03 \x01(\x01\x12\x12\n\x05rtt_s\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12%\n\x06method\x18\x06 \x01(\x0e\x32\x15.selat.v1.ProbeMethodB\x08\n\x06_rtt_s\"=\n\x16GetLinkHistoryResponse\x12#\n\x06points\x18\x01 \x03(\x0b\x32\x13.selat.v1.LinkPoint\"6\n\x10ProbeLinkRequest\x12\x11\n\tfrom_site\x18\x01 \x01(\t\x12\x0f\n\x07to_site\x18\x02 \x01(\t\"\xa3\x01\n\x11ProbeLinkResponse\x12 \n\x04link\x18\x01 \x01(\x0b\x32\x12.selat.v1.LinkView\x12%\n\x06method\x18\x02 \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\x13\n\x0b\x62ytes_per_s\x18\x03 \x01(\x01\x12\x12\n\nbytes_sent\x18\x04 \x01(\x04\x12\x0e\n\x06took_s\x18\x05 \x01(\x01\x12\x0c\n\x04note\x18\x06 \x01(\t\"\xa2\x01\n\x0eMeasureRequest\x12\x0f\n\x07to_site\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12%\n\x06method\x18\x03 \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\x13\n\x0b\x64uration_ms\x18\x04 \x01(\r\x12\x1c\n\x14\x65xpected_bytes_per_s\x18\x05 \x01(\x01\x12\x14\n\x0c\x66rom_address\x18\x06 \x01(\t\"\xb7\x01\n\x0fMeasureResponse\x12%\n\x06method\x18\x01 \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\x13\n\x0b\x62ytes_per_s\x18\x02 \x01(\x01\x12\x12\n\nbytes_sent\x18\x03 \x01(\x04\x12\x0e\n\x06took_s\x18\x04 \x01(\x01\x12\x0c\n\x04note\x18\x05 \x01(\t\x12\x1f\n\x12\x62\x65side_bytes_per_s\x18\x06 \x01(\x01H\x00\x88\x01\x01\x42\x15\n\x13_beside_bytes_per_s\"p\n\x0eReceiveRequest\x12%\n\x06method\x18\x01 \x01(\x0e\x32\x15.selat.v1.ProbeMethod\x12\r\n\x05token\x18\x02 \x01(\x0c\x12\x12\n\ntimeout_ms\x18\x03 \x01(\r\x12\x14\n\x0c\x66rom_address\x18\x04 \x01(\t\"n\n\x0fReceiveResponse\x12(\n\treceiving\x18\x01 \x01(\x0b\x32\x13.selat.v1.ReceivingH\x00\x12&\n\x08received\x18\x02 \x01(\x0b\x32\x12.selat.v1.ReceivedH\x00\x42\t\n\x07message\"\x19\n\tReceiving\x12\x0c\n\x04port\x18\x01 \x01(\r\"f\n\x08Received\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x13\n\x0b\x62ytes_per_s\x18\x02 \x01(\x01\x12\x1f\n\x12\x62\x65side_bytes_per_s\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\x15\n\x13_beside_bytes_per_s\"\x1e\n\x0b\x45\x63hoRequest\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\"\x1f\n\x0c\x45\x63hoResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c*\x8c\x01\n\x0bProbeMethod\x12\x1c\n\x18PROBE_METHOD_UNSPECIFIED\x10\x00\x12\x18\n\x14PROBE_METHOD_PASSIVE\x10\x01\x12\x16\n\x12PROBE_METHOD_TRAIN\x10\x02\x12\x17\n\x13PROBE_METHOD_IPERF3\x10\x03\x12\x14\n\x10PROBE_METHOD_TCP\x10\x04\x32\xed\x01\n\nWanService\x12\x44\n\tListLinks\x12\x1a.selat.v1.ListLinksRequest\x1a\x1b.selat.v1.ListLinksResponse\x12S\n\x0eGetLinkHistory\x12\x1f.selat.v1.GetLinkHistoryRequest\x1a .selat.v1.GetLinkHistoryResponse\x12\x44\n\tProbeLink\x12\x1a.selat.v1.ProbeLinkRequest\x1a\x1b.selat.v1.ProbeLinkResponse2\xc7\x01\n\x0cProbeService\x12>\n\x07Measure\x12\x18.selat.v1.MeasureRequest\x1a\x19.selat.v1.MeasureResponse\x12@\n\x07Receive\x12\x18.selat.v1.ReceiveRequest\x1a\x19.selat.v1.ReceiveResponse0\x01\x12\x35\n\x04\x45\x63ho\x12\x15.selat.v1.EchoRequest\x1a\x16.selat.v1.EchoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'selat.v1.wan_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PROBEMETHOD']._serialized_start=1758
-  _globals['_PROBEMETHOD']._serialized_end=1898
+  _globals['_PROBEMETHOD']._serialized_start=1820
+  _globals['_PROBEMETHOD']._serialized_end=1960
   _globals['_LINKVIEW']._serialized_start=33
-  _globals['_LINKVIEW']._serialized_end=376
-  _globals['_LISTLINKSREQUEST']._serialized_start=378
-  _globals['_LISTLINKSREQUEST']._serialized_end=396
-  _globals['_LISTLINKSRESPONSE']._serialized_start=398
-  _globals['_LISTLINKSRESPONSE']._serialized_end=452
-  _globals['_GETLINKHISTORYREQUEST']._serialized_start=454
-  _globals['_GETLINKHISTORYREQUEST']._serialized_end=529
-  _globals['_LINKPOINT']._serialized_start=532
-  _globals['_LINKPOINT']._serialized_end=697
-  _globals['_GETLINKHISTORYRESPONSE']._serialized_start=699
-  _globals['_GETLINKHISTORYRESPONSE']._serialized_end=760
-  _globals['_PROBELINKREQUEST']._serialized_start=762
-  _globals['_PROBELINKREQUEST']._serialized_end=816
-  _globals['_PROBELINKRESPONSE']._serialized_start=819
-  _globals['_PROBELINKRESPONSE']._serialized_end=982
-  _globals['_MEASUREREQUEST']._serialized_start=985
-  _globals['_MEASUREREQUEST']._serialized_end=1147
-  _globals['_MEASURERESPONSE']._serialized_start=1150
-  _globals['_MEASURERESPONSE']._serialized_end=1333
-  _globals['_RECEIVEREQUEST']._serialized_start=1335
-  _globals['_RECEIVEREQUEST']._serialized_end=1447
-  _globals['_RECEIVERESPONSE']._serialized_start=1449
-  _globals['_RECEIVERESPONSE']._serialized_end=1559
-  _globals['_RECEIVING']._serialized_start=1561
-  _globals['_RECEIVING']._serialized_end=1586
-  _globals['_RECEIVED']._serialized_start=1588
-  _globals['_RECEIVED']._serialized_end=1690
-  _globals['_ECHOREQUEST']._serialized_start=1692
-  _globals['_ECHOREQUEST']._serialized_end=1722
-  _globals['_ECHORESPONSE']._serialized_start=1724
-  _globals['_ECHORESPONSE']._serialized_end=1755
-  _globals['_WANSERVICE']._serialized_start=1901
-  _globals['_WANSERVICE']._serialized_end=2138
-  _globals['_PROBESERVICE']._serialized_start=2141
-  _globals['_PROBESERVICE']._serialized_end=2340
+  _globals['_LINKVIEW']._serialized_end=438
+  _globals['_LISTLINKSREQUEST']._serialized_start=440
+  _globals['_LISTLINKSREQUEST']._serialized_end=458
+  _globals['_LISTLINKSRESPONSE']._serialized_start=460
+  _globals['_LISTLINKSRESPONSE']._serialized_end=514
+  _globals['_GETLINKHISTORYREQUEST']._serialized_start=516
+  _globals['_GETLINKHISTORYREQUEST']._serialized_end=591
+  _globals['_LINKPOINT']._serialized_start=594
+  _globals['_LINKPOINT']._serialized_end=759
+  _globals['_GETLINKHISTORYRESPONSE']._serialized_start=761
+  _globals['_GETLINKHISTORYRESPONSE']._serialized_end=822
+  _globals['_PROBELINKREQUEST']._serialized_start=824
+  _globals['_PROBELINKREQUEST']._serialized_end=878
+  _globals['_PROBELINKRESPONSE']._serialized_start=881
+  _globals['_PROBELINKRESPONSE']._serialized_end=1044
+  _globals['_MEASUREREQUEST']._serialized_start=1047
+  _globals['_MEASUREREQUEST']._serialized_end=1209
+  _globals['_MEASURERESPONSE']._serialized_start=1212
+  _globals['_MEASURERESPONSE']._serialized_end=1395
+  _globals['_RECEIVEREQUEST']._serialized_start=1397
+  _globals['_RECEIVEREQUEST']._serialized_end=1509
+  _globals['_RECEIVERESPONSE']._serialized_start=1511
+  _globals['_RECEIVERESPONSE']._serialized_end=1621
+  _globals['_RECEIVING']._serialized_start=1623
+  _globals['_RECEIVING']._serialized_end=1648
+  _globals['_RECEIVED']._serialized_start=1650
+  _globals['_RECEIVED']._serialized_end=1752
+  _globals['_ECHOREQUEST']._serialized_start=1754
+  _globals['_ECHOREQUEST']._serialized_end=1784
+  _globals['_ECHORESPONSE']._serialized_start=1786
+  _globals['_ECHORESPONSE']._serialized_end=1817
+  _globals['_WANSERVICE']._serialized_start=1963
+  _globals['_WANSERVICE']._serialized_end=2200
+  _globals['_PROBESERVICE']._serialized_start=2203
+  _globals['_PROBESERVICE']._serialized_end=2402
 # @@protoc_insertion_point(module_scope)

@@ -64,6 +64,8 @@ class LinkView(_message.Message):
     CONGESTED_FIELD_NUMBER: _builtins.int
     DECLARED_BYTES_PER_S_FIELD_NUMBER: _builtins.int
     DECLARED_LATENCY_S_FIELD_NUMBER: _builtins.int
+    PRICE_PER_GB_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
     from_site: _builtins.str
     to_site: _builtins.str
     capacity_bytes_per_s: _builtins.float
@@ -83,6 +85,9 @@ class LinkView(_message.Message):
     declared_bytes_per_s: _builtins.float
     """As the topology file gives it."""
     declared_latency_s: _builtins.float
+    price_per_gb: _builtins.float
+    """For a gigabyte (1e9 bytes), in `currency`; absent: the topology file has no prices."""
+    currency: _builtins.str
     def __init__(
         self,
         *,
@@ -99,17 +104,23 @@ class LinkView(_message.Message):
         congested: _builtins.bool = ...,
         declared_bytes_per_s: _builtins.float = ...,
         declared_latency_s: _builtins.float = ...,
+        price_per_gb: _builtins.float | None = ...,
+        currency: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_age_s", b"_age_s", "_rtt_s", b"_rtt_s", "age_s", b"age_s", "rtt_s", b"rtt_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_age_s", b"_age_s", "_price_per_gb", b"_price_per_gb", "_rtt_s", b"_rtt_s", "age_s", b"age_s", "price_per_gb", b"price_per_gb", "rtt_s", b"rtt_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_s", b"_age_s", "_rtt_s", b"_rtt_s", "age_s", b"age_s", "available_bytes_per_s", b"available_bytes_per_s", "capacity_bytes_per_s", b"capacity_bytes_per_s", "confidence", b"confidence", "congested", b"congested", "declared_bytes_per_s", b"declared_bytes_per_s", "declared_latency_s", b"declared_latency_s", "from_site", b"from_site", "loss", b"loss", "method", b"method", "rtt_s", b"rtt_s", "to_site", b"to_site", "used_bytes_per_s", b"used_bytes_per_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_s", b"_age_s", "_price_per_gb", b"_price_per_gb", "_rtt_s", b"_rtt_s", "age_s", b"age_s", "available_bytes_per_s", b"available_bytes_per_s", "capacity_bytes_per_s", b"capacity_bytes_per_s", "confidence", b"confidence", "congested", b"congested", "currency", b"currency", "declared_bytes_per_s", b"declared_bytes_per_s", "declared_latency_s", b"declared_latency_s", "from_site", b"from_site", "loss", b"loss", "method", b"method", "price_per_gb", b"price_per_gb", "rtt_s", b"rtt_s", "to_site", b"to_site", "used_bytes_per_s", b"used_bytes_per_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__age_s: _TypeAlias = _typing.Literal["age_s"]  # noqa: Y015
     _WhichOneofArgType__age_s: _TypeAlias = _typing.Literal["_age_s", b"_age_s"]  # noqa: Y015
+    _WhichOneofReturnType__price_per_gb: _TypeAlias = _typing.Literal["price_per_gb"]  # noqa: Y015
+    _WhichOneofArgType__price_per_gb: _TypeAlias = _typing.Literal["_price_per_gb", b"_price_per_gb"]  # noqa: Y015
     _WhichOneofReturnType__rtt_s: _TypeAlias = _typing.Literal["rtt_s"]  # noqa: Y015
     _WhichOneofArgType__rtt_s: _TypeAlias = _typing.Literal["_rtt_s", b"_rtt_s"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__age_s) -> _WhichOneofReturnType__age_s | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_gb) -> _WhichOneofReturnType__price_per_gb | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rtt_s) -> _WhichOneofReturnType__rtt_s | None: ...
 

@@ -219,6 +219,8 @@ class EpochResult:
     """Those between the input and the output, in this order; empty when Spark proved that there is no output."""
     many: Chunks | None = None
     """The output rows in place of `table`, which is then empty; only for a request that is `chunked`."""
+    input_bytes: int = 0
+    """Bytes of the rows that were read, as they lay at the site."""
 
     @property
     def chunks(self) -> Chunks:

@@ -41,6 +41,7 @@ from site_agent.engine.frames import Frame, Frames
 from site_agent.engine.functions import DEFAULT_LIMITS, load, register
 from site_agent.engine.operators import operator_rows
 from site_agent.engine.pyworker import Limits
+from site_agent.engine.sizes import input_bytes
 from site_agent.engine.sorting import write_sorted
 from site_agent.engine.spool import MANY_BYTES, empty_of, spooled
 from site_agent.engine.statements import Names
@@ -257,6 +258,7 @@ class SparkEngine:
             rows_malformed,
             operator_rows(output),
             many,
+            input_bytes(request.scan),
         )
 
     def _passed(self, output: DataFrame, request: EpochRequest, frame: Frame, source: ExitStack) -> EpochResult | None:
@@ -271,7 +273,7 @@ class SparkEngine:
             return None
         columns, empty = picked_columns(output), empty_of(output)
         chunks = chunks_as_they_are(columns, scan, frame.files, empty.schema, source) if columns else None
-        return EpochResult(empty, chunks.rows, 0, None, many=chunks) if chunks else None
+        return EpochResult(empty, chunks.rows, 0, None, many=chunks, input_bytes=input_bytes(scan)) if chunks else None
 
     def _output(
         self, output: DataFrame, task: _TaskSession, request: EpochRequest, frames: Sequence[Frame]

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from machine.tracing import sampled_span
 from site_agent.channels.codec import verify
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
@@ -83,7 +84,8 @@ class Storing:
         self._written.charge(size_bytes)
         reached(FaultPoint.COPY_RECEIVED)
         try:
-            await self._offload.run(store_checked, self._log, group)
+            with sampled_span("pull", channel=self._log.id):
+                await self._offload.run(store_checked, self._log, group)
             reached(FaultPoint.COPY_STORED)
         finally:
             self._backlog.bytes.give_back(size_bytes)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
+from machine.tracing import sampled_span
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.pace import Pressure, pressure
 from site_agent.clock import Clock
@@ -83,7 +84,8 @@ class TaskContext:
             self.progress.enter(TaskState.RETRYING, waiting)
         async with self.crashes.running(task):
             self.progress.enter(*before)
-            yield
+            with sampled_span("epoch", query=self.spec.query_id, stage=self.spec.stage_id, site=self.site, task=task):
+                yield
         if self.log.next_epoch > published:
             self.crashes.completed(task)
 

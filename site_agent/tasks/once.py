@@ -15,6 +15,7 @@ from site_agent.faults import FaultPoint, reached
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
 from site_agent.tasks.progress import Sample, TaskState, Totals
+from site_agent.tasks.spec import StageKind
 
 SMALL_BYTES = 2 * 1024 * 1024
 """The largest size to which small copied epochs are combined."""
@@ -32,7 +33,12 @@ async def publish_whole(context: TaskContext, result: EpochResult, *, rows_in: i
     """
     reached(FaultPoint.EPOCH_COMPUTED)
     with result.chunks as chunks:
-        totals = Totals(rows_in=rows_in, rows_out=chunks.rows, rows_malformed=result.rows_malformed)
+        totals = Totals(
+            rows_in=rows_in,
+            rows_out=chunks.rows,
+            rows_malformed=result.rows_malformed,
+            bytes_in=result.input_bytes if context.spec.kind is StageKind.TABLE else 0,
+        )
         size_bytes = await context.in_thread(lambda: _publish(context.log, chunks, totals))
         held_bytes = min(chunks.size_bytes, CHUNK_BYTES)
     finished_s = context.clock.monotonic()

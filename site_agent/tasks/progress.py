@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 
@@ -33,8 +33,10 @@ class Totals:
     rows_late: int = 0
     bytes_out: int = 0
     rows_malformed: int = 0
+    bytes_in: int = 0
+    """As the input lay at the site; of tasks that read streams and tables."""
 
-    def plus(
+    def plus(  # noqa: PLR0913 - one per count
         self,
         *,
         rows_in: int = 0,
@@ -42,6 +44,7 @@ class Totals:
         rows_late: int = 0,
         bytes_out: int = 0,
         rows_malformed: int = 0,
+        bytes_in: int = 0,
     ) -> Totals:
         return Totals(
             self.rows_in + rows_in,
@@ -49,6 +52,7 @@ class Totals:
             self.rows_late + rows_late,
             self.bytes_out + bytes_out,
             self.rows_malformed + rows_malformed,
+            self.bytes_in + bytes_in,
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -105,6 +109,9 @@ class Progress:
         self.state_rows = 0
         self.state_bytes = 0
         self.epochs = 0
+        self.failures = 0
+        self.timed: Callable[[float], None] = lambda busy_s: None
+        """Told how long each epoch took."""
         self.starts_at_us: int | None = None
         self._started_s = started_s
         self._samples: deque[Sample] = deque()
@@ -118,6 +125,7 @@ class Progress:
 
     def epoch_done(self, sample: Sample) -> None:
         self.epochs += 1
+        self.timed(sample.busy_s)
         self._samples.append(sample)
         for place, rows in _by_place(sample.operators).items():
             self._operators[place] = self._operators.get(place, 0) + rows
@@ -197,3 +205,5 @@ class TaskStatus:
     """Windows that begin earlier are left out, because it began in the middle of its inputs."""
     behind: tuple[Behind, ...] = ()
     """Queries that do not keep up with others in reading its channel."""
+    failures: int = 0
+    """Attempts that failed since the task was started here."""

@@ -80,6 +80,10 @@ class TaskRunner:
         self._task: RunnableTask | None = None
         self._running: asyncio.Task[None] | None = None
 
+    def time_epochs(self, timed: Callable[[float], None]) -> None:
+        """Have it told how many seconds each epoch takes."""
+        self._progress.timed = timed
+
     def fail(self, reason: str) -> None:
         """The task has failed for good: it is not run, now or later."""
         self._progress.enter(TaskState.FAILED, reason)
@@ -138,6 +142,7 @@ class TaskRunner:
             rates=progress.rates(self._clock.monotonic()),
             next_epoch=self._log.next_epoch,
             epochs=progress.epochs,
+            failures=progress.failures,
             lag_rows=progress.lag_rows,
             state_rows=progress.state_rows,
             state_bytes=progress.state_bytes,
@@ -161,6 +166,7 @@ class TaskRunner:
             if self._made() > made_before:
                 failures, retries = 0, 0
             retries += 1
+            self._progress.failures += 1
             failures += not failure.passing
             if failure.final or failures > len(RETRY_DELAYS_S):
                 self.fail(failure.reason)

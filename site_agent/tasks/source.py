@@ -186,6 +186,7 @@ class SourceTask:
             rows_out=result.table.num_rows,
             rows_late=result.rows_late,
             rows_malformed=result.rows_malformed,
+            bytes_in=result.input_bytes,
         )
         after = Position(poll.end, watermark_us, totals, poll.ended)
         reached(FaultPoint.EPOCH_COMPUTED)

@@ -8,7 +8,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import grpc.aio
@@ -45,12 +45,18 @@ class Process:
         self.topology = directory / "topology.yaml"
         self.topology.write_text(topology)
 
-    async def start(self, listen: str = "127.0.0.1:0", environment: Mapping[str, str] | None = None) -> None:
-        """`environment` is added to ours."""
+    async def start(
+        self,
+        listen: str = "127.0.0.1:0",
+        environment: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        """`environment` is added to ours, `arguments` to those that it needs."""
         self.ready.unlink(missing_ok=True)
         self.process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "master", "--listen", listen, "--data", str(self.data)),
             *("--topology", str(self.topology), "--ready-file", str(self.ready)),
+            *arguments,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, **(environment or {})},
         )

@@ -77,7 +77,7 @@ def test_the_status_lists_what_serves(nowhere: Path) -> None:
     directory.ready_files.mkdir()
     (directory.ready_files / "agents.json").write_text('{"sites": {"us": "127.0.0.1:2"}, "pid": 11}')
     result = CliRunner().invoke(cli, ["dev", "status", "-o", "csv"])
-    assert result.stdout == "name,address,process,pid\nus,127.0.0.1:2,agents,11\n"
+    assert result.stdout == 'name,address,process,pid,metrics\nus,127.0.0.1:2,agents,11,""\n'
     assert result.stderr == "serving at 127.0.0.1:1, data in .selat\n"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from planner.errors import InvalidDefinitionError
-from planner.topology import Link, Site, parse_topology, topology_graph
+from planner.topology import Link, Location, Site, parse_topology, topology_graph
 
 TWO: dict[str, Any] = {"sites": {"a": None, "b": {"slots": 2, "address": "h:1"}}}
 
@@ -105,6 +105,13 @@ def test_loss(text: object, loss: float) -> None:
         *((with_link(latency=value), "links[1].latency") for value in (40, "-3ms", "40", "1 hour", "3%", None)),
         *((with_link(loss=value), "links[1].loss") for value in ("101%", 2, -0.1, "some", True, None, float("nan"))),
         (with_link(jitter=5), "links[1].jitter"),
+        *((with_link(price_per_gb=v) | {"currency": "USD"}, "links[1].price_per_gb") for v in (-1, "2", True, 1e10)),
+        (with_link(price_per_gb=0.02), "currency"),
+        *((TWO | {"currency": value}, "currency") for value in ("usd", "EURO", 5, None)),
+        *(({"sites": {"a": {"label": value}}}, "sites.a.label") for value in (5, "x" * 101, "two\nlines")),
+        ({"sites": {"a": {"location": [1, 2]}}}, "sites.a.location"),
+        ({"sites": {"a": {"location": {"lat": 91, "lon": 0}}}}, "sites.a.location.lat"),
+        ({"sites": {"a": {"location": {"lat": 1}}}}, "sites.a.location.lon"),
         (TWO | {"default_link": {"latency": "x"}}, "default_link.latency"),
         (TWO | {"default_link": "fast"}, "default_link"),
     ],
@@ -115,6 +122,20 @@ def test_errors_name_the_key_and_the_right_form(data: object, key: str) -> None:
     assert caught.value.ids == {"key": key}
     assert key in caught.value.message
     assert caught.value.hint
+
+
+def test_prices_places_and_names_for_people() -> None:
+    place = {"label": "New York", "location": {"lat": 40.7, "lon": -74}}
+    data = {
+        "currency": "USD",
+        "sites": {"a": place, "b": None},
+        "links": [{"from": "a", "to": "b", "price_per_gb": 0.09}],
+        "default_link": {"price_per_gb": 0.02},
+    }
+    topology = parse_topology(data)
+    assert (topology.sites["a"].label, topology.sites["a"].location) == ("New York", Location(40.7, -74.0))
+    assert topology.cost([("a", "b", 2_000_000_000), ("b", "a", 500_000_000)]) == pytest.approx(0.19)
+    assert parse_topology(TWO).cost([("a", "b", 10**12)]) is None
 
 
 def test_graph_has_the_figures() -> None:

@@ -17,7 +17,7 @@ from tests.tally import Run, faults, load, main, summary
 ROOT = Path(__file__).parents[3]
 NO_IPERF3 = str(Lack(Need.PACKAGES, "iperf3"))
 NO_NETEM = str(Lack(Need.MACHINE, "netem: qdisc kind is unknown"))
-INSTALL = "for program in ip ping iperf3 ethtool linux.uml busybox; do /bin/cp id $program; done"
+INSTALL = "for program in ip ping iperf3 ethtool linux.uml busybox promtool; do /bin/cp id $program; done"
 UNIT = Run("tests/unit", 0, {"passed": 3})
 WAN = Run("tests/wan", 0, {"passed": 2, "skipped": 3}, {NO_IPERF3: 1, NO_NETEM: 2})
 
@@ -97,13 +97,13 @@ def test_all_parts_run_though_one_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("user", "apt", "said"),
     [
-        (1000, "exit 1", ["some tests of the WAN are skipped; please install: PACKAGES"]),
+        (1000, "exit 1", ["some tests are skipped; please install: PACKAGES"]),
         (
             0,
             "exit 100",
             [
                 "installing PACKAGES with apt-get",
-                "apt-get could not install: PACKAGES; some tests of the WAN are skipped",
+                "apt-get could not install: PACKAGES; some tests are skipped",
             ],
         ),
         (0, f"echo noise; echo noise >&2; {INSTALL}", ["installing PACKAGES with apt-get"]),
@@ -123,7 +123,7 @@ def test_set_up_says_in_a_line_what_is_missing(tmp_path: Path, user: int, apt: s
     done = subprocess.run(
         ["/bin/sh", tmp_path / "setup_wan"], capture_output=True, text=True, env={"PATH": str(tools)}, check=False
     )
-    packages = "iproute2 iputils-ping iperf3 ethtool user-mode-linux busybox-static"
+    packages = "iproute2 iputils-ping iperf3 ethtool user-mode-linux busybox-static prometheus"
     assert done.stderr.splitlines() == [f"setup_wan: {line.replace('PACKAGES', packages)}" for line in said]
     assert (done.returncode, done.stdout) == (0, "")
 

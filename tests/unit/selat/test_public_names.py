@@ -6,9 +6,9 @@ import selat
 
 NAMES = """
 BatchProgress BatchWait Binding Client Column ConnectionLost Cursor DiskUse Done Explanation Function
-InvalidArgument Link LinkUse MemoryUse NotFound Outcome Producer PushTotals Query QueryFailed QueryInfo QuerySharing
-QueryState Relation RelationKind ResultBatch Results ResultsGone Rows SelatError ServerFault SharedLink SharedOperator
-Site SiteState SiteWork StatementError StreamLog TaskState TaskStatus TimedOut Unavailable Watch connect
+InvalidArgument Link LinkUse Location MemoryUse NotFound Outcome Producer PushTotals Query QueryFailed QueryInfo
+QuerySharing QueryState Relation RelationKind ResultBatch Results ResultsGone Rows SelatError ServerFault SharedLink
+SharedOperator Site SiteState SiteWork StatementError StreamLog TaskState TaskStatus TimedOut Unavailable Watch connect
 """
 
 
@@ -28,12 +28,13 @@ def test_every_public_class_and_function_is_documented() -> None:
 def test_the_public_methods() -> None:
     assert {n for n in vars(selat.Client) if not n.startswith("_")} == {
         "address", "alter", "caller", "close", "create_relation", "create_token",
-        "drain_site", "drop", "drop_function", "frameworks",
+        "drain_site", "drop", "drop_function", "events", "frameworks",
         "function", "functions",
         "link_history", "links", "members", "probe_link", "push", "queries", "query", "register_framework",
         "register_function", "revoke_token", "script", "set_quota",
         "sharing", "sink", "sinks", "site", "sites", "slots", "sql",
-        "stream", "streams", "table", "tables", "tokens", "undrain_site", "view", "views", "watch_slots",
+        "stream", "streams", "table", "tables", "tokens", "undrain_site", "view", "views", "watch_events",
+        "watch_slots",
     }  # fmt: skip
     assert {n for n in vars(selat.Query) if not n.startswith("_")} == {
         "cancel", "explain", "id", "info", "last", "pause", "results", "resume", "state", "wait", "watch",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from machine.logs import LogFormat
 from site_agent.config import HostedSite, parse_arguments, security_of
 from site_agent.errors import SiteAgentError
 from site_agent.paths import AllowedPaths
@@ -50,6 +51,20 @@ def test_an_advertised_address_that_makes_no_sense_is_refused(address: str) -> N
 def test_one_address_cannot_be_that_of_two_sites() -> None:
     with pytest.raises(SiteAgentError, match="2 sites"):
         parse_arguments(["--site", "eu", "--site", "us", "--data", "x", "--advertise", "h:1"])
+
+
+def test_metrics_and_the_form_of_the_log() -> None:
+    config = parse_arguments(["--site", "eu", "--data", "x"])
+    assert (config.metrics, config.log_format) == ("", LogFormat.TEXT)
+    given = ["--site", "eu", "--data", "x", "--metrics-listen", "127.0.0.1:7421", "--log-format", "json"]
+    config = parse_arguments(given)
+    assert (config.metrics, config.log_format) == ("127.0.0.1:7421", LogFormat.JSON)
+
+
+@pytest.mark.parametrize("address", ["7421", "127.0.0.1:", "127.0.0.1:65536", "0.0.0.0:7421"])
+def test_metrics_are_served_on_loopback_unless_told_otherwise(address: str) -> None:
+    with pytest.raises(SiteAgentError, match="--metrics-listen"):
+        parse_arguments(["--site", "eu", "--data", "x", "--metrics-listen", address])
 
 
 @pytest.mark.parametrize("text", ["eu:0", "eu:two", ":1", "eu:-1"])

@@ -61,3 +61,17 @@ def test_one_line() -> None:
 
 def test_no_instant() -> None:
     assert human.instant(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0.0, "0.00 USD"),
+        (0.28, "0.28 USD"),
+        (1234.5, "1,234.50 USD"),
+        (0.0043, "0.0043 USD"),
+        (0.00000012, "under 0.0001 USD"),
+    ],
+)
+def test_money(amount: float, text: str) -> None:
+    assert human.money(amount, "USD") == text

@@ -1,0 +1,68 @@
+"""Changes of queries, sites, links and leases, in words for the log of events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from master.events import EventKind, Subject
+from master.model import QueryRecord, StateChange
+from master.sites import SiteStatus
+from planner.leases import Change, SlotState
+from planner.plan import Stage
+from planner.quantities import bandwidth_text
+from planner.wan.probing import Pair
+
+_LONGEST = 500
+"""Characters of a message: a reason may quote SQL."""
+
+
+class Notes:
+    """Told of changes; tells of each in an event."""
+
+    def __init__(self, note: Callable[[Subject], None]) -> None:
+        self._note = note
+
+    def query(self, record: QueryRecord, change: StateChange) -> None:
+        """A query was accepted, moved, or was given other tasks."""
+        if change.source is None:
+            self._tell(Subject(EventKind.QUERY, "accepted", record.id))
+            self._tell(Subject(EventKind.PLACEMENT, placed(record.plan.stages), record.id))
+            return
+        moved = (
+            f"{change.source.value} -> {change.target.value}" if change.source is not change.target else "redeployed"
+        )
+        self._tell(Subject(EventKind.QUERY, f"{moved}: {change.reason}" if change.reason else moved, record.id))
+
+    def site(self, status: SiteStatus, said: str) -> None:
+        """Something has happened to a site."""
+        self._tell(Subject(EventKind.SITE, said, site=status.name))
+
+    def link(self, pair: Pair, was_bytes_per_s: float, now_bytes_per_s: float) -> None:
+        """A link was measured to carry something else than before."""
+        said = f"carries {bandwidth_text(now_bytes_per_s)}, was {bandwidth_text(was_bytes_per_s)}"
+        self._tell(Subject(EventKind.LINK, said, site=pair[0], to_site=pair[1]))
+
+    def leases(self, changes: Sequence[Change]) -> None:
+        """Slots have changed; only leases that were not renewed in time are worth an event."""
+        for before, after in changes:
+            if after is None or after.state is not SlotState.GRACE or after.lease is None:
+                continue
+            if before is None or before.state is not SlotState.GRACE:
+                said = f"{after.lease.holder} has not renewed its lease of {after.slot}"
+                self._tell(Subject(EventKind.LEASE, said, site=after.slot.site))
+
+    def _tell(self, subject: Subject) -> None:
+        message = subject.message
+        if len(message) > _LONGEST:
+            message = message[: _LONGEST - 1] + "…"
+        self._note(Subject(subject.kind, message, subject.query, subject.site, subject.to_site))
+
+
+def placed(stages: Iterable[Stage]) -> str:
+    """The sites of a query's stages: `source clicks at us, eu; merge at eu`."""
+    return "; ".join(_placed(stage) for stage in stages)
+
+
+def _placed(stage: Stage) -> str:
+    what = f"{stage.kind.value} {stage.relation}" if stage.relation else stage.kind.value
+    return f"{what} at {', '.join(stage.sites)}" if stage.sites else f"{what} wherever there are slots"
