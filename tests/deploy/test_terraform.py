@@ -214,9 +214,10 @@ def test_buckets(state: Any) -> None:
     for bucket in state["buckets"]:
         assert bucket["closed"]
         assert len(bucket["objects"]) == 1
-        (allows,) = (s for s in bucket["policy"]["Statement"] if s["Effect"] == "Allow")
+        (allows,) = bucket["policy"]["Statement"]
         assert allows["Action"] == "s3:GetObject"
         assert set(allows["Condition"]["StringEquals"]) == {"aws:SourceVpce"}
+        assert allows["Condition"]["Bool"] == {"aws:SecureTransport": "true"}
     note(
         SECTION,
         "buckets",

@@ -41,7 +41,6 @@ resource "aws_vpc_security_group_egress_rule" "this" {
 
 resource "aws_vpc_security_group_egress_rule" "bundle" {
   security_group_id = aws_security_group.this.id
-  description       = "bundle"
   ip_protocol       = "tcp"
   from_port         = 443
   to_port           = 443

@@ -48,24 +48,17 @@ resource "aws_s3_bucket_policy" "bundle" {
 
   policy = jsonencode({
     Version = "2012-10-17"
-    Statement = [
-      {
-        Sid       = "MembersRead"
-        Effect    = "Allow"
-        Principal = "*"
-        Action    = "s3:GetObject"
-        Resource  = "${aws_s3_bucket.bundle.arn}/*"
-        Condition = { StringEquals = { "aws:SourceVpce" = aws_vpc_endpoint.s3.id } }
-      },
-      {
-        Sid       = "OnlyEncrypted"
-        Effect    = "Deny"
-        Principal = "*"
-        Action    = "s3:*"
-        Resource  = [aws_s3_bucket.bundle.arn, "${aws_s3_bucket.bundle.arn}/*"]
-        Condition = { Bool = { "aws:SecureTransport" = "false" } }
-      },
-    ]
+    Statement = [{
+      Sid       = "MembersReadEncrypted"
+      Effect    = "Allow"
+      Principal = "*"
+      Action    = "s3:GetObject"
+      Resource  = "${aws_s3_bucket.bundle.arn}/*"
+      Condition = {
+        StringEquals = { "aws:SourceVpce" = aws_vpc_endpoint.s3.id }
+        Bool         = { "aws:SecureTransport" = "true" }
+      }
+    }]
   })
 }
 
