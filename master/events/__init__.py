@@ -71,7 +71,7 @@ class EventFilter:
 
 
 class EventStore(Protocol):
-    """A place in which events outlast the master. A failure is for its implementation to tell, in the log; none is raised."""
+    """A place in which events outlast the master. A failure goes to the log; none is raised."""
 
     def events(self) -> Iterable[Event]:
         """All that are kept, oldest first."""

@@ -308,7 +308,7 @@ class DevCluster:
         return [*named, "--master", master, "--listen", listen, *paced, *walls, *self._options.agent_arguments]
 
     def _metrics_listen(self, sites: tuple[str, ...] | None) -> str:
-        """The address of a process's metrics: on loopback with a port that is free now, in a namespace with a fixed one."""
+        """The address of a process's metrics, with a port that is free now; in a namespace with a fixed one."""
         if not self._place.own_network:
             return _bindable("127.0.0.1:0")
         if sites is None:
