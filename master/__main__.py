@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
-from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, refusal
 from machine.logs import LOG_FORMAT_HELP, LogFormat
+from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, refusal
 from machine.metrics import LISTEN_HELP, CannotListenError, serving_metrics
 from machine.private import make_private_umask
 from machine.tracing import tracing

@@ -11,9 +11,7 @@ from selat.dev.topology import packaged, read_topology, topology_file
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(
-    "script", ["make_topologies.py", "make_scenarios.py", "make_places.py", "make_dashboards.py"]
-)
+@pytest.mark.parametrize("script", ["make_topologies.py", "make_scenarios.py", "make_places.py", "make_dashboards.py"])
 def test_generated_files_are_up_to_date(script: str) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / script), "--check"], capture_output=True, text=True, check=False
