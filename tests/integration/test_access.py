@@ -167,6 +167,8 @@ ALLOWED = {
     "LeaseService/RegisterFramework": LEASERS,
     "LeaseService/ListFrameworks": LOOKERS,
     "LeaseService/SetQuota": OPERATORS,
+    "EventService/ListEvents": LOOKERS,
+    "EventService/WatchEvents": LOOKERS,
     "AccessService/CreateToken": "admin",
     "AccessService/ListTokens": "admin",
     "AccessService/RevokeToken": "admin",

@@ -12,7 +12,9 @@ from grpc_health.v1 import health_pb2
 
 import selat.v1
 from selat.v1 import (
+    access_pb2,
     catalog_pb2,
+    event_pb2,
     exchange_pb2,
     ingest_pb2,
     lease_pb2,
@@ -25,7 +27,9 @@ from wire.names import MASTER, MemberName, Role, site
 from wire.rules import RULES
 
 FILES: tuple[FileDescriptor, ...] = (
+    access_pb2.DESCRIPTOR,
     catalog_pb2.DESCRIPTOR,
+    event_pb2.DESCRIPTOR,
     exchange_pb2.DESCRIPTOR,
     ingest_pb2.DESCRIPTOR,
     lease_pb2.DESCRIPTOR,
