@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from machine.bearer import Bearer, TokenFileError
@@ -109,7 +109,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     _check_listen("--listen", values.listen)
     if values.metrics_listen:
         _check_listen("--metrics-listen", values.metrics_listen)
-    spark = _spark_options(values)
+    spark = SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf))
     if not values.insecure:
         _check_loopback(values, spark)
     _check_advertised(values.advertise, sites)
@@ -334,12 +334,6 @@ def _add_spark_arguments(parser: argparse.ArgumentParser) -> None:
         help="a setting of Spark, as spark.executor.memory=4g; repeatable",
     )
     parser.add_argument(
-        "--spark-secret-file",
-        type=Path,
-        metavar="FILE",
-        help="has the spark.authenticate.secret of a standalone cluster; Spark's connections are encrypted then",
-    )
-    parser.add_argument(
         "--files-port",
         type=int,
         default=0,
@@ -361,32 +355,6 @@ def _settings(texts: Sequence[str]) -> Mapping[str, str]:
             raise SiteAgentError(f"--spark-conf cannot set {key}", hint=f"use {option}")
         settings[key] = value
     return settings
-
-
-def _spark_options(values: argparse.Namespace) -> SparkOptions:
-    """With a secret, or with certificates, driver and executors encrypt what they say."""
-    spark = SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf))
-    secret = _spark_secret(values.spark_secret_file) if values.spark_secret_file is not None else ""
-    encrypted = spark.executors_elsewhere and (bool(secret) or values.tls_dir is not None)
-    if encrypted and spark.needs_secret and not secret:
-        raise SiteAgentError(
-            "with --tls-dir, Spark's own connections are encrypted, and a standalone cluster needs a secret for that",
-            hint="give --spark-secret-file a file with the cluster's spark.authenticate.secret",
-        )
-    return replace(spark, encrypted=encrypted, secret=secret)
-
-
-def _spark_secret(file: Path) -> str:
-    try:
-        if file.stat().st_mode & 0o077:
-            raise SiteAgentError(f"{file} can be read by others", hint=f"chmod 600 {file}")
-        secret = file.read_text().strip()
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise SiteAgentError(f"cannot read {file}: {reason}", hint="name a file with one secret") from None
-    if not secret:
-        raise SiteAgentError(f"{file} is empty", hint="name a file with one secret")
-    return secret
 
 
 def _check_advertised(address: str, sites: tuple[HostedSite, ...]) -> None:

@@ -58,14 +58,6 @@ _SETTINGS = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
-_ENCRYPTED = {
-    "spark.authenticate": "true",
-    "spark.network.crypto.enabled": "true",
-    # The default does not notice changes on the way.
-    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
-    "spark.network.crypto.saslFallback": "false",
-}
-
 # A failing epoch is reported to its task; here it leaves a line or two, in a file that cannot fill the disk.
 _LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.file.ref = file
@@ -98,15 +90,6 @@ class SparkOptions:
     """
     settings: Mapping[str, str] = field(default_factory=dict)
     """More of Spark's settings; they win over ours."""
-    encrypted: bool = False
-    """Driver and executors know one another by a secret, and encrypt what they say."""
-    secret: str = field(default="", repr=False)
-    """That secret, where the cluster does not make one for each application."""
-
-    @property
-    def needs_secret(self) -> bool:
-        """True for a standalone cluster, whose secret is the same for all applications."""
-        return self.master_url is not None and self.master_url.startswith(("spark://", "local-cluster["))
 
     @property
     def executors_elsewhere(self) -> bool:
@@ -135,7 +118,7 @@ def start_spark(*, slots: int, scratch: Path, options: SparkOptions | None = Non
         java_home = find_java_home(os.environ, scratch)
         conf = _configuration(scratch, slots, options)
         with _environment(java_home, loopback=_on_loopback(options)), (scratch / JVM_OUTPUT).open("wb") as output:
-            running = _start_context(conf, output.fileno(), scratch / JVM_OUTPUT, options.secret)
+            running = _start_context(conf, output.fileno(), scratch / JVM_OUTPUT)
     session: SparkSession = SparkSession(running)
     return session
 
@@ -155,12 +138,9 @@ def clear_scratch(directory: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True)
 
 
-def _start_context(conf: SparkConf, descriptor: int, output: Path, secret: str) -> SparkContext:
+def _start_context(conf: SparkConf, descriptor: int, output: Path) -> SparkContext:
     try:
         gateway = launch_gateway(conf, {"stdout": descriptor, "stderr": descriptor})
-        if secret:
-            # Only now: what is set before is on the command line of the JVM, for all users of the machine.
-            conf.set("spark.authenticate.secret", secret)
         return SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
         raise EngineError(f"Spark did not start: {_said(output) or error}", hint=f"see {output}") from error
@@ -189,8 +169,6 @@ def _configuration(scratch: Path, slots: int, options: SparkOptions) -> SparkCon
     if _on_loopback(options):
         conf.set("spark.driver.host", "127.0.0.1")
         conf.set("spark.driver.bindAddress", "127.0.0.1")
-    if options.encrypted:
-        conf.setAll(list(_ENCRYPTED.items()))
     conf.setAll(list(options.settings.items()))
     return conf
 

@@ -218,39 +218,6 @@ def test_certificates_do_not_open_sparks_driver(tmp_path: Path) -> None:
         parse_arguments([*SITE, *given])
 
 
-@pytest.mark.parametrize(
-    ("master", "needed"), [("spark://hub:7077", True), ("yarn", False), ("k8s://https://k", False)]
-)
-def test_with_certificates_spark_is_encrypted_too(tmp_path: Path, master: str, needed: bool) -> None:
-    given = [*SITE, "--insecure", "--spark-master", master]
-    assert not parse_arguments(given).spark.encrypted
-    secret = tmp_path / "secret"
-    secret.write_text("open sesame\n")
-    secret.chmod(0o600)
-    with_secret = parse_arguments([*given, "--spark-secret-file", str(secret)]).spark
-    assert (with_secret.encrypted, with_secret.secret) == (True, "open sesame")
-    assert "sesame" not in repr(with_secret)
-    given += ["--tls-dir", str(tmp_path)]
-    if needed:
-        with pytest.raises(SiteAgentError, match="a standalone cluster needs a secret") as refused:
-            parse_arguments(given)
-        assert "--spark-secret-file" in refused.value.hint
-    else:
-        assert parse_arguments(given).spark.encrypted
-
-
-@pytest.mark.parametrize(
-    ("mode", "text", "said"), [(0o644, "x", "can be read by others"), (0o600, " \n", "is empty"), (None, "", "No such")]
-)
-def test_a_secret_file_that_cannot_be_used(tmp_path: Path, mode: int | None, text: str, said: str) -> None:
-    secret = tmp_path / "secret"
-    if mode is not None:
-        secret.write_text(text)
-        secret.chmod(mode)
-    with pytest.raises(SiteAgentError, match=said):
-        parse_arguments([*SITE, "--spark-secret-file", str(secret)])
-
-
 def test_the_certificate_is_that_of_the_site(tmp_path: Path) -> None:
     certificates = Certificates.create(tmp_path / "tls")
     own = certificates.issue("site", "eu")

@@ -78,11 +78,3 @@ def test_the_environment_is_as_before(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_the_jvm_said(tmp_path: Path, printed: str, said: str) -> None:
     (tmp_path / "jvm.out").write_text(printed)
     assert _said(tmp_path / "jvm.out") == said
-
-
-def test_a_secret_is_not_among_what_the_jvm_is_started_with(tmp_path: Path) -> None:
-    options = SparkOptions("spark://hub:7077", encrypted=True, secret="open sesame")
-    conf = _configuration(tmp_path, 1, options)
-    assert conf.get("spark.authenticate") == conf.get("spark.network.crypto.enabled") == "true"
-    assert "sesame" not in str(conf.getAll())
-    assert _configuration(tmp_path, 1, SparkOptions("spark://hub:7077")).get("spark.authenticate", None) is None
