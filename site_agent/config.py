@@ -80,18 +80,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     parser = argparse.ArgumentParser(
         prog="selat agent", description="Run the site agent of one region (or of several on one machine)."
     )
-    parser.add_argument(
-        "--site",
-        action="append",
-        required=True,
-        metavar="NAME[:SLOTS]",
-        help="site to run; slots default to 1; repeatable",
-    )
-    parser.add_argument("--master", default="127.0.0.1:7410", help="host:port of the master (default %(default)s)")
+    _add_member_arguments(parser)
     _add_address_arguments(parser)
-    parser.add_argument(
-        "--data", type=Path, required=True, help="directory for channels, checkpoints and the assignment"
-    )
     _add_life_arguments(parser)
     _add_wall_arguments(parser)
     _add_spark_arguments(parser)
@@ -136,6 +126,20 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         kept_behind_bytes=values.kept_behind_bytes,
         disk_budget_bytes=values.disk_budget_bytes,
         emulated_links=_topology(values.emulate_links) if values.emulate_links is not None else None,
+    )
+
+
+def _add_member_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--site",
+        action="append",
+        required=True,
+        metavar="NAME[:SLOTS]",
+        help="site to run; slots default to 1; repeatable",
+    )
+    parser.add_argument("--master", default="127.0.0.1:7410", help="host:port of the master (default %(default)s)")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="directory for channels, checkpoints and the assignment"
     )
 
 
