@@ -21,13 +21,14 @@ class MemberCertificates:
 
     def identity(self, certificate: Certificate) -> Identity | None:
         """The site or framework that the certificate names; None: it names neither."""
-        for pem in certificate.get("x509_pem_cert", ()):
-            try:
-                member = read_certificate(pem).member
-            except ValueError:
-                return None
-            if member is None or member.role not in _KINDS:
-                return None
-            kind, role = _KINDS[member.role]
-            return Identity(Principal(kind, member.name, frozenset({role}), frozenset({member.name})))
-        return None
+        pem = next(iter(certificate.get("x509_pem_cert", ())), None)
+        if pem is None:
+            return None
+        try:
+            member = read_certificate(pem).member
+        except ValueError:
+            return None
+        if member is None or member.role not in _KINDS:
+            return None
+        kind, role = _KINDS[member.role]
+        return Identity(Principal(kind, member.name, frozenset({role}), frozenset({member.name})))
