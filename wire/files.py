@@ -85,8 +85,9 @@ class Current:
             return self._material
         with self._lock:
             if seen != self._seen:
-                self._seen = seen
+                # In this order: others wait for the new material meanwhile.
                 self._take_over()
+                self._seen = seen
             return self._material
 
     def _take_over(self) -> None:
