@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAME = "selat-bundle"
 EXTRAS = ("master", "agent")
 SCRIPTS = ("start", "selat-member")
-UNITS = ("selat-master.service", "selat-agent.service")
+UNITS = ("selat-master.service", "selat-agent.service", "selat-certificates.service", "selat-certificates.timer")
 
 
 def main() -> int:

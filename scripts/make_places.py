@@ -38,6 +38,7 @@ module "site_@" {
   ami        = var.regions[local.named[@]].ami
   layout     = local.regions[local.named[@]]
   bundle     = local.bundle
+  secrets    = local.secrets[local.named[@]]
   agent      = local.agents[local.named[@]]
   master     = lookup(local.masters, local.named[@], null)
 }

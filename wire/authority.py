@@ -26,7 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from machine.private import NotPrivateError, make_private, opener
 from wire.certificates import Certificate, described
 from wire.errors import WireError
-from wire.files import CA, KEY, MEMBER, REVOKED, read_revoked
+from wire.files import CA, KEY, MEMBER, REVOKED, read_revoked, write
 from wire.names import MemberName, Role, member_name
 from wire.times import now
 
@@ -92,9 +92,9 @@ class Authority:
                     "use it, or name another directory: members do not trust two of the same name",
                 )
             key = ec.generate_private_key(ec.SECP256R1())
-            _write(directory / CA_KEY, _key_pem(key))
-            _write(directory / CA, _pem(_own_certificate(key, name, life)))
-            _write(directory / REVOKED, _revocation_list(key, name, []))
+            write(directory / CA_KEY, _key_pem(key))
+            write(directory / CA, _pem(_own_certificate(key, name, life)))
+            write(directory / REVOKED, _revocation_list(key, name, []))
         return cls(directory)
 
     @property
@@ -117,8 +117,8 @@ class Authority:
                 file.write(Issued(member, found.serial, found.ends).to_json() + "\n")
             self.hand_out(directory)
             # The key first: who reads between the two sees that they do not fit, and waits for the second.
-            _write(directory / KEY, _key_pem(key))
-            _write(directory / MEMBER, _pem(certificate))
+            write(directory / KEY, _key_pem(key))
+            write(directory / MEMBER, _pem(certificate))
         return found
 
     def issued(self) -> list[Issued]:
@@ -136,7 +136,7 @@ class Authority:
         with _locked(self.directory):
             before = read_revoked(self.directory)
             after = before | set(serials)
-            _write(self.directory / REVOKED, _revocation_list(self._key, self._name, sorted(after)))
+            write(self.directory / REVOKED, _revocation_list(self._key, self._name, sorted(after)))
         return len(after) - len(before)
 
     def hand_out(self, directory: Path) -> None:
@@ -147,8 +147,8 @@ class Authority:
         own, path = _read(self.directory / CA), directory / CA
         known = path.read_bytes() if path.exists() else b""
         if own not in known:
-            _write(path, known + own)
-        _write(directory / REVOKED, _read(self.directory / REVOKED))
+            write(path, known + own)
+        write(directory / REVOKED, _read(self.directory / REVOKED))
 
     @property
     def _name(self) -> str:
@@ -256,19 +256,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise WireError(f"cannot read {path}: {error.strerror}", "make an authority with `selat cert init`") from None
-
-
-def _write(path: Path, content: bytes) -> None:
-    """In the place of what is there, all at once, 0600."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(temporary, "wb", opener=opener) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise WireError(f"cannot write {path}: {error.strerror}", "name a directory to write to") from None
 
 
 def _make_directory(directory: Path) -> None:

@@ -9,6 +9,7 @@ revoked.pem   the authority's list of revoked certificates; may be missing
 from __future__ import annotations
 
 import logging
+import os
 import stat
 import threading
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from machine.private import opener
 from wire.certificates import Certificate, described
 from wire.errors import WireError
 from wire.times import now
@@ -197,6 +199,19 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise WireError(f"cannot read {path}: {error.strerror}", _ISSUE) from None
+
+
+def write(path: Path, content: bytes) -> None:
+    """Put a file in the place of what is there, all at once, 0600. Raises WireError when it cannot be written."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "wb", opener=opener) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise WireError(f"cannot write {path}: {error.strerror}", "name a directory to write to") from None
 
 
 def _signature(directory: Path, names: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:

@@ -7,8 +7,8 @@ import os
 import stat
 from pathlib import Path
 
-from machine.bearer import TokenFileError, read_token
-from master.access.tokens import TokenManager, TokenWish, is_token, new_token
+from machine.bearer import TokenFileError, new_token, read_token
+from master.access.tokens import TokenManager, TokenWish, is_token
 from master.errors import InvalidRequestError
 from master.logs import line
 from planner.access.roles import ADMIN

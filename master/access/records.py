@@ -9,9 +9,6 @@ from datetime import datetime
 from planner.access.principal import Kind, Principal
 from planner.access.roles import FRAMEWORK, SITE
 
-PREFIX = "selat_"
-"""Begins every token, so that scanners for secrets find one in a text."""
-
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:

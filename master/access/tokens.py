@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from master.access.records import PREFIX, TokenRecord, digest_of
+from machine.bearer import PREFIX, new_token
+from master.access.records import TokenRecord, digest_of
 from master.clock import Clock
 from master.errors import InvalidRequestError, LastAdminError, UnknownTokenError
 from master.ids import RandomHex, did_you_mean
@@ -26,11 +26,6 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,63}")
 # Its length tells of no other token than ours.
 _TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
 _ID_DIGITS = 8
-
-
-def new_token() -> str:
-    """256 random bits, as text."""
-    return PREFIX + secrets.token_urlsafe(32)
 
 
 def is_token(text: str) -> bool:

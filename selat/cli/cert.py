@@ -20,6 +20,7 @@ from selat.errors import Detail
 from wire.authority import CA_KEY, CA_LIFE, MEMBER_LIFE, Authority
 from wire.certificates import Certificate
 from wire.errors import WireError
+from wire.fetching import fetch as bring
 from wire.files import MEMBER, Revoked, read_material
 from wire.names import Role, member_name
 from wire.times import now
@@ -84,7 +85,7 @@ def _told(command: Callable[P, R]) -> Callable[P, R]:
 
 @click.group()
 def cert() -> None:
-    """Make an authority, issue certificates to members, renew, revoke and show them."""
+    """Make an authority, issue certificates to members, renew, fetch, revoke and show them."""
 
 
 @cert.command()
@@ -153,6 +154,27 @@ def renew(app: App, directories: tuple[Path, ...], *, authority: Path, days: int
             raise WireError(f"the certificate in {directory} does not name a member", "issue one: selat cert issue")
         lines.append(_line(issuing.issue(member, directory, timedelta(days=days)), directory))
     _show(app, lines, as_json=as_json)
+
+
+@cert.command()
+@click.argument("url")
+@click.argument("directory", type=DIRECTORY)
+@_JSON
+@settings_options
+@pass_app
+@_told
+def fetch(app: App, url: str, directory: Path, *, as_json: bool) -> None:
+    """Bring a member's DIRECTORY up to date with the files below URL: ca.pem, revoked.pem, member.pem, member.key.
+
+    They are checked first. If one is missing or wrong, or they are another member's, DIRECTORY stays as it was. Running
+    members take new files over by themselves.
+
+    \b
+    Example:
+      selat cert fetch https://bucket.example/tls/eu /etc/selat/tls
+    """
+    bring(url, directory)
+    _show(app, [_line(_found(directory), directory)], as_json=as_json)
 
 
 @cert.command()

@@ -14,6 +14,7 @@ import click
 from rich.console import RenderableType
 
 import selat
+from machine.bearer import new_token
 from selat.cli import human
 from selat.cli.app import App, pass_app
 from selat.cli.listing import Field, sheet, show_list, show_one
@@ -74,6 +75,8 @@ _NEW_FIELDS: tuple[Field[NewTokenLine], ...] = (
     Field("file", lambda t: t.file),
 )
 
+_FILE_FIELDS: tuple[Field[Path], ...] = (Field("file", str),)
+
 _CALLER_FIELDS: tuple[Field[Caller], ...] = (
     Field("kind", lambda c: c.kind),
     Field("name", lambda c: c.name),
@@ -126,6 +129,27 @@ def create(  # noqa: PLR0913 - one per option
     if to is not None:
         _write(to, made.secret)
     show_one(app, _NEW_FIELDS, _new_line(made, to), _new_view)
+
+
+@token.command()
+@settings_options
+@click.option(
+    "--to", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The new file, for its user alone."
+)
+@pass_app
+def new(app: App, *, to: Path) -> None:
+    """Make the first token of a cluster that is not there yet. No master is asked.
+
+    A master that has no token of an admin takes it from the file that --bootstrap-token-file names.
+
+    \b
+    Example:
+      selat token new --to admin.token
+    """
+    if to.exists():
+        raise selat.InvalidArgument(f"{to} is there already", detail=Detail(hint="name a new file"))
+    _write(to, new_token())
+    show_one(app, _FILE_FIELDS, to, lambda path: _sheet_of(_FILE_FIELDS, path))
 
 
 @token.command("list")

@@ -9,6 +9,7 @@ module "layout" {
   client_cidrs   = var.client_cidrs
   links          = var.links
   default_link   = var.default_link
+  certificates   = var.certificates != null
   security_flags = var.security_flags
   master_flags   = var.master_flags
   agent_flags    = var.agent_flags
@@ -27,12 +28,30 @@ locals {
   cidrs   = { for region, made in local.regions : region => made.cidr }
   ports   = module.layout.ports
 
+  # Members' files lie where nobody finds them who has not the admin's token; renewed ones in the same place.
+  certificates = var.certificates == null ? "" : var.certificates
+  secret       = var.certificates == null ? "" : filesha256("${local.certificates}/admin.token")
+  members      = concat(["master"], [for made in values(local.regions) : "site-${made.site}"])
+  hidden       = { for member in local.members : member => "tls/${sha256("${local.secret} ${member}")}" }
+  files = { for member, path in local.hidden : member => merge(
+    { for file in ["ca.pem", "revoked.pem", "member.pem", "member.key"] : "${path}/${file}" => "${local.certificates}/${member}/${file}" },
+    { for file in ["admin.token"] : "${path}/${file}" => "${local.certificates}/${file}" if member == "master" },
+  ) }
+  secrets = { for region, made in local.regions : region => {
+    for path, file in merge(local.files["site-${made.site}"], [for there in ["master"] : local.files[there] if region == var.master.region]...) :
+    path => file if var.certificates != null
+  } }
+
   agents = {
     for region, asked in var.regions : region => {
       instance_type = asked.instance_type
       disk_gb       = asked.disk_gb
       rules         = module.layout.agent_rules[region]
       settings      = module.layout.agent_settings[region]
+      fetched = {
+        for name, path in { SELAT_TLS_URL = local.hidden["site-${local.regions[region].site}"] } :
+        name => path if var.certificates != null
+      }
     }
   }
 
@@ -45,6 +64,10 @@ locals {
       rules         = module.layout.master_rules
       topology      = yamlencode(module.layout.topology)
       settings      = module.layout.master_settings
+      fetched = {
+        for name, path in { SELAT_TLS_URL = local.hidden["master"], SELAT_ADMIN_TOKEN_URL = "${local.hidden["master"]}/admin.token" } :
+        name => path if var.certificates != null
+      }
     }
   }
 

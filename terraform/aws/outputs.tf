@@ -4,10 +4,10 @@ output "client_address" {
 }
 
 output "certificates" {
-  description = "Where certificates are on every machine, and whether the flags of master and agents say to use them."
+  description = "Where certificates are on every machine, and whether there are any."
   value = {
     directory = "/etc/selat/tls"
-    used      = strcontains(var.security_flags, "--tls-dir")
+    used      = var.certificates != null
   }
 }
 

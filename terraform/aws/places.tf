@@ -19,6 +19,7 @@ module "site_0" {
   ami        = var.regions[local.named[0]].ami
   layout     = local.regions[local.named[0]]
   bundle     = local.bundle
+  secrets    = local.secrets[local.named[0]]
   agent      = local.agents[local.named[0]]
   master     = lookup(local.masters, local.named[0], null)
 }
@@ -63,6 +64,7 @@ module "site_1" {
   ami        = var.regions[local.named[1]].ami
   layout     = local.regions[local.named[1]]
   bundle     = local.bundle
+  secrets    = local.secrets[local.named[1]]
   agent      = local.agents[local.named[1]]
   master     = lookup(local.masters, local.named[1], null)
 }
@@ -107,6 +109,7 @@ module "site_2" {
   ami        = var.regions[local.named[2]].ami
   layout     = local.regions[local.named[2]]
   bundle     = local.bundle
+  secrets    = local.secrets[local.named[2]]
   agent      = local.agents[local.named[2]]
   master     = lookup(local.masters, local.named[2], null)
 }
@@ -151,6 +154,7 @@ module "site_3" {
   ami        = var.regions[local.named[3]].ami
   layout     = local.regions[local.named[3]]
   bundle     = local.bundle
+  secrets    = local.secrets[local.named[3]]
   agent      = local.agents[local.named[3]]
   master     = lookup(local.masters, local.named[3], null)
 }
@@ -195,6 +199,7 @@ module "site_4" {
   ami        = var.regions[local.named[4]].ami
   layout     = local.regions[local.named[4]]
   bundle     = local.bundle
+  secrets    = local.secrets[local.named[4]]
   agent      = local.agents[local.named[4]]
   master     = lookup(local.masters, local.named[4], null)
 }
@@ -239,6 +244,7 @@ module "site_5" {
   ami        = var.regions[local.named[5]].ami
   layout     = local.regions[local.named[5]]
   bundle     = local.bundle
+  secrets    = local.secrets[local.named[5]]
   agent      = local.agents[local.named[5]]
   master     = lookup(local.masters, local.named[5], null)
 }
@@ -283,6 +289,7 @@ module "site_6" {
   ami        = var.regions[local.named[6]].ami
   layout     = local.regions[local.named[6]]
   bundle     = local.bundle
+  secrets    = local.secrets[local.named[6]]
   agent      = local.agents[local.named[6]]
   master     = lookup(local.masters, local.named[6], null)
 }
@@ -327,6 +334,7 @@ module "site_7" {
   ami        = var.regions[local.named[7]].ami
   layout     = local.regions[local.named[7]]
   bundle     = local.bundle
+  secrets    = local.secrets[local.named[7]]
   agent      = local.agents[local.named[7]]
   master     = lookup(local.masters, local.named[7], null)
 }

@@ -9,6 +9,9 @@ regions = {
 
 master = { region = "us-east-1" }
 
+# What `selat cert issue` and `selat token new` made: docs/deploy.md says how.
+certificates = "certificates"
+
 # The addresses of the people who query; without any the master has no public address.
 client_cidrs = ["203.0.113.0/24"]
 

@@ -132,10 +132,33 @@ variable "bundle" {
   type        = string
 }
 
-variable "security_flags" {
-  description = "Flags of master and agents that say how they know one another. With --insecure nobody asks who connects: the firewalls alone protect."
+variable "certificates" {
+  description = "Directory on this machine with a directory of `selat cert issue` for each member, named `master` and `site-NAME`, and in `admin.token` the first admin's token, of `selat token new`. Null: nobody asks who connects."
   type        = string
-  default     = "--insecure"
+  default     = null
+
+  validation {
+    condition = var.certificates == null || alltrue([
+      for file in concat(["admin.token"], [
+        for pair in setproduct(
+          concat(["master"], [for region, asked in var.regions : "site-${coalesce(asked.site, region)}"]),
+          ["ca.pem", "revoked.pem", "member.pem", "member.key"],
+        ) : join("/", pair)
+      ]) : fileexists("${var.certificates == null ? "" : var.certificates}/${file}")
+    ])
+    error_message = "In `certificates` are to be admin.token, and ca.pem, revoked.pem, member.pem and member.key in `master` and in `site-NAME` for each site."
+  }
+}
+
+variable "security_flags" {
+  description = "`--insecure` where there are no `certificates`: the firewalls alone protect then. With certificates, further flags of security."
+  type        = string
+  default     = ""
+
+  validation {
+    condition     = (var.certificates == null) == strcontains(var.security_flags, "--insecure")
+    error_message = "Give `certificates`; or security_flags = \"--insecure\", when nobody is to ask who connects, and the firewalls alone are to protect."
+  }
 }
 
 variable "master_flags" {

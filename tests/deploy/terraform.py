@@ -32,6 +32,7 @@ IMAGE = "ami-12c6146b"
 VARIABLES: Mapping[str, Any] = {
     "deployment": "trial",
     "bundle": "tests/bundle.txt",
+    "certificates": "tests/certificates",
     "master": {"region": "us-east-1"},
     "regions": {
         "us-east-1": {"place": 0, "slots": 4, "instance_type": "m7i.xlarge", "site": "us", "ami": IMAGE},

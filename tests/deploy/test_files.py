@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,9 @@ import yaml
 from planner.topology_text import read_topology_text
 from tests.deploy.facts import note
 from tests.deploy.tools import ROOT, lack_of, run, tool
-from tests.needs import unless
+from tests.needs import Lack, Need, unless
+from wire.files import KEY, read_material
+from wire.names import MASTER, site
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "selat"
@@ -25,13 +30,14 @@ SECTION = "files"
 @unless(lack_of("shellcheck"))
 def test_shell_scripts() -> None:
     scripts = [DEPLOY / "member" / "start", DEPLOY / "member" / "selat-member", ROOT / "scripts" / "setup_deploy"]
+    scripts += [DEPLOY / "compose" / "certificates"]
     scripts += [ROOT / "tests" / "deploy" / "machine.sh", ROOT / "tests" / "deploy" / "systemctl"]
     run(tool("shellcheck"), *map(str, scripts))
     note(SECTION, "shell scripts", how="`shellcheck`", found=f"{len(scripts)} files, no complaint")
 
 
 @unless(lack_of("systemd-analyze"))
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", [*ROLES, "certificates"])
 def test_units(role: str, tmp_path: Path) -> None:
     unit = DEPLOY / "systemd" / f"selat-{role}.service"
     # The entry point and the settings are not on this machine; the rest of the unit is what is verified.
@@ -90,6 +96,8 @@ def test_the_compose_file() -> None:
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert (DEPLOY / "compose" / service["build"]["context"] / service["build"]["dockerfile"]).exists()
+        assert f"./tls/{name}:/etc/selat/tls:ro" in service["volumes"]
+        assert "--insecure" not in service["environment"].get("SELAT_SECURITY_FLAGS", "")
         if name != "master":
             assert service["environment"]["SELAT_SITE"] == f"{name}:{sites[name].slots}"
             assert service["environment"]["SELAT_ADVERTISE"] == f"{name}:7411"
@@ -103,6 +111,27 @@ def test_the_compose_file() -> None:
         how="read, checked against the topology; not run: no container engine here",
         found=f"{len(services)} services, one port published, on loopback",
     )
+
+
+@unless(None if os.geteuid() == 0 else Lack(Need.ROOT))
+def test_the_certificates_of_the_compose_file(tmp_path: Path) -> None:
+    """The script makes what the compose file mounts, and a second time nothing."""
+    there = tmp_path / "compose"
+    there.mkdir()
+    shutil.copy(DEPLOY / "compose" / "certificates", there)
+    selat = tmp_path / "selat"
+    selat.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m selat "$@"\n')
+    selat.chmod(0o755)
+    run(str(there / "certificates"), env={"SELAT": str(selat)})
+    services = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]
+    for name in services:
+        member = read_material(there / "tls" / name).certificate.member
+        assert member == (MASTER if name == "master" else site(name))
+        assert (there / "tls" / name / KEY).stat().st_uid == 10001
+    assert (there / "tls" / "admin" / "admin.token").read_text() == (there / "tls" / "admin.token").read_text()
+    before = {path: path.read_bytes() for path in there.rglob("*") if path.is_file()}
+    run(str(there / "certificates"), env={"SELAT": str(selat)})
+    assert {path: path.read_bytes() for path in there.rglob("*") if path.is_file()} == before
 
 
 def rendered(*settings: str) -> list[Mapping[str, Any]]:

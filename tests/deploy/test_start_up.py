@@ -18,10 +18,12 @@ from typing import Any
 
 import pytest
 
+from tests.certificates import Certificates
 from tests.deploy.facts import note
 from tests.deploy.machines import BASE, Machine, Network, firewall, inside, listening, reached
 from tests.deploy.tools import ROOT, lack_of, run
 from tests.needs import Lack, Need, unless
+from wire.files import MEMBER
 
 SECTION = "machines"
 BUNDLE = ROOT / "dist" / "selat-bundle.tar.gz"
@@ -44,7 +46,8 @@ module "layout" {
   client_cidrs   = ["203.0.113.0/24"]
   links          = []
   default_link   = { bandwidth = "500Mbit/s", latency = "50ms" }
-  security_flags = "--insecure"
+  certificates   = true
+  security_flags = ""
   master_flags   = []
   agent_flags    = []
   allow_paths    = ["/srv/selat"]
@@ -53,17 +56,20 @@ module "layout" {
 module "master" {
   source   = "./modules/member"
   role     = "master"
-  settings = module.layout.master_settings
+  settings = merge(module.layout.master_settings, {
+    SELAT_TLS_URL         = "@URL@/tls/master"
+    SELAT_ADMIN_TOKEN_URL = "@URL@/admin.token"
+  })
   topology = yamlencode(module.layout.topology)
-  bundle   = { url = "@URL@", sha256 = "@SHA@" }
+  bundle   = { url = "@URL@/@BUNDLE@", sha256 = "@SHA@" }
 }
 
 module "agent" {
   source   = "./modules/member"
   for_each = module.layout.agent_settings
   role     = "agent"
-  settings = each.value
-  bundle   = { url = "@URL@", sha256 = "@SHA@" }
+  settings = merge(each.value, { SELAT_TLS_URL = "@URL@/tls/site-${split(":", each.value["SELAT_SITE"])[0]}" })
+  bundle   = { url = "@URL@/@BUNDLE@", sha256 = "@SHA@" }
 }
 
 output "scripts" {
@@ -92,10 +98,18 @@ class Region:
     machines: dict[str, Machine]
     outside: dict[str, str]
     """Namespaces of clients and strangers."""
+    certificates: Certificates
+    """Where the machines fetch them."""
+    token: Path
     took_s: dict[str, float]
 
     def selat(self, *words: str, check: bool = True) -> str:
         """What the command `selat` prints where clients are."""
+        own = ("--tls-dir", str(self.certificates.root / "client-ann"), "--token-file", str(self.token))
+        return self.stranger(*own, *words, check=check)
+
+    def stranger(self, *words: str, check: bool = False) -> str:
+        """The same without a certificate and a token."""
         command = [sys.executable, "-m", "selat", "--master", f"{MASTER}:7410", *words]
         return run(*inside(self.outside["client"], *command), cwd=ROOT, check=check)
 
@@ -113,7 +127,8 @@ class Region:
 def planned(scratch: Path, url: str, sha256: str) -> Any:
     """Start-up scripts and rules, as the module plans them."""
     shutil.copytree(ROOT / "terraform" / "modules", scratch / "modules")
-    (scratch / "main.tf").write_text(_PLAN.replace("@URL@", url).replace("@SHA@", sha256))
+    plan = _PLAN.replace("@URL@", url).replace("@BUNDLE@", BUNDLE.name).replace("@SHA@", sha256)
+    (scratch / "main.tf").write_text(plan)
     (scratch / "cli.tfrc").touch()
     alone = {"TF_CLI_CONFIG_FILE": str(scratch / "cli.tfrc"), "CHECKPOINT_DISABLE": "1"}
     run("terraform", "init", "-input=false", "-no-color", cwd=scratch, env=alone)
@@ -126,9 +141,17 @@ def planned(scratch: Path, url: str, sha256: str) -> Any:
 def region(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Region]:
     scratch = tmp_path_factory.mktemp("machines")
     sha256 = hashlib.sha256(BUNDLE.read_bytes()).hexdigest()
+    served = scratch / "served"
+    certificates = Certificates.create(served / "tls")
+    for role, name in (("master", "master"), ("site", "us"), ("site", "eu"), ("client", "ann")):
+        certificates.issue(role, name)
+    (served / "tls" / "master-master").rename(served / "tls" / "master")
+    shutil.copy(BUNDLE, served)
+    token = served / "admin.token"
+    run(sys.executable, "-m", "selat", "token", "new", "--to", str(token), cwd=ROOT)
     with ExitStack() as stack:
         network = stack.enter_context(Network())
-        plan = planned(scratch / "plan", f"{network.serve(BUNDLE.parent)}/{BUNDLE.name}", sha256)
+        plan = planned(scratch / "plan", network.serve(served), sha256)
         spaces = {name: network.end(name, address) for name, address in ADDRESSES.items()}
         for name, space in spaces.items():
             firewall(space, plan["rules"][name])
@@ -141,7 +164,7 @@ def region(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Region]:
         for machine in machines.values():
             machine.await_start()
         started = time.monotonic() - begun
-        made = Region(machines, outside, {})
+        made = Region(machines, outside, certificates, token, {})
         made.await_alive()
         made.took_s.update(started=started, alive=time.monotonic() - begun)
         yield made
@@ -151,9 +174,52 @@ def test_agents_register(region: Region) -> None:
     note(
         SECTION,
         "three machines, from nothing to two sites ALIVE",
-        how="start-up scripts in clean roots (Debian 12, Python, no Java, no Selat); `selat site list` as a client",
+        how="start-up scripts in clean roots (Debian 12, Python, no Java, no Selat), which fetch the bundle and each "
+        "member's certificate; `selat site list` with a client's certificate and the first token",
         found=f"scripts ended after {region.took_s['started']:.0f} s, "
         f"sites were ALIVE after {region.took_s['alive']:.0f} s",
+    )
+
+
+def test_nobody_comes_in_without_certificate_and_token(region: Region) -> None:
+    own = ("--tls-dir", str(region.certificates.root / "client-ann"))
+    without_any = region.stranger("site", "list")
+    without_token = region.stranger(*own, "site", "list")
+    assert "alive" not in without_any
+    assert "UNAUTHENTICATED" in without_token
+    for name, machine in region.machines.items():
+        role = "master" if name == "master" else "agent"
+        assert "--insecure" not in machine("sh", "-c", f"cat /etc/selat/{role}.env")
+        assert machine("stat", "-c", "%a %U", "/etc/selat/tls").split() == ["700", "selat"]
+    note(
+        SECTION,
+        "clients without a certificate, or without a token",
+        how="`selat site list` as a client",
+        found="refused",
+    )
+
+
+def test_a_renewed_certificate_is_fetched_and_used_without_a_restart(region: Region) -> None:
+    machine = region.machines["eu"]
+    before = ready_pid(machine)
+    region.certificates.issue("site", "eu")
+    unit = (ROOT / "deploy" / "systemd" / "selat-certificates.service").read_text()
+    (program,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    user = "setpriv --reuid selat --regid selat --clear-groups --no-new-privs"
+    machine("sh", "-c", f". /etc/selat/member.env; {user} {program}")
+    own = (region.certificates.root / "site-eu" / MEMBER).read_text()
+    assert machine("cat", "/etc/selat/tls/member.pem") == own
+    deadline = time.monotonic() + 120
+    while "certificate taken over" not in machine("cat", "/run/selat-agent.log"):
+        region.selat("doctor", check=False)
+        assert time.monotonic() < deadline
+    assert ready_pid(machine) == before
+    region.await_alive()
+    note(
+        SECTION,
+        "a renewed certificate",
+        how="what selat-certificates.service runs, as its user, on eu",
+        found="fetched, taken over by the same process",
     )
 
 

@@ -209,11 +209,16 @@ def test_firewalls(state: Any) -> None:
     )
 
 
+SECRET = re.compile(r"(tls/[0-9a-f]{64})/(ca\.pem|revoked\.pem|member\.pem|member\.key|admin\.token)")
+
+
 def test_buckets(state: Any) -> None:
     assert len(state["buckets"]) == 3
     for bucket in state["buckets"]:
         assert bucket["closed"]
-        assert len(bucket["objects"]) == 1
+        hidden = [found for name in bucket["objects"] if (found := SECRET.fullmatch(name))]
+        assert len(bucket["objects"]) == 1 + len(hidden)
+        assert len(hidden) == (9 if "us-east-1" in bucket["name"] else 4)
         (allows,) = bucket["policy"]["Statement"]
         assert allows["Action"] == "s3:GetObject"
         assert set(allows["Condition"]["StringEquals"]) == {"aws:SourceVpce"}
@@ -223,6 +228,29 @@ def test_buckets(state: Any) -> None:
         "buckets",
         how="the API: policies",
         found="3, closed to the public, read by their network's endpoint alone",
+    )
+
+
+def test_certificates(state: Any, deployment: Deployment) -> None:
+    """Each machine is told where its own files are, and no key or token is in a start-up script or in the state."""
+    machines = {i["address"]: i["user_data"] for region in REGIONS for i in state["regions"][region]["instances"]}
+    told = {address: set(re.findall(r"tls/[0-9a-f]{64}", text)) for address, text in machines.items()}
+    assert {len(paths) for paths in told.values()} == {1}
+    assert len(set.union(*told.values())) == 4
+    there = {found[1] for b in state["buckets"] for name in b["objects"] if (found := SECRET.fullmatch(name))}
+    assert there == set.union(*told.values())
+    assert "admin.token" in machines[MASTER]
+    assert not any("admin.token" in text for address, text in machines.items() if address != MASTER)
+    kept = (deployment.terraform.directory / "terraform.tfstate").read_text()
+    for text in (*machines.values(), kept):
+        assert "key-of-" not in text
+        assert "no token" not in text
+    note(
+        SECTION,
+        "certificates",
+        how="the API: objects, user data; the state of Terraform",
+        found="four files for each member under a name that only its own machine is told, and the first token for the "
+        "master; no key and no token in a start-up script or in the state",
     )
 
 

@@ -87,8 +87,10 @@ mock_provider "aws" {
 }
 
 variables {
-  bundle = "tests/bundle.txt"
-  master = { region = "us-east-1" }
+  bundle         = "tests/bundle.txt"
+  certificates   = null
+  security_flags = "--insecure"
+  master         = { region = "us-east-1" }
   regions = {
     us-east-1      = { place = 0, slots = 4, instance_type = "m7i.xlarge", site = "us" }
     eu-central-1   = { place = 1, slots = 2, instance_type = "m7i.large", site = "eu" }
@@ -218,4 +220,61 @@ run "settings_that_a_shell_would_read_otherwise" {
   }
 
   expect_failures = [var.agent_flags]
+}
+
+run "without_certificates_somebody_has_to_say_so" {
+  command = plan
+
+  variables {
+    security_flags = ""
+  }
+
+  expect_failures = [var.security_flags]
+}
+
+run "certificates_that_are_not_there" {
+  command = plan
+
+  variables {
+    certificates   = "tests"
+    security_flags = ""
+  }
+
+  expect_failures = [var.certificates]
+}
+
+run "every_member_is_told_where_its_own_certificate_is" {
+  command = apply
+
+  variables {
+    certificates   = "tests/certificates"
+    security_flags = ""
+  }
+
+  assert {
+    condition = alltrue([
+      for start_up in concat(values(module.site_0[0].start_up), values(module.site_1[0].start_up), values(module.site_5[0].start_up)) :
+      length(regexall("SELAT_TLS_URL=\"https://[^\"]*/tls/[0-9a-f]{64}\"", start_up)) == 1 && !strcontains(start_up, "--insecure")
+    ])
+    error_message = "Each machine fetches its certificate."
+  }
+  assert {
+    condition = length(distinct(flatten([
+      for start_up in concat(values(module.site_0[0].start_up), values(module.site_1[0].start_up), values(module.site_5[0].start_up)) :
+      regexall("tls/[0-9a-f]{64}\"", start_up)
+    ]))) == 4
+    error_message = "No two members find the same."
+  }
+  assert {
+    condition     = strcontains(module.site_0[0].start_up["master"], "--auth --bootstrap-token-file") && !strcontains(module.site_0[0].start_up["agent"], "admin.token")
+    error_message = "The master asks people for tokens, and it alone gets the first one."
+  }
+  assert {
+    condition     = !strcontains(join("", values(module.site_0[0].start_up)), "key-of-")
+    error_message = "No key is in a start-up script."
+  }
+  assert {
+    condition     = output.certificates.used
+    error_message = "Certificates are used."
+  }
 }

@@ -1,4 +1,6 @@
-# The software, in a bucket that only this network reads. So machines need no way to the Internet and no credentials.
+# The software and the members' certificates, in a bucket that only this network reads. So machines need no way to the
+# Internet and no credentials. Nobody may list the bucket, and only its own machine is told under which name a member's
+# certificate is.
 
 resource "aws_s3_bucket" "bundle" {
   bucket_prefix = "${var.bucket_prefix}-"
@@ -67,5 +69,15 @@ resource "aws_s3_object" "bundle" {
   key         = "bundle-${substr(var.bundle.sha256, 0, 16)}.tar.gz"
   source      = var.bundle.file
   source_hash = var.bundle.sha256
+  depends_on  = [aws_s3_bucket_server_side_encryption_configuration.bundle]
+}
+
+# From files, so that keys and tokens are in no state.
+resource "aws_s3_object" "secret" {
+  for_each    = var.secrets
+  bucket      = aws_s3_bucket.bundle.id
+  key         = each.key
+  source      = each.value
+  source_hash = filesha256(each.value)
   depends_on  = [aws_s3_bucket_server_side_encryption_configuration.bundle]
 }

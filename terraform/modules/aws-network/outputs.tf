@@ -44,3 +44,8 @@ output "bundle" {
   }
   depends_on = [aws_s3_bucket_policy.bundle]
 }
+
+output "bucket_url" {
+  description = "Where the machines find what is in the bucket."
+  value       = "https://${aws_s3_bucket.bundle.bucket_regional_domain_name}"
+}

@@ -45,3 +45,9 @@ variable "bundle" {
   description = "The file with the software, and its digest."
   type        = object({ file = string, sha256 = string })
 }
+
+variable "secrets" {
+  description = "Files of this machine by their names in the bucket, which nobody can guess."
+  type        = map(string)
+  default     = {}
+}

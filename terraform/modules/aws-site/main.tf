@@ -37,6 +37,7 @@ module "network" {
   client_cidrs  = var.master == null ? [] : var.master.client_cidrs
   bucket_prefix = "${var.deployment}-${var.region}"
   bundle        = var.bundle
+  secrets       = var.secrets
 }
 
 module "agent" {
@@ -53,7 +54,7 @@ module "agent" {
   instance_type     = var.agent.instance_type
   disk_gb           = var.agent.disk_gb
   bundle            = module.network.bundle
-  settings          = var.agent.settings
+  settings          = merge(var.agent.settings, { for name, path in var.agent.fetched : name => "${module.network.bucket_url}/${path}" })
 }
 
 module "master" {
@@ -72,6 +73,6 @@ module "master" {
   instance_type     = var.master.instance_type
   disk_gb           = var.master.disk_gb
   bundle            = module.network.bundle
-  settings          = var.master.settings
+  settings          = merge(var.master.settings, { for name, path in var.master.fetched : name => "${module.network.bucket_url}/${path}" })
   topology          = var.master.topology
 }

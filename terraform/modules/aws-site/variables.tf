@@ -35,12 +35,18 @@ variable "bundle" {
   type        = object({ file = string, sha256 = string })
 }
 
+variable "secrets" {
+  description = "Files of this machine by their names in the region's bucket."
+  type        = map(string)
+}
+
 variable "agent" {
   description = "The agent's machine."
   type = object({
     instance_type = string
     disk_gb       = number
     settings      = map(string)
+    fetched       = map(string)
     rules = object({
       in  = map(object({ protocol = string, first = number, last = number, cidr = string }))
       out = map(object({ protocol = string, first = number, last = number, cidr = string }))
@@ -56,6 +62,7 @@ variable "master" {
     disk_gb       = number
     client_cidrs  = list(string)
     settings      = map(string)
+    fetched       = map(string)
     topology      = string
     rules = object({
       in  = map(object({ protocol = string, first = number, last = number, cidr = string }))

@@ -79,9 +79,12 @@ locals {
     default_link = local.default_link
   }
 
+  # The state's directory is the member's own, and outlives the machine.
+  asks_people = "--auth --bootstrap-token-file /var/lib/selat/master/admin.token --audit-log /var/lib/selat/master/audit.log"
+
   master_settings = {
     SELAT_LISTEN         = "${local.master}:${local.ports.master}"
-    SELAT_SECURITY_FLAGS = var.security_flags
+    SELAT_SECURITY_FLAGS = join(" ", compact([var.certificates ? local.asks_people : "", var.security_flags]))
     SELAT_FLAGS          = join(" ", var.master_flags)
   }
   agent_settings = { for region, made in local.regions : region => {

@@ -50,8 +50,13 @@ variable "default_link" {
   })
 }
 
+variable "certificates" {
+  description = "True when members have certificates: then the master also asks people for tokens."
+  type        = bool
+}
+
 variable "security_flags" {
-  description = "Flags of master and agents that say how they know one another."
+  description = "Flags of security of master and agents."
   type        = string
 }
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from machine.bearer import new_token
 from master.access.authentication import Authenticator, Certificate, Identity
 from master.access.bootstrap import bootstrap
 from master.access.records import digest_of
-from master.access.tokens import TokenManager, TokenWish, is_token, new_token
+from master.access.tokens import TokenManager, TokenWish, is_token
 from master.errors import InvalidRequestError, LastAdminError, UnauthenticatedError, UnknownTokenError
 from master.store.sqlite import STATE_FILE, SqliteStore
 from master.testing import CountingHex, VirtualClock
