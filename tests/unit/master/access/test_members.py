@@ -27,7 +27,7 @@ def test_a_member_needs_no_token_and_speaks_for_itself_alone(certificates: Certi
     identity = MemberCertificates().identity(properties(certificates.issue(role, "us")))
     assert identity is not None
     principal = identity.principal
-    assert (principal.kind, principal.name, principal.roles) == (kind, "us", {role})
+    assert (principal.kind, principal.name, principal.roles) == (kind, "us", frozenset({role}))
     assert principal.speaks_for("us")
     assert not principal.speaks_for("eu")
 
