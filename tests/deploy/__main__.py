@@ -43,6 +43,7 @@ class Part:
 PARTS = {
     "terraform": Part("Terraform", "test_terraform.py"),
     "machines": Part("Start-up script, entry point and ports", "test_start_up.py"),
+    "operations": Part("Upgrade, renewal and drain under queries", "test_operations.py"),
     "files": Part("Units, images, compose file and chart", "test_files.py"),
 }
 
