@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def answer(own: Path, address: str, peer: MemberName) -> str:
-    """What the member's health service says, or the status with which it refuses."""
+    """The answer of the member's health service, or the status with which it refuses."""
     with channel(address, peer, Security.of(own)) as connection:
         stub = health_pb2_grpc.HealthStub(connection)
         try:

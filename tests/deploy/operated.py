@@ -94,7 +94,7 @@ class Operated:
         return self.root / f"{person}.token"
 
     def log(self, name: str) -> str:
-        """What a member has logged so far."""
+        """The log of a member so far."""
         return (self.root / "members" / f"{name}.log").read_text()
 
     def start(self, release: Release) -> None:
@@ -133,7 +133,7 @@ class Operated:
         return selat.connect(self.address, tls_dir=own, token=token, reconnect=PATIENCE)
 
     def selat(self, person: str, *words: str, code: int = 0) -> str:
-        """What the command prints for somebody; of one that fails, as it is to, both streams."""
+        """The output of the command for somebody; of one that fails, as it is to, both streams."""
         return self._command(*words, *self.shown_by(person), code=code)
 
     def shown_by(self, person: str) -> list[str]:

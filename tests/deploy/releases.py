@@ -14,8 +14,9 @@ from pathlib import Path
 
 from tests.deploy.tools import ROOT, run
 
-BEFORE = os.environ.get("SELAT_VERSION_BEFORE", "e02a09e8a77908ab61bd456c57ab18a2369a9949")
-"""The commit that members are upgraded from: the first with certificates and tokens."""
+GIVEN = os.environ.get("SELAT_VERSION_BEFORE", "")
+FIRST = "e02a09e8a77908ab61bd456c57ab18a2369a9949"
+"""The first commit with certificates and tokens."""
 BEFORE_VERSION = "0.0.9"
 """Given to that commit: all commits so far have one version."""
 
@@ -45,11 +46,12 @@ def this_tree(scratch: Path) -> Release:
 
 
 def before(scratch: Path) -> Release:
-    """The commit BEFORE, or the newest where the history does not reach so far; under a version of its own."""
-    known = subprocess.run(
-        ["git", "cat-file", "-e", f"{BEFORE}^{{commit}}"], cwd=ROOT, capture_output=True, check=False
+    """The commit that was given, else FIRST, else, in a history without that, the newest; with a version of its own."""
+    looked = subprocess.run(
+        ["git", "cat-file", "-e", f"{FIRST}^{{commit}}"], cwd=ROOT, capture_output=True, check=False
     )
-    commit = BEFORE if known.returncode == 0 else "HEAD"
+    named = GIVEN or (FIRST if looked.returncode == 0 else "HEAD")
+    commit = run("git", "rev-parse", "--verify", f"{named}^{{commit}}", cwd=ROOT).strip()
     source = scratch / "source"
     archive = scratch / "source.tar"
     run("git", "archive", "--output", str(archive), commit, cwd=ROOT)
