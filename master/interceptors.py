@@ -98,12 +98,17 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         if isinstance(error, MasterError | PlannerError):
             # A flood of calls must not become one of lines.
             level = logging.DEBUG if isinstance(error, UnauthenticatedError | LimitExceededError) else logging.INFO
-            said = line("call refused", method=method, code=error.code, message=error.message, **error.ids)
-            logger.log(level, said)
+            logger.log(level, _refusal(method, error))
             await _abort(context, status_of(error), detail_of(error))
         error_id = f"e-{self._random_hex(8)}"
         logger.error(line("call failed", method=method, error=error_id), exc_info=error)
         await _abort(context, StatusCode.INTERNAL, unexpected(error_id))
+
+
+def _refusal(method: str, error: MasterError | PlannerError) -> str:
+    """The log line of an error. An id whose name the line itself has gets an underscore behind its own."""
+    own = {"method": method, "code": error.code, "message": error.message}
+    return line("call refused", **own, **{f"{name}_" if name in own else name: id_ for name, id_ in error.ids.items()})
 
 
 async def refuse(context: Context, refused: Refused) -> NoReturn:
