@@ -6,7 +6,6 @@ import functools
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, cast
 
@@ -45,7 +44,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Errors of ours carry an ErrorDetail in the trailer `selat-error-bin`; all others become INTERNAL with an id."""
 
     def __init__(self, random_hex: RandomHex, pending: PendingCalls) -> None:
-        """`pending` counts the calls that end by themselves."""
+        """`pending` counts the calls."""
         self._random_hex = random_hex
         self._pending = pending
 
@@ -83,7 +82,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     ) -> Callable[[Any, Context], AsyncIterator[Any]]:
         @functools.wraps(call)
         async def wrapped(request: Any, context: Context) -> AsyncIterator[Any]:
-            with self._pending.counted() if method == _ENDS else nullcontext():
+            with self._pending.counted() if method == _ENDS else self._pending.followed():
                 try:
                     async for response in call(_whole(request, method), context):
                         yield response
