@@ -25,7 +25,7 @@ setup-deploy: setup  ## tools of deploy-test, and a clean Debian root, as root; 
 bundle: setup  ## dist/selat-bundle.tar.gz: all that machines and images need, for this Python and kind of machine
 	$(BIN)/python scripts/make_bundle.py
 
-deploy-test: setup setup-deploy bundle  ## Terraform on an emulated cloud, start-up scripts in clean roots, linters: docs/results/deploy.md anew
+deploy-test: setup setup-deploy setup-wan bundle  ## Terraform on an emulated cloud, start-up scripts in clean roots, a trial of operating, linters: docs/results/deploy.md anew
 	$(BIN)/python -m tests.deploy --record docs/results/deploy.md
 
 demo: setup  ## four airports' worth of sites, real flights, five queries, proof; three minutes at most

@@ -6,7 +6,6 @@ import functools
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, cast
 
@@ -45,7 +44,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Errors of ours carry an ErrorDetail in the trailer `selat-error-bin`; all others become INTERNAL with an id."""
 
     def __init__(self, random_hex: RandomHex, pending: PendingCalls) -> None:
-        """`pending` counts the calls that end by themselves."""
+        """`pending` counts the calls."""
         self._random_hex = random_hex
         self._pending = pending
 
@@ -83,7 +82,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     ) -> Callable[[Any, Context], AsyncIterator[Any]]:
         @functools.wraps(call)
         async def wrapped(request: Any, context: Context) -> AsyncIterator[Any]:
-            with self._pending.counted() if method == _ENDS else nullcontext():
+            with self._pending.counted() if method == _ENDS else self._pending.followed():
                 try:
                     async for response in call(_whole(request, method), context):
                         yield response
@@ -98,12 +97,17 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         if isinstance(error, MasterError | PlannerError):
             # A flood of calls must not become one of lines.
             level = logging.DEBUG if isinstance(error, UnauthenticatedError | LimitExceededError) else logging.INFO
-            said = line("call refused", method=method, code=error.code, message=error.message, **error.ids)
-            logger.log(level, said)
+            logger.log(level, _refusal(method, error))
             await _abort(context, status_of(error), detail_of(error))
         error_id = f"e-{self._random_hex(8)}"
         logger.error(line("call failed", method=method, error=error_id), exc_info=error)
         await _abort(context, StatusCode.INTERNAL, unexpected(error_id))
+
+
+def _refusal(method: str, error: MasterError | PlannerError) -> str:
+    """The log line of an error. An id whose name the line itself has gets an underscore behind its own."""
+    own = {"method": method, "code": error.code, "message": error.message}
+    return line("call refused", **own, **{f"{name}_" if name in own else name: id_ for name, id_ in error.ids.items()})
 
 
 async def refuse(context: Context, refused: Refused) -> NoReturn:

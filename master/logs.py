@@ -12,7 +12,7 @@ from machine.terminal import LogFormatter
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
 
 
-def line(what: str, **values: object) -> str:
+def line(what: str, /, **values: object) -> str:
     """`what` and the values that are not empty; a value with spaces or quotes is written as a JSON string."""
     pairs = (f"{key}={_value(value)}" for key, value in values.items() if value not in (None, ""))
     return Line(" ".join((what, *pairs)), values)

@@ -1,4 +1,4 @@
-"""The calls that the master is answering now, for its end: those that end by themselves are waited for."""
+"""The calls that the master is answering now, for its end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class PendingCalls:
-    """Counts calls, on one event loop."""
+class _Count:
+    """A number that can be waited for to be 0 again."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -16,8 +16,7 @@ class PendingCalls:
         self._none.set()
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Around the answering of one call."""
+    def more(self) -> Iterator[None]:
         self._count += 1
         self._none.clear()
         try:
@@ -27,6 +26,34 @@ class PendingCalls:
             if not self._count:
                 self._none.set()
 
-    async def ended(self) -> None:
-        """Return when no call is pending."""
+    async def none(self) -> None:
         await self._none.wait()
+
+
+class PendingCalls:
+    """Counts calls, on one event loop: those that end by themselves, and those that follow something."""
+
+    def __init__(self) -> None:
+        self._ending = _Count()
+        self._following = _Count()
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Around the answering of one call that ends by itself."""
+        with self._ending.more():
+            yield
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Around the answering of one call that follows something."""
+        with self._following.more():
+            yield
+
+    async def ended(self) -> None:
+        """Return when no call is pending that ends by itself."""
+        await self._ending.none()
+
+    async def left(self) -> None:
+        """Return when no call is answered any more."""
+        await self._ending.none()
+        await self._following.none()

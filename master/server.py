@@ -95,6 +95,9 @@ from wire.servers import listen as listen_at
 
 logger = logging.getLogger(__name__)
 
+_CLEANING_S = 2.0
+"""Seconds that calls may take for their end when the master stops."""
+
 TICK_S = 0.25
 """How often the passing of time is looked at."""
 
@@ -355,7 +358,7 @@ async def serving(master: Master, listen: str) -> AsyncIterator[str]:
         yield f"{listen.rpartition(':')[0]}:{port}"
     finally:
         await health.enter_graceful_shutdown()
-        await _stop(server, pending, master.stop_timeout)
+        await end(server, pending, master.stop_timeout)
         for task in background:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -376,8 +379,11 @@ async def _tell(health: Any, services: Iterable[str], *, ready: bool) -> None:
         await health.set(service, status)
 
 
-async def _stop(server: grpc.aio.Server, pending: PendingCalls, timeout: timedelta) -> None:
-    """Take no new calls; end those that follow something once no others are pending, or at the timeout."""
+async def end(server: grpc.aio.Server, pending: PendingCalls, timeout: timedelta) -> None:
+    """Take no new calls; end those that follow something once no others are pending, or at the timeout.
+
+    What calls do at their end is waited for: gRPC tells with tracebacks of those that the end of the loop cuts off.
+    """
     stopping = asyncio.create_task(server.stop(timeout.total_seconds()))
     # The server refuses new calls from the task's first step on.
     await asyncio.sleep(0)
@@ -386,6 +392,9 @@ async def _stop(server: grpc.aio.Server, pending: PendingCalls, timeout: timedel
             await pending.ended()
     await server.stop(None)
     await stopping
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CLEANING_S):
+            await pending.left()
 
 
 def write_ready_file(path: Path, address: str, metrics: str = "") -> None:

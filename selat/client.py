@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -118,9 +120,13 @@ class Client:
         if count != 1:
             hint = "use `script` for several" if count else "write a statement"
             raise InvalidArgument(f"sql() takes one statement, found {count}", detail=Detail(hint=hint))
-        outcome = next(iter(self.script(text, name=name)), None)
+        outcomes = self.script(text, name=name)
+        outcome = next(outcomes, None)
         if outcome is None:
             raise ServerFault("the master did not say what became of the statement")
+        # A call that is not heard out counts as cancelled, also in the audit log; the statement is done either way.
+        with suppress(SelatError):
+            deque(outcomes, maxlen=0)
         return outcome
 
     def script(self, text: str, *, name: str = "") -> Iterator[Outcome]:

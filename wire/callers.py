@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeAlias, cast
 
 import grpc
@@ -138,9 +138,8 @@ class CallerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     async def _look_again(self, context: Context, method: str, certificate: Certificate | None) -> None:
         refused = _unknown(self._security, certificate)
         if refused is not None:
-            # Out of date: the caller has another by now, and comes again with it.
-            status = refused.status if "revoked" in refused.message else grpc.StatusCode.UNAVAILABLE
-            found = Refused(status, refused.code, refused.message, refused.hint)
+            # A caller whose certificate was renewed comes again with the new one; any other is refused when it does.
+            found = replace(refused, status=grpc.StatusCode.UNAVAILABLE)
             await self._end(context, method, certificate.member if certificate else None, found)
 
     async def _end(self, context: Context, method: str, caller: MemberName | None, refused: Refused) -> NoReturn:

@@ -27,7 +27,7 @@ from master.errors import (
 )
 from planner.access.limits import Meters
 from planner.access.methods import METHODS, Effect, Rule
-from planner.access.principal import Principal
+from planner.access.principal import Kind, Principal
 from planner.access.roles import roles_with
 from planner.errors import PlannerError
 
@@ -184,11 +184,12 @@ class AccessInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                 ids={"principal": principal.name},
             )
         request = read(visit.data)
-        name = str(getattr(request, rule.bound)) if rule.bound else ""
-        if rule.bound and not principal.speaks_for(name):
+        field = rule.bound or (rule.site if principal.kind is Kind.SITE else "")
+        name = str(getattr(request, field)) if field else ""
+        if field and not principal.speaks_for(name):
             raise PermissionDeniedError(
-                f"{principal.name} may not speak for {name}",
-                hint=f"its token is bound to {', '.join(sorted(principal.bound))}",
+                f"{principal.name} may not speak for {name or 'all'}",
+                hint=f"it is bound to {', '.join(sorted(principal.bound))}",
                 ids={"principal": principal.name},
             )
         return request

@@ -27,6 +27,8 @@ class Rule:
     effect: Effect = Effect.LOOKS
     bound: str = ""
     """The field of the request in whose name the caller acts: a member may only name what it is bound to."""
+    site: str = ""
+    """The field of the request in which a site's agent may only name what it is bound to, whatever others may say."""
     follows: bool = False
     """Its calls last until the caller has enough: they are counted as streams."""
 
@@ -90,7 +92,7 @@ METHODS: Mapping[str, Rule] = {
     **_rules("selat.v1.WanService", ListLinks=_LOOK, GetLinkHistory=_LOOK, ProbeLink=_OPERATE),
     **_rules(
         "selat.v1.LeaseService",
-        Watch=Rule(Right.WATCH_SLOTS, follows=True),
+        Watch=Rule(Right.WATCH_SLOTS, site="site", follows=True),
         Acquire=Rule(Right.LEASE, _CHANGES, bound="framework"),
         Renew=Rule(Right.LEASE, bound="framework"),
         Release=Rule(Right.LEASE, _CHANGES, bound="framework"),

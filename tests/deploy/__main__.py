@@ -27,7 +27,8 @@ INTRODUCTION = f"""\
 The cloud is an emulator's (moto): it checks and keeps what Terraform asks for, and starts no machine. So what machines
 do is tried apart from it: the start-up scripts that the Terraform module makes run in clean roots with processes and
 network of their own, behind packet filters made from the module's rules. There is no systemd, no container engine and
-no Kubernetes in these trials.
+no Kubernetes in these trials. The trial of operating has processes of this machine in namespaces of their own, with two
+installations of Selat beside each other, certificates and tokens, and nothing that is `--insecure`.
 
 `python -m tests.deploy --record docs/results/deploy.md SECTION` runs one section again."""
 
@@ -43,6 +44,7 @@ class Part:
 PARTS = {
     "terraform": Part("Terraform", "test_terraform.py"),
     "machines": Part("Start-up script, entry point and ports", "test_start_up.py"),
+    "operations": Part("Upgrade, renewal and drain under queries", "test_operations.py"),
     "files": Part("Units, images, compose file and chart", "test_files.py"),
 }
 

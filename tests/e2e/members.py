@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +31,7 @@ class Member:
         *,
         environment: Mapping[str, str] | None = None,
         code: Path | None = None,
+        entrance: Sequence[str] = (),
     ) -> None:
         """Start `python -m COMMAND` and wait until it serves.
 
@@ -39,12 +40,13 @@ class Member:
             command: A module and its arguments, without `--ready-file`.
             environment: Added to ours.
             code: The directory of the packages; None: ours.
+            entrance: A command that becomes the one behind it, elsewhere.
         """
         ready = file.with_suffix(".json")
         ready.unlink(missing_ok=True)
         with file.with_suffix(".log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *command, "--ready-file", str(ready)],
+                [*entrance, sys.executable, "-m", *command, "--ready-file", str(ready)],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **(environment or {})},
@@ -56,6 +58,15 @@ class Member:
         except BaseException:
             self.kill()
             raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """False once the process has ended."""
+        return self._process.poll() is None
 
     def kill(self) -> None:
         """SIGKILL, at once."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import socket
 import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,14 +17,14 @@ from tests.e2e.cluster import check_against_oracle, running_cluster, submit, wai
 from tests.e2e.dataset import write_dataset
 from tests.e2e.faults import REPLAY, Scene
 from tests.e2e.queries import CASES
+from tests.handshake import handshake
 from wire.authority import Authority
-from wire.files import CA, KEY, MEMBER, read_material
+from wire.files import read_material
 from wire.names import MASTER, MemberName, Role, site
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
 
 COUNTED = tuple(case for case in CASES if case.name in ("count_per_window", "join"))
-ANSWER_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -48,31 +46,6 @@ def servers(scene: Scene) -> list[tuple[str, MemberName]]:
     """Every port with the member that is there."""
     agents = [(address, site(name)) for name, address in scene.cluster.site_addresses.items()]
     return [(scene.cluster.address, MASTER), *agents]
-
-
-def handshake(
-    address: str, peer: MemberName, own: Path | None, roots: Path, most: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
-) -> tuple[str, int]:
-    """The version that was agreed on, and the server's serial number; raises OSError when it does not come to that."""
-    from cryptography import x509
-
-    context = ssl.create_default_context(cafile=str(roots / CA))
-    context.maximum_version = most
-    # Let gRPC talk to us: it hangs up on those who do not speak HTTP/2.
-    context.set_alpn_protocols(["h2"])
-    if own is not None:
-        context.load_cert_chain(own / MEMBER, own / KEY)
-    host, port = address.rsplit(":", 1)
-    with (
-        closing(socket.create_connection((host, int(port)), ANSWER_S)) as plain,
-        context.wrap_socket(plain, server_hostname=peer.host) as wrapped,
-    ):
-        # With TLS 1.3 a client learns only afterwards that its certificate was refused. gRPC speaks first.
-        if not wrapped.recv(1):
-            raise ConnectionResetError("the server ended the connection")
-        der = wrapped.getpeercert(binary_form=True)
-        assert der is not None
-        return str(wrapped.version()), x509.load_der_x509_certificate(der).serial_number
 
 
 def test_results_are_those_of_the_oracle_while_certificates_are_renewed(scene: Scene) -> None:

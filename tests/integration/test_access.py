@@ -115,7 +115,8 @@ def empty_request(method: str) -> bytes:
     service, _, name = method.partition("/")
     found = descriptor_pool.Default().FindServiceByName(f"selat.v1.{service}").methods_by_name[name]
     request = message_factory.GetMessageClass(found.input_type)()
-    if bound := METHODS[f"/selat.v1.{method}"].bound:
+    rule = METHODS[f"/selat.v1.{method}"]
+    if bound := rule.bound or rule.site:
         setattr(request, bound, NAMED[bound])
     return request.SerializeToString()
 
@@ -179,6 +180,10 @@ async def test_members_speak_for_nobody_else(checked: Checked) -> None:
     taken = lease_pb2.AcquireRequest(framework="batch2")
     code, _ = await refusal(leases.Acquire(taken, metadata=checked.shown("nightly")))
     assert code is grpc.StatusCode.PERMISSION_DENIED
+    for site, expected in (("eu", "OK"), ("us", "PERMISSION_DENIED"), ("", "PERMISSION_DENIED")):
+        watch = lease_pb2.WatchSlotsRequest(site=site).SerializeToString()
+        found = await code_of(checked.cluster.channel, "LeaseService/Watch", watch, checked.shown("eu-agent"))
+        assert found == expected, site
 
 
 async def test_a_token_that_is_revoked_or_expires_is_of_no_more_use_nor_are_its_streams(checked: Checked) -> None:

@@ -339,7 +339,9 @@ async def test_certificates_are_renewed_while_calls_run(members: Members) -> Non
     running.cancel()
 
 
-async def test_a_call_that_goes_on_ends_when_its_caller_is_revoked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("renewed", [False, True])
+async def test_a_call_that_goes_on_ends_when_its_certificate_is_revoked(tmp_path: Path, renewed: bool) -> None:
+    """Whoever has another certificate by then comes again with it; nobody else is answered again."""
     certificates = Certificates.create(tmp_path / "tls")
     security = certificates.of("site", "us")
     at = [0.0]
@@ -362,9 +364,13 @@ async def test_a_call_that_goes_on_ends_when_its_caller_is_revoked(tmp_path: Pat
         call = channel.unary_stream("/grpc.health.v1.Health/Watch", None, None)(b"")
         assert [await call.read(), await call.read()] == [b"1", b"2"]
         certificates.revoke(*ALICE, tmp_path / "tls" / "site-us")
+        if renewed:
+            certificates.issue(*ALICE)
         at[0] += 2 * callers.LOOK_S
         more.set()
-        assert await outcome(call.read()) == ("UNAUTHENTICATED", "CALLER_UNKNOWN")
+        assert await outcome(call.read()) == ("UNAVAILABLE", "CALLER_UNKNOWN")
+        again = channel.unary_stream("/grpc.health.v1.Health/Watch", None, None)(b"")
+        assert await outcome(again.read()) == (("OK", "") if renewed else ("UNAUTHENTICATED", "CALLER_UNKNOWN"))
     await server.stop(None)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ pytestmark = [*MARKS, pytest.mark.spark, pytest.mark.timeout(600)]
 CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join"))
 CPUS_PER_SLOT = 1.5
 """Not one: Spark's start would take longer."""
+FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode())"
 TICKS = """
 CREATE STREAM ticks (id BIGINT, ts TIMESTAMP, WATERMARK FOR ts)
   WITH ('connector' = 'generator', 'rows_per_second' = '4') AT us, AT asia;
@@ -63,7 +66,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     before = devices()
     limit = ["--cpus-per-slot", str(CPUS_PER_SLOT)] if CpuGroups(WAN_NAME).version is not None else []
     with netns_dev(directory) as dev:
-        started = dev(*dev.command("--detach", *limit))
+        started = dev(*dev.command("--detach", "--metrics", *limit))
         assert started.returncode == 0, started.stderr
         yield Scene(dev, dataset, before)
 
@@ -84,6 +87,23 @@ def test_the_master_knows_the_links(scene: Scene) -> None:
         rtt = link().rtt
         assert rtt is not None
         assert rtt.total_seconds() >= 0.080
+
+
+def test_metrics_of_all_processes_are_served_in_the_namespaces(scene: Scene) -> None:
+    """One of them is where Prometheus has to run: the machine itself does not reach the others."""
+    layout = scene.dev.record.layout
+    found = json.loads(scene.dev.data.metrics_targets.read_text())
+    jobs = {entry["labels"]["job"]: 0 for entry in found}
+    for entry in found:
+        (target,) = entry["targets"]
+        fetch = [sys.executable, "-c", FETCH, f"http://{target}/metrics"]
+        inside = ["ip", "netns", "exec", layout.namespace(layout.gateway), *fetch]
+        said = subprocess.run(inside, capture_output=True, text=True, check=False, timeout=60)
+        assert "# TYPE selat_" in said.stdout, said.stderr
+        jobs[entry["labels"]["job"]] += 1
+    assert jobs == {"selat-master": 1, "selat-agent": len(layout.sites)}
+    status = scene.dev("dev", "status", "--data", str(scene.dev.data.root)).stdout
+    assert all(entry["targets"][0] in status for entry in found)
 
 
 def test_sites_are_held_to_their_slots(scene: Scene) -> None:
