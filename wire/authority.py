@@ -84,7 +84,7 @@ class Authority:
     @classmethod
     def create(cls, directory: Path, name: str, life: timedelta = CA_LIFE) -> Authority:
         """A new one. Raises WireError when there is one already, or the directory cannot be made."""
-        _make_directory(directory)
+        make_directory(directory)
         with _locked(directory):
             if (directory / CA_KEY).exists():
                 raise WireError(
@@ -109,7 +109,7 @@ class Authority:
         """
         with _locked(self.directory):
             self._check_free(member)
-            _make_directory(directory)
+            make_directory(directory)
             key = ec.generate_private_key(ec.SECP256R1())
             certificate = self._sign(member, key.public_key(), life)
             found = described(certificate)
@@ -258,8 +258,8 @@ def _read(path: Path) -> bytes:
         raise WireError(f"cannot read {path}: {error.strerror}", "make an authority with `selat cert init`") from None
 
 
-def _make_directory(directory: Path) -> None:
-    """Private to its owner. Raises WireError when other files are in it, which would be closed to others, too."""
+def make_directory(directory: Path) -> None:
+    """Make a directory for a member's files, private to its owner. Raises WireError when other files are in it, which would be closed to others, too."""
     try:
         found = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
         others = sorted(name for name in found - _OWN if not name.startswith("."))

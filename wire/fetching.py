@@ -7,6 +7,7 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
+from wire.authority import make_directory
 from wire.errors import WireError
 from wire.files import CA, KEY, MEMBER, REVOKED, read_material, read_revoked, write
 
@@ -21,8 +22,10 @@ def fetch(url: str, directory: Path) -> bool:
     """Bring a member's directory up to date with the files below a URL; True when any of them was replaced.
 
     Raises:
-        WireError: a file cannot be had, they are not good together, or they are another member's. Nothing was replaced.
+        WireError: a file cannot be had, they are not good together, they are another member's, or the directory cannot be
+            made or has other files. Nothing was replaced.
     """
+    make_directory(directory)
     found = {name: _get(f"{url.rstrip('/')}/{name}") for name in FILES}
     changed = [name for name in FILES if not _is(directory / name, found[name])]
     if changed:

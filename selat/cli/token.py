@@ -127,7 +127,7 @@ def create(  # noqa: PLR0913 - one per option
     with app.connect() as client:
         made = client.create_token(name, roles, bound_to=bound, lifetime=timedelta(days=days) if days else None)
     if to is not None:
-        _write(to, made.secret)
+        _write(to, made.secret, "revoke it: selat token list has its id")
     show_one(app, _NEW_FIELDS, _new_line(made, to), _new_view)
 
 
@@ -148,7 +148,7 @@ def new(app: App, *, to: Path) -> None:
     """
     if to.exists():
         raise selat.InvalidArgument(f"{to} is there already", detail=Detail(hint="name a new file"))
-    _write(to, new_token())
+    _write(to, new_token(), "name a file in a directory of your own")
     show_one(app, _FILE_FIELDS, to, lambda path: _sheet_of(_FILE_FIELDS, path))
 
 
@@ -213,12 +213,11 @@ def _member(
     return (("framework",), (framework,)) if framework else (roles, ())
 
 
-def _write(path: Path, secret: str) -> None:
+def _write(path: Path, secret: str, hint: str) -> None:
     try:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secret + "\n")
     except OSError as error:
-        hint = "revoke it: selat token list has its id"
         raise selat.InvalidArgument(
             f"the token was made, but {path} cannot be written: {error.strerror}", detail=Detail(hint=hint)
         ) from None

@@ -67,13 +67,12 @@ module "start_up" {
   })
 }
 
+# Its subnet gives no public addresses. To say so here again would have a machine replaced that has one of its own.
 resource "aws_instance" "this" {
-  ami           = var.ami
-  instance_type = var.instance_type
-  subnet_id     = var.subnet_id
-  private_ip    = var.address
-  # An address of its own reads as one, and would have this machine replaced.
-  associate_public_ip_address = var.public ? null : false
+  ami                         = var.ami
+  instance_type               = var.instance_type
+  subnet_id                   = var.subnet_id
+  private_ip                  = var.address
   vpc_security_group_ids      = [aws_security_group.this.id]
   user_data                   = module.start_up.start_up
   user_data_replace_on_change = true

@@ -41,6 +41,13 @@ def url(certificates: Certificates) -> Iterator[str]:
         thread.join()
 
 
+def test_a_directory_that_is_not_there_is_made(certificates: Certificates, url: str, tmp_path: Path) -> None:
+    certificates.issue("site", "us")
+    directory = tmp_path / "etc" / "tls"
+    assert fetch(f"{url}/site-us", directory)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     directory = tmp_path / "own"

@@ -91,3 +91,10 @@ def test_a_certificate_that_cannot_be_used_is_said_before_anything_is_sent(tmp_p
     result = CliRunner().invoke(cli, ["query", "list", "--tls-dir", str(tmp_path)])
     assert result.exit_code == 2
     assert f"cannot read {tmp_path / 'ca.pem'}" in result.stderr
+
+
+def test_files_that_cannot_be_fetched_are_said_with_a_hint(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["cert", "fetch", "http://127.0.0.1:1/tls", str(tmp_path / "own")])
+    assert result.exit_code == 2
+    assert "http://127.0.0.1:1/tls/ca.pem cannot be had" in result.output
+    assert "who may read it" in result.output
