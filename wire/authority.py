@@ -259,7 +259,11 @@ def _read(path: Path) -> bytes:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory for a member's files, private to its owner. Raises WireError when other files are in it, which would be closed to others, too."""
+    """Make a directory for a member's files, private to its owner.
+
+    Raises:
+        WireError: other files are in it, which would be closed to their readers too.
+    """
     try:
         found = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
         others = sorted(name for name in found - _OWN if not name.startswith("."))

@@ -22,8 +22,8 @@ def fetch(url: str, directory: Path) -> bool:
     """Bring a member's directory up to date with the files below a URL; True when any of them was replaced.
 
     Raises:
-        WireError: a file cannot be had, they are not good together, they are another member's, or the directory cannot be
-            made or has other files. Nothing was replaced.
+        WireError: a file cannot be had, they are not good together, they are another member's, or
+            the directory cannot be made or has other files. Nothing was replaced.
     """
     make_directory(directory)
     found = {name: _get(f"{url.rstrip('/')}/{name}") for name in FILES}

@@ -54,6 +54,13 @@ class NewTokenLine:
     """The file that has the secret."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """A file with a token that no master knows yet."""
+
+    file: str
+
+
 TOKEN_FIELDS: tuple[Field[TokenLine], ...] = (
     Field("id", lambda t: t.id),
     Field("name", lambda t: t.name),
@@ -75,7 +82,7 @@ _NEW_FIELDS: tuple[Field[NewTokenLine], ...] = (
     Field("file", lambda t: t.file),
 )
 
-_FILE_FIELDS: tuple[Field[Path], ...] = (Field("file", str),)
+_FILE_FIELDS: tuple[Field[TokenFile], ...] = (Field("file", lambda t: t.file),)
 
 _CALLER_FIELDS: tuple[Field[Caller], ...] = (
     Field("kind", lambda c: c.kind),
@@ -149,7 +156,7 @@ def new(app: App, *, to: Path) -> None:
     if to.exists():
         raise selat.InvalidArgument(f"{to} is there already", detail=Detail(hint="name a new file"))
     _write(to, new_token(), "name a file in a directory of your own")
-    show_one(app, _FILE_FIELDS, to, lambda path: _sheet_of(_FILE_FIELDS, path))
+    show_one(app, _FILE_FIELDS, TokenFile(str(to)), lambda made: _sheet_of(_FILE_FIELDS, made))
 
 
 @token.command("list")
