@@ -32,6 +32,7 @@ from site_agent.connectors.registry import make_connectors
 from site_agent.crashes import Crashes
 from site_agent.disk_use import SiteDisk
 from site_agent.durable import make_usable, sole_owner, write_atomically
+from site_agent.engine.cluster import driver_ports, serve_files
 from site_agent.engine.file_access import FileAccess, LocalFiles
 from site_agent.engine.file_server import FileServer
 from site_agent.engine.lifeline import Lifeline, exit_on_fatal_errors
@@ -138,7 +139,8 @@ async def _serve(config: AgentConfig) -> None:
             readiness.append(health.following(site.name, agent, config.data / site.name))
             looks.append(partial(_figures, agent, health))
         if not config.insecure:
-            await asyncio.to_thread(check_on_loopback, _ports(config, addresses))
+            ports = _ports(config, addresses) | _cluster_ports(session, files)
+            await asyncio.to_thread(check_on_loopback, ports)
         _announce(config, addresses, await _serve_metrics(config.metrics, AgentMetrics(looks), stack))
         await stack.enter_async_context(_warming_up(engine))
         for following in readiness:
@@ -152,7 +154,11 @@ async def _serve(config: AgentConfig) -> None:
 
 def _start_session(config: AgentConfig) -> SparkSession:
     slots = sum(site.slots for site in config.sites)
-    return start_spark(slots=slots, scratch=config.data / f"spark-{config.sites[0].name}", options=config.spark)
+    return start_spark(slots=slots, scratch=_spark_scratch(config), options=config.spark)
+
+
+def _spark_scratch(config: AgentConfig) -> Path:
+    return config.data / f"spark-{config.sites[0].name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,13 +277,16 @@ def _file_access(config: AgentConfig, session: SparkSession, stack: AsyncExitSta
     """
     if not config.spark.executors_elsewhere:
         return LocalFiles()
-    conf = session.sparkContext.getConf()
-    host = conf.get("spark.driver.host") or "127.0.0.1"
     try:
-        server = FileServer(bind=conf.get("spark.driver.bindAddress") or host, host=host, port=config.files_port)
+        server = serve_files(
+            session,
+            scratch=_spark_scratch(config),
+            port=config.files_port,
+            encrypted=config.spark.encrypted,
+        )
     except OSError as error:
         raise SiteAgentError(
-            f"cannot serve files to executors at {host}:{config.files_port}: {error.strerror}",
+            f"cannot serve files to executors at port {config.files_port}: {error.strerror}",
             hint="give a free port with --files-port, or none",
         ) from error
     stack.callback(server.close)
@@ -289,6 +298,11 @@ def _ports(config: AgentConfig, addresses: Mapping[str, str]) -> frozenset[int]:
     if config.tls_dir is None:
         return frozenset()
     return frozenset(int(address.rpartition(":")[2]) for address in addresses.values())
+
+
+def _cluster_ports(session: SparkSession, files: FileAccess) -> frozenset[int]:
+    """Those for executors elsewhere, where they have to show that they know the cluster's secret."""
+    return driver_ports(session) | {files.port} if isinstance(files, FileServer) and files.encrypted else frozenset()
 
 
 def _announce(config: AgentConfig, addresses: dict[str, str], metrics: str) -> None:

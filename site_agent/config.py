@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from site_agent.engine.session import SparkOptions, driver_bind_address
 from site_agent.errors import SiteAgentError
 from site_agent.paths import ANYWHERE, AllowedPaths
 from site_agent.secrets import NO_SECRETS, Secrets
+from site_agent.spark_arguments import add_spark_arguments, spark_options
 from wire.errors import WireError
 from wire.names import site as member_of
 from wire.security import PLAIN, Security
@@ -84,7 +85,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     _add_address_arguments(parser)
     _add_life_arguments(parser)
     _add_wall_arguments(parser)
-    _add_spark_arguments(parser)
+    add_spark_arguments(parser)
     _add_budget_arguments(parser)
     parser.add_argument(
         "--emulate-links",
@@ -99,7 +100,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
     _check_listen("--listen", values.listen)
     if values.metrics_listen:
         _check_listen("--metrics-listen", values.metrics_listen)
-    spark = SparkOptions(values.spark_master, values.driver_memory, settings=_settings(values.spark_conf))
+    spark = spark_options(values)
     if not values.insecure:
         _check_loopback(values, spark)
     _check_advertised(values.advertise, sites)
@@ -280,11 +281,11 @@ def _check_loopback(values: argparse.Namespace, spark: SparkOptions) -> None:
         if message:
             raise SiteAgentError(message, hint=hint)
     bind = driver_bind_address(spark)
-    if not is_loopback(bind):
+    if not spark.encrypted and not is_loopback(bind):
         raise SiteAgentError(
             f"Spark's driver would listen at {bind}, which is not on loopback, and whoever connects there may run code",
-            hint="leave out --spark-master and spark.driver.bindAddress, or give --insecure in a network of hosts that "
-            "you trust",
+            hint="give --tls-dir to encrypt a cluster, leave out --spark-master and spark.driver.bindAddress, or give "
+            "--insecure in a network of hosts that you trust",
         )
 
 
@@ -321,44 +322,6 @@ def _check_listen(option: str, address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > LAST_PORT:
         raise SiteAgentError(f"{option} {address!r} is not HOST:PORT", hint="for example 127.0.0.1:7411")
-
-
-def _add_spark_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--spark-master",
-        metavar="URL",
-        help="spark://..., k8s://..., yarn or local-cluster[...] (default local[slots])",
-    )
-    parser.add_argument("--driver-memory", default="1g", help="heap of the Spark driver (default %(default)s)")
-    parser.add_argument(
-        "--spark-conf",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of Spark, as spark.executor.memory=4g; repeatable",
-    )
-    parser.add_argument(
-        "--files-port",
-        type=int,
-        default=0,
-        metavar="PORT",
-        help="where executors of a cluster fetch files of this agent (default: a free one)",
-    )
-
-
-def _settings(texts: Sequence[str]) -> Mapping[str, str]:
-    settings = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.startswith("spark."):
-            raise SiteAgentError(
-                f"--spark-conf {text!r} is not KEY=VALUE", hint="for example --spark-conf spark.executor.memory=4g"
-            )
-        if key in ("spark.master", "spark.driver.memory"):
-            option = "--spark-master" if key == "spark.master" else "--driver-memory"
-            raise SiteAgentError(f"--spark-conf cannot set {key}", hint=f"use {option}")
-        settings[key] = value
-    return settings
 
 
 def _check_advertised(address: str, sites: tuple[HostedSite, ...]) -> None:

@@ -3,7 +3,7 @@
 Every Spark distribution can read `webhdfs://` by itself, so executors need nothing of ours, and Spark's readers work on
 remote files as on local ones. Only what a running job was offered can be fetched, under a name nobody can guess:
 
-    webhdfs://HOST:PORT/TOKEN/OFFER/INDEX/NAME        NAME is the file's own
+    webhdfs://HOST:PORT/TOKEN/OFFER/INDEX/NAME        NAME is the file's own; swebhdfs:// with TLS
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import json
 import logging
 import os
 import secrets
+import socket
+import ssl
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,11 +50,12 @@ class FileServer:
         bind: Address to listen at.
         host: Name under which executors reach it.
         port: 0 takes a free one.
+        tls: Has the certificate to answer with; None: nothing is encrypted.
     """
 
     remote = True
 
-    def __init__(self, *, bind: str, host: str, port: int = 0) -> None:
+    def __init__(self, *, bind: str, host: str, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         """Raises OSError when the port is taken."""
         self._token = secrets.token_urlsafe(24)
         self._numbers = itertools.count(1)
@@ -60,7 +64,10 @@ class FileServer:
         self._lock = threading.Lock()
         self._server = _Server((bind, port), _Handler)
         self._server.files = self
-        self._root = f"webhdfs://{host}:{self._server.server_address[1]}/{self._token}"
+        self._server.tls = tls
+        self.encrypted = tls is not None
+        self.port: int = self._server.server_address[1]
+        self._root = f"{'swebhdfs' if self.encrypted else 'webhdfs'}://{host}:{self.port}/{self._token}"
         self._thread = threading.Thread(target=self._server.serve_forever, name="file-server", daemon=True)
         self._thread.start()
 
@@ -107,8 +114,20 @@ class FileServer:
 
 class _Server(ThreadingHTTPServer):
     files: FileServer
+    tls: ssl.SSLContext | None = None
     daemon_threads = True
     block_on_close = False
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """The next connection. Its own thread makes the handshake: one that stops in the middle holds nobody up."""
+        connection, address = super().get_request()
+        if self.tls is not None:
+            connection = self.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return connection, address
+
+    def handle_error(self, request: object, client_address: Any) -> None:
+        """One line in place of a traceback: whoever connects without TLS, or trusts another certificate, ends here."""
+        logger.warning("connection ended from=%s port=%d: %s", *client_address[:2], sys.exception())
 
 
 class _Handler(BaseHTTPRequestHandler):

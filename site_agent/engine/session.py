@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from site_agent.engine import cluster_tls
 from site_agent.engine.java import find_java_home
 from site_agent.errors import EngineError
 
@@ -90,11 +92,20 @@ class SparkOptions:
     """
     settings: Mapping[str, str] = field(default_factory=dict)
     """More of Spark's settings; they win over ours."""
+    encrypted: bool = False
+    """Whether connections to executors elsewhere are authenticated and encrypted."""
+    secret: str = field(default="", repr=False)
+    """What all processes of a standalone cluster know; with YARN and Kubernetes Spark makes one itself."""
 
     @property
     def executors_elsewhere(self) -> bool:
         """Whether executors are processes of their own, which need not see this machine's disk."""
         return self.master_url is not None and not re.match(r"local(\[|$)", self.master_url)
+
+    @property
+    def standalone(self) -> bool:
+        """Whether the cluster is Spark's own, whose processes have to be told their secret."""
+        return self.master_url is not None and self.master_url.startswith(("spark://", "local-cluster["))
 
 
 def start_spark(*, slots: int, scratch: Path, options: SparkOptions | None = None) -> SparkSession:
@@ -118,7 +129,7 @@ def start_spark(*, slots: int, scratch: Path, options: SparkOptions | None = Non
         java_home = find_java_home(os.environ, scratch)
         conf = _configuration(scratch, slots, options)
         with _environment(java_home, loopback=_on_loopback(options)), (scratch / JVM_OUTPUT).open("wb") as output:
-            running = _start_context(conf, output.fileno(), scratch / JVM_OUTPUT)
+            running = _start_context(conf, options.secret, output.fileno(), scratch / JVM_OUTPUT)
     session: SparkSession = SparkSession(running)
     return session
 
@@ -138,10 +149,15 @@ def clear_scratch(directory: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True)
 
 
-def _start_context(conf: SparkConf, descriptor: int, output: Path) -> SparkContext:
+def _start_context(conf: SparkConf, secret: str, descriptor: int, output: Path) -> SparkContext:
     try:
         gateway = launch_gateway(conf, {"stdout": descriptor, "stderr": descriptor})
+        if secret:
+            # Only now: what the gateway is launched with stands on its command line.
+            conf.set(cluster_tls.SECRET, secret)
         return SparkContext(conf=conf, gateway=gateway)
+    except Py4JJavaError as error:
+        raise EngineError(f"Spark did not start: {error.java_exception.getMessage()}", hint=f"see {output}") from None
     except (PySparkException, OSError) as error:
         raise EngineError(f"Spark did not start: {_said(output) or error}", hint=f"see {output}") from error
 
@@ -170,6 +186,8 @@ def _configuration(scratch: Path, slots: int, options: SparkOptions) -> SparkCon
         conf.set("spark.driver.host", "127.0.0.1")
         conf.set("spark.driver.bindAddress", "127.0.0.1")
     conf.setAll(list(options.settings.items()))
+    if options.encrypted:
+        conf.setAll(list(cluster_tls.encrypting(scratch, options.settings).items()))
     return conf
 
 

@@ -1,7 +1,8 @@
 """The engine on a Spark cluster whose executors do not see the agent's files.
 
 Run by test_spark_cluster in a process of its own, for a process has one Spark. SELAT_HIDDEN names the directory that is
-the agent's alone; with SELAT_IS_HIDDEN the executors have been given an empty one in its place.
+the agent's alone; with SELAT_IS_HIDDEN the executors have been given an empty one in its place. With SELAT_ENCRYPTED
+nothing of it crosses the network in clear.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 
 from site_agent.connectors.files_timeline import Timeline, write_index
 from site_agent.engine import ArrowScan, EpochRequest, FilesScan, MalformedRow, ParquetSlice, Scan, SlicesScan
-from site_agent.engine.file_server import FileServer
+from site_agent.engine.cluster import serve_files
 from site_agent.engine.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
 from tests.integration.test_engine import COLUMNS, NAMES, files, rows, run, tolerant
@@ -27,6 +28,8 @@ from tests.jvm import SHORT_LIVED
 pytestmark = pytest.mark.spark
 
 HIDDEN = Path(os.environ["SELAT_HIDDEN"])
+ENCRYPTED = "SELAT_ENCRYPTED" in os.environ
+SECRET = "known-to-master-workers-and-driver"
 MANY = 90_000
 TOTALS = "SELECT count(*) AS n, sum(v) AS s FROM input"
 EXPECTED = [{"n": MANY, "s": MANY * (MANY - 1) // 2}]
@@ -59,9 +62,16 @@ def fetchers() -> Iterator[Fetchers]:
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory, fetchers: Fetchers) -> Iterator[SparkEngine]:
     settings = {"spark.executor.memory": "512m", "spark.executor.defaultJavaOptions": SHORT_LIVED}
-    options = SparkOptions("local-cluster[2,1,1024]", java_options=SHORT_LIVED, settings=settings)
-    session = start_spark(slots=1, scratch=tmp_path_factory.mktemp("spark"), options=options)
-    server = FileServer(bind="127.0.0.1", host="127.0.0.1")
+    options = SparkOptions(
+        "local-cluster[2,1,1024]",
+        java_options=SHORT_LIVED,
+        settings=settings,
+        encrypted=ENCRYPTED,
+        secret=SECRET if ENCRYPTED else "",
+    )
+    scratch = tmp_path_factory.mktemp("spark")
+    session = start_spark(slots=1, scratch=scratch, options=options)
+    server = serve_files(session, scratch=scratch, port=0, encrypted=ENCRYPTED)
     yield SparkEngine(session, scratch=HIDDEN / "scratch", files=server)
     server.close()
     session.stop()
@@ -142,4 +152,5 @@ def test_executors_fetched_all_of_it(engine: SparkEngine, fetchers: Fetchers) ->
     if "SELAT_IS_HIDDEN" in os.environ:
         assert [list(Path(f"/proc/{pid}/root{HIDDEN}").iterdir()) for pid in running] == [[], []]
     with engine._frames.open(engine._base.newSession(), files(HIDDEN / "rows.json", "json")) as frame:
-        assert all(name.startswith("webhdfs://") for name in frame.rows.inputFiles())
+        scheme = "swebhdfs://" if ENCRYPTED else "webhdfs://"
+        assert all(name.startswith(scheme) for name in frame.rows.inputFiles())

@@ -1,4 +1,7 @@
-"""Any Spark master: the engine on `local-cluster[2,1,1024]`, whose executors do not see the agent's files."""
+"""Any Spark master: the engine on `local-cluster[2,1,1024]`, whose executors do not see the agent's files.
+
+Its connections are encrypted, as with `--tls-dir`; without is part of `make long`.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +56,14 @@ def hiding(hidden: Path, home: Path) -> dict[str, str]:
 
 
 @pytest.mark.timeout(TIMEOUT_S + 60)
-def test_executors_fetch_what_they_cannot_see(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encrypted", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_executors_fetch_what_they_cannot_see(tmp_path: Path, encrypted: bool) -> None:
     hidden, work = tmp_path / "agent", Path(pyspark.__file__).parent / "work"
     hidden.mkdir()
     before = set(work.glob("app-*"))
     environment = {**os.environ, "SELAT_HIDDEN": str(hidden), **hiding(hidden, tmp_path / "java")}
+    if encrypted:
+        environment["SELAT_ENCRYPTED"] = "1"
     arguments = [
         "-q",
         "--timeout",

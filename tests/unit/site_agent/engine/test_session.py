@@ -42,6 +42,12 @@ def test_only_a_lone_driver_keeps_to_loopback(
     assert options.executors_elsewhere is elsewhere
 
 
+def test_no_setting_that_is_launched_with_has_the_secret(tmp_path: Path) -> None:
+    conf = _configuration(tmp_path, 1, SparkOptions("spark://hub:7077", encrypted=True, secret="known-to-all"))
+    assert conf.get("spark.network.crypto.enabled") == "true"
+    assert not any("known-to-all" in value for _, value in conf.getAll())
+
+
 def test_given_settings_win_over_ours(tmp_path: Path) -> None:
     settings = {"spark.driver.host": "eu.example.com", "spark.executor.memory": "4g"}
     conf = _configuration(tmp_path, 1, SparkOptions("k8s://https://k", settings=settings))
