@@ -116,16 +116,19 @@ class QueryPlanner:
         if draft.batch:
             # Nothing is shared with it, so it needs no rates.
             options = options or BatchOptions()
-            splits = await self._splits(draft, options.split_bytes)
-            return Planned(place_batch(draft, topology, splits, alive=parts.sites.alive(), options=options), {}, {})
+            asked = parts.sites.alive()
+            splits = await self._splits(draft, asked, options.split_bytes)
+            # A site that has come back meanwhile was not asked: with it, its rows would be missing.
+            alive = asked & parts.sites.alive()
+            return Planned(place_batch(draft, topology, splits, alive=alive, options=options), {}, {})
         plan = place(draft, topology, statistics, alive=parts.sites.alive(), wan=parts.wan())
         named = {stage.relation for stage in plan.stages if stage.relation is not None}
         relations = {name: relation for name in sorted(named) if (relation := catalog.find(name)) is not None}
         return Planned(plan, relations, task_rates(draft, statistics))
 
-    async def _splits(self, draft: DraftPlan, split_bytes: int) -> tuple[Split, ...]:
+    async def _splits(self, draft: DraftPlan, alive: frozenset[str], split_bytes: int) -> tuple[Split, ...]:
         """How the tables that MAPs read are cut, at all sites at once; each table at a site is looked at once."""
-        parts, alive = self._parts, self._parts.sites.alive()
+        parts = self._parts
         wanted = {(s.relation or "", site): None for s in draft.map_stages for site in s.sites if site in alive}
         found = await asyncio.gather(
             *(parts.splits.splits(parts.catalog.get(name), site, split_bytes) for name, site in wanted)

@@ -126,6 +126,23 @@ def assert_same_rows(actual: Sequence[Row], wanted: Sequence[Row], name: str) ->
         assert all(_same(a, b) for a, b in zip(got, want, strict=True)), f"{name}: {got}, the oracle says {want}"
 
 
+def assert_among(actual: Answer, wanted: Answer, name: str) -> None:
+    """Assert that names and types of columns are the same, and each row is one of the oracle's, none more often."""
+    assert actual.columns == wanted.columns, f"{name}: {actual.columns} instead of {wanted.columns}"
+    left: dict[Row, list[Row]] = {}
+    for row in wanted:
+        left.setdefault(_but_floats(row), []).append(row)
+    for got in actual:
+        alike = left.get(_but_floats(got), [])
+        found = next((row for row in alike if all(map(_same, got, row))), None)
+        assert found is not None, f"{name}: the oracle does not have {got}, or not so often; of its rows {alike}"
+        alike.remove(found)
+
+
+def _but_floats(row: Row) -> Row:
+    return tuple(None if isinstance(value, float) else value for value in row)
+
+
 def _type_of(duckdb_type: str) -> pa.DataType:
     """Spark's type for one of DuckDB. Raises KeyError when `TYPES` lacks a type that no query had before."""
     decimal = _DECIMAL.fullmatch(duckdb_type)

@@ -9,7 +9,6 @@ import logging
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from hypothesis import strategies as st
 import selat
 from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, kill, stopped
-from tests.e2e.oracle import Answer, Row, assert_same, connect, expected, rows_of
+from tests.e2e.oracle import assert_among, assert_same, connect, expected, rows_of
 from tests.grammar.queries import queries
 from tests.grammar.text import Both
 
@@ -224,18 +223,6 @@ def cancel(query: selat.Query) -> None:
         query.cancel()
     except selat.SelatError:
         assert query.info().state is selat.QueryState.FINISHED
-
-
-def assert_among(rows: Answer, wanted: Answer, name: str) -> None:
-    """No row that the oracle does not have, and none more often."""
-    assert rows.columns == wanted.columns, f"{name}: {rows.columns} instead of {wanted.columns}"
-    surplus = Counter(map(_rounded, rows)) - Counter(map(_rounded, wanted))
-    assert not surplus, f"{name}: {next(iter(surplus))}"
-
-
-def _rounded(row: Row) -> Row:
-    """Sums are added in another order."""
-    return tuple(float(f"{value:.6g}") if isinstance(value, float) else value for value in row)
 
 
 def test_the_owner_goes_and_who_shares_with_it_stays_whole(calm: Scene, client: selat.Client) -> None:

@@ -17,9 +17,8 @@ import duckdb
 import selat
 from tests.e2e.dataset import FORMATS, HEADER, SITES, Dataset
 from tests.e2e.faults import Scene
-from tests.e2e.oracle import Answer, assert_same, connect, expected, rows_of
+from tests.e2e.oracle import Answer, assert_among, assert_same, connect, expected, rows_of
 from tests.e2e.sinks import NOTHING, half_written, written
-from tests.e2e.test_sharing import assert_among
 from tests.soak.asking import declare, patiently, submit, unless_over
 from tests.soak.plan import Batch, Kind, Plan, Visit
 from tests.soak.streams import generated, generator_ddl, push_ddl, pushed, seconds_from_now

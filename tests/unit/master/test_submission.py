@@ -16,7 +16,7 @@ from master.statistics import MeasuredRates
 from master.store.sqlite import SqliteStore
 from master.submission import PlanningParts, QueryPlanner
 from master.testing import VirtualClock
-from planner.catalog import Column, Function, Relation
+from planner.catalog import Binding, Column, Function, Relation
 from planner.errors import InvalidExpressionError, PlacementError
 from planner.plan import FilePart, LinkFigures, PhysicalPlan, Split
 from planner.sql.script import parse_script
@@ -58,9 +58,13 @@ class FakeSpark:
 
 
 class FakeSplits:
-    """Two splits of each table at each of its sites."""
+    """Two splits of each table at each of its sites; a callback runs at each question."""
+
+    def __init__(self) -> None:
+        self.at_each: Callable[[], None] = lambda: None
 
     async def splits(self, relation: Relation, site: str, split_bytes: int) -> tuple[Split, ...]:
+        self.at_each()
         path = f"/data/{site}/{relation.name}"
         offsets = (0, 100) if split_bytes > 100 else (0, 100, 200)
         return tuple(Split(site, (FilePart(path, offset, 100),), 100) for offset in offsets)
@@ -173,6 +177,18 @@ async def test_a_site_that_is_needed_must_be_alive(world: World) -> None:
     fresh.planner = QueryPlanner(fresh.parts())
     with pytest.raises(PlacementError):
         await fresh.plan(FILTER)
+
+
+async def test_a_site_that_comes_back_while_others_are_asked_for_splits_is_not_left_out(world: World) -> None:
+    options = PAGES.bindings[0].options
+    world.catalog.create(replace(PAGES, name="visits", bindings=(Binding("us", options), Binding("eu", options))))
+    world.sites.deregister("us", site_record("us").incarnation)
+    world.splits.at_each = lambda: world.sites.register(site_record("us"))
+    with pytest.raises(PlacementError, match="site us is needed"):
+        await world.plan("SELECT page FROM visits")
+    plan = await world.plan("SELECT page FROM visits")
+    assert plan.batch is not None
+    assert {split.site for split in plan.batch.splits} == {"us", "eu"}
 
 
 async def test_a_plan_keeps_the_figures_of_links_that_it_was_made_with(world: World) -> None:
