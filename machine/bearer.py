@@ -8,7 +8,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+from machine.private import way_to_close
+
 _MOST_CHARS = 16 * 1024
 """Tokens of other issuers may be long; gRPC takes no more than 16 KiB of metadata by default."""
 
@@ -37,18 +38,18 @@ def read_token(path: Path) -> str:
     """The token in a file.
 
     Raises:
-        TokenFileError: it cannot be read, others may read it, or it has not one word of ASCII.
+        TokenFileError: it cannot be read, others may read or write it, or it has not one word of ASCII.
     """
     try:
         with open(path, encoding="ascii") as file:
-            mode = os.fstat(file.fileno()).st_mode
+            found = os.fstat(file.fileno())
             text = file.read(_MOST_CHARS + 1).strip()
     except OSError as error:
         raise TokenFileError(f"the token file {path} cannot be read: {error.strerror}", "name another") from None
     except UnicodeDecodeError:
         raise TokenFileError(f"the token file {path} has no token: it is no ASCII text", "name another") from None
-    if stat.S_ISREG(mode) and mode & _OTHERS:
-        raise TokenFileError(f"others may read the token file {path}", f"chmod 600 {path}")
+    if stat.S_ISREG(found.st_mode) and (hint := way_to_close(path, found)):
+        raise TokenFileError(f"others may read or write the token file {path}", hint)
     return checked_token(text, f"the token file {path}")
 
 

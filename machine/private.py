@@ -1,4 +1,7 @@
-"""State that only its owner can read: directories with mode 0700, files with 0600."""
+"""State that only its owner can read: directories with mode 0700, files with 0600.
+
+Secrets that root hands to a service are the exception: the service's group reads them.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,17 @@ def make_private_umask() -> int:
 def opener(path: str, flags: int) -> int:
     """An `opener` for `open` that creates files with mode 0600."""
     return os.open(path, flags, 0o600)
+
+
+def way_to_close(path: Path, found: os.stat_result) -> str | None:
+    """The command that closes a file with a secret, of which `found` is the state; None when it is closed.
+
+    It is closed when its owner alone can read and write it. A file of root may be readable for a group as well, unless
+    this process is root's: volumes of Kubernetes have such files. PostgreSQL takes its server's key by the same rule.
+    """
+    handed = found.st_uid == 0 and os.geteuid() != 0
+    closed = _OTHERS & ~stat.S_IRGRP if handed else _OTHERS
+    return f"chmod {640 if handed else 600} {path}" if found.st_mode & closed else None
 
 
 def make_private(directory: Path) -> None:

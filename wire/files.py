@@ -2,7 +2,7 @@
 
 ca.pem        certificates of the authorities that are trusted; several while one takes over from another
 member.pem    the member's own certificate
-member.key    its private key, 0600
+member.key    its private key, for its owner alone (0600), or root's and readable for a group (0640)
 revoked.pem   the authority's list of revoked certificates; may be missing
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from machine.private import opener
+from machine.private import opener, way_to_close
 from wire.certificates import Certificate, described
 from wire.errors import WireError
 from wire.times import now
@@ -30,7 +29,6 @@ CA, MEMBER, KEY, REVOKED = "ca.pem", "member.pem", "member.key", "revoked.pem"
 logger = logging.getLogger("selat.wire")
 
 _ISSUE = "make one with `selat cert issue`"
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +47,7 @@ def read_material(directory: Path, *, out_of_date: bool = False) -> Material:
     Raises:
         WireError: a file is missing, open to others, damaged or out of date, or they do not belong together.
     """
-    roots, chain, key = (_read(directory / name) for name in (CA, MEMBER, KEY))
-    if (directory / KEY).stat().st_mode & _OTHERS:
-        raise WireError(f"{directory / KEY} can be read by others", f"chmod 600 {directory / KEY}")
+    roots, chain, key = _read(directory / CA), _read(directory / MEMBER), _read_key(directory / KEY)
     own, authorities = _certificate(directory / MEMBER, chain), _certificates(directory / CA, roots)
     _check_key(directory, own, key)
     if not any(_issued(own, authority) for authority in authorities):
@@ -199,6 +195,18 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise WireError(f"cannot read {path}: {error.strerror}", _ISSUE) from None
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            # Of the file that is read: another may be in its place by now.
+            found, key = os.fstat(file.fileno()), file.read()
+    except OSError as error:
+        raise WireError(f"cannot read {path}: {error.strerror}", _ISSUE) from None
+    if hint := way_to_close(path, found):
+        raise WireError(f"{path} can be read or written by others", hint)
+    return key
 
 
 def write(path: Path, content: bytes) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from machine.bearer import Bearer, TokenFileError, read_token
+from tests.handed import ROOT_LACK, as_service, handed
+from tests.needs import unless
 
 
 def token_file(directory: Path, text: str, mode: int = 0o600) -> Path:
@@ -38,6 +40,18 @@ def test_a_file_that_others_may_read_is_refused_and_told_how_to_close_it(tmp_pat
     assert caught.value.hint == f"chmod 600 {path}"
     with pytest.raises(TokenFileError, match="cannot be read"):
         read_token(tmp_path / "none")
+
+
+@unless(ROOT_LACK)
+def test_a_file_that_root_hands_to_a_group_is_taken_by_its_members(tmp_path: Path) -> None:
+    with handed(token_file(tmp_path, "abc").parent) as directory:
+        path = directory / "token"
+        with as_service():
+            assert read_token(path) == "abc"
+        path.chmod(0o444)
+        with as_service(), pytest.raises(TokenFileError, match="others may read") as caught:
+            read_token(path)
+        assert caught.value.hint == f"chmod 640 {path}"
 
 
 def test_a_member_shows_what_its_file_has_now_and_the_last_token_meanwhile(tmp_path: Path) -> None:

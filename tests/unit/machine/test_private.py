@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from machine.private import NotPrivateError, make_private, opener
+from machine.private import NotPrivateError, make_private, opener, way_to_close
 from tests.needs import Lack, Need, unless
 
 
@@ -53,6 +53,36 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path, 12345, 12345)
     with pytest.raises(NotPrivateError, match="belongs to user 12345"):
         make_private(tmp_path)
+
+
+def state(mode: int, owner: int) -> os.stat_result:
+    return os.stat_result((stat.S_IFREG | mode, 1, 1, 1, owner, 10001, 0, 0, 0, 0))
+
+
+KEY = Path("key")
+
+
+@pytest.mark.parametrize(
+    ("owner", "open_modes", "closed_modes"),
+    [
+        (10001, (0o640, 0o440, 0o604, 0o620, 0o610, 0o644), (0o600, 0o400)),
+        (0, (0o660, 0o650, 0o644, 0o641, 0o642, 0o444, 0o460), (0o640, 0o440, 0o600, 0o400)),
+        (10002, (0o640, 0o440, 0o644), (0o600,)),
+    ],
+)
+def test_a_secret_is_for_its_owner_or_roots_for_a_group(
+    monkeypatch: pytest.MonkeyPatch, owner: int, open_modes: tuple[int, ...], closed_modes: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 10001)
+    wanted = "chmod 640 key" if owner == 0 else "chmod 600 key"
+    assert [way_to_close(KEY, state(m, owner)) for m in open_modes] == [wanted] * len(open_modes)
+    assert [way_to_close(KEY, state(m, owner)) for m in closed_modes] == [None] * len(closed_modes)
+
+
+@pytest.mark.parametrize("owner", [0, 10001])
+def test_to_root_a_group_is_others(monkeypatch: pytest.MonkeyPatch, owner: int) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert [way_to_close(KEY, state(m, owner)) for m in (0o640, 0o440, 0o600)] == ["chmod 600 key"] * 2 + [None]
 
 
 def test_a_file_is_made_for_its_owner(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+import shutil
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.certificates import Certificates, ago
+from tests.handed import ROOT_LACK, as_service, handed
+from tests.needs import unless
 from wire.authority import CA_KEY, Authority
 from wire.errors import WireError
 from wire.files import CA, KEY, MEMBER, REVOKED, Current, Revoked, read_material
@@ -105,9 +109,22 @@ def test_a_damaged_file_is_named(certificates: Certificates, name: str) -> None:
 def test_a_key_that_others_can_read_is_refused(certificates: Certificates) -> None:
     directory = certificates.issue("site", "us")
     (directory / KEY).chmod(0o640)
-    with pytest.raises(WireError, match="can be read by others") as caught:
+    with pytest.raises(WireError, match="can be read or written by others") as caught:
         Security.of(directory)
     assert caught.value.hint == f"chmod 600 {directory / KEY}"
+
+
+@unless(ROOT_LACK)
+def test_a_key_that_root_hands_to_a_group_is_taken_by_its_members(certificates: Certificates) -> None:
+    with handed(certificates.issue("site", "us")) as directory:
+        with as_service():
+            assert read_material(directory).certificate.member == site("us")
+        (directory / KEY).chmod(0o460)
+        with as_service(), pytest.raises(WireError, match="can be read or written by others") as caught:
+            read_material(directory)
+        assert caught.value.hint == f"chmod 640 {directory / KEY}"
+        with pytest.raises(WireError, match="can be read or written by others"):
+            read_material(directory)
 
 
 def test_a_key_of_another_certificate_is_refused(certificates: Certificates) -> None:
@@ -159,6 +176,42 @@ def test_a_renewed_certificate_is_taken_over(certificates: Certificates) -> None
     after = current.material()
     assert after.certificate.serial != before.certificate.serial
     assert current.material() is after
+
+
+class Volume:
+    """A directory as Kubernetes mounts a secret: names lead over a link to a directory, which an update exchanges."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._versions = itertools.count()
+
+    def update(self, member: Path) -> None:
+        """Exchange the content for that of a member's directory."""
+        version = f"..version_{next(self._versions)}"
+        shutil.copytree(member, self.root / version)
+        for file in (self.root / version).iterdir():
+            if not (self.root / file.name).is_symlink():
+                (self.root / file.name).symlink_to(f"..data/{file.name}")
+        (self.root / "..new").symlink_to(version)
+        (self.root / "..new").replace(self.root / "..data")
+        for before in set(self.root.glob("..version_*")) - {self.root / version}:
+            shutil.rmtree(before)
+
+
+def test_an_update_of_a_secret_of_kubernetes_is_taken_over(certificates: Certificates, tmp_path: Path) -> None:
+    volume = Volume(tmp_path)
+    volume.update(certificates.issue("site", "us"))
+    current, revoked = Current(tmp_path), Revoked(tmp_path)
+    before = current.material()
+    assert not revoked.has(before.certificate.serial)
+    renewed = certificates.issue("site", "us")
+    certificates.authority.revoke([before.certificate.serial])
+    certificates.authority.hand_out(renewed)
+    volume.update(renewed)
+    after = current.material()
+    assert after.certificate.serial == read_material(renewed).certificate.serial != before.certificate.serial
+    assert current.material() is after
+    assert revoked.has(before.certificate.serial)
 
 
 def test_half_a_renewal_is_waited_for(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
