@@ -28,7 +28,7 @@ def add_access_options(parser: argparse.ArgumentParser) -> None:
         "--bootstrap-token-file",
         type=Path,
         metavar="FILE",
-        help="with --auth: takes an admin's token when there is none yet; only the master's user can read it",
+        help="with --auth: an admin's token is taken from it, or made in it, when there is none yet; closed to others",
     )
     parser.add_argument(
         "--audit-log",

@@ -145,16 +145,23 @@ CHART_LACK = lack_of("kubernetes-validate")
 
 @unless(CHART_LACK)
 def test_the_chart_by_the_linter() -> None:
-    said = run(tool("python"), str(Path(__file__).with_name("chart.py")), "lint", str(CHART))
+    script = str(Path(__file__).with_name("chart.py"))
+    said = ""
+    for settings in ((), (INSECURE,), (CERTIFICATES, FIRST_TOKEN)):
+        said = run(tool("python"), script, "lint", str(CHART), *settings)
     note(SECTION, "chart", how="`helm lint` (Helm's own library)", found=said.strip().splitlines()[-1])
 
 
 SITES = ("sites.us.slots=2", "sites.eu.slots=1", "sites.main=null", "topology.gateway=us")
+INSECURE = "securityFlags=--insecure"
+CERTIFICATES = "certificates.secretPrefix=selat-tls-"
+FIRST_TOKEN = "master.adminTokenSecret=selat-admin"
 
 
 @unless(CHART_LACK)
-def test_the_chart_rendered(tmp_path: Path) -> None:
-    documents = rendered(*SITES)
+@pytest.mark.parametrize("security", [(INSECURE,), (CERTIFICATES,), (CERTIFICATES, FIRST_TOKEN)], ids=str)
+def test_the_chart_rendered(security: tuple[str, ...], tmp_path: Path) -> None:
+    documents = rendered(*SITES, *security)
     kinds = sorted(f"{d['kind']} {d['metadata']['name']}" for d in documents)
     assert kinds == [
         "ConfigMap trial-selat-topology",
@@ -177,17 +184,79 @@ def test_the_chart_rendered(tmp_path: Path) -> None:
     run(tool("kubernetes-validate"), "--strict", str(manifest))
     note(
         SECTION,
-        "chart, rendered for two sites",
+        f"chart, rendered for two sites, {' '.join(security)}",
         how="`helm template` (Helm's own library), `kubernetes-validate --strict`",
         found=f"{len(documents)} objects, valid; not installed: no cluster here",
     )
 
 
+def pods_of(documents: list[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """By the member's name: master, or agent-SITE."""
+    sets = [d for d in documents if d["kind"] == "StatefulSet"]
+    return {d["metadata"]["name"].removeprefix("trial-selat-"): d["spec"]["template"]["spec"] for d in sets}
+
+
+def environment_of(pod: Mapping[str, Any]) -> dict[str, Any]:
+    return {e["name"]: e.get("value") for e in pod["containers"][0]["env"]}
+
+
+def secrets_of(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """By the directory where it is mounted: the secret's name and its files' mode."""
+    volumes = {v["name"]: v["secret"] for v in pod["volumes"] if "secret" in v}
+    mounts = [m for m in pod["containers"][0]["volumeMounts"] if m["name"] in volumes]
+    assert all(m["readOnly"] is True and "subPath" not in m for m in mounts)
+    found = {m["mountPath"]: volumes[m["name"]] for m in mounts}
+    return {directory: (secret["secretName"], secret["defaultMode"]) for directory, secret in found.items()}
+
+
+@unless(CHART_LACK)
+def test_members_have_the_certificates_of_their_secrets() -> None:
+    pods = pods_of(rendered(*SITES, CERTIFICATES))
+    for name, member in {"master": "master", "agent-us": "site-us", "agent-eu": "site-eu"}.items():
+        assert secrets_of(pods[name]) == {"/etc/selat/tls": (f"selat-tls-{member}", 0o440)}
+        # The files are root's and this group's; members refuse keys that others can read.
+        assert pods[name]["securityContext"]["fsGroup"] == pods[name]["securityContext"]["runAsGroup"]
+        assert environment_of(pods[name])["SELAT_TLS_DIR"] == "/etc/selat/tls"
+    own = "--auth --bootstrap-token-file /var/lib/selat/master/admin.token"
+    assert environment_of(pods["master"])["SELAT_SECURITY_FLAGS"].startswith(own)
+    assert environment_of(pods["agent-us"])["SELAT_SECURITY_FLAGS"] == ""
+
+
+@unless(CHART_LACK)
+def test_the_first_token_comes_from_a_secret() -> None:
+    further = "securityFlags=--python-functions=allow"
+    pods = pods_of(rendered(*SITES, CERTIFICATES, FIRST_TOKEN, further))
+    assert secrets_of(pods["master"])["/etc/selat/admin"] == ("selat-admin", 0o440)
+    flags = environment_of(pods["master"])["SELAT_SECURITY_FLAGS"].split()
+    assert flags[:3] == ["--auth", "--bootstrap-token-file", "/etc/selat/admin/admin.token"]
+    assert flags[-1] == "--python-functions=allow"
+    assert environment_of(pods["agent-us"])["SELAT_SECURITY_FLAGS"] == "--python-functions=allow"
+    assert set(secrets_of(pods["agent-us"])) == {"/etc/selat/tls"}
+
+
+@unless(CHART_LACK)
+def test_probes_need_no_certificate() -> None:
+    """They ask the entry point inside, not the port."""
+    for name, pod in pods_of(rendered(*SITES, CERTIFICATES)).items():
+        command = ["/opt/selat/current/selat-member", "ready", name.partition("-")[0]]
+        for probe in ("startupProbe", "readinessProbe"):
+            assert pod["containers"][0][probe]["exec"]["command"] == command
+
+
+@unless(CHART_LACK)
+@pytest.mark.parametrize("security", [INSECURE, CERTIFICATES])
+def test_no_mount_is_in_another(security: str) -> None:
+    """A runtime cannot make the place of a mount in a volume that is read-only."""
+    for pod in pods_of(rendered(*SITES, security, *([FIRST_TOKEN] if security == CERTIFICATES else []))).values():
+        places = [Path(m["mountPath"]) for m in pod["containers"][0]["volumeMounts"]]
+        assert not [place for place in places if set(place.parents) & set(places)]
+
+
 @unless(CHART_LACK)
 def test_pods_have_no_rights() -> None:
-    pods = [d["spec"]["template"]["spec"] for d in rendered(*SITES) if d["kind"] == "StatefulSet"]
+    pods = pods_of(rendered(*SITES, INSECURE))
     assert len(pods) == 3
-    for pod in pods:
+    for pod in pods.values():
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         (container,) = pod["containers"]
@@ -196,20 +265,27 @@ def test_pods_have_no_rights() -> None:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
-        environment = {e["name"]: e.get("value") for e in container["env"]}
+        environment = environment_of(pod)
         assert environment["SELAT_SECURITY_FLAGS"] == "--insecure"
         assert environment["SELAT_DATA"].endswith("/state")
+        assert "SELAT_TLS_DIR" not in environment
+        assert secrets_of(pod) == {}
 
 
 @unless(CHART_LACK)
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (("sites.US.slots=1",), "US"),
-        (("sites.main.slots=0",), "slots"),
-        (("master.enabled=false",), "masterAddress"),
-        (("images.master.digest=latest",), "digest"),
-        (("nonsense=1",), "nonsense"),
+        (("sites.US.slots=1", INSECURE), "US"),
+        (("sites.main.slots=0", INSECURE), "slots"),
+        (("master.enabled=false", INSECURE), "masterAddress"),
+        (("images.master.digest=latest", INSECURE), "digest"),
+        (("nonsense=1", INSECURE), "nonsense"),
+        ((), "certificates.secretPrefix must name the secrets"),
+        (("securityFlags=--auth",), "or say securityFlags=--insecure"),
+        ((CERTIFICATES, INSECURE), "say only one of them"),
+        ((FIRST_TOKEN, INSECURE), "master.adminTokenSecret needs certificates.secretPrefix"),
+        (("certificates.secretPrefix=Selat_",), "secretPrefix"),
     ],
 )
 def test_values_that_make_no_sense_are_refused(settings: tuple[str, ...], said: str) -> None:
@@ -219,9 +295,9 @@ def test_values_that_make_no_sense_are_refused(settings: tuple[str, ...], said: 
 
 @unless(CHART_LACK)
 def test_a_release_of_agents_alone() -> None:
-    documents = rendered("master.enabled=false", "masterAddress=master.example.com:7410")
+    documents = rendered("master.enabled=false", "masterAddress=master.example.com:7410", CERTIFICATES)
     names = [f"{d['kind']} {d['metadata']['name']}" for d in documents]
     assert not [name for name in names if "master" in name or "topology" in name]
-    (agent,) = (d for d in documents if d["kind"] == "StatefulSet")
-    environment = {e["name"]: e.get("value") for e in agent["spec"]["template"]["spec"]["containers"][0]["env"]}
-    assert environment["SELAT_MASTER"] == "master.example.com:7410"
+    (agent,) = pods_of(documents).values()
+    assert environment_of(agent)["SELAT_MASTER"] == "master.example.com:7410"
+    assert secrets_of(agent) == {"/etc/selat/tls": ("selat-tls-site-main", 0o440)}
