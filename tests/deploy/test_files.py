@@ -159,7 +159,7 @@ FIRST_TOKEN = "master.adminTokenSecret=selat-admin"
 
 
 @unless(CHART_LACK)
-@pytest.mark.parametrize("security", [(INSECURE,), (CERTIFICATES,), (CERTIFICATES, FIRST_TOKEN)], ids=str)
+@pytest.mark.parametrize("security", [(INSECURE,), (CERTIFICATES,), (CERTIFICATES, FIRST_TOKEN)], ids=" ".join)
 def test_the_chart_rendered(security: tuple[str, ...], tmp_path: Path) -> None:
     documents = rendered(*SITES, *security)
     kinds = sorted(f"{d['kind']} {d['metadata']['name']}" for d in documents)
