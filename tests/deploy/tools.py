@@ -66,13 +66,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+EMULATOR = Path(__file__).with_name("emulator.py")
+
+
 @contextmanager
 def emulated_cloud(log: Path) -> Iterator[str]:
     """The URL of an AWS that has nothing yet; it is in memory, and gone with the block."""
     port = free_port()
     with log.open("wb") as out:
         server = subprocess.Popen(
-            [tool("moto_server"), "-H", "127.0.0.1", "-p", str(port)], stdout=out, stderr=subprocess.STDOUT
+            [tool("python"), str(EMULATOR), "-H", "127.0.0.1", "-p", str(port)], stdout=out, stderr=subprocess.STDOUT
         )
     try:
         deadline = time.monotonic() + 60
