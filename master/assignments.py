@@ -39,7 +39,10 @@ class AssignmentInput:
     site_addresses: Mapping[str, str]
     now: datetime
     held_back: frozenset[str] = frozenset()
-    """Queries whose tasks are not given out yet, because they have no slots."""
+    """Queries whose tasks stand still, because they have no slots.
+
+    Tasks are kept even of a query that is new: some may have begun while one of its sites was not heard.
+    """
 
 
 def build_assignments(
@@ -62,8 +65,9 @@ def build_assignments(
     """
     known = {query.id: query for query in snapshot.queries}
     given = frozenset(q.id for q in snapshot.queries if q.state.live and q.id not in snapshot.held_back)
-    # A query that waits for slots to go on is as if paused still: what it has read must not be read again.
-    kept = frozenset(q.id for q in snapshot.queries if q.state in (QueryState.PAUSED, QueryState.RESUMING))
+    # A query that waits for slots stands still as a paused one does: what it has read must not be read again.
+    waiting = (q.id for q in snapshot.queries if q.state.live and q.id in snapshot.held_back)
+    kept = frozenset((*waiting, *(q.id for q in snapshot.queries if q.state is QueryState.PAUSED)))
     running = running_of(snapshot.queries, given | kept)
     at_work = {operator.id for operator in (running_of(snapshot.queries, given) if kept else running).operators}
     readers, by_query = _readers(running), readers_by_query(running)

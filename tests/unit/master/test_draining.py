@@ -40,11 +40,11 @@ def test_a_query_accepted_before_the_draining_waits_for_a_slot_there_and_says_so
     query = world.submit()
     world.jobs.set_draining("eu", True)
     world.wait(timedelta(seconds=120))
-    assert world.tasks_at("us") == []
+    assert all(world.paused_at("us"))
     assert "site eu is draining" in world.views.of(world.queries.get(query)).reason
     world.jobs.set_draining("eu", False)
     world.tick()
-    assert "clicks" in world.tasks_at("us")
+    assert world.paused_at("us") == [False, False]
 
 
 def test_draining_holds_over_a_restart_of_the_master(world: World) -> None:

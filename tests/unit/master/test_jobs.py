@@ -105,6 +105,10 @@ class World:
     def tasks_at(self, site: str) -> list[str]:
         return [t.stage_id for t in self.board.current(site).assignment.tasks]
 
+    def paused_at(self, site: str) -> list[bool]:
+        """Whether each task of the site's assignment stands still."""
+        return [task.paused for task in self.board.current(site).assignment.tasks]
+
     def wait(self, duration: timedelta, *silent: str) -> None:
         """Time goes by; all sites but the silent ones keep reporting."""
         self.clock.advance(duration)
@@ -497,17 +501,39 @@ def test_a_query_that_gets_no_slot_says_which_and_until_when_and_starts_when_one
     query = world.submit()
     world.tick()
     assert world.state(query) is QueryState.DEPLOYING
-    assert (world.tasks_at("us"), world.tasks_at("eu")) == ([], [])
+    assert world.paused_at("us") == world.paused_at("eu") == [True, True]
     reason = world.views.of(world.queries.get(query)).reason
     assert reason.startswith("no slot at eu: eu/0 is nightly's until 2026-01-01 00:01:20 at the latest")
 
     world.restart()
-    assert world.tasks_at("us") == []
+    assert world.paused_at("us") == [True, True]
     world.release("nightly", EU[1])
     world.tick()
     assert world.tasks_at("eu") == ["clicks", "merge"]
+    assert world.paused_at("eu") == [False, False]
     assert world.views.of(world.queries.get(query)).reason == ""
     assert world.holders("eu") == ["nightly", STREAMING]
+
+
+def test_tasks_that_began_are_not_ended_when_a_site_comes_back_without_slots(world: World) -> None:
+    """Ended tasks would lose what they have read; begun anew, they would number other rows alike."""
+    world.tick()
+    world.acquire("nightly", *EU)
+    world.wait(CONFIG.heartbeat_timeout, "eu")
+    assert world.sites.alive() == {"us", "hub"}
+    query = world.submit()
+    world.report("us", ("pages", TaskState.ENDED), ("clicks", TaskState.RUNNING))
+    assert world.paused_at("us") == [False, False]
+
+    world.report("eu")
+    world.tick()
+    assert world.state(query) is QueryState.DEPLOYING
+    assert world.paused_at("us") == world.paused_at("eu") == [True, True]
+    world.restart()
+    assert world.tasks_at("us") == ["pages", "clicks"]
+    world.release("nightly", *EU)
+    world.wait(timedelta(seconds=1))
+    assert world.paused_at("us") == world.paused_at("eu") == [False, False]
 
 
 def test_a_query_that_waits_for_a_slot_can_be_cancelled(world: World) -> None:

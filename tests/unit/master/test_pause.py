@@ -18,15 +18,11 @@ def world() -> World:
     return World()
 
 
-def paused_at(world: World, site: str) -> list[bool]:
-    return [task.paused for task in world.board.current(site).assignment.tasks]
-
-
 def test_a_paused_query_keeps_its_tasks_but_not_its_slots(world: World) -> None:
     query = world.run()
     assert world.holders("eu").count(STREAMING) == 2
     assert world.jobs.pause(query).state is QueryState.PAUSED
-    assert paused_at(world, "us") == paused_at(world, "eu") == [True, True]
+    assert world.paused_at("us") == world.paused_at("eu") == [True, True]
     assert STREAMING not in world.holders("eu")
     assert world.jobs.pause(query).state is QueryState.PAUSED
     assert len(world.queries.history(query)) == 3
@@ -35,7 +31,7 @@ def test_a_paused_query_keeps_its_tasks_but_not_its_slots(world: World) -> None:
     world.wait(CONFIG.ended_retention)
     world.restart()
     assert world.state(query) is QueryState.PAUSED
-    assert paused_at(world, "us") == paused_at(world, "eu") == [True, True]
+    assert world.paused_at("us") == world.paused_at("eu") == [True, True]
     assert world.views.of(world.queries.get(query)).reason == "paused by request"
 
 
@@ -46,7 +42,7 @@ def test_a_resumed_query_runs_again_when_all_its_tasks_do(world: World) -> None:
     world.clock.advance(timedelta(minutes=5))
     assert world.jobs.resume(query).state is QueryState.RESUMING
     assert world.jobs.resume(query).state is QueryState.RESUMING
-    assert paused_at(world, "us") == paused_at(world, "eu") == [False, False]
+    assert world.paused_at("us") == world.paused_at("eu") == [False, False]
     world.report("us", ("pages", TaskState.ENDED), ("clicks", TaskState.RUNNING))
     assert world.state(query) is QueryState.RESUMING
     world.report("eu", ("clicks", TaskState.RUNNING), ("merge", TaskState.RUNNING))
@@ -60,11 +56,11 @@ def test_a_resumed_query_without_slots_keeps_its_tasks_paused(world: World) -> N
     world.acquire("spark", *world.leases.table.slots_of("eu"))
     world.jobs.resume(query)
     assert world.state(query) is QueryState.RESUMING
-    assert paused_at(world, "eu") == [True, True]
+    assert world.paused_at("eu") == [True, True]
     assert "no slot at eu" in world.views.of(world.queries.get(query)).reason
     world.release("spark", *world.leases.table.slots_of("eu"))
     world.wait(timedelta(seconds=1))
-    assert paused_at(world, "eu") == [False, False]
+    assert world.paused_at("eu") == [False, False]
 
 
 def test_a_paused_query_can_be_cancelled(world: World) -> None:

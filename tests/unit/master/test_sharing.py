@@ -78,9 +78,11 @@ def test_a_task_runs_as_long_as_somebody_needs_it() -> None:
     assert not tasks(over, replace(second, state=QueryState.CANCELLING))
 
 
-def test_a_query_without_slots_gives_out_what_others_need() -> None:
+def test_tasks_of_a_query_without_slots_stand_still_but_for_those_that_others_need() -> None:
     first, second = two()
-    assert tasks(first, second, held_back=frozenset({FIRST})).keys() == SOURCES | {f"{SECOND}.merge.eu"}
+    given = tasks(first, second, held_back=frozenset({FIRST}))
+    assert given.keys() == tasks(first, second).keys()
+    assert {name for name, task in given.items() if task.paused} == {f"{FIRST}.merge.eu"}
 
 
 def test_the_shared_task_is_the_same_for_whoever_needs_it() -> None:
@@ -109,7 +111,7 @@ def test_a_paused_query_leaves_the_tasks_that_others_need_at_work() -> None:
     assert tasks(still, second).keys() == tasks(first, second).keys()
     both = tasks(still, replace(second, state=QueryState.PAUSED))
     assert all(task.paused for task in both.values())
-    # One that waits for slots to go on stands still, unlike one that never began.
+    # One that waits for slots to go on stands still.
     waits = replace(first, state=QueryState.RESUMING)
     assert tasks(waits, second, held_back=frozenset({FIRST})) == tasks(still, second)
     # What is over is known as long as a paused query needs it.
