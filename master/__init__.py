@@ -5,7 +5,7 @@
     client --FetchResults--> results --Pull--> the gateway's agent
 
 Everything accepted is in the store before the answer. Running queries do not need the master: agents keep their
-assignment. `services` is the gRPC edge; messages go no further than it and `convert`. Words: docs/glossary.md.
+assignment. `api` is the gRPC edge for clients; messages go no further than it and `convert`. Words: docs/glossary.md.
 """
 
 from wire import tls13

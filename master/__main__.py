@@ -18,14 +18,15 @@ from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_expos
 from machine.metrics import LISTEN_HELP, CannotListenError, serving_metrics
 from machine.private import make_private_umask
 from machine.tracing import tracing
-from master import commands, logs
+from master import commands
 from master.access.options import access_config, add_access_options
-from master.config import BatchConfig, MasterConfig, ServerOptions
-from master.errors import MasterError
-from master.logs import line
+from master.base import logs
+from master.base.errors import MasterError
+from master.base.logs import line
+from master.config.values import BatchConfig, MasterConfig, ServerOptions
 from master.metrics import ROLE
+from master.records.specs import ResultsLimit
 from master.server import Master, Surroundings, serving, write_ready_file
-from master.specs import ResultsLimit
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
 from planner.batch import Policy, SkipRule

@@ -20,10 +20,10 @@ from typing import IO, Any
 
 from machine.description import package_version
 from machine.private import NotPrivateError, make_private
-from master.errors import StoreError
+from master.base.errors import StoreError
+from master.base.times import from_us, to_us
 from master.store.migrations import MIGRATIONS
 from master.store.sqlite import LOCK_FILE, STATE_FILE, lock_directory, migrate
-from master.times import from_us, to_us
 
 FORMAT = 1
 LEAP = 2**32

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from machine.private import make_private_umask
 from master.backup import back_up, restore
-from master.errors import MasterError
+from master.base.errors import MasterError
 
 COMMANDS = ("backup", "restore")
 

@@ -11,12 +11,12 @@ from enum import Enum
 from machine.description import package_version
 from machine.durations import Durations
 from machine.metrics import Family, Kind, Metric, Sheet
-from master.model import QueryRecord, QueryState, SiteState, StateChange
-from master.queries import QueryRegistry
-from master.sites import SiteRegistry, SiteStatus
+from master.base.times import to_us
+from master.queries.registry import QueryRegistry
+from master.records.model import QueryRecord, QueryState, SiteState, StateChange
+from master.sites.registry import SiteRegistry, SiteStatus
 from master.store import Store
-from master.times import to_us
-from master.views import QueryView, QueryViews
+from master.views.queries import QueryView, QueryViews
 from planner.leases import Change, LeaseTable, SlotState
 from planner.topology import Topology
 from planner.wan.snapshot import LinkView, WanSnapshot

@@ -26,58 +26,58 @@ from master.access.checkpoint import Checkpoint
 from master.access.grants import GrantManager
 from master.access.members import MemberCertificates
 from master.access.tokens import TokenManager
-from master.analysis import SiteAnalyzer
+from master.analysis.remembered import RememberedAnalyzer
+from master.analysis.spark import SiteAnalyzer
+from master.api.convert.leases import part_to_proto
+from master.api.interceptors import ErrorInterceptor, refuse
+from master.api.services.access import AccessServicer
+from master.api.services.catalog import CatalogServicer
+from master.api.services.event import EventServicer
+from master.api.services.lease import LeaseServicer
+from master.api.services.member import MemberServicer
+from master.api.services.query import QueryParts, QueryServicer
+from master.api.services.site import ClusterInfo, SiteParts, SiteServicer
+from master.api.services.wan import WanServicer
+from master.api.watch import Watches
+from master.base.clock import Clock, SystemClock
+from master.base.errors import StoreError
+from master.base.logs import line
+from master.base.pending import PendingCalls
+from master.base.timing import TimingInterceptor
 from master.batch.manager import BatchManager, BatchParts
 from master.batch.slots import BatchSlots
 from master.batch.splits import SiteSplits
-from master.board import AssignmentBoard
-from master.catalog import CatalogManager
-from master.clock import Clock, SystemClock
-from master.config import REQUEST_LIMIT_BYTES, MasterConfig
-from master.convert.leases import part_to_proto
-from master.definitions import ViewDefinitions
-from master.deploying import Deployer, DeployingParts
-from master.errors import StoreError
+from master.config.values import REQUEST_LIMIT_BYTES, MasterConfig
 from master.events import EventStore
 from master.events.log import EventLog
 from master.events.notes import Notes
 from master.events.sqlite import SqliteEvents
-from master.functions import FunctionManager, FunctionParts
-from master.ids import RandomHex, cluster_id
-from master.interceptors import ErrorInterceptor, refuse
-from master.jobs import JobManager, JobParts
 from master.leases.feed import SlotFeeds
 from master.leases.manager import LeaseManager, LeaseParts
 from master.leases.streaming import StreamingSlots
-from master.logs import line
-from master.members import Describe, MemberParts, Members
 from master.metrics import MasterMetrics, Tally, Watched
-from master.peers import Peers
-from master.pending import PendingCalls
-from master.queries import QueryRegistry
-from master.remembered import RememberedAnalyzer
+from master.planning.definitions import ViewDefinitions
+from master.planning.deploying import Deployer, DeployingParts
+from master.planning.settings import Settings
+from master.planning.submission import PlanningParts, QueryPlanner
+from master.queries.registry import QueryRegistry
+from master.reconcile.board import AssignmentBoard
+from master.reconcile.jobs import JobManager, JobParts
+from master.reconcile.sitework import SiteWorkView
+from master.records.ids import RandomHex, cluster_id
+from master.relations.catalog import CatalogManager
+from master.relations.functions import FunctionManager, FunctionParts
 from master.results.fetch import FetchParts, ResultFetcher
-from master.services.access import AccessServicer
-from master.services.catalog import CatalogServicer
-from master.services.event import EventServicer
-from master.services.lease import LeaseServicer
-from master.services.member import MemberServicer
-from master.services.query import QueryParts, QueryServicer
-from master.services.site import ClusterInfo, SiteParts, SiteServicer
-from master.services.wan import WanServicer
-from master.settings import Settings
-from master.sites import SiteRegistry
-from master.sitework import SiteWorkView
-from master.statements import StatementParts, StatementRunner
-from master.statistics import MeasuredRates
+from master.sites.members import Describe, MemberParts, Members
+from master.sites.peers import Peers
+from master.sites.registry import SiteRegistry
+from master.sites.statistics import MeasuredRates
+from master.statements.runner import StatementParts, StatementRunner
 from master.store import Store
-from master.submission import PlanningParts, QueryPlanner
-from master.timing import TimingInterceptor
-from master.views import QueryViews
+from master.views.queries import QueryViews
 from master.wan.agent_prober import AgentProber
 from master.wan.history import HistoryStore, LinkHistory
 from master.wan.monitor import MonitorSettings, WanMonitor
-from master.watch import Watches
 from planner.topology import Topology
 from selat.v1 import (
     access_pb2_grpc,

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from machine.private import opener
 from master.access.caller import Call
-from master.errors import AuditError
-from master.logs import line
+from master.base.errors import AuditError
+from master.base.logs import line
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from master.access.records import TokenRecord
 from master.access.tokens import TokenManager, is_token
-from master.errors import UnauthenticatedError
+from master.base.errors import UnauthenticatedError
+from master.records.access import TokenRecord
 from planner.access.principal import Principal
 
 AUTHORIZATION = "authorization"

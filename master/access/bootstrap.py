@@ -9,8 +9,8 @@ from pathlib import Path
 
 from machine.bearer import TokenFileError, new_token, read_token
 from master.access.tokens import TokenManager, TokenWish, is_token
-from master.errors import InvalidRequestError
-from master.logs import line
+from master.base.errors import InvalidRequestError
+from master.base.logs import line
 from planner.access.roles import ADMIN
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from master.access.interceptor import AccessInterceptor, GateParts
 from master.access.keysets import key_source
 from master.access.oidc import OidcReader
 from master.access.tokens import TokenManager
-from master.clock import Clock, SteadyTime
-from master.errors import InvalidRequestError
+from master.base.clock import Clock, SteadyTime
+from master.base.errors import InvalidRequestError
 from planner.access.limits import Meters
 
 _FORGETTING = timedelta(seconds=60)

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from master.access.caller import caller, note_relations
 from master.access.rights import check_on
-from master.clock import Clock
-from master.errors import InvalidRequestError, NotGrantedError, NotOwnerError
-from master.logs import line
+from master.base.clock import Clock
+from master.base.errors import InvalidRequestError, NotGrantedError, NotOwnerError
+from master.base.logs import line
 from master.store import Store
 from planner.access.grants import Grant, Grants, Need, Owner
 from planner.access.privileges import Privilege

@@ -18,8 +18,8 @@ from master.access.audit import OK, Audit
 from master.access.authentication import Authenticator, Identity
 from master.access.caller import Call, begin
 from master.access.rights import limit_exceeded
-from master.clock import Clock, SteadyTime
-from master.errors import (
+from master.base.clock import Clock, SteadyTime
+from master.base.errors import (
     InvalidRequestError,
     MasterError,
     PermissionDeniedError,

@@ -14,7 +14,7 @@ from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
 from machine.loopback import is_loopback
-from master.errors import InvalidRequestError, KeySetError
+from master.base.errors import InvalidRequestError, KeySetError
 
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
 """The one algorithm that is taken for each type of key: what a token says of its own algorithm decides nothing."""

@@ -15,9 +15,9 @@ from jwt.exceptions import ExpiredSignatureError, ImmatureSignatureError, PyJWTE
 from master.access.authentication import Identity
 from master.access.config import OidcOptions
 from master.access.keysets import ALGORITHMS, KeySet
-from master.clock import Clock, SteadyTime
-from master.errors import KeySetError, UnauthenticatedError
-from master.logs import line
+from master.base.clock import Clock, SteadyTime
+from master.base.errors import KeySetError, UnauthenticatedError
+from master.base.logs import line
 from planner.access.claims import roles_by_claims
 from planner.access.principal import Kind, Principal
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from master.access.audit import BYTES, FILES, AuditOptions
 from master.access.config import AccessConfig, OidcOptions
-from master.errors import InvalidRequestError
+from master.base.errors import InvalidRequestError
 from planner.access.claims import read_claim_rules
 from planner.access.limits import LimitTable
 from planner.access.limits_text import read_limits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from master.access.caller import caller, limits, note_query, note_relations
 from master.access.rights import limit_exceeded
-from master.errors import NotOwnerError
-from master.model import QueryRecord
+from master.base.errors import NotOwnerError
+from master.records.model import QueryRecord
 from planner.access.roles import Right
 
 

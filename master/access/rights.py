@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from master.access.caller import caller
-from master.errors import AccessOffError, LimitExceededError, PermissionDeniedError
+from master.base.errors import AccessOffError, LimitExceededError, PermissionDeniedError
 from planner.access.limits import Limits
 from planner.access.principal import Principal
 from planner.access.roles import Right, roles_with

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from machine.bearer import PREFIX, new_token
-from master.access.records import TokenRecord, digest_of
-from master.clock import Clock
-from master.errors import InvalidRequestError, LastAdminError, UnknownTokenError
-from master.ids import RandomHex, did_you_mean
-from master.logs import line
+from master.base.clock import Clock
+from master.base.errors import InvalidRequestError, LastAdminError, UnknownTokenError
+from master.base.logs import line
+from master.records.access import TokenRecord, digest_of
+from master.records.ids import RandomHex, did_you_mean
 from master.store import Store
 from planner.access.privileges import ROLE_FORM, is_role_name
 from planner.access.roles import ADMIN, FRAMEWORK, PERSONS, SITE

@@ -1,6 +1,5 @@
-"""Batch queries: their tasks, and the framework `batch` that has slots for them.
+"""Batch queries: the framework `batch` that has slots for their tasks, which `queries.batch_tasks` lists.
 
-tasks      what sites are to run of a query, from the plan and what became of its tasks; pure
 scheduled  the same as the scheduler sees it; pure
 view       what users see of it; pure
 slots      the framework's leases and waiting lists

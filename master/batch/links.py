@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from master.batch.scheduled import tasks_of
-from master.batch.tasks import map_id
-from master.model import QueryRecord, TaskState
+from master.queries.batch_tasks import map_id
+from master.records.model import QueryRecord, TaskState
 from planner.batch import Assigned, TaskPhase
 
 

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from master.base.logs import line
 from master.batch.links import Links
 from master.batch.scheduled import scheduled, tasks_of, with_tasks
 from master.batch.slots import BatchSlots
-from master.batch.tasks import map_id, read_id, reduce_id
 from master.batch.view import BatchView, Wait, batch_view
-from master.config import BatchConfig
-from master.logs import line
-from master.model import BatchTask, QueryRecord, SiteState, TaskState
-from master.queries import QueryRegistry
-from master.sites import SiteRegistry
+from master.config.values import BatchConfig
+from master.queries.batch_tasks import map_id, read_id, reduce_id
+from master.queries.registry import QueryRegistry
+from master.records.model import BatchTask, QueryRecord, SiteState, TaskState
+from master.sites.registry import SiteRegistry
 from planner.batch import (
     Assigned,
     BatchOptions,

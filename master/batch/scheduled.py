@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 
-from master.batch.tasks import map_id
-from master.model import BatchState, BatchTask, QueryRecord
+from master.queries.batch_tasks import map_id
+from master.records.model import BatchState, BatchTask, QueryRecord
 from planner.batch import SentShares, Shard, Task
 from planner.plan import StageKind
 

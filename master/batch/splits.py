@@ -7,13 +7,13 @@ from typing import Any, Protocol
 import grpc
 import grpc.aio
 
+from master.base.errors import SplitsUnavailableError
+from master.base.status import ERROR_TRAILER
 from master.convert.assignments import split_from_proto
 from master.convert.relations import relation_to_proto
-from master.errors import SplitsUnavailableError
-from master.peers import Peers
-from master.sites import SiteRegistry
-from master.specs import relation_at
-from master.status import ERROR_TRAILER
+from master.records.specs import relation_at
+from master.sites.peers import Peers
+from master.sites.registry import SiteRegistry
 from planner.catalog import Relation
 from planner.plan import Split
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from master.model import QueryRecord
+from master.records.model import QueryRecord
 from planner.batch import Policy, TaskPhase
 from planner.leases import Slot
 

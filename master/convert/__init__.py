@@ -1,1 +1,1 @@
-"""Between messages and our values. Messages go no further than here and `services`."""
+"""Relations, functions and assignments as messages for agents, and what agents report, as values."""

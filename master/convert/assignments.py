@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from master.board import VersionedAssignment
+from master.base.times import duration_us
 from master.convert.functions import function_to_proto, version_from_proto
 from master.convert.relations import column_to_proto, relation_from_proto, relation_to_proto
-from master.specs import Assignment, ChannelInput, ChannelReader, Join, QueryReaders, ResultsLimit, ResultSpec, TaskSpec
-from master.times import duration_us
+from master.records.specs import (
+    Assignment,
+    ChannelInput,
+    ChannelReader,
+    Join,
+    QueryReaders,
+    ResultsLimit,
+    ResultSpec,
+    TaskSpec,
+    VersionedAssignment,
+)
 from planner.catalog import Column
 from planner.plan import FilePart, Merge, MergeView, Split, StageKind
 from selat.v1 import site_pb2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from master.base.times import to_us
 from master.convert.relations import column_to_proto
-from master.times import to_us
 from planner.catalog import Column, Function
 from selat.v1 import common_pb2
 

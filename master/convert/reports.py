@@ -7,8 +7,8 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from master.errors import InvalidRequestError
-from master.model import (
+from master.base.errors import InvalidRequestError
+from master.records.model import (
     ChannelUse,
     DiskUse,
     LinkUse,

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from master.clock import Clock
+from master.base.clock import Clock
+from master.base.notify import Notifier
 from master.events import EVENTS_KEPT, SAME_WITHIN, Event, EventFilter, EventStore, Subject
-from master.notify import Notifier
 
 
 class EventLog:

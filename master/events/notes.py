@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from master.events import EventKind, Subject
-from master.model import QueryRecord, StateChange
-from master.sites import SiteStatus
+from master.records.model import QueryRecord, StateChange
+from master.sites.registry import SiteStatus
 from planner.leases import Change, SlotState
 from planner.plan import Stage
 from planner.quantities import bandwidth_text

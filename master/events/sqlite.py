@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
+from master.base.logs import line
+from master.base.times import from_us, to_us
 from master.events import Event, EventKind, Subject
-from master.logs import line
-from master.times import from_us, to_us
 
 logger = logging.getLogger(__name__)
 

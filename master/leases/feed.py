@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, S
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from master.notify import Notifier
+from master.base.notify import Notifier
 from planner.leases import Change, LeaseTable, Slot, SlotRecord
 
 M = TypeVar("M")

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from master.clock import Clock, SteadyTime
-from master.errors import InvalidRequestError, StoreError
-from master.faults import FaultPoint, reached
-from master.ids import RandomHex
+from master.base.clock import Clock, SteadyTime
+from master.base.errors import InvalidRequestError, StoreError
+from master.base.faults import FaultPoint, reached
+from master.base.logs import line
 from master.leases.tickets import TicketEvent, Tickets
-from master.logs import line
-from master.model import SiteState
-from master.sites import SiteRegistry, SiteStatus
+from master.records.ids import RandomHex
+from master.records.model import SiteState
+from master.sites.registry import SiteRegistry, SiteStatus
 from master.store import LeaseUpdate, Store, StoredLeases
 from planner.leases import (
     Change,

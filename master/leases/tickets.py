@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from master.notify import Notifier
+from master.base.notify import Notifier
 from planner.leases import Change, SlotRecord
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from master.errors import CorruptResultsError
+from master.base.errors import CorruptResultsError
 from selat.v1 import exchange_pb2
 
 

@@ -9,19 +9,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from master.assignments import begins_at_zero, keeps_results, result_channels
-from master.clock import Clock
-from master.config import MasterConfig
-from master.errors import (
+from master.base.clock import Clock
+from master.base.errors import (
     InvalidRequestError,
     NoResultsError,
     ResultsExpiredError,
     ResultsGoneError,
     ResultsUnavailableError,
 )
-from master.model import QueryRecord, QueryState
-from master.peers import Peers
-from master.queries import QueryRegistry
+from master.config.values import MasterConfig
+from master.queries.registry import QueryRegistry
+from master.reconcile.assignments import begins_at_zero, keeps_results, result_channels
+from master.records.model import QueryRecord, QueryState
 from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
 from master.results.pull import (
     ChannelAbsentError,
@@ -31,7 +30,8 @@ from master.results.pull import (
     PullTarget,
     pull,
 )
-from master.sites import SiteRegistry
+from master.sites.peers import Peers
+from master.sites.registry import SiteRegistry
 
 RETRIES_S = (0.05, 0.1, 0.2, 0.5)
 """Pauses between attempts; the last one repeats. A new query's channels are at its gateway after a moment."""

@@ -12,8 +12,8 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from master.base.status import ERROR_TRAILER
 from master.results.decode import EndOfChannel, EpochAssembler, SentEpoch
-from master.status import ERROR_TRAILER
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 
 CLIENT_CONSUMER = "client"

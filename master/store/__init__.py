@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Protocol
 
 from machine.durations import Distribution
-from master.access.records import TokenRecord
-from master.model import AssignmentMark, BatchState, Progress, QueryRecord, SiteRecord, StateChange
+from master.records.access import TokenRecord
+from master.records.model import AssignmentMark, BatchState, Progress, QueryRecord, SiteRecord, StateChange
 from planner.access.grants import Grant, Owner
 from planner.access.privileges import Privilege
 from planner.catalog import Function, Relation

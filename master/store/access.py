@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
-from master import codec
-from master.access.records import TokenRecord
+from master.records.access import TokenRecord
+from master.store import codec
 from planner.access.grants import Grant, Owner
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from datetime import timedelta
 
+from master.base.times import duration_us, from_us, to_us
 from master.store import LeaseUpdate, StoredLeases
-from master.times import duration_us, from_us, to_us
 from planner.leases import Lease, Slot
 
 

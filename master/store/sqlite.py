@@ -13,15 +13,14 @@ from typing import IO, Any, Self
 
 from machine.durations import Durations
 from machine.private import NotPrivateError, make_private
-from master import codec
-from master.access.records import TokenRecord
-from master.errors import StoreError, StoreFullError
-from master.model import AssignmentMark, BatchState, Progress, QueryRecord, QueryState, SiteRecord, StateChange
-from master.store import INCARNATIONS_KEPT, ClusterRecord, LeaseUpdate, StoredLeases, StoreFigures
+from master.base.errors import StoreError, StoreFullError
+from master.base.times import from_us, to_us
+from master.records.access import TokenRecord
+from master.records.model import AssignmentMark, BatchState, Progress, QueryRecord, QueryState, SiteRecord, StateChange
+from master.store import INCARNATIONS_KEPT, ClusterRecord, LeaseUpdate, StoredLeases, StoreFigures, codec
 from master.store.access import read_grants, read_owners, read_tokens, write_grant, write_owner, write_token
 from master.store.leases import read_leases, write_leases
 from master.store.migrations import MIGRATIONS
-from master.times import from_us, to_us
 from planner.access.grants import Grant, Owner
 from planner.access.privileges import Privilege
 from planner.catalog import Function, Relation

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import grpc.aio
 
-from master.errors import ProbeFailedError
-from master.peers import Peers
-from master.sites import SiteRegistry
+from master.base.errors import ProbeFailedError
+from master.sites.peers import Peers
+from master.sites.registry import SiteRegistry
 from master.wan.monitor import Measured
 from planner.wan.probing import Probe, ProbeKind
 from planner.wan.samples import Method

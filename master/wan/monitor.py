@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from master.clock import Clock, SteadyTime
-from master.errors import ProbeFailedError
-from master.logs import line
+from master.base.clock import Clock, SteadyTime
+from master.base.errors import ProbeFailedError
+from master.base.logs import line
 from master.wan.history import LinkHistory, LinkPoint
 from planner.topology import Topology
 from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_echo, fold_use

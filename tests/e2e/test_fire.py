@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import selat
-from master import faults as master_faults
+from master.base import faults as master_faults
 from selat.dev.cluster import DevCluster
 from site_agent import faults as agent_faults
 from tests.e2e.cluster import check_against_oracle, running_cluster, submit, wait_until

@@ -11,10 +11,10 @@ from typing import Any
 from machine.bearer import Metadata, metadata_of
 from master.access.audit import AuditOptions
 from master.access.config import AccessConfig
-from master.testing.agent import FakeAgent
 from planner.access.limits import Limits, LimitTable
 from planner.access.principal import Kind
 from selat.v1 import access_pb2, access_pb2_grpc, query_pb2
+from tests.fakes.agent import FakeAgent
 from tests.integration.master_cluster import CONFIG, FILTER, NAMES, Cluster, analyze, refusal
 
 LIMITS = Limits(calls_per_s=1000, burst_calls=100_000)

@@ -15,14 +15,12 @@ import pytest
 import sqlglot
 
 from machine.description import describe
-from master.config import MasterConfig
-from master.members import Describe
-from master.model import TaskState, TaskStatus
+from master.base.status import ERROR_TRAILER
+from master.config.values import MasterConfig
+from master.records.model import TaskState, TaskStatus
 from master.server import Master, Surroundings, serving
-from master.status import ERROR_TRAILER
+from master.sites.members import Describe
 from master.store.sqlite import SqliteStore
-from master.testing import CountingHex, VirtualClock
-from master.testing.agent import PATIENCE_S, FakeAgent
 from master.wan.sqlite_history import SqliteLinkHistory
 from planner.topology import Link, Site, Topology
 from selat.v1 import (
@@ -35,6 +33,8 @@ from selat.v1 import (
     site_pb2,
     site_pb2_grpc,
 )
+from tests.fakes import CountingHex, VirtualClock
+from tests.fakes.agent import PATIENCE_S, FakeAgent
 
 NAMES = ("hub", "us", "eu")
 LINK = timedelta(milliseconds=40)

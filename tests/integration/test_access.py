@@ -19,7 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import selat
 from machine.bearer import Metadata, metadata_of
-from master.model import TaskState
+from master.records.model import TaskState
 from planner.access.limits import Limits
 from planner.access.methods import METHODS
 from selat.cli import cli

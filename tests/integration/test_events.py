@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import selat
-from master.testing.agent import PATIENCE_S
 from selat.cli import cli
 from selat.events import Event, EventKind
 from selat.v1 import event_pb2 as pb
 from selat.v1 import event_pb2_grpc, query_pb2
+from tests.fakes.agent import PATIENCE_S
 from tests.integration.master_cluster import CREATE, Cluster, refusal, running_cluster
 
 pytestmark = pytest.mark.timeout(180)

@@ -12,16 +12,16 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import selat
-from master.config import REQUEST_LIMIT_BYTES, STATEMENT_LIMIT_BYTES
-from master.model import ChannelUse, ResultStatus, TaskState, TaskStatus
+from master.config.values import REQUEST_LIMIT_BYTES, STATEMENT_LIMIT_BYTES
+from master.records.model import ChannelUse, ResultStatus, TaskState, TaskStatus
 from master.server import SERVICES
-from master.testing.agent import FakeAgent
 from selat.v1 import (
     catalog_pb2,
     common_pb2,
     query_pb2,
     site_pb2,
 )
+from tests.fakes.agent import FakeAgent
 from tests.integration.master_cluster import (
     CONFIG,
     COUNT,

@@ -10,9 +10,9 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from master.model import ResultStatus, TaskState, TaskStatus
-from master.testing.agent import FakeChannel
+from master.records.model import ResultStatus, TaskState, TaskStatus
 from selat.v1 import lease_pb2, query_pb2, site_pb2
+from tests.fakes.agent import FakeChannel
 from tests.integration.master_cluster import Cluster, eventually, refusal, running_cluster
 
 pytestmark = pytest.mark.timeout(60)

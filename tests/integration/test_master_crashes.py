@@ -15,11 +15,11 @@ import grpc
 import grpc.aio
 import pytest
 
-from master.faults import FAULT_VARIABLE, FaultPoint
-from master.model import ResultStatus, TaskState, TaskStatus
-from master.testing.agent import FakeAgent
+from master.base.faults import FAULT_VARIABLE, FaultPoint
+from master.records.model import ResultStatus, TaskState, TaskStatus
 from selat.v1 import lease_pb2, lease_pb2_grpc, query_pb2, query_pb2_grpc, site_pb2
 from tests.e2e.faults import free_port
+from tests.fakes.agent import FakeAgent
 from tests.integration.master_cluster import COUNT, FILTER, NAMES, analyze
 from tests.integration.test_master_process import Process
 

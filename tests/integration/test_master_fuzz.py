@@ -17,8 +17,8 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from master.base.status import STATUS_CODES
 from master.convert.reports import LARGEST_COUNT
-from master.status import STATUS_CODES
 from selat.v1 import catalog_pb2, common_pb2, query_pb2, site_pb2
 from tests.integration.master_cluster import COUNT, CREATE, FILTER, Cluster, detail, refusal, running_cluster
 

@@ -12,11 +12,10 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
-from master.model import ChannelUse, ResultStatus, TaskState
-from master.peers import Peers
+from master.records.model import ChannelUse, ResultStatus, TaskState
 from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
 from master.results.pull import ChannelAbsentError, EpochGoneError, PullTarget, pull
-from master.testing.agent import FakeChannel
+from master.sites.peers import Peers
 from selat.v1 import (
     exchange_pb2,
     query_pb2,
@@ -25,6 +24,7 @@ from selat.v1 import (
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import SERVER_OPTIONS
 from site_agent.exchange.server import ExchangeServicer
+from tests.fakes.agent import FakeChannel
 from tests.integration.master_cluster import (
     CREATE,
     FILTER,

@@ -18,7 +18,6 @@ from cryptography import x509
 
 from master.server import Master, Surroundings, serving
 from master.store.sqlite import SqliteStore
-from master.testing import CountingHex, VirtualClock
 from master.wan.sqlite_history import SqliteLinkHistory
 from selat.v1 import (
     exchange_pb2,
@@ -42,6 +41,7 @@ from site_agent.host import Guests, start_exchange
 from site_agent.ingest.streams import PushStreams
 from site_agent.slots.guard import SlotGuard, SlotLease
 from tests.certificates import Certificates, ago
+from tests.fakes import CountingHex, VirtualClock
 from tests.integration.master_cluster import CONFIG, TOPOLOGY
 from tests.unit.site_agent.fakes import TableEngine
 from wire import callers, servers

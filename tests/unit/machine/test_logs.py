@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from machine.logs import JsonFormatter
-from master.logs import line
+from master.base.logs import line
 
 
 def logged(message: object, *args: object, error: Exception | None = None) -> dict[str, Any]:

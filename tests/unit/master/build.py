@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from master.model import QueryRecord, QueryState, SiteRecord, SiteReport, TaskState, TaskStatus
-from master.progress import initial_progress
+from master.queries.progress import initial_progress
+from master.records.model import QueryRecord, QueryState, SiteRecord, SiteReport, TaskState, TaskStatus
 from planner.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
 from planner.topology import Link, Site, Topology

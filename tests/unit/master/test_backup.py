@@ -14,8 +14,8 @@ import pytest
 
 from master import commands
 from master.backup import LEAP, Backup, back_up, restore
-from master.errors import StoreError
-from master.model import AssignmentMark
+from master.base.errors import StoreError
+from master.records.model import AssignmentMark
 from master.store import LeaseUpdate
 from master.store.migrations import MIGRATIONS
 from master.store.sqlite import STATE_FILE, SqliteStore, lock_directory

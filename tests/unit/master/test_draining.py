@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from master.leases.streaming import STREAMING
-from master.model import QueryState
-from master.sitework import SiteWorkView
+from master.reconcile.sitework import SiteWorkView
+from master.records.model import QueryState
 from planner.draining import WorkKind
 from planner.leases import Granted, Slot, Wish, acquire
-from tests.unit.master.test_jobs import World
+from tests.unit.master.reconcile.test_jobs import World
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from datetime import timedelta
 import pytest
 
 from machine.metrics import Family
-from master.config import MasterConfig
+from master.config.values import MasterConfig
 from master.metrics import LINKS_TOLD, MASTER_METRICS, told
-from master.model import TaskState
+from master.records.model import TaskState
 from master.server import Master, Surroundings
 from master.store.sqlite import SqliteStore
-from master.testing import CountingHex, VirtualClock
 from master.wan.sqlite_history import SqliteLinkHistory
 from planner.wan.snapshot import LinkView
+from tests.fakes import CountingHex, VirtualClock
 from tests.unit.master.build import CLICKS, PAGES, PLAN, TOPOLOGY, report, site_record, status
 
 PRICED = replace(

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from master.errors import QueryNotPausedError, QueryOverError
+from master.base.errors import QueryNotPausedError, QueryOverError
 from master.leases.streaming import STREAMING
-from master.model import QueryBehind, QueryState, TaskState
+from master.records.model import QueryBehind, QueryState, TaskState
 from tests.unit.master.build import report, status
-from tests.unit.master.test_jobs import CONFIG, World
+from tests.unit.master.reconcile.test_jobs import CONFIG, World
 
 
 @pytest.fixture

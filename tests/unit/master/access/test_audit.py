@@ -10,7 +10,7 @@ import pytest
 
 from master.access.audit import OK, AuditLog, AuditOptions
 from master.access.caller import Call
-from master.errors import AuditError
+from master.base.errors import AuditError
 from planner.access.principal import Kind, Principal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

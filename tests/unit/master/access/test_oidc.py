@@ -22,12 +22,12 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from master.access.config import OidcOptions
 from master.access.keysets import KeySet, key_source, parse_keys
 from master.access.oidc import OidcReader
-from master.clock import SystemClock
-from master.errors import InvalidRequestError, KeySetError, UnauthenticatedError
-from master.testing import VirtualClock
+from master.base.clock import SystemClock
+from master.base.errors import InvalidRequestError, KeySetError, UnauthenticatedError
 from planner.access.claims import ClaimRule, read_claim_rules, roles_by_claims
 from planner.access.principal import Kind, Principal
 from planner.errors import InvalidDefinitionError
+from tests.fakes import VirtualClock
 
 ISSUER, AUDIENCE = "https://login.example", "selat"
 RULES = (ClaimRule("groups", "data", ("submitter", "analysts")), ClaimRule("realm.roles", "ops", ("operator",)))

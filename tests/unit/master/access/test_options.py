@@ -8,8 +8,8 @@ import pytest
 from master.access.audit import AuditOptions
 from master.access.config import AccessConfig, OidcOptions
 from master.access.options import access_config, add_access_options
-from master.config import MasterConfig
-from master.errors import InvalidRequestError
+from master.base.errors import InvalidRequestError
+from master.config.values import MasterConfig
 from planner.access.claims import ClaimRule
 from planner.access.limits import Limits, LimitTable
 from planner.access.principal import Kind

@@ -9,12 +9,12 @@ import pytest
 from machine.bearer import new_token
 from master.access.authentication import Authenticator, Certificate, Identity
 from master.access.bootstrap import bootstrap
-from master.access.records import digest_of
 from master.access.tokens import TokenManager, TokenWish, is_token
-from master.errors import InvalidRequestError, LastAdminError, UnauthenticatedError, UnknownTokenError
+from master.base.errors import InvalidRequestError, LastAdminError, UnauthenticatedError, UnknownTokenError
+from master.records.access import digest_of
 from master.store.sqlite import STATE_FILE, SqliteStore
-from master.testing import CountingHex, VirtualClock
 from planner.access.principal import Kind, Principal
+from tests.fakes import CountingHex, VirtualClock
 
 ADMIN = TokenWish("root", ("admin",))
 HOUR = timedelta(hours=1)

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from master.base.errors import InvalidRequestError
 from master.batch.links import Links
 from master.batch.slots import BATCH
-from master.config import BatchConfig, MasterConfig
-from master.errors import InvalidRequestError
-from master.model import QueryState, ResultStatus, TaskState, TaskStatus
-from master.specs import TaskSpec
+from master.config.values import BatchConfig, MasterConfig
+from master.records.model import QueryState, ResultStatus, TaskState, TaskStatus
+from master.records.specs import TaskSpec
 from planner.batch import BatchOptions, Policy, SkipRule, TaskPhase
 from planner.batchplacement import place_batch
 from planner.leases import Slot
@@ -20,7 +20,7 @@ from planner.plan import FilePart, PhysicalPlan, Split, StageKind
 from planner.wan.estimate import LinkRecord, fold_bandwidth
 from planner.wan.samples import BandwidthSample, Method
 from tests.unit.master.build import START, TOPOLOGY, report
-from tests.unit.master.test_jobs import World
+from tests.unit.master.reconcile.test_jobs import World
 from tests.unit.planner.build import catalog_of, draft_of
 
 TABLES = catalog_of(

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.board import VersionedAssignment
+from master.base.errors import InvalidRequestError
+from master.base.times import from_us
 from master.convert.assignments import assignment_from_proto, assignment_to_proto
 from master.convert.relations import relation_from_proto, relation_to_proto
 from master.convert.reports import LARGEST_COUNT, registration_from_proto, report_from_proto, report_to_proto
-from master.errors import InvalidRequestError
-from master.model import (
+from master.records.model import (
     ChannelUse,
     DiskUse,
     LinkUse,
@@ -27,8 +27,15 @@ from master.model import (
     TaskState,
     TaskStatus,
 )
-from master.specs import Assignment, ChannelInput, ChannelReader, QueryReaders, ResultSpec, TaskSpec
-from master.times import from_us
+from master.records.specs import (
+    Assignment,
+    ChannelInput,
+    ChannelReader,
+    QueryReaders,
+    ResultSpec,
+    TaskSpec,
+    VersionedAssignment,
+)
 from planner.catalog import Binding, Column, Function, Relation, RelationKind
 from planner.plan import Merge, MergeView, StageKind
 from selat.v1 import common_pb2, site_pb2

@@ -9,7 +9,7 @@ from pathlib import Path
 from master.events import EventFilter, EventKind, Subject
 from master.events.log import EventLog
 from master.events.sqlite import EVENTS_FILE, SqliteEvents
-from master.testing import VirtualClock
+from tests.fakes import VirtualClock
 
 UP = Subject(EventKind.SITE, "site is alive", site="us")
 DOWN = Subject(EventKind.SITE, "site is unreachable", site="us")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from master.config import MasterConfig
+from master.config.values import MasterConfig
 from master.events import EventFilter, Subject
 from master.events.notes import Notes, placed
-from master.model import QueryState, StateChange, TaskState
+from master.records.model import QueryState, StateChange, TaskState
 from master.server import Master, Surroundings
 from master.store.sqlite import SqliteStore
-from master.testing import CountingHex, VirtualClock
 from master.wan.sqlite_history import SqliteLinkHistory
+from tests.fakes import CountingHex, VirtualClock
 from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, query, report, site_record, status
 
 

@@ -8,14 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from master.errors import InvalidRequestError, StoreFullError
+from master.base.errors import InvalidRequestError, StoreFullError
 from master.leases.manager import LeaseManager, LeaseParts
 from master.leases.tickets import TicketEvent
-from master.model import SiteRecord
-from master.sites import SiteRegistry
+from master.records.model import SiteRecord
+from master.sites.registry import SiteRegistry
 from master.store import LeaseUpdate
 from master.store.sqlite import SqliteStore
-from master.testing import CountingHex, VirtualClock
 from planner.errors import UnknownFrameworkError
 from planner.leases import (
     Busy,
@@ -31,6 +30,7 @@ from planner.leases import (
     release,
 )
 from planner.leases.acquire import AcquireOutcome
+from tests.fakes import CountingHex, VirtualClock
 from tests.unit.master.build import TOPOLOGY
 
 US = [Slot("us", 0), Slot("us", 1)]

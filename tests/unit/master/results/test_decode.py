@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from master.errors import CorruptResultsError
+from master.base.errors import CorruptResultsError
 from master.results.decode import EndOfChannel, EpochAssembler, SentEpoch, arrow_stream
 from selat.v1.exchange_pb2 import EndOfChannel as EndMessage
 from selat.v1.exchange_pb2 import EpochManifest, EpochPart, PullResponse

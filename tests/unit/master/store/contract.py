@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from master.access.records import TokenRecord
-from master.model import (
+from master.records.access import TokenRecord
+from master.records.model import (
     AssignmentMark,
     BatchState,
     BatchTask,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from master.errors import StoreError, StoreFullError
+from master.base.errors import StoreError, StoreFullError
 from master.store.migrations import MIGRATIONS
 from master.store.sqlite import STATE_FILE, SqliteStore
 from tests.unit.master.build import CLICKS, query

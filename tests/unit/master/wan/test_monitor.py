@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from master.errors import ProbeFailedError
-from master.testing import VirtualClock
+from master.base.errors import ProbeFailedError
 from master.wan.history import LinkHistory, LinkPoint
 from master.wan.monitor import Echoes, Measured, MonitorSettings, Transfer, WanMonitor
 from planner.wan.probing import Pair, Probe, ProbeKind
 from planner.wan.samples import Method
+from tests.fakes import VirtualClock
 from tests.unit.planner.build import topology_of
 
 SITES = ("us", "eu", "asia")

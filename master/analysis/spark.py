@@ -1,0 +1,108 @@
+"""Has Spark check a statement at a site that is connected, without running it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+import grpc.aio
+
+from master.base.errors import NoSiteAvailableError
+from master.base.logs import line
+from master.convert.functions import function_to_proto
+from master.sites.peers import Peers
+from master.sites.registry import SiteRegistry, SiteStatus
+from planner.catalog import Column, Function
+from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+
+logger = logging.getLogger(__name__)
+
+
+class RefusedStatementError(Exception):
+    """Spark's answer; line and column are in the statement's text, from 1 (0: none)."""
+
+    def __init__(self, message: str, *, line: int, column: int, fragment: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.column = column
+        self.fragment = fragment
+
+
+class Analyzer(Protocol):
+    """Where statements are checked."""
+
+    async def analyze(
+        self,
+        views: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        load: bool = False,
+    ) -> tuple[Column, ...]:
+        """Output columns of the statement over empty views; with `load`, the functions' modules are loaded, too.
+
+        Raises:
+            RefusedStatementError: Spark refuses it.
+            NoSiteAvailableError: nobody can check it now.
+        """
+        ...
+
+
+class SiteAnalyzer:
+    """Asks the gateway's agent first, then the others that are alive."""
+
+    def __init__(self, sites: SiteRegistry, peers: Peers, *, gateway: str, timeout: timedelta) -> None:
+        self._sites = sites
+        self._peers = peers
+        self._gateway = gateway
+        self._timeout_s = timeout.total_seconds()
+
+    async def analyze(
+        self,
+        views: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        load: bool = False,
+    ) -> tuple[Column, ...]:
+        """See Analyzer."""
+        request = _request(views, statement)
+        request.functions.extend(function_to_proto(function) for function in functions)
+        request.load_functions = load
+        for site in self._candidates():
+            try:
+                stub = exchange_pb2_grpc.ExchangeServiceStub(self._peers.channel(site.name, site.address))
+                response = await stub.Analyze(request, timeout=self._timeout_s)
+            except grpc.aio.AioRpcError as error:
+                logger.warning(line("site cannot check a query", site=site.name, code=error.code().name))
+                continue
+            return _columns(response)
+        raise NoSiteAvailableError(
+            "no site is connected to check the query", hint="start an agent; SHOW SITES tells who is there"
+        )
+
+    def _candidates(self) -> list[SiteStatus]:
+        alive = self._sites.alive()
+        found = [s for s in self._sites.all() if s.name in alive]
+        return sorted(found, key=lambda s: (s.name != self._gateway, s.name))
+
+
+def _request(views: Mapping[str, Sequence[Column]], statement: str) -> exchange_pb2.AnalyzeRequest:
+    return exchange_pb2.AnalyzeRequest(
+        views=[
+            exchange_pb2.AnalyzeView(name=name, columns=[common_pb2.Column(name=c.name, type=c.type) for c in columns])
+            for name, columns in views.items()
+        ],
+        statements=[statement],
+    )
+
+
+def _columns(response: exchange_pb2.AnalyzeResponse) -> tuple[Column, ...]:
+    analysis = response.analyses[0]
+    if analysis.HasField("error"):
+        error = analysis.error
+        raise RefusedStatementError(error.message, line=error.line, column=error.column, fragment=error.found)
+    return tuple(Column(c.name, c.type) for c in analysis.columns)

@@ -1,0 +1,1 @@
+"""Messages of the services from values, and back."""

@@ -1,0 +1,150 @@
+"""Around every call: errors become a status and a trailer, and calls are logged."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias, cast
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from master.base.errors import (
+    CallerRefusedError,
+    CallerUnknownError,
+    InvalidRequestError,
+    LimitExceededError,
+    MasterError,
+    UnauthenticatedError,
+)
+from master.base.logs import line
+from master.base.pending import PendingCalls
+from master.base.status import ERROR_TRAILER, StatusCode, detail_of, status_of, unexpected
+from master.records.ids import RandomHex
+from planner.errors import PlannerError
+from selat.v1 import common_pb2
+from wire.callers import Refused
+
+logger = logging.getLogger(__name__)
+
+Context = grpc.aio.ServicerContext[Any, Any]
+# A string: the class takes parameters only in its stubs.
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+
+_ENDS = "/selat.v1.QueryService/Execute"
+"""The one streaming method whose calls end by themselves. The others follow something until the caller has enough."""
+
+
+class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
+    """Errors of ours carry an ErrorDetail in the trailer `selat-error-bin`; all others become INTERNAL with an id."""
+
+    def __init__(self, random_hex: RandomHex, pending: PendingCalls) -> None:
+        """`pending` counts the calls."""
+        self._random_hex = random_hex
+        self._pending = pending
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        # Any: a handler is a named tuple at runtime, which the stubs do not say; it is None for an unknown method.
+        handler: Any = await continuation(handler_call_details)
+        method = str(handler_call_details.method)
+        if handler is not None and handler.request_deserializer is not None:
+            handler = handler._replace(request_deserializer=_tolerant(handler.request_deserializer))
+        if handler is not None and handler.unary_unary is not None:
+            handler = handler._replace(unary_unary=self._unary(handler.unary_unary, method))
+        elif handler is not None and inspect.isasyncgenfunction(handler.unary_stream):
+            handler = handler._replace(unary_stream=self._stream(handler.unary_stream, method))
+        return cast(Handler, handler)
+
+    def _unary(
+        self, call: Callable[[Any, Context], Awaitable[Any]], method: str
+    ) -> Callable[[Any, Context], Awaitable[Any]]:
+        @functools.wraps(call)
+        async def wrapped(request: Any, context: Context) -> Any:
+            with self._pending.counted():
+                try:
+                    return await call(_whole(request, method), context)
+                except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+                    await self._abort(context, error, method)
+
+        return wrapped
+
+    def _stream(
+        self, call: Callable[[Any, Context], AsyncIterator[Any]], method: str
+    ) -> Callable[[Any, Context], AsyncIterator[Any]]:
+        @functools.wraps(call)
+        async def wrapped(request: Any, context: Context) -> AsyncIterator[Any]:
+            with self._pending.counted() if method == _ENDS else self._pending.followed():
+                try:
+                    async for response in call(_whole(request, method), context):
+                        yield response
+                except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+                    await self._abort(context, error, method)
+
+        return wrapped
+
+    async def _abort(self, context: Context, error: Exception, method: str) -> NoReturn:
+        if isinstance(error, grpc.aio.AbortError):
+            raise error
+        if isinstance(error, MasterError | PlannerError):
+            # A flood of calls must not become one of lines.
+            level = logging.DEBUG if isinstance(error, UnauthenticatedError | LimitExceededError) else logging.INFO
+            logger.log(level, _refusal(method, error))
+            await _abort(context, status_of(error), detail_of(error))
+        error_id = f"e-{self._random_hex(8)}"
+        logger.error(line("call failed", method=method, error=error_id), exc_info=error)
+        await _abort(context, StatusCode.INTERNAL, unexpected(error_id))
+
+
+def _refusal(method: str, error: MasterError | PlannerError) -> str:
+    """The log line of an error. An id whose name the line itself has gets an underscore behind its own."""
+    own = {"method": method, "code": error.code, "message": error.message}
+    return line("call refused", **own, **{f"{name}_" if name in own else name: id_ for name, id_ in error.ids.items()})
+
+
+async def refuse(context: Context, refused: Refused) -> NoReturn:
+    """End the call of a member who may not make it."""
+    kinds: tuple[type[MasterError], ...] = (CallerUnknownError, CallerRefusedError)
+    kind = next(kind for kind in kinds if kind.code == refused.code)
+    await _abort(context, refused.status, detail_of(kind(refused.message, hint=refused.hint)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """What came in the place of a request."""
+
+    reason: str
+
+
+def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """gRPC answers UNKNOWN, without detail, where a deserializer raises."""
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError as error:
+            return _Unreadable(str(error))
+
+    return read
+
+
+def _whole(request: Any, method: str) -> Any:
+    """Raises InvalidRequestError when no message could be read."""
+    if isinstance(request, _Unreadable):
+        raise InvalidRequestError(
+            f"the request of {method} cannot be read: {request.reason}", hint="send the message that the method takes"
+        )
+    return request
+
+
+async def _abort(context: Context, code: grpc.StatusCode, detail: common_pb2.ErrorDetail) -> NoReturn:
+    trailer = ((ERROR_TRAILER, detail.SerializeToString()),)
+    await context.abort(code, detail.message, trailer)

@@ -1,0 +1,1 @@
+"""What the master is started with."""

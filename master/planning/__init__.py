@@ -1,0 +1,1 @@
+"""From a statement to a checked and placed plan, and from that to a deployment. Nothing is stored here."""

@@ -1,0 +1,250 @@
+"""What sites are to run of a batch query. Pure.
+
+    local MAP     TABLE with a split, at the split's site
+    remote MAP    TABLE with a split that only reads, at the split's site, and a REDUCE with the MAP's SQL elsewhere
+    REDUCE        over the channels of all MAPs, once all of them are complete
+
+A task that was placed stays in the assignments until the query is over, so that its channel stays readable. Its channel
+is kept for every site: which of them will read it is not known before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from master.records.model import BatchTask, QueryRecord, TaskStatus, task_id
+from master.records.specs import ChannelInput, TaskSpec, bound_at
+from planner.catalog import Catalog, Column, Function
+from planner.plan import INPUT_VIEW, PhysicalPlan, Split, Stage, StageKind, only_appends
+from planner.sql.dialect import quoted
+
+READ = "read"
+"""Stage of the tasks that read a split for a MAP elsewhere."""
+
+
+def batch_tasks(query: QueryRecord, catalog: Catalog, sites: Collection[str]) -> Iterator[tuple[str, TaskSpec]]:
+    """Each task that can run now, with its site.
+
+    Args:
+        query: a batch query.
+        catalog: all tables and sinks.
+        sites: all there are.
+
+    Raises:
+        MasterError: the query reads a relation that the catalog does not have.
+    """
+    plan, batch = query.plan, query.plan.batch
+    assert batch is not None
+    assert query.batch is not None
+    readers = tuple(sorted(sites))
+    for stage in plan.stages:
+        if stage.kind is StageKind.TABLE:
+            for site in stage.sites:
+                yield site, _copy(query, stage, catalog, site, readers)
+    for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
+        if task.placed:
+            yield from _map(query, plan.stage(split.stage), catalog, (number, split, task), readers)
+    if query.batch.reduce.placed:
+        yield from _ending(query, catalog)
+
+
+def map_id(query: QueryRecord, number: int, task: BatchTask) -> str:
+    return task_id(query.id, f"map-{number}", task.site)
+
+
+def read_id(query: QueryRecord, number: int, split: Split) -> str:
+    """Of the task that reads a split for a MAP elsewhere."""
+    return task_id(query.id, f"{READ}-{number}", split.site)
+
+
+def reduce_id(query: QueryRecord) -> str:
+    """Once it is placed."""
+    assert query.batch is not None
+    return task_id(query.id, query.plan.result_stage, query.batch.reduce.site)
+
+
+def source_ids(query: QueryRecord) -> frozenset[str]:
+    """The tasks that read splits."""
+    batch, state = query.plan.batch, query.batch
+    if batch is None or state is None:
+        return frozenset()
+    return frozenset(
+        map_id(query, number, task) if task.site == split.site else read_id(query, number, split)
+        for number, (split, task) in enumerate(zip(batch.splits, state.maps, strict=True))
+        if task.placed
+    )
+
+
+def batch_sites(query: QueryRecord) -> frozenset[str]:
+    """Sites that run a task of the query now, or hold some of its data."""
+    assert query.batch is not None
+    placed = {task.site for task in (*query.batch.maps, query.batch.reduce) if task.placed}
+    held = {site for stage in query.plan.stages if stage.kind is not StageKind.REDUCE for site in stage.sites}
+    return frozenset(placed | held)
+
+
+def batch_results(query: QueryRecord) -> tuple[ChannelInput, ...]:
+    """The results' channel; none before the REDUCE is placed."""
+    assert query.batch is not None
+    if not query.batch.reduce.placed:
+        return ()
+    return (ChannelInput(channel=reduce_id(query), site=query.batch.reduce.site),)
+
+
+def task_list(query: QueryRecord) -> Iterator[TaskStatus]:
+    """Every task that can run now, as it is before it is heard of."""
+    plan, batch = query.plan, query.plan.batch
+    assert batch is not None
+    assert query.batch is not None
+    for stage in plan.stages:
+        if stage.kind is StageKind.TABLE:
+            yield from (TaskStatus(task_id(query.id, stage.id, site), query.id, stage.id, site) for site in stage.sites)
+    for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
+        if task.placed:
+            yield TaskStatus(map_id(query, number, task), query.id, split.stage, task.site)
+            if task.site != split.site:
+                yield TaskStatus(read_id(query, number, split), query.id, READ, split.site)
+    if query.batch.reduce.placed:
+        yield TaskStatus(reduce_id(query), query.id, plan.result_stage, query.batch.reduce.site)
+        if plan.sink is not None:
+            site = plan.sink.sites[0]
+            yield TaskStatus(task_id(query.id, plan.sink.id, site), query.id, plan.sink.id, site)
+
+
+def _copy(query: QueryRecord, stage: Stage, catalog: Catalog, site: str, readers: tuple[str, ...]) -> TaskSpec:
+    """A joined table's rows at one of its sites."""
+    return TaskSpec(
+        task_id=task_id(query.id, stage.id, site),
+        query_id=query.id,
+        stage_id=stage.id,
+        kind=StageKind.TABLE,
+        sql=stage.sql,
+        relation=bound_at(stage.relation, catalog, site=site, query_id=query.id),
+        read_columns=stage.read_columns,
+        consumers=readers,
+        functions=_functions(query.plan, stage.sql),
+    )
+
+
+def _map(
+    query: QueryRecord, stage: Stage, catalog: Catalog, placed: tuple[int, Split, BatchTask], readers: tuple[str, ...]
+) -> Iterator[tuple[str, TaskSpec]]:
+    number, split, task = placed
+    relation = bound_at(stage.relation, catalog, site=split.site, query_id=query.id)
+    part = split if split.parts else None
+    identifier, copies = map_id(query, number, task), _copies(query, stage, split.site)
+    if task.site == split.site:
+        yield (
+            task.site,
+            TaskSpec(
+                task_id=identifier,
+                query_id=query.id,
+                stage_id=stage.id,
+                kind=StageKind.TABLE,
+                sql=stage.sql,
+                relation=relation,
+                read_columns=stage.read_columns,
+                inputs=copies,
+                consumers=readers,
+                functions=_functions(query.plan, stage.sql),
+                split=part,
+            ),
+        )
+        return
+    batch = query.plan.batch
+    assert batch is not None
+    reading, columns = read_id(query, number, split), batch.read_columns.get(stage.id, ())
+    yield (
+        split.site,
+        TaskSpec(
+            task_id=reading,
+            query_id=query.id,
+            stage_id=READ,
+            kind=StageKind.TABLE,
+            sql=_read_sql(columns),
+            relation=relation,
+            read_columns=stage.read_columns,
+            consumers=(task.site,),
+            split=part,
+        ),
+    )
+    rows = ChannelInput(channel=reading, site=split.site, view=INPUT_VIEW, columns=columns)
+    yield (
+        task.site,
+        TaskSpec(
+            task_id=identifier,
+            query_id=query.id,
+            stage_id=stage.id,
+            kind=StageKind.REDUCE,
+            sql=stage.sql,
+            inputs=(rows, *copies),
+            consumers=readers,
+            functions=_functions(query.plan, stage.sql),
+        ),
+    )
+
+
+def _read_sql(columns: Iterable[Column]) -> str:
+    return f"SELECT {', '.join(quoted(column.name) for column in columns)} FROM {INPUT_VIEW}"
+
+
+def _ending(query: QueryRecord, catalog: Catalog) -> Iterator[tuple[str, TaskSpec]]:
+    """The REDUCE and the SINK behind it."""
+    plan, batch, state = query.plan, query.plan.batch, query.batch
+    assert batch is not None
+    assert state is not None
+    stage = plan.stage(plan.result_stage)
+    views = {item.stage: item.view for item in stage.inputs}
+    inputs = tuple(
+        ChannelInput(map_id(query, number, task), task.site, views[split.stage], plan.stage(split.stage).columns)
+        for number, (split, task) in enumerate(zip(batch.splits, state.maps, strict=True))
+    )
+    yield (
+        state.reduce.site,
+        TaskSpec(
+            task_id=reduce_id(query),
+            query_id=query.id,
+            stage_id=stage.id,
+            kind=StageKind.REDUCE,
+            sql="" if only_appends(stage, plan.stages) else stage.sql,
+            inputs=(*inputs, *_copies(query, stage, None)),
+            consumers=(plan.gateway,),
+            functions=_functions(plan, stage.sql),
+        ),
+    )
+    sink = plan.sink
+    if sink is not None:
+        site = sink.sites[0]
+        channel = ChannelInput(reduce_id(query), state.reduce.site, INPUT_VIEW, stage.columns)
+        yield (
+            site,
+            TaskSpec(
+                task_id=task_id(query.id, sink.id, site),
+                query_id=query.id,
+                stage_id=sink.id,
+                kind=StageKind.SINK,
+                sql=sink.sql,
+                relation=bound_at(sink.relation, catalog, site=site, query_id=query.id),
+                inputs=(channel,),
+            ),
+        )
+
+
+def _copies(query: QueryRecord, stage: Stage, site: str | None) -> tuple[ChannelInput, ...]:
+    """The joined tables that a stage reads; of a join on `site`, those of the split's own site."""
+    return tuple(
+        ChannelInput(
+            channel=task_id(query.id, item.stage, producer),
+            site=producer,
+            view=item.view,
+            columns=query.plan.stage(item.stage).columns,
+        )
+        for item in stage.inputs
+        if query.plan.stage(item.stage).kind is StageKind.TABLE
+        for producer in query.plan.stage(item.stage).sites
+        if not item.same_site or producer == site
+    )
+
+
+def _functions(plan: PhysicalPlan, sql: str) -> tuple[Function, ...]:
+    return tuple(f for f in plan.functions if f.versioned_name in sql)

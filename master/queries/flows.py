@@ -1,0 +1,51 @@
+"""What running operators were measured to send, from the stored queries. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from master.queries.sharing import channel_of
+from master.records.model import QueryRecord, TaskStatus
+from planner.sharing.running import Operator, Running, query_of
+from planner.sharing.vertices import VertexKind
+
+LEAST = timedelta(seconds=10)
+"""A query has to run so long before its operators count as measured."""
+SHORT_PERIOD = timedelta(seconds=30)
+"""Up to this period of a merge's windows, the agents' mean over the last minute has two of them in it."""
+_FLOWING = (VertexKind.SOURCE, VertexKind.MERGE)
+"""A table is sent once, and sinks and results send nothing."""
+
+
+def measured_rates(running: Running, records: Mapping[str, QueryRecord], now: datetime) -> dict[str, float]:
+    """Bytes per second of the operators' outputs, by operator id; those that are not in it were not measured yet.
+
+    The agents' means over the last minute. A merge of long windows sends seldom: of such it is the mean since its query
+    began. Nothing in the last while is not a measurement, for it says nothing of the next rows.
+    """
+    statuses = {
+        task.task_id: task
+        for record in records.values()
+        if record.state.live
+        for task in record.progress.tasks.values()
+    }
+    found: dict[str, float] = {}
+    for operator in running.operators:
+        status = statuses.get(channel_of(operator.id, operator.site))
+        if operator.vertex.kind not in _FLOWING or status is None:
+            continue
+        if rate := _rate(operator, status, records[query_of(operator.id)], now):
+            found[operator.id] = rate
+    return found
+
+
+def _rate(operator: Operator, status: TaskStatus, owner: QueryRecord, now: datetime) -> float:
+    """0 while there is no measurement."""
+    if not status.state.started or owner.started_at is None:
+        return 0.0
+    merge, age = owner.plan.stage(operator.vertex.stage).merge, now - owner.started_at
+    period = merge.period if merge is not None else timedelta()
+    if age < max(LEAST, 2 * period):
+        return 0.0
+    return status.bytes_out_per_s if period <= SHORT_PERIOD else status.bytes_out / age.total_seconds()

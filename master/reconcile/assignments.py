@@ -1,0 +1,214 @@
+"""What each site is to run, computed whole from the live queries: level-triggered, to be computed again at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from master.queries.batch_tasks import batch_results, batch_sites, batch_tasks
+from master.queries.sharing import (
+    channel_of,
+    is_task,
+    operators_of,
+    readers_by_query,
+    reads_of,
+    result_reads,
+    running_of,
+)
+from master.records.model import QueryRecord, QueryState
+from master.records.specs import (
+    PUSH_CONNECTOR,
+    Assignment,
+    ChannelInput,
+    Join,
+    ResultsLimit,
+    ResultSpec,
+    TaskSpec,
+    bound_at,
+    relation_at,
+)
+from planner.catalog import Catalog, Relation, RelationKind
+from planner.plan import Stage, StageKind
+from planner.sharing.deployment import Start
+from planner.sharing.running import Operator, Running, is_derived, query_of
+
+_JOINS = {Start.HISTORY: Join.WHOLE, Start.NEXT_WINDOW: Join.LATE}
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentInput:
+    """The snapshot that assignments follow from."""
+
+    queries: Sequence[QueryRecord]
+    catalog: Catalog
+    sites: Collection[str]
+    site_addresses: Mapping[str, str]
+    now: datetime
+    held_back: frozenset[str] = frozenset()
+    """Queries whose tasks stand still, because they have no slots.
+
+    Tasks are kept even of a query that is new: some may have begun while one of its sites was not heard.
+    """
+
+
+def build_assignments(
+    snapshot: AssignmentInput,
+    *,
+    epoch_interval: timedelta,
+    results_retention: timedelta,
+    live_results: ResultsLimit | None = None,
+) -> dict[str, Assignment]:
+    """Every site's assignment; equal snapshots give equal ones.
+
+    Args:
+        snapshot: everything that is to run.
+        epoch_interval: the time between two looks of a task for input.
+        results_retention: the time for which results are kept after a query's end.
+        live_results: the limit on kept results of streaming queries that are not over; None: no limit.
+
+    Raises:
+        MasterError: a live query reads a relation that the catalog does not have.
+    """
+    known = {query.id: query for query in snapshot.queries}
+    given = frozenset(q.id for q in snapshot.queries if q.state.live and q.id not in snapshot.held_back)
+    # A query that waits for slots stands still as a paused one does: what it has read must not be read again.
+    waiting = (q.id for q in snapshot.queries if q.state.live and q.id in snapshot.held_back)
+    kept = frozenset((*waiting, *(q.id for q in snapshot.queries if q.state is QueryState.PAUSED)))
+    running = running_of(snapshot.queries, given | kept)
+    at_work = {operator.id for operator in (running_of(snapshot.queries, given) if kept else running).operators}
+    readers, by_query = _readers(running), readers_by_query(running)
+    tasks: dict[str, list[TaskSpec]] = {}
+    for operator in sorted(running.operators, key=lambda o: query_of(o.id)):
+        if is_task(operator):
+            task = _task(known[query_of(operator.id)], operator, snapshot.catalog, readers.get(operator.id, set()))
+            task = replace(task, paused=operator.id not in at_work, readers=by_query.get(operator.id, ()))
+            task = replace(task, epoch_interval=epoch_interval)
+            tasks.setdefault(operator.site, []).append(task)
+    results: dict[str, list[ResultSpec]] = {}
+    for query in sorted(snapshot.queries, key=lambda q: q.id):
+        if query.batch is not None and query.id in given:
+            for site, task in batch_tasks(query, snapshot.catalog, snapshot.sites):
+                tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
+        spec = _results_of(query, snapshot.catalog)
+        if spec.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
+            # A batch query delivers all its rows at once, when it ends.
+            limited = query.batch is None and not query.state.over
+            results.setdefault(query.plan.gateway, []).append(replace(spec, limit=live_results if limited else None))
+    addresses = dict(sorted(snapshot.site_addresses.items()))
+    return {
+        site: Assignment(
+            tuple(tasks.get(site, ())), tuple(results.get(site, ())), addresses, pushed_streams(snapshot.catalog, site)
+        )
+        for site in sorted(snapshot.sites)
+    }
+
+
+def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) -> bool:
+    """Whether the gateway is to keep the query's results now; those of an INSERT are in the sink."""
+    if query.plan.sink is not None:
+        return False
+    return query.ended_at is None or now < query.ended_at + retention
+
+
+def result_channels(query: QueryRecord) -> tuple[str, ...]:
+    if query.batch is not None:
+        return tuple(item.channel for item in batch_results(query))
+    return tuple(channel for channel, _, _ in result_reads(query))
+
+
+def task_sites(query: QueryRecord) -> frozenset[str]:
+    """Sites that run a task of the query or keep its results."""
+    sites = stage_sites(query) if query.batch is None else batch_sites(query)
+    return sites | {query.plan.gateway}
+
+
+def stage_sites(query: QueryRecord) -> frozenset[str]:
+    """Sites that run a task of the query's plan, whoever's it is, or of what it makes of others' output."""
+    planned = {site for stage in query.plan.stages for site in stage.sites}
+    return frozenset(planned | {operator.site for operator in operators_of(query) if is_task(operator)})
+
+
+def _readers(running: Running) -> dict[str, set[str]]:
+    """The sites that read each operator."""
+    readers: dict[str, set[str]] = {}
+    for operator in running.operators:
+        for name in operator.inputs:
+            readers.setdefault(name, set()).add(operator.site)
+    return readers
+
+
+def _task(query: QueryRecord, operator: Operator, catalog: Catalog, readers: Collection[str]) -> TaskSpec:
+    """An operator as the query that brought it planned it, whoever needs it now."""
+    stage, site = query.plan.stage(operator.vertex.stage), operator.site
+    derived = bool(operator.residual)
+    relation = None if derived else bound_at(stage.relation, catalog, site=site, query_id=query.id)
+    sql = operator.residual or stage.sql
+    return TaskSpec(
+        task_id=channel_of(operator.id, site),
+        query_id=query.id,
+        stage_id=stage.id,
+        kind=StageKind.DERIVE if derived else stage.kind,
+        sql=sql,
+        relation=relation,
+        read_columns=() if derived else stage.read_columns,
+        inputs=_inputs(query, operator, catalog),
+        merge=stage.merge,
+        consumers=tuple(sorted(readers)),
+        functions=tuple(f for f in query.plan.functions if f.versioned_name in sql),
+    )
+
+
+def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
+    """Streams whose rows clients push to the site's agent, in order of name; each with that binding only."""
+    return tuple(
+        relation_at(relation, site)
+        for _, relation in sorted(catalog.relations.items())
+        if relation.kind is RelationKind.STREAM
+        and any(b.site == site and b.options.get("connector") == PUSH_CONNECTOR for b in relation.bindings)
+    )
+
+
+def _inputs(query: QueryRecord, operator: Operator, catalog: Catalog) -> tuple[ChannelInput, ...]:
+    inputs = []
+    for read in reads_of(query, operator):
+        stage = query.plan.stage(read.item.stage)
+        join, delay = _join(query, read.channel, stage, catalog)
+        # What something is derived of has the columns of another stage; its epochs bring them along.
+        columns = () if operator.residual else stage.columns
+        inputs.append(ChannelInput(read.channel, read.site, read.item.view, columns, join, delay))
+    return tuple(inputs)
+
+
+def _join(query: QueryRecord, channel: str, stage: Stage, catalog: Catalog) -> tuple[Join, timedelta]:
+    """Where the query may begin to read the channel, and how late its rows may be."""
+    if begins_at_zero(query, channel):
+        return Join.OWN, timedelta(0)
+    join = _JOINS[_start_of(query)]
+    return join, _event_delay(stage, catalog) if join is Join.LATE else timedelta(0)
+
+
+def begins_at_zero(query: QueryRecord, channel: str) -> bool:
+    """True when the query itself has the channel made, from epoch 0 on; another query's may have begun long before."""
+    # A derived channel begins where the channel that it is made from begins.
+    own = channel.startswith(f"{query.id}.")
+    return own and (_start_of(query) is Start.HISTORY or not is_derived(channel))
+
+
+def _start_of(query: QueryRecord) -> Start:
+    return query.deployment.start if query.deployment is not None else Start.HISTORY
+
+
+def _event_delay(stage: Stage, catalog: Catalog) -> timedelta:
+    relation = catalog.find(stage.relation) if stage.relation is not None else None
+    return relation.watermark_delay if relation is not None else timedelta(0)
+
+
+def _results_of(query: QueryRecord, catalog: Catalog) -> ResultSpec:
+    if query.batch is not None:
+        return ResultSpec(query.id, batch_results(query))
+    inputs = []
+    for channel, site, stage in result_reads(query):
+        join, delay = _join(query, channel, query.plan.stage(stage), catalog)
+        inputs.append(ChannelInput(channel, site, join=join, event_delay=delay))
+    return ResultSpec(query.id, tuple(inputs))

@@ -1,0 +1,53 @@
+"""The work that is still at a draining site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from master.batch.slots import BATCH
+from master.leases.manager import LeaseManager
+from master.leases.streaming import STREAMING
+from master.reconcile.board import AssignmentBoard
+from master.records.model import TaskState
+from master.records.specs import TaskSpec
+from master.sites.registry import SiteStatus
+from planner.draining import Work, WorkKind
+
+
+class SiteWorkView:
+    """Reads the assignments in force, the last reports and the table of slots; changes nothing."""
+
+    def __init__(self, board: AssignmentBoard, leases: LeaseManager) -> None:
+        self._board = board
+        self._leases = leases
+
+    def of(self, status: SiteStatus) -> tuple[Work, ...]:
+        """All that the site has to do, ordered as it was given out; then the slots that other frameworks hold.
+
+        Raises:
+            NotSettledError: the master's state was restored, and nobody knows yet what runs.
+        """
+        return (*self._assigned(status), *self._leased(status.name))
+
+    def _assigned(self, status: SiteStatus) -> Iterator[Work]:
+        assignment = self._board.current(status.name).assignment
+        tasks = status.report.tasks if status.report else ()
+        ended = {task.task_id for task in tasks if task.state is TaskState.ENDED}
+        for task in assignment.tasks:
+            yield _task_work(task, ended=task.task_id in ended)
+        for results in assignment.results:
+            yield Work(WorkKind.RESULTS, query=results.query_id)
+        for stream in assignment.streams:
+            yield Work(WorkKind.STREAM, subject=stream.name)
+
+    def _leased(self, site: str) -> Iterator[Work]:
+        """Without Selat's own, whose tasks are listed."""
+        for record in self._leases.table.of_site(site):
+            if record.lease is not None and record.lease.holder not in (STREAMING, BATCH):
+                yield Work(WorkKind.LEASE, subject=str(record.slot), holder=record.lease.holder)
+
+
+def _task_work(task: TaskSpec, *, ended: bool) -> Work:
+    kind = WorkKind.MAP if task.split is not None else WorkKind(task.kind.value)
+    subject = task.relation.name if task.relation is not None else ""
+    return Work(kind, query=task.query_id, task=task.task_id, subject=subject, ended=ended)

@@ -1,0 +1,140 @@
+"""What sites are told to do, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import Enum
+
+from master.base.errors import MasterError
+from planner.catalog import Catalog, Column, Function, Relation
+from planner.plan import Merge, Split, StageKind
+
+PUSH_CONNECTOR = "push"
+"""Streams of this connector are pushed to their sites by clients."""
+
+
+class Join(Enum):
+    """Where the reader of a channel may begin."""
+
+    OWN = "own"
+    """Wherever the channel begins: it is of the same query."""
+    WHOLE = "whole"
+    """At its first epoch, or not at all."""
+    LATE = "late"
+    """Where it still is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelInput:
+    channel: str
+    site: str
+    """The site that produces it."""
+    view: str = ""
+    columns: tuple[Column, ...] = ()
+    """What it carries, so that a channel without rows has a schema all the same."""
+    join: Join = Join.OWN
+    event_delay: timedelta = timedelta(0)
+    """How much later than an epoch's watermark the events of its rows may be."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ChannelReader:
+    site: str
+    reader: str
+    """As the site's router knows it: a task's id, or `results:` and a query's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryReaders:
+    """Those readers of a channel without which a query does not go on; none: it need not be waited for."""
+
+    query_id: str
+    readers: tuple[ChannelReader, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One stage at one site."""
+
+    task_id: str
+    query_id: str
+    stage_id: str
+    kind: StageKind
+    sql: str
+    relation: Relation | None = None
+    """What to read, or for a SINK to write into; its only binding is the task's site."""
+    read_columns: tuple[str, ...] = ()
+    inputs: tuple[ChannelInput, ...] = ()
+    merge: Merge | None = None
+    consumers: tuple[str, ...] = ()
+    """Sites whose routers read the output, in order of name."""
+    epoch_interval: timedelta = timedelta(seconds=1)
+    functions: tuple[Function, ...] = ()
+    """Python functions that the SQL calls, by their versions."""
+    split: Split | None = None
+    """TABLE: the part of the table that it reads; None: all that is at the site."""
+    paused: bool = False
+    """It stands still, and keeps its place."""
+    readers: tuple[QueryReaders, ...] = ()
+    """Of its output, where several queries read it: it keeps pace with the query that keeps up best."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsLimit:
+    """A limit on the results that are kept of a query that is not over; the oldest epochs go first."""
+
+    size_bytes: int = 1024 * 1024 * 1024
+    age: timedelta = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSpec:
+    """Channels that the site keeps for clients."""
+
+    query_id: str
+    inputs: tuple[ChannelInput, ...] = ()
+    limit: ResultsLimit | None = None
+    """None: all results are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Everything one site has to do."""
+
+    tasks: tuple[TaskSpec, ...] = ()
+    results: tuple[ResultSpec, ...] = ()
+    site_addresses: Mapping[str, str] = field(default_factory=dict)
+    streams: tuple[Relation, ...] = ()
+    """Streams that clients push to at the site, read or not; the only binding is the site's."""
+
+
+def relation_at(relation: Relation, site: str) -> Relation:
+    """With its binding at that site only."""
+    return replace(relation, bindings=tuple(b for b in relation.bindings if b.site == site))
+
+
+def bound_at(name: str | None, catalog: Catalog, *, site: str, query_id: str) -> Relation | None:
+    """What a task reads or writes at its site; None for a task that does neither.
+
+    Raises:
+        MasterError: the catalog does not have it there.
+    """
+    if name is None:
+        return None
+    relation = catalog.find(name)
+    if relation is None or site not in relation.sites:
+        raise MasterError(
+            f"query {query_id} reads {name} at {site}, which the catalog does not have",
+            ids={"query": query_id, "relation": name, "site": site},
+        )
+    return relation_at(relation, site)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionedAssignment:
+    """An assignment and its version, which never goes back."""
+
+    version: int
+    assignment: Assignment

@@ -1,0 +1,388 @@
+"""Streams, tables, views and sinks: the rules for declaring, changing and dropping them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Protocol
+
+from master.base.clock import Clock
+from master.base.errors import RelationExistsError, RelationInUseError
+from master.base.faults import FaultPoint, reached
+from master.base.logs import line
+from master.records.ids import did_you_mean
+from master.records.specs import PUSH_CONNECTOR
+from master.relations.generator_rate import with_rate_change
+from master.sites.registry import unknown_site
+from master.store import Store
+from planner.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
+from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError
+from planner.options import OptionError, check_binding
+from planner.plan import BIN_COLUMN
+from planner.query.calls import called_functions
+from planner.secretoptions import check_secrets
+from planner.sql.cursor import Cursor
+from planner.sql.dialect import tokenize
+from planner.sql.queries import parse_query, relations_named
+from planner.sql.source import Source
+from planner.sql.types import parse_type
+from planner.topology import Topology
+
+logger = logging.getLogger(__name__)
+
+CONNECTOR = "connector"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_RESERVED_COLUMNS = (SITE_COLUMN, BIN_COLUMN)
+
+LiveReaders = Callable[[str], tuple[str, ...]]
+"""Ids of the live queries that read the relation of that name, or write into it."""
+
+
+class RelationAccess(Protocol):
+    """Hears of what becomes of relations, and knows who may change them."""
+
+    def check_own(self, relation: Relation) -> None:
+        """Raises NotOwnerError where the caller may not change or drop the relation."""
+        ...
+
+    def created(self, relation: str) -> None:
+        """The caller has declared it."""
+        ...
+
+    def replaced(self, relation: str) -> None:
+        """The caller has put another view into the place of the view."""
+        ...
+
+    def dropped(self, relation: str) -> None:
+        """It is about to go."""
+        ...
+
+
+class EverybodysRelations:
+    """Relations without owners."""
+
+    def check_own(self, relation: Relation) -> None:
+        """See `RelationAccess`, as for the others."""
+
+    def created(self, relation: str) -> None: ...
+
+    def replaced(self, relation: str) -> None: ...
+
+    def dropped(self, relation: str) -> None: ...
+
+
+class CatalogManager:
+    """The catalog's only writer."""
+
+    def __init__(
+        self,
+        store: Store,
+        topology: Topology,
+        *,
+        clock: Clock,
+        live_readers: LiveReaders,
+        access: RelationAccess | None = None,
+    ) -> None:
+        """Without `access`, relations have no owners."""
+        self._access = access or EverybodysRelations()
+        self._store = store
+        self._topology = topology
+        self._clock = clock
+        self._live_readers = live_readers
+        self._snapshot = Catalog(
+            {r.name.lower(): r for r in store.relations()}, {f.name.lower(): f for f in store.functions()}
+        )
+
+    @property
+    def snapshot(self) -> Catalog:
+        return self._snapshot
+
+    def take_functions(self, functions: Mapping[str, Function]) -> None:
+        """Let the snapshot have these functions, by lower-case name; `FunctionManager` keeps them."""
+        self._snapshot = replace(self._snapshot, functions=functions)
+
+    def relations(self, kind: RelationKind | None = None) -> tuple[Relation, ...]:
+        """Ordered by name."""
+        found = sorted(self._snapshot.relations.items())
+        return tuple(r for _, r in found if kind in (None, r.kind))
+
+    def get(self, name: str, kind: RelationKind | None = None) -> Relation:
+        """Raises UnknownRelationError; its hint tells when the name is of the other kind."""
+        relation = self._snapshot.find(name)
+        if relation is None:
+            raise self._unknown(name, kind)
+        if kind not in (None, relation.kind):
+            raise UnknownRelationError(
+                f"{relation.name} is a {relation.kind.value}, not a {kind.value}" if kind else relation.name,
+                found=name,
+                hint=f"say {relation.kind.name} {relation.name}",
+                ids={"relation": relation.name},
+            )
+        return relation
+
+    def create(self, relation: Relation, *, if_not_exists: bool = False) -> tuple[Relation, bool]:
+        """The relation as declared, and whether it is new.
+
+        Raises:
+            InvalidDefinitionError, UnknownSiteError: the definition is wrong.
+            RelationExistsError: the name is taken.
+        """
+        validate_relation(relation, self._topology)
+        relation = replace(relation, columns=tuple(_normalized(relation, c) for c in relation.columns))
+        existing = self._snapshot.find(relation.name)
+        if existing is not None:
+            if if_not_exists and existing.kind is relation.kind:
+                return existing, False
+            raise _exists(existing)
+        relation = self._put(replace(relation, created_at=self._clock.now()), "relation created")
+        self._access.created(relation.name)
+        return relation, True
+
+    def put_view(self, view: Relation, *, or_replace: bool = False) -> Relation:
+        """The view as declared; whether its query is right is for the caller to know.
+
+        Raises:
+            InvalidDefinitionError: the definition is wrong.
+            RelationExistsError: the name is taken, and is not a view's that may be replaced.
+        """
+        _validate_name(view)
+        _validate_columns(view)
+        existing = self._snapshot.find(view.name)
+        if existing is not None and not (or_replace and existing.kind is RelationKind.VIEW):
+            raise _exists(existing)
+        if existing is not None:
+            self._access.check_own(existing)
+            self._snapshot = _without(self._snapshot, existing)
+        view = self._put(replace(view, created_at=self._clock.now()), "view created")
+        (self._access.created if existing is None else self._access.replaced)(view.name)
+        return view
+
+    def drop(self, name: str, kind: RelationKind | None = None, *, if_exists: bool = False) -> bool:
+        """Whether there was something to drop.
+
+        Raises:
+            UnknownRelationError
+            RelationInUseError: a live query reads it or writes into it, or a view uses it.
+            NotOwnerError: it is another's.
+        """
+        if if_exists and self._snapshot.find(name) is None:
+            return False
+        relation = self.get(name, kind)
+        self._access.check_own(relation)
+        readers = self._live_readers(relation.name)
+        if readers:
+            raise RelationInUseError(
+                f"{relation.kind.value} {relation.name} is {_used(relation)} by {', '.join(readers)}",
+                hint=f"cancel first: CANCEL QUERY {readers[0]}",
+                ids={"relation": relation.name, "query": readers[0]},
+            )
+        users = self._views_over(relation)
+        if users:
+            raise RelationInUseError(
+                f"{relation.kind.value} {relation.name} is used by {', '.join(f'view {name}' for name in users)}",
+                hint=f"drop first: DROP VIEW {users[0]}",
+                ids={"relation": relation.name, "view": users[0]},
+            )
+        # First: a relation without grants is safer than grants that wait for the next relation of that name.
+        self._access.dropped(relation.name)
+        self._store.delete_relation(relation.name)
+        self._snapshot = _without(self._snapshot, relation)
+        logger.info(line("relation dropped", relation=relation.name))
+        return True
+
+    def alter(self, name: str, options: Mapping[str, str], *, site: str | None = None) -> Relation:
+        """The relation with these options merged into its bindings (at one site, or at all).
+
+        Raises:
+            UnknownRelationError, UnknownSiteError
+            InvalidDefinitionError: an option that cannot change, or a wrong value.
+        """
+        relation = self.get(name)
+        self._access.check_own(relation)
+        if relation.kind is RelationKind.VIEW:
+            raise _invalid(relation, "a view has no options", f"CREATE OR REPLACE VIEW {relation.name} AS SELECT ...")
+        if not options:
+            raise _invalid(relation, "no option to change is given", "SET ('option' = 'value')")
+        if site is not None and site not in relation.sites:
+            unknown = unknown_site(site, self._topology)
+            bound = ", ".join(relation.sites)
+            unknown.message = f"{relation.name} is not bound at {site!r}"
+            unknown.hint = f"it is bound at {bound}"
+            raise unknown
+        bindings = tuple(
+            self._altered(relation, binding, options) if site in (None, binding.site) else binding
+            for binding in relation.bindings
+        )
+        return self._put(replace(relation, bindings=bindings), "relation altered")
+
+    def _altered(self, relation: Relation, binding: Binding, options: Mapping[str, str]) -> Binding:
+        connector = binding.options.get(CONNECTOR, "")
+        if options.get(CONNECTOR, connector) != connector:
+            raise _invalid(
+                relation, "the connector of a binding cannot change", "drop the relation and declare it anew"
+            )
+        changed = with_rate_change(relation, binding.options, changes=options, now=self._clock.now())
+        altered = replace(binding, options=changed)
+        _check_options(relation, altered)
+        return altered
+
+    def _put(self, relation: Relation, what: str) -> Relation:
+        self._store.put_relation(relation)
+        reached(FaultPoint.RELATION_STORED)
+        relations = {**self._snapshot.relations, relation.name.lower(): relation}
+        self._snapshot = replace(self._snapshot, relations=relations)
+        logger.info(line(what, relation=relation.name, sites=",".join(relation.sites)))
+        return relation
+
+    def _views_over(self, relation: Relation) -> tuple[str, ...]:
+        """Names of the views whose queries name the relation."""
+        key = relation.name.lower()
+        return tuple(
+            view.name
+            for view in self.relations(RelationKind.VIEW)
+            if view is not relation and key in relations_named(parse_query(Source(view.definition)))
+        )
+
+    def views_calling(self, function: Function) -> tuple[str, ...]:
+        """Names of the views whose queries call the Python function."""
+        wanted = {function.name.lower(): function}
+        return tuple(
+            view.name
+            for view in self.relations(RelationKind.VIEW)
+            if called_functions(parse_query(Source(view.definition)), wanted)
+        )
+
+    def _unknown(self, name: str, kind: RelationKind | None) -> UnknownRelationError:
+        word = kind.value if kind else "stream, table, view or sink"
+        known = [r.name for r in self.relations(kind)]
+        hint = did_you_mean(name, known) or ("known: " + ", ".join(known[:10]) if known else "none is declared yet")
+        return UnknownRelationError(f"there is no {word} {name!r}", found=name, hint=hint, ids={"relation": name})
+
+
+def validate_relation(relation: Relation, topology: Topology) -> None:
+    """Raises InvalidDefinitionError or UnknownSiteError when the definition contradicts itself or the topology."""
+    _validate_name(relation)
+    _validate_columns(relation)
+    _validate_event_time(relation)
+    _validate_bindings(relation, topology)
+
+
+def _validate_name(relation: Relation) -> None:
+    if not _NAME.fullmatch(relation.name):
+        raise _invalid(
+            relation,
+            f"{relation.name!r} cannot be a name",
+            "a letter or '_', then letters, digits or '_' (128 at most)",
+        )
+
+
+def _validate_columns(relation: Relation) -> None:
+    if not relation.columns and relation.kind is not RelationKind.SINK:
+        raise _invalid(relation, "there are no columns", "(name TYPE, ...)")
+    for column in relation.columns:
+        if not column.name or not column.type:
+            raise _invalid(
+                relation, f"column {column.name!r} lacks its name or type", "name TYPE, as in user_id BIGINT"
+            )
+        # Sinks and views have no column `site` by themselves, so that queries can have theirs.
+        own_site = relation.kind in (RelationKind.SINK, RelationKind.VIEW)
+        reserved = (BIN_COLUMN,) if own_site else _RESERVED_COLUMNS
+        if column.name.lower() in reserved:
+            raise _invalid(relation, f"column {column.name!r} has a reserved name", "every relation has it by itself")
+    double = _first_double(c.name.lower() for c in relation.columns)
+    if double:
+        raise _invalid(relation, f"column {double!r} is declared twice", "names are compared without case")
+
+
+def _normalized(relation: Relation, column: Column) -> Column:
+    """The column with its type as declarations write it: what does not come from SQL is held to the same rules."""
+    source = Source(column.type)
+    cursor = Cursor(tokenize(source), source)
+    try:
+        kind = parse_type(cursor)
+        cursor.finish()
+    except PlannerError as error:
+        raise _invalid(relation, f"column {column.name}: {error.message}", error.hint) from error
+    return replace(column, type=kind)
+
+
+def _validate_event_time(relation: Relation) -> None:
+    if relation.kind is not RelationKind.STREAM:
+        if relation.event_time is not None:
+            raise _invalid(
+                relation, f"a {relation.kind.value} has no watermark", "declare a stream, or leave WATERMARK out"
+            )
+        return
+    column = relation.column(relation.event_time or "")
+    if column is None:
+        raise _invalid(relation, "a stream needs an event-time column", "WATERMARK FOR ts, of a TIMESTAMP column ts")
+    if column.type.upper() != "TIMESTAMP":
+        raise _invalid(relation, f"event-time column {column.name} is {column.type}", "it has to be TIMESTAMP")
+    if relation.watermark_delay < timedelta(0):
+        raise _invalid(relation, "the watermark's delay is negative", "ts - INTERVAL '5 seconds'")
+
+
+def _validate_bindings(relation: Relation, topology: Topology) -> None:
+    if not relation.bindings:
+        raise _invalid(relation, "it is bound nowhere", "AT site WITH ('connector' = '...')")
+    if relation.kind is RelationKind.SINK and len(relation.bindings) > 1:
+        raise _invalid(relation, "a sink is at one site", "one binding; create one sink for each site")
+    for binding in relation.bindings:
+        if binding.site not in topology.sites:
+            raise unknown_site(binding.site, topology)
+        if not binding.options.get(CONNECTOR):
+            raise _invalid(
+                relation, f"the binding at {binding.site} names no connector", "WITH ('connector' = '...', ...)"
+            )
+        if relation.kind is RelationKind.TABLE and binding.options[CONNECTOR] == PUSH_CONNECTOR:
+            raise _invalid(
+                relation, f"a table cannot be pushed to (at {binding.site})", "declare a stream, or use 'files'"
+            )
+        _check_options(relation, binding)
+    double = _first_double(relation.sites)
+    if double:
+        raise _invalid(relation, f"site {double} is bound twice", "one binding for each site")
+
+
+def _check_options(relation: Relation, binding: Binding) -> None:
+    """Raises InvalidDefinitionError for an option that is unknown, missing or wrong, as far as that shows here."""
+    try:
+        check_secrets(binding.options)
+        check_binding(relation.kind, relation.columns, binding.options)
+    except OptionError as error:
+        raise _invalid(relation, f"{error.message} (at {binding.site})", error.hint) from error
+
+
+def _used(relation: Relation) -> str:
+    return "written" if relation.kind is RelationKind.SINK else "read"
+
+
+def _without(catalog: Catalog, relation: Relation) -> Catalog:
+    left = {key: other for key, other in catalog.relations.items() if other is not relation}
+    return replace(catalog, relations=left)
+
+
+def _exists(existing: Relation) -> RelationExistsError:
+    return RelationExistsError(
+        f"{existing.name} exists already: it is a {existing.kind.value}",
+        hint="streams, tables, views and sinks share one namespace; choose another name or drop it first",
+        ids={"relation": existing.name},
+    )
+
+
+def _first_double(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _invalid(relation: Relation, message: str, hint: str) -> InvalidDefinitionError:
+    return InvalidDefinitionError(
+        f"{relation.kind.value} {relation.name}: {message}", hint=hint, ids={"relation": relation.name}
+    )

@@ -1,0 +1,80 @@
+"""Frozen dataclasses to JSON values and back, led by their type hints; used for what the store keeps as text.
+
+Fields that a stored value lacks take their default: an older state file can still be read after fields were added.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from master.base.times import duration_us, from_us, to_us
+
+T = TypeVar("T")
+
+
+def dumps(value: object) -> str:
+    """Canonical text: equal values give equal text."""
+    return json.dumps(_encode(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def loads(kind: type[T], text: str) -> T:
+    """The value of that type.
+
+    Raises:
+        TypeError, KeyError, ValueError: the text is not of that type.
+    """
+    return _decode(kind, json.loads(text))  # type: ignore[no-any-return]
+
+
+def _encode(value: object) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return to_us(value)
+    if isinstance(value, timedelta):
+        return duration_us(value)
+    if isinstance(value, Mapping):
+        return {str(key): _encode(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_encode(item) for item in value]
+    return value
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return None if value is None else _decode(next(a for a in arguments if a is not type(None)), value)
+    if origin is tuple:
+        return tuple(_decode(arguments[0], item) for item in value)
+    if origin is not None and issubclass(origin, Mapping):
+        return {key: _decode(arguments[1], item) for key, item in value.items()}
+    if is_dataclass(kind):
+        hints = _hints(cast(type, kind))
+        return kind(**{name: _decode(hints[name], item) for name, item in value.items() if name in hints})  # type: ignore[operator]
+    return _decode_scalar(kind, value)
+
+
+def _decode_scalar(kind: Any, value: Any) -> Any:
+    if kind is datetime:
+        return from_us(value)
+    if kind is timedelta:
+        return timedelta(microseconds=value)
+    if kind is float:
+        return float(value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(value)
+    return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)

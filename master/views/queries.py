@@ -1,0 +1,95 @@
+"""Queries as users see them: the record, its totals, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from master.batch.manager import BatchManager
+from master.batch.view import BatchView
+from master.leases.streaming import StreamingSlots
+from master.queries.progress import Totals, behind_texts, totals
+from master.queries.registry import QueryRegistry
+from master.queries.savings import SharedOperator, SharedParts, shared_operators, shared_parts
+from master.reconcile.assignments import stage_sites, task_sites
+from master.records.model import LinkUse, QueryRecord, SiteState
+from master.sites.registry import SiteRegistry, SiteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class QueryView:
+    record: QueryRecord
+    totals: Totals
+    links: tuple[LinkUse, ...]
+    reason: str
+    batch: BatchView | None = None
+    """None: it reads streams."""
+    shared: SharedParts | None = None
+    """None: it shares nothing, and nobody may share with it."""
+    disk_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes on disk for it by site, as the sites reported last."""
+    wan_cost: float | None = None
+    """The price of all bytes that crossed links, in `currency`; None: links have no prices."""
+    currency: str = ""
+
+    @property
+    def wan_bytes(self) -> int:
+        """The bytes that crossed links."""
+        return sum(link.bytes for link in self.links)
+
+
+class QueryViews:
+    """Makes views of queries as they are now."""
+
+    def __init__(self, queries: QueryRegistry, sites: SiteRegistry, slots: StreamingSlots, batch: BatchManager) -> None:
+        self._queries = queries
+        self._batch = batch
+        self._sites = sites
+        self._slots = slots
+
+    def of(self, record: QueryRecord, *, summary: bool = False) -> QueryView:
+        """`summary`: without what it shares, which takes longest to find out."""
+        links = self._queries.links(record.id)
+        shared = None if summary else shared_parts(record, self._queries.all(), self._queries.running())
+        return QueryView(
+            record=record,
+            totals=totals(record),
+            links=links,
+            reason="; ".join((*((record.reason,) if record.reason else self._obstacles(record)), *_behind(record))),
+            batch=self._batch.view(record),
+            shared=shared,
+            disk_bytes=_disk_bytes(record.id, self._sites.all()),
+            wan_cost=self._sites.cost(links),
+            currency=self._sites.currency,
+        )
+
+    def shared(self) -> tuple[SharedOperator, ...]:
+        """The operators that several queries need now."""
+        return shared_operators(self._queries.all(), self._queries.running())
+
+    def _obstacles(self, record: QueryRecord) -> Iterable[str]:
+        if silent := waits_for(record, self._sites.all()):
+            yield silent
+        if record.batch is not None:
+            return
+        if record.state.starting:
+            yield from self._slots.blocked(stage_sites(record)).values()
+
+
+def _behind(record: QueryRecord) -> tuple[str, ...]:
+    return tuple(text for text, _ in behind_texts(record)) if record.state.held else ()
+
+
+def _disk_bytes(query: str, sites: Iterable[SiteStatus]) -> dict[str, int]:
+    kept = {site.name: site.report.disk.query_bytes.get(query, 0) for site in sites if site.report is not None}
+    return {site: size_bytes for site, size_bytes in kept.items() if size_bytes}
+
+
+def waits_for(record: QueryRecord, sites: Iterable[SiteStatus]) -> str:
+    """Which sites of a query that is not over are not heard; empty when all are."""
+    if record.state.over:
+        return ""
+    needed = task_sites(record)
+    silent = [s for s in sites if s.name in needed and s.state is not SiteState.ALIVE]
+    words = {SiteState.EXPECTED: "has not connected yet", SiteState.UNREACHABLE: "is unreachable"}
+    return "; ".join(f"site {s.name} {words[s.state]}" for s in silent)
