@@ -4,7 +4,7 @@ from pathlib import Path
 
 from master.base.faults import FAULT_VARIABLE, MARKS_VARIABLE, FaultPoint, parse_faults
 
-DOCS = Path(__file__).parents[5] / "docs" / "operations.md"
+DOCS = Path(__file__).parents[4] / "docs" / "operations.md"
 
 
 def test_faults_are_those_of_the_master_that_the_environment_names(tmp_path: Path) -> None:

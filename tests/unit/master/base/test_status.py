@@ -17,7 +17,7 @@ from master.base.status import STATUS_CODES, detail_of, shortened, status_of
 from planner import errors as planner_errors
 from planner.errors import PlannerError, Position
 
-ERRORS_PAGE = Path(__file__).parents[5] / "docs" / "errors.md"
+ERRORS_PAGE = Path(__file__).parents[4] / "docs" / "errors.md"
 
 
 def classes(module: object, root: type[Exception]) -> list[type[Exception]]:

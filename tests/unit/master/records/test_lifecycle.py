@@ -12,7 +12,7 @@ from master.base.errors import IllegalTransitionError
 from master.records.lifecycle import QUERY_MOVES, SITE_MOVES, QueryEvent, SiteEvent, next_query_state, next_site_state
 from master.records.model import QueryState, SiteState
 
-OPERATIONS = Path(__file__).parents[5] / "docs" / "operations.md"
+OPERATIONS = Path(__file__).parents[4] / "docs" / "operations.md"
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(QueryState, QueryEvent)))
