@@ -62,7 +62,8 @@ from master.planning.settings import Settings
 from master.planning.submission import PlanningParts, QueryPlanner
 from master.queries.registry import QueryRegistry
 from master.reconcile.board import AssignmentBoard
-from master.reconcile.jobs import JobManager, JobParts
+from master.reconcile.jobs import JobManager
+from master.reconcile.parts import JobParts
 from master.reconcile.sitework import SiteWorkView
 from master.records.ids import RandomHex, cluster_id
 from master.relations.catalog import CatalogManager

@@ -25,7 +25,8 @@ from master.leases.manager import LeaseManager, LeaseParts
 from master.leases.streaming import STREAMING, StreamingSlots
 from master.queries.registry import QueryRegistry
 from master.reconcile.board import AssignmentBoard
-from master.reconcile.jobs import JobManager, JobParts
+from master.reconcile.jobs import JobManager
+from master.reconcile.parts import JobParts
 from master.records.model import AssignmentMark, ChannelUse, QueryState, ResultStatus, SiteState, TaskState
 from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry

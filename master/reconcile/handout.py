@@ -1,0 +1,100 @@
+"""Hands out assignments: holds slots for the tasks, has batch tasks placed, and publishes what each site is to run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from master.base.clock import Clock
+from master.config.values import MasterConfig
+from master.queries.sharing import is_task
+from master.reconcile.assignments import AssignmentInput, build_assignments, keeps_results, stage_sites
+from master.reconcile.attempt import Attempt
+from master.reconcile.parts import JobParts
+from master.reconcile.removals import Removals
+from master.records.model import QueryState
+from master.records.specs import Assignment
+
+
+class Handout:
+    """Level-triggered: computes everything from the records anew at each call."""
+
+    def __init__(self, parts: JobParts, removals: Removals, *, clock: Clock, config: MasterConfig) -> None:
+        self._parts = parts
+        self._removals = removals
+        self._clock = clock
+        self._config = config
+        self._kept: frozenset[str] = frozenset()
+        self._held_back: frozenset[str] = frozenset()
+        self._publishing = Attempt("assignments not given out yet")
+        self._leasing = Attempt("slots not leased yet")
+        self._placing = Attempt("batch tasks not placed yet")
+
+    def refresh(self) -> None:
+        """Compute all assignments anew and publish those that changed.
+
+        What brought this about is stored already: where versions cannot be, the next tick tries again.
+        """
+        if self._parts.settled:
+            self._publishing.run(self.publish, None)
+
+    def publish(self) -> None:
+        """As `refresh`, but raises StoreError, and nothing has changed."""
+        self._kept = self._results_kept()
+        self._follow_slots()
+        self.place_batch()
+        self._held_back = self._without_slots()
+        self._parts.board.publish(self.assignments(self._held_back))
+        for record in self._parts.queries.all():
+            if record.state is QueryState.CANCELLING:
+                self._removals.note(record)
+
+    def tick(self, *, moved: bool) -> None:
+        """Renew slots; publish when batch tasks have `moved`, or when something else that assignments depend on has."""
+        self._follow_slots()
+        due = moved or self._publishing.failed
+        if due or self._results_kept() != self._kept or self._without_slots() != self._held_back:
+            self.refresh()
+
+    def place_batch(self) -> bool:
+        """Place the tasks of batch queries; whether sites may have something else to do.
+
+        Where that cannot be stored the next tick tries again, and nothing waits for it.
+        """
+        return self._parts.settled and self._placing.run(self._parts.batch.follow, otherwise=True)
+
+    def assignments(self, held_back: frozenset[str] = frozenset()) -> Mapping[str, Assignment]:
+        """Every site's assignment, where the tasks of the queries in `held_back` stand still."""
+        parts = self._parts
+        snapshot = AssignmentInput(
+            queries=parts.queries.all(),
+            catalog=parts.catalog.snapshot,
+            sites=tuple(status.name for status in parts.sites.all()),
+            site_addresses=parts.sites.addresses(),
+            now=self._clock.now(),
+            held_back=held_back,
+        )
+        return build_assignments(
+            snapshot,
+            epoch_interval=self._config.epoch_interval,
+            results_retention=self._config.results_retention,
+            live_results=self._config.live_results,
+        )
+
+    def _follow_slots(self) -> None:
+        """Hold slots for the tasks. Where that cannot be stored the next tick tries again, and nothing waits for it."""
+        self._leasing.run(lambda: self._parts.slots.follow(self._tasks_by_site()), None)
+
+    def _tasks_by_site(self) -> Counter[str]:
+        """How many tasks queries of streams have at each site, those included that wait for a slot."""
+        return Counter(operator.site for operator in self._parts.queries.running().operators if is_task(operator))
+
+    def _without_slots(self) -> frozenset[str]:
+        """Queries that wait for a slot at one of their sites. Those that run stay where they are."""
+        records = (record for record in self._parts.queries.all() if record.batch is None)
+        starting = [record for record in records if record.state.starting]
+        return frozenset(record.id for record in starting if self._parts.slots.blocked(stage_sites(record)))
+
+    def _results_kept(self) -> frozenset[str]:
+        now, retention = self._clock.now(), self._config.results_retention
+        return frozenset(q.id for q in self._parts.queries.all() if keeps_results(q, now=now, retention=retention))

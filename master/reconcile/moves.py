@@ -1,0 +1,87 @@
+"""Moves queries on by what sites report and by the passing of time."""
+
+from __future__ import annotations
+
+from master.base.clock import SteadyTime
+from master.config.values import MasterConfig
+from master.queries.progress import next_event, with_report
+from master.queries.sharing import edges_of, tasks_beneath, without_late
+from master.reconcile.handout import Handout
+from master.reconcile.parts import JobParts
+from master.reconcile.removals import Removals
+from master.records.lifecycle import QueryEvent
+from master.records.model import QueryRecord, QueryState, SiteReport
+from planner.sharing.running import query_of
+
+
+class QueryMoves:
+    """Makes the moves that the queries' progress calls for, and has assignments follow."""
+
+    def __init__(
+        self, parts: JobParts, handout: Handout, removals: Removals, *, steady: SteadyTime, config: MasterConfig
+    ) -> None:
+        self._parts = parts
+        self._handout = handout
+        self._removals = removals
+        self._steady = steady
+        self._config = config
+
+    def take(self, report: SiteReport) -> None:
+        """Note what a site reports of its tasks, and make the moves that follow."""
+        now = self._steady.now()
+        concerned = self._concerned(report)
+        for record in concerned:
+            held = self._parts.queries.held()
+            edges, beneath = edges_of(held, record.id), tasks_beneath(record, held)
+            progress = with_report(record, report, now=now, edges=edges, beneath=beneath)
+            self._parts.queries.set_progress(record.id, progress)
+            self._parts.rates.observe(record, report)
+        # A task that has ended leaves its slot at once, for the next.
+        moved = self._handout.place_batch()
+        for record in concerned:
+            if self._parts.settled:
+                self._take_back(self._parts.queries.get(record.id), report)
+            self.advance(self._parts.queries.get(record.id))
+        if moved:
+            self._handout.refresh()
+
+    def advance_all(self) -> None:
+        """Make the moves of all queries that are not over."""
+        for record in self._parts.queries.all():
+            if not record.state.over:
+                self.advance(record)
+
+    def advance(self, record: QueryRecord) -> None:
+        """Make the query's moves, one after another until its progress calls for no more."""
+        if record.state is QueryState.CANCELLING and self._removals.gone(record):
+            self._removals.forget(record.id)
+            self._parts.queries.move(record.id, QueryEvent.TASKS_GONE, record.reason)
+            return
+        while step := next_event(
+            record,
+            alive=self._parts.sites.alive(),
+            now=self._steady.now(),
+            final_report_wait=self._config.final_report_wait,
+        ):
+            event, reason = step
+            record = self._parts.queries.move(record.id, event, reason)
+            if record.state.over:
+                self._handout.refresh()
+
+    def _take_back(self, record: QueryRecord, report: SiteReport) -> None:
+        """Have the query run its own where an operator that was to be shared has let go of its first rows.
+
+        Also a query that is over, as long as others need the operators that it brought.
+        """
+        late = {channel for task in report.tasks if task.query_id == record.id for channel in task.late_inputs}
+        if not late or not any(query_of(o.id) == record.id for o in self._parts.queries.running().operators):
+            return
+        changed = without_late(record, late, self._parts.queries.running())
+        if changed is not record:
+            self._parts.queries.redeploy(changed, reason="runs its own of " + ", ".join(sorted(late)))
+            self._handout.refresh()
+
+    def _concerned(self, report: SiteReport) -> tuple[QueryRecord, ...]:
+        """Queries that the report may say something of, be it that their tasks are gone."""
+        named = {t.query_id for t in report.tasks} | {r.query_id for r in report.results}
+        return tuple(q for q in self._parts.queries.all() if q.id in named or not q.state.over)

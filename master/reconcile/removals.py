@@ -1,0 +1,41 @@
+"""Whether the tasks of cancelled queries are gone from their sites."""
+
+from __future__ import annotations
+
+from master.queries.progress import tasks_gone
+from master.reconcile.assignments import task_sites
+from master.reconcile.board import AssignmentBoard
+from master.records.model import QueryRecord
+from master.sites.registry import SiteRegistry, SiteStatus
+
+
+class Removals:
+    """Remembers which versions of the assignments are the first without a query's tasks."""
+
+    def __init__(self, board: AssignmentBoard, sites: SiteRegistry) -> None:
+        self._board = board
+        self._sites = sites
+        self._removed_at: dict[str, dict[str, int]] = {}
+        """Versions by site, by query."""
+
+    def note(self, record: QueryRecord) -> None:
+        """The assignments in force have no tasks of this query. Only the first call for a query counts."""
+        if record.id not in self._removed_at:
+            self._removed_at[record.id] = {site: self._board.version(site) for site in task_sites(record)}
+
+    def gone(self, record: QueryRecord) -> bool:
+        """Whether every site that is alive has taken an assignment without the query's tasks."""
+        removed_at = self._removed_at.get(record.id)
+        if removed_at is None:
+            return False
+        alive = self._sites.alive()
+        reached = [s for s in self._sites.all() if s.name in alive and s.name in removed_at]
+        return tasks_gone(((s.name, _version_in_force(s)) for s in reached), removed_at)
+
+    def forget(self, query: str) -> None:
+        self._removed_at.pop(query, None)
+
+
+def _version_in_force(status: SiteStatus) -> int:
+    """-1 while the site has not reported since it registered (or since the master's start)."""
+    return status.report.assignment_version if status.report else -1
