@@ -1,0 +1,60 @@
+"""What tasks of batch queries are expected to take, learned from those that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from master.batch.scheduled import scheduled
+from master.queries.batch_tasks import read_id
+from master.records.model import BatchTask, QueryRecord
+from planner.batch import EstimateSettings, SentShares, Task, TaskHistory, lease_estimate_s, run_time_s, transfer_s
+
+Bandwidth = Callable[[str, str], float]
+"""Bytes per second from one site to another."""
+
+
+class Estimates:
+    """The history of ended tasks and of the bytes that were sent of their splits, and what follows for others."""
+
+    def __init__(self, settings: EstimateSettings, bandwidth: Callable[[], Bandwidth]) -> None:
+        """`bandwidth` gives the links as they are known at the time of the call, each by itself."""
+        self._settings = settings
+        self._bandwidth = bandwidth
+        self._history = TaskHistory(settings.records)
+        self._sent = SentShares(settings.records)
+
+    def task(self, record: QueryRecord, number: int | None) -> Task:
+        """A MAP by the number of its split, or for None the REDUCE, with the share of its split that is sent."""
+        return scheduled(record, number, self._sent)
+
+    def lease_s(self, task: Task, site: str, bandwidth: Bandwidth) -> float:
+        """Seconds of lease to ask for."""
+        return lease_estimate_s(task, site, bandwidth, self._history, self._settings)
+
+    def run_time_s(self, task: Task, site: str, bandwidth: Bandwidth) -> float:
+        """Seconds for which the task will hold a slot of the site, for comparing sites."""
+        return run_time_s(task, site, bandwidth, self._history, self._settings)
+
+    def learn(self, record: QueryRecord, number: int | None, task: BatchTask) -> None:
+        """From a task that has ended: what was sent of its split, and how long it computed."""
+        if task.placed_at is None or task.ended_at is None:
+            return
+        self._note_sent(record, number)
+        wanted = self.task(record, number)
+        moved_s = transfer_s(wanted, task.site, self._bandwidth())
+        took_s = (task.ended_at - task.placed_at).total_seconds() - moved_s
+        # How long a link really took is not known: of MAPs with transfers, the first of a kind has to do.
+        first = number is None or self._history.processing_s(wanted, task.site) is None
+        if moved_s == 0 or (took_s > 0 and first):
+            self._history.add(wanted, task.site, max(took_s, 0.0))
+
+    def _note_sent(self, record: QueryRecord, number: int | None) -> None:
+        """How much of a split was sent, where it was read for a task elsewhere."""
+        batch = record.plan.batch
+        if number is None or batch is None:
+            return
+        split = batch.splits[number]
+        read = record.progress.tasks.get(read_id(record, number, split))
+        if read is not None and read.bytes_out:
+            model = scheduled(record, number).model
+            self._sent.add(model, size_bytes=split.size_bytes, sent_bytes=read.bytes_out)
