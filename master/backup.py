@@ -22,8 +22,8 @@ from machine.description import package_version
 from machine.private import NotPrivateError, make_private
 from master.base.errors import StoreError
 from master.base.times import from_us, to_us
+from master.store.database import LOCK_FILE, STATE_FILE, lock_directory, migrate
 from master.store.migrations import MIGRATIONS
-from master.store.sqlite import LOCK_FILE, STATE_FILE, lock_directory, migrate
 
 FORMAT = 1
 LEAP = 2**32

@@ -11,7 +11,7 @@ from master.access.rights import check_on
 from master.base.clock import Clock
 from master.base.errors import InvalidRequestError, NotGrantedError, NotOwnerError
 from master.base.logs import line
-from master.store import Store
+from master.store import AccessStore
 from planner.access.grants import Grant, Grants, Need, Owner
 from planner.access.privileges import Privilege
 from planner.access.roles import Right
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 class GrantManager:
     """The only writer of grants and owners. Every question is about the caller of the call that is being answered."""
 
-    def __init__(self, store: Store, *, clock: Clock, on: bool) -> None:
+    def __init__(self, store: AccessStore, *, clock: Clock, on: bool) -> None:
         """`on` says whether callers are checked."""
         self._store = store
         self._on = on

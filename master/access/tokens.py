@@ -14,7 +14,7 @@ from master.base.errors import InvalidRequestError, LastAdminError, UnknownToken
 from master.base.logs import line
 from master.records.access import TokenRecord, digest_of
 from master.records.ids import RandomHex, did_you_mean
-from master.store import Store
+from master.store import AccessStore
 from planner.access.privileges import ROLE_FORM, is_role_name
 from planner.access.roles import ADMIN, FRAMEWORK, PERSONS, SITE
 
@@ -48,7 +48,7 @@ class TokenManager:
     """The only writer of tokens."""
 
     def __init__(
-        self, store: Store, *, clock: Clock, random_hex: RandomHex, make: Callable[[], str] = new_token
+        self, store: AccessStore, *, clock: Clock, random_hex: RandomHex, make: Callable[[], str] = new_token
     ) -> None:
         self._store = store
         self._clock = clock

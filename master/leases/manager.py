@@ -19,7 +19,7 @@ from master.leases.tickets import TicketEvent, Tickets
 from master.records.ids import RandomHex
 from master.records.model import SiteState
 from master.sites.registry import SiteRegistry, SiteStatus
-from master.store import LeaseUpdate, Store, StoredLeases
+from master.store import LeaseStore, LeaseUpdate, StoredLeases
 from planner.leases import (
     Change,
     Decision,
@@ -55,7 +55,7 @@ _TOLERANCE = timedelta(seconds=1)
 class LeaseParts:
     """What the lease manager works with."""
 
-    store: Store
+    store: LeaseStore
     sites: SiteRegistry
     clock: Clock
     random_hex: RandomHex

@@ -19,7 +19,7 @@ from master.queries.sharing import running_of
 from master.records.ids import RandomHex, check_query_name, find_query, query_id, query_number
 from master.records.lifecycle import QueryEvent, next_query_state
 from master.records.model import BatchState, BatchTask, LinkUse, Progress, QueryRecord, QueryState, StateChange
-from master.store import Store
+from master.store import QueryStore
 from planner.plan import PhysicalPlan
 from planner.sharing.deployment import Deployment
 from planner.sharing.running import Running
@@ -36,7 +36,7 @@ OnChange = Callable[[QueryRecord, StateChange], None]
 class QueryRegistry:
     """The only writer of queries; a move is durable before anyone hears of it."""
 
-    def __init__(self, store: Store, *, clock: Clock, random_hex: RandomHex) -> None:
+    def __init__(self, store: QueryStore, *, clock: Clock, random_hex: RandomHex) -> None:
         self._store = store
         self._clock = clock
         self._random_hex = random_hex

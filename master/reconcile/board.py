@@ -12,7 +12,7 @@ from master.base.logs import line
 from master.base.notify import Notifier
 from master.records.model import AssignmentMark
 from master.records.specs import Assignment, VersionedAssignment
-from master.store import Store, codec
+from master.store import ClusterStore, codec
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 class AssignmentBoard:
     """One slot per site; whoever watches a site is woken by a change."""
 
-    def __init__(self, store: Store, *, version: int) -> None:
+    def __init__(self, store: ClusterStore, *, version: int) -> None:
         self._store = store
         self._version = version
         self._marks = {mark.site: mark for mark in store.assignment_marks()}

@@ -17,7 +17,7 @@ from master.records.ids import did_you_mean
 from master.records.specs import PUSH_CONNECTOR
 from master.relations.generator_rate import with_rate_change
 from master.sites.registry import unknown_site
-from master.store import Store
+from master.store import RelationStore
 from planner.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError
 from planner.options import OptionError, check_binding
@@ -79,7 +79,7 @@ class CatalogManager:
 
     def __init__(
         self,
-        store: Store,
+        store: RelationStore,
         topology: Topology,
         *,
         clock: Clock,

@@ -12,7 +12,7 @@ from master.base.errors import FunctionExistsError, FunctionInUseError, Function
 from master.base.logs import line
 from master.records.ids import did_you_mean
 from master.relations.catalog import CatalogManager
-from master.store import Store
+from master.store import RelationStore
 from planner.catalog import Function
 from planner.errors import InvalidFunctionError, UnknownFunctionError
 from planner.pyfunctions import checked_function
@@ -27,7 +27,7 @@ LiveCallers = Callable[[str], tuple[str, ...]]
 class FunctionParts:
     """The parts that the function manager uses."""
 
-    store: Store
+    store: RelationStore
     catalog: CatalogManager
     analyzer: Analyzer
     clock: Clock

@@ -14,7 +14,7 @@ from master.base.rates import RateMeter
 from master.records.ids import did_you_mean
 from master.records.lifecycle import SiteEvent, next_site_state
 from master.records.model import LinkUse, SiteRecord, SiteReport, SiteState
-from master.store import Store
+from master.store import SiteStore
 from planner.errors import UnknownSiteError
 from planner.topology import Site, Topology
 
@@ -60,7 +60,7 @@ class SiteRegistry:
     The registry measures silence by the monotonic clock; instants that people are shown are the wall clock's.
     """
 
-    def __init__(self, store: Store, topology: Topology, *, clock: Clock, heartbeat_timeout: timedelta) -> None:
+    def __init__(self, store: SiteStore, topology: Topology, *, clock: Clock, heartbeat_timeout: timedelta) -> None:
         self._store = store
         self._topology = topology
         self._clock = clock

@@ -1,6 +1,7 @@
-"""The store port: what the master must not forget. `sqlite` implements it; tests/unit/master/store holds the contract.
+"""The store ports: what the master must not forget, one port for each subject, and `Store` for all of them.
 
-Every method is one transaction and returns when it is durable. One writer: the master's event loop.
+`sqlite` implements them; tests/unit/master/store holds the contract. Every method is one transaction and returns when
+it is durable. It raises StoreError where the state cannot be used. One writer: the master's event loop.
 """
 
 from __future__ import annotations
@@ -65,20 +66,24 @@ class StoreFigures:
     """The durations of transactions since the start, until they were durable."""
 
 
-class Store(Protocol):
-    """Raises StoreError where the state cannot be used at all."""
+class ClusterStore(Protocol):
+    """The cluster, and which version of its assignment each site was last given."""
 
     def cluster(self, proposed_id: str) -> ClusterRecord:
         """The cluster; a store that has none yet takes the proposed id."""
         ...
 
-    def next_query_number(self) -> int:
-        """1, 2, ...; never the same twice."""
+    def assignment_marks(self) -> tuple[AssignmentMark, ...]:
+        """Ordered by site."""
         ...
 
-    def last_query_number(self) -> int:
-        """The last one given; 0 before the first."""
+    def put_assignment_marks(self, marks: Iterable[AssignmentMark]) -> None:
+        """Replace the marks of these sites; the cluster's version becomes the largest."""
         ...
+
+
+class RelationStore(Protocol):
+    """The catalog."""
 
     def relations(self) -> tuple[Relation, ...]:
         """Ordered by name."""
@@ -99,6 +104,18 @@ class Store(Protocol):
         ...
 
     def delete_function(self, name: str) -> None: ...
+
+
+class QueryStore(Protocol):
+    """Queries, the logs of their states, and whether they were restored from a backup."""
+
+    def next_query_number(self) -> int:
+        """1, 2, ...; never the same twice."""
+        ...
+
+    def last_query_number(self) -> int:
+        """The last one given; 0 before the first."""
+        ...
 
     def queries(self) -> tuple[QueryRecord, ...]:
         """Ordered by time of submission."""
@@ -124,6 +141,18 @@ class Store(Protocol):
         """The query's log, oldest first."""
         ...
 
+    def restored_from(self) -> datetime | None:
+        """The time of the backup that the state was restored from; None: there was none, or that is settled."""
+        ...
+
+    def settle_restored(self) -> None:
+        """The queries of a restored state are known to run, or are over."""
+        ...
+
+
+class SiteStore(Protocol):
+    """Sites and their agents."""
+
     def sites(self) -> tuple[SiteRecord, ...]:
         """Sites whose agent has registered, ordered by name."""
         ...
@@ -148,21 +177,9 @@ class Store(Protocol):
         """Whether that agent ever registered."""
         ...
 
-    def assignment_marks(self) -> tuple[AssignmentMark, ...]:
-        """Ordered by site."""
-        ...
 
-    def put_assignment_marks(self, marks: Iterable[AssignmentMark]) -> None:
-        """Replace the marks of these sites; the cluster's version becomes the largest."""
-        ...
-
-    def restored_from(self) -> datetime | None:
-        """The time of the backup that the state was restored from; None: there was none, or that is settled."""
-        ...
-
-    def settle_restored(self) -> None:
-        """The queries of a restored state are known to run, or are over."""
-        ...
+class LeaseStore(Protocol):
+    """Leases of slots, and the frameworks that hold them."""
 
     def leases(self) -> StoredLeases: ...
 
@@ -177,6 +194,10 @@ class Store(Protocol):
     def put_framework(self, framework: Framework) -> None:
         """Add, or replace the one of that name."""
         ...
+
+
+class AccessStore(Protocol):
+    """Tokens, and rights on relations."""
 
     def tokens(self) -> tuple[TokenRecord, ...]:
         """Ordered by id; also those that are over."""
@@ -205,6 +226,10 @@ class Store(Protocol):
     def forget_relation(self, relation: str) -> None:
         """Drop its owner and all grants on it."""
         ...
+
+
+class Store(ClusterStore, RelationStore, QueryStore, SiteStore, LeaseStore, AccessStore, Protocol):
+    """All ports, and the file under them."""
 
     def figures(self) -> StoreFigures: ...
 

@@ -1,4 +1,4 @@
-"""Leases as rows of SQLite: one per held slot, and one mark for all."""
+"""Leases as rows of SQLite, one for each held slot and one mark for all; the frameworks that hold them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,35 @@ import sqlite3
 from datetime import timedelta
 
 from master.base.times import duration_us, from_us, to_us
-from master.store import LeaseUpdate, StoredLeases
-from planner.leases import Lease, Slot
+from master.store import LeaseUpdate, StoredLeases, codec
+from master.store.database import Database, readable
+from planner.leases import Framework, Lease, Slot
 
 
-def read_leases(connection: sqlite3.Connection) -> StoredLeases:
+class LeaseTables(Database):
+    """See `master.store.LeaseStore`."""
+
+    def leases(self) -> StoredLeases:
+        with readable("the list of leases"):
+            return _leases(self._connection)
+
+    def put_leases(self, update: LeaseUpdate) -> None:
+        with self._transaction():
+            _write(self._connection, update)
+
+    def frameworks(self) -> tuple[Framework, ...]:
+        with readable("the list of frameworks"):
+            rows = self._connection.execute("SELECT body FROM frameworks ORDER BY name")
+            return tuple(codec.loads(Framework, body) for (body,) in rows)
+
+    def put_framework(self, framework: Framework) -> None:
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO frameworks VALUES (?, ?)", (framework.name, codec.dumps(framework))
+            )
+
+
+def _leases(connection: sqlite3.Connection) -> StoredLeases:
     rows = connection.execute(
         "SELECT site, slot, holder, fencing, granted_at_us, expires_at_us, grace_us FROM leases ORDER BY site, slot"
     )
@@ -29,7 +53,7 @@ def read_leases(connection: sqlite3.Connection) -> StoredLeases:
     return StoredLeases(leases, mark[0], from_us(mark[1])) if mark else StoredLeases()
 
 
-def write_leases(connection: sqlite3.Connection, update: LeaseUpdate) -> None:
+def _write(connection: sqlite3.Connection, update: LeaseUpdate) -> None:
     """Inside a transaction of the caller's."""
     connection.executemany("DELETE FROM leases WHERE site = ? AND slot = ?", update.freed)
     connection.executemany("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?)", map(_row, update.held))

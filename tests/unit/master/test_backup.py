@@ -17,8 +17,9 @@ from master.backup import LEAP, Backup, back_up, restore
 from master.base.errors import StoreError
 from master.records.model import AssignmentMark
 from master.store import LeaseUpdate
+from master.store.database import STATE_FILE, lock_directory
 from master.store.migrations import MIGRATIONS
-from master.store.sqlite import STATE_FILE, SqliteStore, lock_directory
+from master.store.sqlite import SqliteStore
 from tests.unit.master.build import CLICKS, START
 from tests.unit.master.store.contract import lease
 

@@ -12,7 +12,8 @@ from master.access.bootstrap import bootstrap
 from master.access.tokens import TokenManager, TokenWish, is_token
 from master.base.errors import InvalidRequestError, LastAdminError, UnauthenticatedError, UnknownTokenError
 from master.records.access import digest_of
-from master.store.sqlite import STATE_FILE, SqliteStore
+from master.store.database import STATE_FILE
+from master.store.sqlite import SqliteStore
 from planner.access.principal import Kind, Principal
 from tests.fakes import CountingHex, VirtualClock
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from master.base.errors import StoreError, StoreFullError
+from master.store.database import STATE_FILE
 from master.store.migrations import MIGRATIONS
-from master.store.sqlite import STATE_FILE, SqliteStore
+from master.store.sqlite import SqliteStore
 from tests.unit.master.build import CLICKS, query
 from tests.unit.master.store.contract import ACCEPTED, StoreContract
 
