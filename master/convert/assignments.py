@@ -5,24 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 
 from master.base.times import duration_us
-from master.convert.functions import function_to_proto, version_from_proto
-from master.convert.relations import column_to_proto, relation_from_proto, relation_to_proto
+from master.convert.functions import function_to_proto
+from master.convert.relations import column_to_proto, relation_to_proto
 from master.records.specs import (
-    Assignment,
     ChannelInput,
-    ChannelReader,
     Join,
-    QueryReaders,
     ResultsLimit,
-    ResultSpec,
     TaskSpec,
     VersionedAssignment,
 )
-from planner.catalog import Column
-from planner.plan import FilePart, Merge, MergeView, Split, StageKind
+from planner.plan import FilePart, Merge, Split, StageKind
 from selat.v1 import site_pb2
 
-_STAGE_KINDS = {
+STAGE_KINDS = {
     StageKind.SOURCE: site_pb2.STAGE_KIND_SOURCE,
     StageKind.TABLE: site_pb2.STAGE_KIND_TABLE,
     StageKind.MERGE: site_pb2.STAGE_KIND_MERGE,
@@ -30,13 +25,11 @@ _STAGE_KINDS = {
     StageKind.REDUCE: site_pb2.STAGE_KIND_REDUCE,
     StageKind.DERIVE: site_pb2.STAGE_KIND_DERIVE,
 }
-_STAGE_KINDS_BACK = {wire: kind for kind, wire in _STAGE_KINDS.items()}
-_JOINS = {
+JOINS = {
     Join.OWN: site_pb2.CHANNEL_JOIN_UNSPECIFIED,
     Join.WHOLE: site_pb2.CHANNEL_JOIN_WHOLE,
     Join.LATE: site_pb2.CHANNEL_JOIN_LATE,
 }
-_JOINS_BACK = {wire: join for join, wire in _JOINS.items()}
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -57,27 +50,8 @@ def assignment_to_proto(current: VersionedAssignment, *, cluster_id: str) -> sit
     )
 
 
-def assignment_from_proto(message: site_pb2.Assignment) -> VersionedAssignment:
-    """The reverse, for agents' stand-ins in tests and tools. Raises KeyError for a stage kind that is not said."""
-    assignment = Assignment(
-        tasks=tuple(_task_from_proto(t) for t in message.tasks),
-        results=tuple(
-            ResultSpec(r.query_id, tuple(_input_from_proto(i) for i in r.inputs), _limit_from_proto(r))
-            for r in message.results
-        ),
-        site_addresses=dict(message.site_addresses),
-        streams=tuple(relation_from_proto(r) for r in message.streams),
-    )
-    return VersionedAssignment(message.version, assignment)
-
-
 def _limit_to_proto(limit: ResultsLimit | None) -> site_pb2.ResultsLimit | None:
     return site_pb2.ResultsLimit(bytes=limit.size_bytes, age_ms=limit.age // _MILLISECOND) if limit else None
-
-
-def _limit_from_proto(message: site_pb2.ResultSpec) -> ResultsLimit | None:
-    limit = message.limit
-    return ResultsLimit(limit.bytes, limit.age_ms * _MILLISECOND) if message.HasField("limit") else None
 
 
 def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
@@ -85,7 +59,7 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         task_id=task.task_id,
         query_id=task.query_id,
         stage_id=task.stage_id,
-        kind=_STAGE_KINDS[task.kind],
+        kind=STAGE_KINDS[task.kind],
         sql=task.sql,
         relation=relation_to_proto(task.relation) if task.relation else None,
         read_columns=task.read_columns,
@@ -106,28 +80,6 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
     )
 
 
-def _task_from_proto(message: site_pb2.TaskSpec) -> TaskSpec:
-    return TaskSpec(
-        task_id=message.task_id,
-        query_id=message.query_id,
-        stage_id=message.stage_id,
-        kind=_STAGE_KINDS_BACK[message.kind],
-        sql=message.sql,
-        relation=relation_from_proto(message.relation) if message.HasField("relation") else None,
-        read_columns=tuple(message.read_columns),
-        inputs=tuple(_input_from_proto(i) for i in message.inputs),
-        merge=_merge_from_proto(message.merge) if message.HasField("merge") else None,
-        consumers=tuple(message.consumers),
-        epoch_interval=message.epoch_interval_ms * _MILLISECOND,
-        functions=tuple(version_from_proto(f) for f in message.functions),
-        split=split_from_proto(message.split, _site_of(message)) if message.HasField("split") else None,
-        paused=message.paused,
-        readers=tuple(
-            QueryReaders(q.query_id, tuple(ChannelReader(r.site, r.reader) for r in q.readers)) for q in message.readers
-        ),
-    )
-
-
 def split_to_proto(split: Split) -> site_pb2.Split:
     parts = [site_pb2.FilePart(path=part.path, offset=part.offset, length=part.length) for part in split.parts]
     return site_pb2.Split(parts=parts, size_bytes=split.size_bytes)
@@ -139,10 +91,6 @@ def split_from_proto(message: site_pb2.Split, site: str) -> Split:
     return Split(site, parts, message.size_bytes)
 
 
-def _site_of(message: site_pb2.TaskSpec) -> str:
-    return message.relation.bindings[0].site if message.relation.bindings else ""
-
-
 def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
     columns = [column_to_proto(c) for c in item.columns]
     return site_pb2.ChannelInput(
@@ -150,20 +98,8 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
         site=item.site,
         view=item.view,
         columns=columns,
-        join=_JOINS[item.join],
+        join=JOINS[item.join],
         event_delay_us=duration_us(item.event_delay),
-    )
-
-
-def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
-    columns = tuple(Column(c.name, c.type) for c in message.columns)
-    return ChannelInput(
-        channel=message.channel,
-        site=message.site,
-        view=message.view,
-        columns=columns,
-        join=_JOINS_BACK[message.join],
-        event_delay=timedelta(microseconds=message.event_delay_us),
     )
 
 
@@ -177,14 +113,4 @@ def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
             site_pb2.MergeView(view=view.view, combine_sql=view.combine_sql, required=view.required)
             for view in merge.views
         ],
-    )
-
-
-def _merge_from_proto(message: site_pb2.MergeSpec) -> Merge:
-    return Merge(
-        window_column=message.window_column,
-        window=timedelta(microseconds=message.window_us),
-        combine_sql=message.combine_sql,
-        slide=timedelta(microseconds=message.slide_us) if message.slide_us else None,
-        views=tuple(MergeView(view.view, view.combine_sql, view.required) for view in message.views),
     )

@@ -32,18 +32,3 @@ def function_from_proto(message: common_pb2.Function) -> Function:
         file=message.file or f"{message.name}.py",
         source=message.source,
     )
-
-
-def version_from_proto(message: common_pb2.Function) -> Function:
-    """A version as the master sent it, for agents' stand-ins in tests."""
-    made = function_from_proto(message)
-    return Function(
-        made.name,
-        made.parameters,
-        made.returns,
-        made.entry,
-        made.file,
-        made.source,
-        vectorised=message.vectorised,
-        digest=message.digest,
-    )

@@ -116,22 +116,6 @@ def _disk_from_proto(message: site_pb2.DiskUse) -> DiskUse:
     return DiskUse(**_shared(message, _DISK_FIELDS), query_bytes=dict(message.query_bytes))
 
 
-def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
-    return site_pb2.ReportRequest(
-        site=report.site,
-        incarnation=report.incarnation,
-        assignment_version=report.assignment_version,
-        tasks=[task_status_to_proto(t) for t in report.tasks],
-        channels=[site_pb2.ChannelUse(**_shared(c, _USE_FIELDS)) for c in report.channels],
-        results=[result_status_to_proto(r) for r in report.results],
-        links=[link_to_proto(link) for link in report.links],
-        memory_bytes=report.memory_bytes,
-        memory=memory_to_proto(report.memory),
-        stream_logs=[stream_log_to_proto(log) for log in report.stream_logs],
-        disk=disk_to_proto(report.disk),
-    )
-
-
 def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
     """Raises InvalidRequestError when a number cannot be one that was counted."""
     operators = (operator for task in message.tasks for operator in task.operators)

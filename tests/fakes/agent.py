@@ -16,7 +16,6 @@ import pyarrow as pa
 from machine.bearer import Metadata
 from machine.description import describe
 from master.base.notify import Notifier
-from master.convert.reports import report_to_proto
 from master.records.model import SiteReport, TaskStatus
 from selat.v1 import (
     exchange_pb2,
@@ -28,6 +27,7 @@ from selat.v1 import (
     wan_pb2,
     wan_pb2_grpc,
 )
+from tests.fakes.reports import report_to_proto
 
 Context = grpc.aio.ServicerContext[Any, Any]
 AnalyzeStatement = Callable[[exchange_pb2.AnalyzeRequest], exchange_pb2.AnalyzeResponse]

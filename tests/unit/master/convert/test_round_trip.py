@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from master.base.errors import InvalidRequestError
 from master.base.times import from_us
-from master.convert.assignments import assignment_from_proto, assignment_to_proto
+from master.convert.assignments import assignment_to_proto
 from master.convert.relations import relation_from_proto, relation_to_proto
-from master.convert.reports import LARGEST_COUNT, registration_from_proto, report_from_proto, report_to_proto
+from master.convert.reports import LARGEST_COUNT, registration_from_proto, report_from_proto
 from master.records.model import (
     ChannelUse,
     DiskUse,
@@ -39,6 +39,8 @@ from master.records.specs import (
 from planner.catalog import Binding, Column, Function, Relation, RelationKind
 from planner.plan import Merge, MergeView, StageKind
 from selat.v1 import common_pb2, site_pb2
+from tests.fakes.assignments import assignment_from_proto
+from tests.fakes.reports import report_to_proto
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMED = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

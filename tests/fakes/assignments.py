@@ -1,0 +1,98 @@
+"""An assignment read back from its message, as an agent reads it, into the master's values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from master.convert.assignments import JOINS, STAGE_KINDS, split_from_proto
+from master.convert.functions import function_from_proto
+from master.convert.relations import relation_from_proto
+from master.records.specs import (
+    Assignment,
+    ChannelInput,
+    ChannelReader,
+    QueryReaders,
+    ResultsLimit,
+    ResultSpec,
+    TaskSpec,
+    VersionedAssignment,
+)
+from planner.catalog import Column, Function
+from planner.plan import Merge, MergeView
+from selat.v1 import common_pb2, site_pb2
+
+_STAGE_KINDS_BACK = {wire: kind for kind, wire in STAGE_KINDS.items()}
+_JOINS_BACK = {wire: join for join, wire in JOINS.items()}
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def assignment_from_proto(message: site_pb2.Assignment) -> VersionedAssignment:
+    """Raises KeyError for a stage kind that is not said."""
+    assignment = Assignment(
+        tasks=tuple(_task_from_proto(t) for t in message.tasks),
+        results=tuple(
+            ResultSpec(r.query_id, tuple(_input_from_proto(i) for i in r.inputs), _limit_from_proto(r))
+            for r in message.results
+        ),
+        site_addresses=dict(message.site_addresses),
+        streams=tuple(relation_from_proto(r) for r in message.streams),
+    )
+    return VersionedAssignment(message.version, assignment)
+
+
+def _limit_from_proto(message: site_pb2.ResultSpec) -> ResultsLimit | None:
+    limit = message.limit
+    return ResultsLimit(limit.bytes, limit.age_ms * _MILLISECOND) if message.HasField("limit") else None
+
+
+def _task_from_proto(message: site_pb2.TaskSpec) -> TaskSpec:
+    return TaskSpec(
+        task_id=message.task_id,
+        query_id=message.query_id,
+        stage_id=message.stage_id,
+        kind=_STAGE_KINDS_BACK[message.kind],
+        sql=message.sql,
+        relation=relation_from_proto(message.relation) if message.HasField("relation") else None,
+        read_columns=tuple(message.read_columns),
+        inputs=tuple(_input_from_proto(i) for i in message.inputs),
+        merge=_merge_from_proto(message.merge) if message.HasField("merge") else None,
+        consumers=tuple(message.consumers),
+        epoch_interval=message.epoch_interval_ms * _MILLISECOND,
+        functions=tuple(_version_from_proto(f) for f in message.functions),
+        split=split_from_proto(message.split, _site_of(message)) if message.HasField("split") else None,
+        paused=message.paused,
+        readers=tuple(
+            QueryReaders(q.query_id, tuple(ChannelReader(r.site, r.reader) for r in q.readers)) for q in message.readers
+        ),
+    )
+
+
+def _site_of(message: site_pb2.TaskSpec) -> str:
+    return message.relation.bindings[0].site if message.relation.bindings else ""
+
+
+def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
+    columns = tuple(Column(c.name, c.type) for c in message.columns)
+    return ChannelInput(
+        channel=message.channel,
+        site=message.site,
+        view=message.view,
+        columns=columns,
+        join=_JOINS_BACK[message.join],
+        event_delay=timedelta(microseconds=message.event_delay_us),
+    )
+
+
+def _merge_from_proto(message: site_pb2.MergeSpec) -> Merge:
+    return Merge(
+        window_column=message.window_column,
+        window=timedelta(microseconds=message.window_us),
+        combine_sql=message.combine_sql,
+        slide=timedelta(microseconds=message.slide_us) if message.slide_us else None,
+        views=tuple(MergeView(view.view, view.combine_sql, view.required) for view in message.views),
+    )
+
+
+def _version_from_proto(message: common_pb2.Function) -> Function:
+    return replace(function_from_proto(message), vectorised=message.vectorised, digest=message.digest)
