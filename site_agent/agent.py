@@ -91,11 +91,12 @@ class SiteAgent:
         self._report_interval_s = 1.0
 
     async def resume(self) -> None:
-        """Take up what the last assignment on disk says.
+        """Take up what the last assignment on disk says; readers of other channels wait until the master has spoken.
 
         Raises:
             SiteAgentError: the file is damaged.
         """
+        self._runtime.expect_confirmation()
         if not self._path.exists():
             return
         try:
@@ -210,12 +211,12 @@ class SiteAgent:
             yield response.assignment
 
     async def _take(self, assignment: site_pb2.Assignment) -> None:
-        if assignment.version <= self._current.version:
-            return
-        write_atomically(self._path, assignment.SerializeToString())
-        reached(FaultPoint.ASSIGNMENT_STORED)
-        await self._apply(assignment)
-        reached(FaultPoint.ASSIGNMENT_APPLIED)
+        if assignment.version > self._current.version:
+            write_atomically(self._path, assignment.SerializeToString())
+            reached(FaultPoint.ASSIGNMENT_STORED)
+            await self._apply(assignment)
+            reached(FaultPoint.ASSIGNMENT_APPLIED)
+        self._runtime.confirm()
 
     async def _apply(self, assignment: site_pb2.Assignment) -> None:
         await self._runtime.apply(assignment_from_proto(assignment))

@@ -74,6 +74,12 @@ class UnknownChannelError(ChannelError):
     code = "UNKNOWN_CHANNEL"
 
 
+class UnconfirmedChannelsError(UnknownChannelError):
+    """The agent has started, and the master has not said yet which channels the site has."""
+
+    code = "UNCONFIRMED_CHANNELS"
+
+
 class TrimmedEpochError(ChannelError):
     """The epoch asked for is no longer kept."""
 

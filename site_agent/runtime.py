@@ -90,6 +90,14 @@ class SiteRuntime:
         """The durations of epochs, by kind of stage."""
         return self._services.epochs
 
+    def expect_confirmation(self) -> None:
+        """From now on a channel that is not there is unknown only until the master has said what is to be there."""
+        self._services.store.confirmed = False
+
+    def confirm(self) -> None:
+        """The master has said what is to be there, and that is in force."""
+        self._services.store.confirmed = True
+
     async def apply(self, assignment: Assignment) -> None:
         """Make it so: end what is not in it, start what is new, change what differs, then forget what nobody names."""
         self._services.router.set_addresses(assignment.site_addresses)

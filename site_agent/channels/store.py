@@ -12,7 +12,7 @@ from pathlib import Path
 from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.waiters import Waiters
-from site_agent.errors import ChannelRequestError, UnknownChannelError
+from site_agent.errors import ChannelRequestError, UnconfirmedChannelsError, UnknownChannelError
 from site_agent.faults import FaultPoint, reached
 
 _CHANNEL_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
@@ -28,6 +28,8 @@ class ChannelStore:
         self._lock = threading.RLock()
         self._open: dict[str, ChannelLog] = {}
         self._waiters = Waiters()
+        self.confirmed = True
+        """False: there may be more channels, of which the master has not told the agent since it started."""
         self.files.make_directory(root)
         for leftover in root.glob(f"{_REMOVED_PREFIX}*"):
             self.files.remove_tree(leftover)
@@ -55,11 +57,22 @@ class ChannelStore:
             return log
 
     def get(self, channel_id: str) -> ChannelLog:
-        """Raises UnknownChannelError when there is none, ChannelRequestError as `open`."""
+        """The channel.
+
+        Raises:
+            UnknownChannelError: there is none.
+            UnconfirmedChannelsError: there is none yet, and the master may still say that there is to be one.
+            ChannelRequestError: as `open`.
+        """
         with self._lock:
             if channel_id not in self._open and not (
                 _CHANNEL_ID.fullmatch(channel_id) and (self.root / channel_id).is_dir()
             ):
+                if not self.confirmed:
+                    raise UnconfirmedChannelsError(
+                        f"no channel {channel_id} here yet: the agent has started, and not heard from the master",
+                        ids={"channel": channel_id},
+                    )
                 raise UnknownChannelError(f"no channel {channel_id} here", ids={"channel": channel_id})
             return self.open(channel_id)
 

@@ -32,9 +32,16 @@ class Runtime:
 
     def __init__(self) -> None:
         self.version = 0
+        self.confirmed: bool | None = None
         self.runners: Mapping[str, object] = {}
         self.results = Results()
         self.news = asyncio.Event()
+
+    def expect_confirmation(self) -> None:
+        self.confirmed = False
+
+    def confirm(self) -> None:
+        self.confirmed = True
 
     async def apply(self, assignment: Assignment) -> None:
         self.version = assignment.version
@@ -103,3 +110,19 @@ async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory
             stream="orders", size_bytes=100, rows=7, batches=2, rows_stored=9, limit_bytes=1000, ended=True
         )
     ]
+
+
+async def test_after_its_start_an_agent_waits_for_the_master_to_confirm_what_it_has(tmp_path: Path) -> None:
+    for version in (7, 7, 8):
+        runtime = Runtime()
+        agent = SiteAgent(
+            AgentIdentity.new("eu", "127.0.0.1:1", 1),
+            runtime=cast(SiteRuntime, runtime),
+            router=cast(Router, NoLinks()),
+            directory=tmp_path,
+        )
+        await agent.resume()
+        assert runtime.confirmed is False
+        # The same again confirms, too.
+        await agent._take(site_pb2.Assignment(version=version))
+        assert (runtime.version, runtime.confirmed) == (version, True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelRequestError, UnknownChannelError
+from site_agent.errors import ChannelRequestError, UnconfirmedChannelsError, UnknownChannelError
 from tests.unit.site_agent.channels.crash import Crash, CrashingFiles
 
 
@@ -35,6 +35,19 @@ def test_a_channel_of_an_earlier_process_is_known(tmp_path: Path) -> None:
     with pytest.raises(UnknownChannelError) as caught:
         ChannelStore(tmp_path).get("d")
     assert caught.value.ids == {"channel": "d"}
+
+
+def test_before_the_master_has_spoken_a_channel_is_not_known_to_be_unknown(tmp_path: Path) -> None:
+    ChannelStore(tmp_path).open("c")
+    store = ChannelStore(tmp_path)
+    store.confirmed = False
+    assert store.get("c").id == "c"
+    with pytest.raises(UnconfirmedChannelsError, match="not heard from the master"):
+        store.get("d")
+    store.confirmed = True
+    with pytest.raises(UnknownChannelError) as caught:
+        store.get("d")
+    assert not isinstance(caught.value, UnconfirmedChannelsError)
 
 
 @pytest.mark.timeout(20)

@@ -12,6 +12,7 @@ from site_agent.errors import (
     LostChannelError,
     SiteAgentError,
     TrimmedEpochError,
+    UnconfirmedChannelsError,
     UnknownChannelError,
 )
 from site_agent.exchange.status import ERROR_TRAILER, detail_of, status_of
@@ -47,10 +48,18 @@ def test_a_minute_of_refusals_and_nothing_else_is_enough(error: SiteAgentError) 
         failed(grpc.StatusCode.UNAVAILABLE),
         failed(grpc.StatusCode.NOT_FOUND),
         answered(CorruptEpochError("damaged")),
+        answered(UnconfirmedChannelsError("no channel c here yet")),
         SiteAgentError("nobody knows where ewr is"),
         OSError("no route"),
     ],
-    ids=["cannot be reached", "not of the site's own saying", "damage", "no address", "no network"],
+    ids=[
+        "cannot be reached",
+        "not of the site's own saying",
+        "damage",
+        "not heard from the master",
+        "no address",
+        "no network",
+    ],
 )
 def test_what_is_no_refusal_begins_the_minute_anew(between: BaseException) -> None:
     refusals = Refusals("c", "ewr")
