@@ -12,33 +12,28 @@
     results                      per window: its groups, at most those of an aggregate over them, a third of them for
                                  each condition of HAVING or of a query over them, or at most k for each partition of a
                                  top-k
-    bytes of a row               the sum over its columns: 1 BOOLEAN, TINYINT; 2 SMALLINT; 4 INT, FLOAT, DATE;
-                                 8 BIGINT, DOUBLE, TIMESTAMP; 16 DECIMAL and windows; 20 STRING, BINARY; 40 other nested
+    bytes of a row               see `planner.widths`
 
 Nothing is taken off for compression. Copies of tables are sent once and are not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from planner.catalog import Column
-from planner.plan import INPUT_VIEW, DraftPlan, JoinShape, QueryShape, Stage, StageKind, Statistics
+from planner.graph.operators import MergeAggregate, walk
+from planner.names import INPUT_VIEW
+from planner.plan import DraftPlan, JoinShape, QueryShape, Stage, StageKind, Statistics
+from planner.widths import row_bytes
 
 DEFAULT_ROWS_PER_S = 1000.0
 FILTER_SELECTIVITY = 1 / 3
 EQUALITY_SELECTIVITY = 1 / 10
 GROUPS_PER_KEY = 100.0
 EPOCH = timedelta(seconds=1)
-
-_BYTES = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "FLOAT": 4, "DATE": 4, "DECIMAL": 16}
-_BYTES |= {"BIGINT": 8, "DOUBLE": 8, "TIMESTAMP": 8, "STRING": 20, "BINARY": 20}
-_WINDOW_TYPE = "STRUCT<START:TIMESTAMP"
-_WINDOW_BYTES = 16
-_NESTED_BYTES = 40
-_UNKNOWN_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,26 +141,12 @@ def rows_per_s(shape: QueryShape, site: str, statistics: Statistics) -> float:
     return shape.declared_rates.get(site, DEFAULT_ROWS_PER_S)
 
 
-def row_bytes(columns: Iterable[Column]) -> int:
-    """Bytes of a row of these columns."""
-    return sum(type_bytes(column.type) for column in columns)
-
-
-def type_bytes(name: str) -> int:
-    """Bytes of a value of a type; a type that is not known yet counts 8."""
-    upper = name.upper().replace(" ", "")
-    if not upper:
-        return _UNKNOWN_BYTES
-    if upper.startswith(_WINDOW_TYPE):
-        return _WINDOW_BYTES
-    return _BYTES.get(upper.partition("(")[0], _NESTED_BYTES)
-
-
 def _assumed_columns(draft: DraftPlan, last: Stage) -> tuple[Column, ...]:
-    recipe = draft.recipes.get(last.id)
-    if recipe is None:
+    operators = walk(last.body) if last.body is not None else iter(())
+    merge = next((found for found in operators if isinstance(found, MergeAggregate)), None)
+    if merge is None:
         return draft.columns
-    return tuple(Column(str(index), "") for index in range(len(recipe.keys) + len(recipe.partials) + 1))
+    return tuple(Column(str(index), "") for index in range(len(merge.keys) + len(merge.partials)))
 
 
 def _groups(keys: int) -> float:

@@ -11,25 +11,6 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-VARIANCES = {
-    "stddev": "stddev_samp",
-    "stddev_pop": "stddev_pop",
-    "stddev_samp": "stddev_samp",
-    "std": "stddev_samp",
-    "var_pop": "var_pop",
-    "var_samp": "var_samp",
-    "variance": "var_samp",
-}
-"""Names and what they mean."""
-
-PERCENTILES = ("approx_percentile", "percentile_approx")
-
-MERGEABLE = ("approx_count_distinct", "avg", "count", "max", "mean", "min", *PERCENTILES, *VARIANCES, "sum")
-"""Aggregates that are split in partials and a merge."""
-
-DISTINCT_AGGREGATES = ("avg", "count", "max", "mean", "min", "sum")
-"""Those that can be over DISTINCT values."""
-
 RANKS = ("row_number", "rank", "dense_rank")
 
 WINDOW = "window"

@@ -23,16 +23,7 @@ from planner.batch.options import BatchOptions
 from planner.catalog import Column, Function
 from planner.edits import Edit
 from planner.errors import Position
-from planner.merge import MergeRecipe, SqlRecipe
-
-INPUT_VIEW = "input"
-"""Name of the view that a stage's SQL reads its main input from."""
-
-BIN_COLUMN = "_bin"
-"""Output column that holds a row's bin; dropped before publishing, it orders the rows of an epoch."""
-
-BINS = 64
-"""Number of hash ranges of a key; fixed for the life of a cluster."""
+from planner.graph.operators import Operator
 
 
 class StageKind(Enum):
@@ -67,6 +58,8 @@ class MergeView:
     """From partials to fewer partials of the same schema, over the view `input`; empty: they are rows, not partials."""
     required: bool = True
     """Windows in which the view has no row give no result."""
+    combine: Operator | None = None
+    """What `combine_sql` is the text of; None: they are rows, or the plan was made when there was text alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +74,8 @@ class Merge:
     """A window begins every so often, and the length is a multiple of it; None: as often as the length."""
     views: tuple[MergeView, ...] = ()
     """The views whose rows wait; none: `input` alone, whose rows are partials. Other inputs are tables' copies."""
+    combine: Operator | None = None
+    """What `combine_sql` is the text of."""
 
     @property
     def period(self) -> timedelta:
@@ -93,10 +88,10 @@ class Stage:
 
     id: str
     kind: StageKind
-    sql: str
-    """Spark SQL over the views `input` and the views of `inputs`; may yield `_bin`."""
     sites: tuple[str, ...]
     """Where its tasks run; empty for a MERGE that is not placed yet."""
+    sql: str = ""
+    """Spark SQL over the views `input` and the views of `inputs`; may yield `_bin`. Written when planning ends."""
     relation: str | None = None
     read_columns: tuple[str, ...] = ()
     inputs: tuple[StageInput, ...] = ()
@@ -105,6 +100,8 @@ class Stage:
     """Output, without `_bin`; types may be empty until Spark has analysed the stage."""
     appends: bool = False
     """REDUCE: its SQL only concatenates the rows of the MAPs, unchanged."""
+    body: Operator | None = None
+    """What `sql` is the text of; None: a SINK, or the plan was made when there was text alone."""
 
 
 def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
@@ -316,8 +313,6 @@ class DraftPlan:
     """Relations whose `site` the query names."""
     relations: Mapping[str, tuple[Column, ...]]
     """Declared columns by name of the stream or table."""
-    recipes: Mapping[str, MergeRecipe] = field(default_factory=dict)
-    """By id of the MERGE stage that merges partials."""
     joins: Mapping[str, JoinShape] = field(default_factory=dict)
     """By id of the MERGE stage that joins streams."""
     functions: tuple[Function, ...] = ()
@@ -325,12 +320,10 @@ class DraftPlan:
     more_results: tuple[str, ...] = ()
     texts: tuple[StatementText, ...] = ()
     """What Spark is to check first: the definitions of the views, each after those it uses, then the query."""
-    unions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Of each UNION ALL whose columns' types are still to be found: statements over the streams and tables."""
+    unions: Mapping[str, Mapping[str, Operator]] = field(default_factory=dict)
+    """Of each UNION ALL whose columns' types are still to be found: what Spark is to analyse, over the relations."""
     batch: bool = False
     """It reads tables only: MAP stages, one REDUCE."""
-    reduce: SqlRecipe | None = None
-    """Of a batch query."""
     site_read: frozenset[str] = frozenset()
     """MAP stages that read `site`."""
 

@@ -11,13 +11,18 @@ from dataclasses import replace
 from planner.catalog import SITE_COLUMN, Catalog, Column
 from planner.edits import original_offset
 from planner.errors import InvalidExpressionError, SqlSyntaxError
+from planner.graph.expressions import cast
+from planner.graph.operators import Alias, Named, Operator, Project
+from planner.graph.schema import typed
+from planner.names import BIN_COLUMN, INPUT_VIEW
 from planner.placement import place
-from planner.plan import BIN_COLUMN, INPUT_VIEW, Analysis, DraftPlan, MergeView, Stage, StageKind, StatementText
+from planner.plan import Analysis, DraftPlan, MergeView, Stage, StatementText
 from planner.query.draft import draft_statement
 from planner.query.statement import build_logical, draft_tables
-from planner.sql.dialect import quoted
+from planner.sql.dialect import exp, name_node
 from planner.sql.source import Source
 from planner.sql.statements import SelectQuery
+from planner.text.spark import spark_sql
 
 __all__ = [
     "analyses_of_combines",
@@ -53,7 +58,8 @@ def draft_query(
         PlannerError: a leaf with the place, what was found and what is possible.
     """
     try:
-        return draft_tables(select, catalog, types) or draft_statement(build_logical(select, catalog, types))
+        draft = draft_tables(select, catalog, types) or draft_statement(build_logical(select, catalog, types))
+        return replace(draft, stages=tuple(map(compiled, draft.stages)))
     except RecursionError as error:
         raise SqlSyntaxError(
             "the statement is nested too deeply",
@@ -121,7 +127,7 @@ def analyses_of_union(draft: DraftPlan, known: Mapping[str, Sequence[Column]]) -
     if union is None:
         return {}
     views = {name: (*columns, _SITE) for name, columns in draft.relations.items()}
-    return {name: Analysis(views, sql, draft.functions) for name, sql in draft.unions[union].items()}
+    return {name: Analysis(views, spark_sql(rows), draft.functions) for name, rows in draft.unions[union].items()}
 
 
 def analysis_of_stage(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple[Column, ...]]) -> Analysis:
@@ -135,7 +141,7 @@ def analysis_of_stage(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple
     if stage.relation is not None:
         declared = draft.relations[stage.relation]
         views[INPUT_VIEW] = (*(c for c in declared if c.name in stage.read_columns), _SITE)
-    return Analysis(views, _typed(draft, stage, known).sql, draft.functions)
+    return Analysis(views, _typed(stage, known).sql, draft.functions)
 
 
 def analyses_of_combines(
@@ -143,7 +149,7 @@ def analyses_of_combines(
 ) -> tuple[Analysis, ...]:
     """The combine SQL of each view of a MERGE that has one; its output must equal its input."""
     stage = draft.stage(stage_id)
-    merge = _typed(draft, stage, known).merge
+    merge = _typed(stage, known).merge
     if merge is None:
         return ()
     views = merge.views or (MergeView(INPUT_VIEW, merge.combine_sql),)
@@ -203,35 +209,43 @@ def with_columns(
     columns = _result_types(draft.columns, result_columns)
     stages = []
     for stage in draft.stages:
-        typed = replace(_typed(draft, stage, stage_columns), columns=_published(stage_columns.get(stage.id, ())))
+        typed = replace(_typed(stage, stage_columns), columns=_published(stage_columns.get(stage.id, ())))
         if stage.id in draft.result_stages:
             typed = _with_result_types(typed, columns)
         stages.append(typed)
     return replace(draft, stages=tuple(stages), columns=columns)
 
 
-def _typed(draft: DraftPlan, stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> Stage:
-    """The stage with SQL that keeps the types of its input, which for a MERGE must be known."""
-    recipe = draft.recipes.get(stage.id)
-    types: dict[str, dict[str, str]] = {}
-    for i in stage.inputs:
-        types.setdefault(i.view, {}).update({column.name: column.type for column in known.get(i.stage, ())})
-    if stage.kind is StageKind.REDUCE and draft.reduce is not None:
-        return replace(stage, sql=draft.reduce.sql(types))
-    if recipe is None:
-        return stage
-    recipes = recipe.by_view()
-    own = types.get(recipe.view, {})
-    assert stage.merge is not None
-    merge = replace(
-        stage.merge,
-        combine_sql=recipe.combine_sql(own) if stage.merge.combine_sql else "",
-        views=tuple(
-            replace(v, combine_sql=recipes[v.view].combine_sql(types.get(v.view, {}))) if v.view in recipes else v
-            for v in stage.merge.views
-        ),
-    )
-    return replace(stage, sql=recipe.sql(own, types), merge=merge)
+def _typed(stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> Stage:
+    """The stage over inputs of these columns, by stage; a merge of partials keeps their types."""
+    views = {i.view: _published(known[i.stage]) for i in reversed(stage.inputs) if i.stage in known}
+    body = None if stage.body is None else typed(stage.body, views)
+    merge = stage.merge
+    if merge is not None:
+        merge = replace(
+            merge,
+            combine=_combine(merge.combine, views.get(INPUT_VIEW)),
+            views=tuple(replace(v, combine=_combine(v.combine, views.get(v.view))) for v in merge.views),
+        )
+    return compiled(replace(stage, body=body, merge=merge))
+
+
+def _combine(combine: Operator | None, columns: tuple[Column, ...] | None) -> Operator | None:
+    """Its input is always called `input`, whichever view it is for."""
+    return combine if combine is None or columns is None else typed(combine, {INPUT_VIEW: columns})
+
+
+def compiled(stage: Stage) -> Stage:
+    """The stage with the text of what it computes."""
+    merge = stage.merge
+    if merge is not None:
+        views = tuple(replace(view, combine_sql=_text(view.combine)) for view in merge.views)
+        merge = replace(merge, combine_sql=_text(merge.combine), views=views)
+    return replace(stage, sql=_text(stage.body), merge=merge)
+
+
+def _text(operator: Operator | None) -> str:
+    return "" if operator is None else spark_sql(operator)
 
 
 def _published(columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -251,15 +265,21 @@ def _with_result_types(stage: Stage, columns: Sequence[Column]) -> Stage:
         return replace(stage, columns=tuple(columns))
     wanted = [c.type or s.type for c, s in zip(columns, stage.columns, strict=True)]
     same = [_same_type(type_, s.type) for type_, s in zip(wanted, stage.columns, strict=True)]
-    typed = tuple(Column(c.name, type_) for c, type_ in zip(columns, wanted, strict=True))
+    named = tuple(Column(c.name, type_) for c, type_ in zip(columns, wanted, strict=True))
     if all(same):
-        return replace(stage, columns=typed)
-    items = (
-        quoted(c.name) if kept else f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}"
-        for c, kept in zip(typed, same, strict=True)
+        return replace(stage, columns=named)
+    if stage.body is None:
+        return replace(stage, columns=named)
+    items = tuple(
+        Named(c.name, _column(c.name) if kept else cast(_column(c.name), c.type))
+        for c, kept in zip(named, same, strict=True)
     )
-    sql = f"SELECT {', '.join(items)} FROM ({stage.sql}) AS typed"
-    return replace(stage, columns=typed, sql=sql, appends=False)
+    body = Project(Alias(stage.body, "typed"), items)
+    return compiled(replace(stage, columns=named, body=body, appends=False))
+
+
+def _column(name: str) -> exp.Expr:
+    return exp.Column(this=name_node(name))
 
 
 def _same_type(first: str, second: str) -> bool:

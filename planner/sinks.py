@@ -14,7 +14,8 @@ from difflib import get_close_matches
 
 from planner.catalog import Catalog, Column, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, UnknownRelationError, UnsupportedSqlError
-from planner.plan import INPUT_VIEW, DraftPlan, Stage, StageInput, StageKind
+from planner.names import INPUT_VIEW
+from planner.plan import DraftPlan, Stage, StageInput, StageKind
 from planner.sql.dialect import quoted
 from planner.sql.statements import SinkTarget
 from planner.topology import Topology
@@ -75,7 +76,7 @@ def with_sink(draft: DraftPlan, target: SinkTarget, sink: Relation) -> DraftPlan
     results = draft.result_stages
     stages = tuple(_into_columns(stage, columns) if stage.id in results else stage for stage in draft.stages)
     inputs = tuple(StageInput(stage, INPUT_VIEW) for stage in results)
-    end = Stage(SINK_ID, StageKind.SINK, "", sink.sites, relation=sink.name, inputs=inputs, columns=columns)
+    end = Stage(SINK_ID, StageKind.SINK, sink.sites, relation=sink.name, inputs=inputs, columns=columns)
     return replace(
         draft,
         stages=(*stages, end),

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 from planner.catalog import DIGEST_CHARS
-from planner.plan import INPUT_VIEW
+from planner.names import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.connectors import Split

@@ -21,8 +21,9 @@ from planner.batchplacement import place_batch
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.errors import InvalidExpressionError
 from planner.estimate import task_rates
+from planner.names import BIN_COLUMN
 from planner.placement import place
-from planner.plan import BIN_COLUMN, Analysis, DraftPlan, PhysicalPlan, Split, StatementText
+from planner.plan import Analysis, DraftPlan, PhysicalPlan, Split, StatementText
 from planner.sinks import destination, find_sink, with_sink
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.wan.snapshot import WanSnapshot

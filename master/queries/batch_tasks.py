@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterable, Iterator
 from master.records.model import BatchTask, QueryRecord, TaskStatus, task_id
 from master.records.specs import ChannelInput, TaskSpec, bound_at
 from planner.catalog import Catalog, Column, Function
-from planner.plan import INPUT_VIEW, PhysicalPlan, Split, Stage, StageKind, only_appends
+from planner.names import INPUT_VIEW
+from planner.plan import PhysicalPlan, Split, Stage, StageKind, only_appends
 from planner.sql.dialect import quoted
 
 READ = "read"

@@ -20,8 +20,8 @@ from master.sites.registry import unknown_site
 from master.store import RelationStore
 from planner.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError
+from planner.names import BIN_COLUMN
 from planner.options import OptionError, check_binding
-from planner.plan import BIN_COLUMN
 from planner.query.calls import called_functions
 from planner.secretoptions import check_secrets
 from planner.sql.cursor import Cursor

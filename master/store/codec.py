@@ -1,6 +1,7 @@
 """Frozen dataclasses to JSON values and back, led by their type hints; used for what the store keeps as text.
 
 Fields that a stored value lacks take their default: an older state file can still be read after fields were added.
+A value of a field that may have several classes says which one it has.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from master.base.times import duration_us, from_us, to_us
+from planner.graph.operators import Operator
+from planner.graph.stored import CLASS, loaded_expression, stored_expression
+from planner.sql.dialect import exp
 
 T = TypeVar("T")
 
@@ -35,7 +39,10 @@ def loads(kind: type[T], text: str) -> T:
 
 def _encode(value: object) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+        named = {CLASS: type(value).__name__} if isinstance(value, Operator) else {}
+        return named | {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, exp.Expr):
+        return stored_expression(value)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
@@ -52,11 +59,16 @@ def _encode(value: object) -> Any:
 def _decode(kind: Any, value: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return None if value is None else _decode(next(a for a in arguments if a is not type(None)), value)
+        kinds = [argument for argument in arguments if argument is not type(None)]
+        if value is None or len(kinds) == 1:
+            return None if value is None else _decode(kinds[0], value)
+        return _decode(next(kind for kind in kinds if kind.__name__ == value[CLASS]), value)
     if origin is tuple:
         return tuple(_decode(arguments[0], item) for item in value)
     if origin is not None and issubclass(origin, Mapping):
         return {key: _decode(arguments[1], item) for key, item in value.items()}
+    if isinstance(kind, type) and issubclass(kind, exp.Expr):
+        return loaded_expression(value)
     if is_dataclass(kind):
         hints = _hints(cast(type, kind))
         return kind(**{name: _decode(hints[name], item) for name, item in value.items() if name in hints})  # type: ignore[operator]

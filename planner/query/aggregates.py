@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+from planner.aggregates import MERGEABLE, aggregate_of
 from planner.errors import InvalidExpressionError, PlannerError
-from planner.functions import MERGEABLE, PERCENTILES
-from planner.query.expressions import arguments_of, first_aggregate
-from planner.query.sketches import MAX_DEVIATION
+from planner.graph.expressions import arguments_of, first_aggregate
+from planner.sketches import MAX_DEVIATION
 from planner.sql.dialect import exp, offset_of, snippet
 from planner.sql.refusals import function_name, refuse
 from planner.sql.source import Source
-
-_FORMS = {
-    "count": "count(*) or count(x)",
-    "approx_count_distinct": "approx_count_distinct(x) or approx_count_distinct(x, 0.01)",
-    **{name: f"{name}(x, 0.95), {name}(x, array(0.5, 0.95)) or {name}(x, 0.95, 1000)" for name in PERCENTILES},
-}
-_ARGUMENTS = {"approx_count_distinct": (1, 2), **dict.fromkeys(PERCENTILES, (2, 3))}
-_MAX_ARGUMENTS_OF_COUNT = 64
 
 
 def check_aggregate(call: exp.Expr, source: Source) -> None:
@@ -28,13 +20,15 @@ def check_aggregate(call: exp.Expr, source: Source) -> None:
     if name not in MERGEABLE:
         # Spark computes it as it stands, and knows its arguments.
         return
-    least, most = (1, _MAX_ARGUMENTS_OF_COUNT) if name == "count" else _ARGUMENTS.get(name, (1, 1))
+    entry = aggregate_of(name)
+    least, most = entry.arguments
     if not least <= len(arguments) <= most:
-        wanted = "one argument" if most == 1 else f"{least} to {most} arguments"
+        several = f"{least} arguments" if least == most else f"{least} to {most} arguments"
+        wanted = "one argument" if most == 1 else several
         raise _invalid(call, call, source, f"{name} takes {wanted}, not {len(arguments)}")
-    if name == "approx_count_distinct" and len(arguments) == 2 and not _is_within(arguments[1], MAX_DEVIATION):
+    if entry.name == "approx_count_distinct" and len(arguments) == 2 and not _is_within(arguments[1], MAX_DEVIATION):
         raise _invalid(arguments[1], call, source, f"the error must be a number up to {MAX_DEVIATION}")
-    if name in PERCENTILES:
+    if entry.rank is not None:
         _check_percentile(call, arguments, source)
 
 
@@ -64,5 +58,5 @@ def _invalid(node: exp.Expr, call: exp.Expr, source: Source, message: str) -> Pl
         message,
         position=source.position(offset_of(at) or 0),
         found=snippet(at, source.text),
-        hint=_FORMS.get(function_name(call), f"{function_name(call)}(x)"),
+        hint=aggregate_of(function_name(call)).usage(function_name(call)),
     )

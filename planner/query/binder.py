@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from planner.errors import UnknownColumnError
 from planner.functions import TIME_UNIT_FUNCTIONS, WINDOW
+from planner.graph.expressions import enclosed, is_aggregate, placed, replace_each
 from planner.query.calls import checked_call
-from planner.query.expressions import enclosed, is_aggregate, placed, replace_each
 from planner.query.scope import Member, Scope, resolve, unknown_column
 from planner.sql.allowed import UNITS
 from planner.sql.dialect import exp, offset_of, parts_of, render

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from planner.errors import PlannerError, UnsupportedSqlError
+from planner.graph.expressions import MAX_MERGED_NODES, is_small, placed
 from planner.query.binder import Window
 from planner.query.derived import Derived, Names, Place
-from planner.query.expressions import MAX_MERGED_NODES, is_small, placed
 from planner.query.gathered import STATEMENT, Gathered, Text
 from planner.query.joins import check_on
 from planner.query.layers import layer_view, rows_member, with_layer

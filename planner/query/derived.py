@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from planner.catalog import SITE_COLUMN, Column, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError, UnsupportedSqlError
-from planner.plan import INPUT_VIEW
+from planner.graph.expressions import first_aggregate, placed
+from planner.names import INPUT_VIEW
 from planner.query.binder import Binder
-from planner.query.expressions import first_aggregate, placed
 from planner.query.gathered import STATEMENT, Gathered, Text
 from planner.query.logical import bind_where, is_grouped, site_named
 from planner.query.outputs import Output, bind_outputs

@@ -31,7 +31,6 @@ def draft_statement(statement: LogicalStatement) -> DraftPlan:
         columns=tuple(Column(output.name, "") for output in statement.branches[0].results),
         logical=statement.lines(),
         relations={name: relation.columns for name, relation in statement.relations.items()},
-        recipes=plan.recipes,
         shapes=plan.shapes,
         joins=plan.joins,
         functions=statement.functions,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from planner.plan import INPUT_VIEW
+from planner.graph.expressions import conjuncts, first_aggregate, is_site, placed, views_of
+from planner.names import INPUT_VIEW
 from planner.query.binder import Binder, Window
 from planner.query.calls import function_calls
-from planner.query.expressions import conjuncts, first_aggregate, is_site, placed, views_of
 from planner.query.scope import Member, Scope, unknown_column
 from planner.query.streamjoins import SameWindow, same_window
 from planner.sql.dialect import exp, offset_of

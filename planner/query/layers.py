@@ -12,26 +12,27 @@ from dataclasses import replace
 
 from planner.catalog import Column, Relation, RelationKind
 from planner.functions import RANKS
+from planner.graph.expressions import conjuncts, first_aggregate, ordered_by, ties
+from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan, TopK
+from planner.query import topk as bound
 from planner.query.binder import Binder
-from planner.query.expressions import conjuncts, enclosed, first_aggregate
 from planner.query.logical import (
     Layer,
     LogicalQuery,
     Rollup,
-    WindowRows,
     bind_where,
     check_group_parts,
     group_keys,
     is_grouped,
     is_window,
 )
-from planner.query.outputs import RANK_COLUMN, bind_outputs
+from planner.query.outputs import bind_outputs
 from planner.query.rollup import bind_rollup, rolled_up
 from planner.query.scope import Member, Scope
 from planner.query.topk import bind_top_k
 from planner.query.windowparts import start_within, with_window
 from planner.query.windowrows import Windows, bind_window_rows, part_of_window
-from planner.sql.dialect import exp, quoted, render
+from planner.sql.dialect import exp, name_node
 from planner.sql.refusals import refuse
 
 MAX_LAYERS = 20
@@ -153,52 +154,75 @@ def _check(select: exp.Select, layer: Layer) -> None:
         check_group_parts(node, layer.keys, window, source)
 
 
-def around(layer: Layer, head: str, tail: str) -> tuple[str, str]:
-    """The SQL before and behind the rows, with the layer around it."""
-    items = [f"{_sql(layer, output.expression)} AS {quoted(output.name)}" for output in layer.outputs]
-    joins = "".join(_join(layer, join) for join in layer.joins)
-    behind = f"{tail}) AS {layer.view}{joins}{_clause('WHERE', layer, layer.where)}"
-    # A key without a column would be taken for the number of a select item, and groups nothing.
-    keys = dict.fromkeys(_key(layer, key) for key in layer.keys if key.find(exp.Column))
-    behind += f" GROUP BY {', '.join(keys)}" if layer.grouped else ""
-    behind += _clause("HAVING", layer, layer.having)
+def over_rows(layer: Layer, rows: Operator, joined: Mapping[str, Operator]) -> Operator:
+    """The layer over the rows of windows below it.
+
+    Args:
+        layer: the SELECT.
+        rows: those below.
+        joined: the rows of other queries, by the view that the layer calls them.
+    """
+    found: Operator = Alias(rows, layer.view)
+    for join in layer.joins:
+        view = join.member.view
+        found = Join(found, Alias(joined[view], view), join.left, _over(layer, join.on))
+    if layer.where:
+        found = Filter(found, _over(layer, layer.where))
+    items = tuple(Named(output.name, _made(layer, output.expression)) for output in layer.outputs)
     if layer.top_k is None:
-        return f"SELECT {', '.join(items)} FROM ({head}", behind
-    names = ", ".join(quoted(output.name) for output in layer.outputs)
-    items.append(f"{_rank(layer)} AS {RANK_COLUMN}")
-    ranked = f"SELECT {names} FROM (SELECT {', '.join(items)} FROM ({head}"
-    return ranked, f"{behind}) AS ranked WHERE {RANK_COLUMN} <= {layer.top_k.k}"
+        return _grouped(layer, found, items) if layer.grouped else Project(found, items)
+    ranked = _ranked(layer, layer.top_k)
+    if not layer.grouped:
+        return Project(replace(ranked, input=found), items)
+    names = {node: f"_o{number}" for number, node in enumerate(_parts(ranked))}
+    groups = _grouped(layer, found, (*items, *(Named(name, node) for node, name in names.items())))
+    return Project(
+        TopK(
+            groups,
+            ranked.function,
+            tuple(_column(names[part]) for part in ranked.partition),
+            tuple(ordered_by(ordered, _column(names[ordered.this])) for ordered in ranked.order),
+            ranked.k,
+        ),
+        tuple(Named(item.name, _column(item.name)) for item in items),
+    )
 
 
-def _sql(layer: Layer, node: exp.Expr) -> str:
+def _grouped(layer: Layer, rows: Operator, items: tuple[Named, ...]) -> Aggregate:
+    return Aggregate(rows, tuple(_key(layer, key) for key in layer.keys), items, _over(layer, layer.having))
+
+
+def _over(layer: Layer, parts: Sequence[exp.Expr]) -> tuple[exp.Expr, ...]:
+    return tuple(_made(layer, part) for part in parts)
+
+
+def _made(layer: Layer, node: exp.Expr) -> exp.Expr:
     """An expression over the rows; there longer windows than theirs are made of their starts."""
     rollup = layer.rollup
     if rollup is None:
-        return render(node)
-    return render(with_window(node, rollup.window, start_within(rollup.start, rollup.window.length)))
+        return node
+    return with_window(node, rollup.window, start_within(rollup.start, rollup.window.length))
 
 
-def _key(layer: Layer, key: exp.Expr) -> str:
+def _key(layer: Layer, key: exp.Expr) -> exp.Expr:
     """A group key; of a longer window its start, which Spark then finds again wherever the window is made of it."""
     if layer.rollup is not None and key in layer.windows:
-        return render(start_within(layer.rollup.start, layer.rollup.window.length))
-    return _sql(layer, key)
+        return start_within(layer.rollup.start, layer.rollup.window.length)
+    return _made(layer, key)
 
 
-def _join(layer: Layer, join: WindowRows) -> str:
-    on = " AND ".join(_sql(layer, enclosed(part)) for part in join.on)
-    return f" {'LEFT JOIN' if join.left else 'JOIN'} {join.member.view} ON {on}"
-
-
-def _clause(word: str, layer: Layer, parts: tuple[exp.Expr, ...]) -> str:
-    return f" {word} {' AND '.join(_sql(layer, enclosed(part)) for part in parts)}" if parts else ""
-
-
-def _rank(layer: Layer) -> str:
-    top_k = layer.top_k
-    assert top_k is not None
-    partition = [_key(layer, part) for part in (next(iter(layer.windows)), *top_k.partition)]
-    order = [_sql(layer, ordered) for ordered in top_k.order]
+def _ranked(layer: Layer, top_k: bound.TopK) -> TopK:
+    """The rank of a layer, over its rows; its input is still to be given."""
+    partition = tuple(_key(layer, part) for part in (next(iter(layer.windows)), *top_k.partition))
+    order = [ordered_by(ordered, _made(layer, ordered.this)) for ordered in top_k.order]
     if top_k.function == RANKS[0]:
-        order += [tie for part in layer.ties if (tie := _key(layer, part)) not in order]
-    return f"{top_k.function}() OVER (PARTITION BY {', '.join(partition)} ORDER BY {', '.join(order)})"
+        order += ties(order, (_key(layer, part) for part in layer.ties))
+    return TopK(Scan(layer.view), top_k.function, partition, tuple(order), top_k.k)
+
+
+def _parts(ranked: TopK) -> tuple[exp.Expr, ...]:
+    return tuple(dict.fromkeys((*ranked.partition, *(ordered.this for ordered in ranked.order))))
+
+
+def _column(name: str) -> exp.Expr:
+    return exp.Column(this=name_node(name))

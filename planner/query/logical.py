@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from planner.catalog import SITE_COLUMN
 from planner.errors import InvalidExpressionError, UnknownColumnError
 from planner.functions import WINDOW
+from planner.graph.expressions import conjuncts, first_aggregate, is_aggregate
 from planner.query.aggregates import check_aggregate
 from planner.query.binder import Binder, Window, event_time_of, window_of
-from planner.query.expressions import conjuncts, first_aggregate, is_aggregate
 from planner.query.joins import Join, bind_joins
 from planner.query.outputs import Output, bind_outputs
 from planner.query.scope import Member, Scope

@@ -6,13 +6,15 @@ too, are joined in the MERGE, and are made partials there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.merge import WINDOW_START, MergeRecipe
-from planner.plan import INPUT_VIEW, Merge, MergeView, Stage, StageInput, StageKind
+from planner.graph.operators import Named, Operator, Project, Scan, UnionAll
+from planner.names import INPUT_VIEW, WINDOW_START
+from planner.plan import Merge, MergeView, Stage, StageInput, StageKind
 from planner.query.joinedrows import JoinedRows
 from planner.query.logical import LogicalQuery, UnionInput
-from planner.query.split import Split, split_aggregates
+from planner.query.split import Split, column, split_aggregates
 from planner.query.spread import spread_of
 from planner.query.stages import Stages, add_source
 from planner.query.windowjoin import add_joined_rows
@@ -23,16 +25,15 @@ def add_merge(plan: Stages, query: LogicalQuery) -> str:
     window = query.window
     assert window is not None
     parts = _merge_parts(plan, query, INPUT_VIEW)
-    recipe = parts.recipe
+    merge = Merge(WINDOW_START, window.length, "", window.slide)
     if len(parts.views) > 1:
-        merge = Merge(WINDOW_START, window.length, "", window.slide, parts.views)
+        merge = replace(merge, views=parts.views)
     else:
-        merge = Merge(WINDOW_START, window.length, recipe.combine_sql({}), window.slide)
+        merge = replace(merge, combine=parts.views[0].combine)
     merge_id = plan.next_id(StageKind.MERGE, "m")
     plan.stages.append(
-        Stage(id=merge_id, kind=StageKind.MERGE, sql=recipe.sql({}), sites=(), inputs=parts.inputs, merge=merge)
+        Stage(id=merge_id, kind=StageKind.MERGE, body=parts.body, sites=(), inputs=parts.inputs, merge=merge)
     )
-    plan.recipes[merge_id] = recipe
     return merge_id
 
 
@@ -40,7 +41,7 @@ def add_merge(plan: Stages, query: LogicalQuery) -> str:
 class _MergeParts:
     """What a MERGE takes for one aggregating query, and for those whose rows are joined to its own."""
 
-    recipe: MergeRecipe
+    body: Operator
     inputs: tuple[StageInput, ...]
     views: tuple[MergeView, ...]
 
@@ -55,22 +56,28 @@ def _merge_parts(plan: Stages, query: LogicalQuery, view: str) -> _MergeParts:
         sources = [add_source(plan, query, split)]
     inputs = [StageInput(source, view) for source in sources]
     # Rows of one branch give a result without those of the others.
-    views = [MergeView(view, split.recipe.combine_sql({}), required=not joining)]
-    inline = []
+    views = [MergeView(view, required=not joining, combine=split.combine(Scan(INPUT_VIEW)))]
+    partials: list[Operator] = [Scan(view)]
     for number, branch in enumerate(joining, 1):
-        sql, rows = _joined_branch(plan, branch, split, f"{view}_{number}")
-        inline.append(sql)
+        made, rows = _joined_branch(plan, branch, split, f"{view}_{number}")
+        partials.append(made)
         inputs += rows.inputs
         views += rows.views
-    joined: dict[str, MergeRecipe] = {}
+    joined: dict[str, Operator] = {}
     for join in (join for layer in query.layers for join in layer.joins):
         parts = _merge_parts(plan, join.query, f"{join.member.view}_partials")
-        joined[join.member.view] = parts.recipe
+        joined[join.member.view] = parts.body
         inputs += parts.inputs
         views += [replace(v, required=v.required and not join.left) for v in parts.views]
-    return _MergeParts(
-        replace(split.recipe, view=view, inline=tuple(inline), joined=joined), tuple(inputs), tuple(views)
-    )
+    return _MergeParts(split.merge(_together(partials, split), joined), tuple(inputs), tuple(views))
+
+
+def _together(partials: Sequence[Operator], split: Split) -> Operator:
+    """All partials of closed windows: those that arrive, and those that are made here."""
+    if len(partials) == 1:
+        return partials[0]
+    items = tuple(Named(name, column(name)) for name in split.columns())
+    return UnionAll((Project(partials[0], items), *partials[1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +86,12 @@ class _Rows:
     views: tuple[MergeView, ...]
 
 
-def _joined_branch(plan: Stages, branch: UnionInput, split: Split, view: str) -> tuple[str, _Rows]:
+def _joined_branch(plan: Stages, branch: UnionInput, split: Split, view: str) -> tuple[Operator, _Rows]:
     """The partials of a branch that joins streams, and what they are made of; `view` has its first stream's rows."""
     window = branch.query.join_window
     assert window is not None
     spread = spread_of(branch.query)
     rows = JoinedRows(branch.query, spread, window, view)
-    sql = rows.partials_sql(split, branch.change)
+    made = rows.partials(split, branch.change)
     inputs, views = add_joined_rows(plan, branch.query, spread, rows)
-    return sql, _Rows(inputs, tuple(replace(v, required=False) for v in views))
+    return made, _Rows(inputs, tuple(replace(v, required=False) for v in views))

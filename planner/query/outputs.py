@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from planner.errors import InvalidDefinitionError
-from planner.plan import BIN_COLUMN
+from planner.graph.expressions import placed, replace_each
+from planner.names import BIN_COLUMN, RANK_COLUMN
 from planner.query.binder import Binder
-from planner.query.expressions import placed, replace_each
 from planner.query.scope import Member, Scope, invalid_star
 from planner.sql.dialect import exp, offset_of, render, snippet
 from planner.sql.refusals import function_name, refuse
-
-RANK_COLUMN = "_rank"
 
 
 @dataclass(frozen=True, slots=True)

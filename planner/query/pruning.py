@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.errors import InvalidDefinitionError
-from planner.query.expressions import is_site
+from planner.graph.expressions import is_site
 from planner.query.logical import LogicalQuery
 from planner.sql.dialect import exp, offset_of, snippet
 

@@ -10,7 +10,7 @@ from planner.catalog import SITE_COLUMN, Function, Relation, RelationKind
 from planner.errors import UnknownColumnError, UnknownRelationError, UnsupportedSqlError
 from planner.function_table import REASONS
 from planner.functions import BARE_NOT_REPEATABLE
-from planner.query.expressions import enclosed, placed
+from planner.graph.expressions import enclosed, placed
 from planner.sql.dialect import exp, name_node, offset_of, snippet
 from planner.sql.source import Source
 

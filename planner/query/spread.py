@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from planner.functions import WINDOW
-from planner.query.expressions import views_of
+from planner.graph.expressions import views_of
 from planner.query.joins import Join
 from planner.query.logical import LogicalQuery
 from planner.sql.dialect import exp

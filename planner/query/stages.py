@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 
 from planner.catalog import SITE_COLUMN
 from planner.errors import UnsupportedSqlError
-from planner.merge import MergeRecipe
-from planner.plan import INPUT_VIEW, JoinShape, QueryShape, Stage, StageInput, StageKind
-from planner.query.expressions import columns_of, enclosed, replace_columns, unqualified, views_of
+from planner.graph.expressions import columns_of, enclosed, replace_columns, unqualified, views_of
+from planner.graph.operators import Named, Operator, Project, Scan
+from planner.names import INPUT_VIEW
+from planner.plan import JoinShape, QueryShape, Stage, StageInput, StageKind
 from planner.query.joins import Join
 from planner.query.logical import LogicalQuery
 from planner.query.pruning import decides_site, kept_sites
+from planner.query.rows import joined_rows, kept
 from planner.query.scope import DerivedRows
 from planner.query.shape import query_shape
 from planner.query.split import Split
-from planner.query.sqltext import rows_sql, where_sql
-from planner.sql.dialect import exp, offset_of, quoted, render
+from planner.sql.dialect import exp, name_node, offset_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,6 @@ class Stages:
     """The stages of a statement so far."""
 
     stages: list[Stage] = field(default_factory=list)
-    recipes: dict[str, MergeRecipe] = field(default_factory=dict)
     shapes: dict[str, QueryShape] = field(default_factory=dict)
     joins: dict[str, JoinShape] = field(default_factory=dict)
 
@@ -68,13 +68,14 @@ def add_source(
     for join, pushed in zip(query.joins, filters.tables, strict=True):
         check_same_site(join, sites, query)
         plan.stages.append(table_stage(join, pushed, used, sites))
-    rows = rows_sql(query.joins, filters.joins, filters.source)
+    rows = kept(joined_rows(query.joins, filters.joins), filters.source)
     stage_id = plan.next_id(StageKind.SOURCE, "s")
+    body: Operator
     if split is None:
-        sql = f"SELECT {', '.join(f'{render(o.expression)} AS {quoted(o.name)}' for o in query.outputs)} {rows}"
+        body = Project(rows, tuple(Named(output.name, output.expression) for output in query.outputs))
     else:
-        sql = split.source_sql(rows, change or _same)
-    plan.stages.append(_source_stage(stage_id, query, sql, used, sites))
+        body = split.at_source(rows, change or _same, binned=True)
+    plan.stages.append(_source_stage(stage_id, query, body, used, sites))
     plan.shapes[stage_id] = query_shape(query, sites)
     return stage_id
 
@@ -124,18 +125,19 @@ def table_stage(join: Join, pushed: tuple[exp.Expr, ...], used: Sequence[exp.Exp
     view, relation, rows = join.member.view, join.member.relation, join.member.rows
     output = columns_of(used, view)
     if rows is None:
-        items, where = tuple(map(quoted, output)), pushed
+        expressions: list[exp.Expr] = [exp.Column(this=name_node(name)) for name in output]
+        where = pushed
         read = set(columns_of((*used, *pushed), view))
     else:
         expressions = [rows.expressions[name.lower()] for name in output]
-        items = tuple(f"{render(unqualified(e))} AS {quoted(n)}" for e, n in zip(expressions, output, strict=True))
         where = (*rows.where, *(_over_rows(rows, conjunct) for conjunct in pushed))
         read = set(columns_of((*where, *expressions), INPUT_VIEW))
     base = relation if rows is None else rows.base
+    items = tuple(Named(name, unqualified(node)) for name, node in zip(output, expressions, strict=True))
     return Stage(
         id=view,
         kind=StageKind.TABLE,
-        sql=f"SELECT {', '.join(items)} FROM {INPUT_VIEW}{where_sql([unqualified(part) for part in where])}",
+        body=Project(kept(Scan(INPUT_VIEW), [unqualified(part) for part in where]), items),
         sites=tuple(sorted(s for s in relation.sites if s in sites or not join.same_site)),
         relation=relation.name,
         read_columns=tuple(sorted(read - {SITE_COLUMN})) or (base.columns[0].name,),
@@ -148,14 +150,14 @@ def _over_rows(rows: DerivedRows, conjunct: exp.Expr) -> exp.Expr:
 
 
 def _source_stage(
-    stage_id: str, query: LogicalQuery, sql: str, used: Sequence[exp.Expr], sites: tuple[str, ...]
+    stage_id: str, query: LogicalQuery, body: Operator, used: Sequence[exp.Expr], sites: tuple[str, ...]
 ) -> Stage:
     stream = query.scope.stream
     read = {*columns_of(used, stream.view), stream.relation.event_time or ""} - {SITE_COLUMN, ""}
     return Stage(
         id=stage_id,
         kind=StageKind.SOURCE,
-        sql=sql,
+        body=body,
         sites=sites,
         relation=stream.relation.name,
         read_columns=tuple(c.name for c in stream.relation.columns if c.name in read),

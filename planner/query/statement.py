@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from planner.catalog import Catalog, Column, Function, Relation
 from planner.edits import edited
+from planner.graph.operators import Operator
 from planner.plan import DraftPlan, StatementText
 from planner.query.compose import bind_statement
 from planner.query.gathered import STATEMENT, Gathered, Text
@@ -34,7 +35,7 @@ class LogicalStatement:
     """Relations whose `site` is named."""
     texts: tuple[StatementText, ...]
     """The definitions of views, each after those it uses, then the query itself."""
-    unions: Mapping[str, Mapping[str, str]]
+    unions: Mapping[str, Mapping[str, Operator]]
     """Statements that tell the types of unions' columns, by union."""
     functions: tuple[Function, ...]
     """Python functions that the query and its views call, by name."""
@@ -112,7 +113,6 @@ def draft_tables(
         shapes={},
         site_named=frozenset(gathered.site_named),
         relations={name: relation.columns for name, relation in gathered.relations.items()},
-        reduce=plan.recipe,
         unions={name: union.statements for name, union in gathered.unions.items()},
         texts=_texts(gathered),
         functions=_functions(gathered),

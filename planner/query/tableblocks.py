@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from planner.query.expressions import is_aggregate, is_mergeable
+from planner.graph.expressions import is_aggregate, is_mergeable
 from planner.query.logical import LogicalQuery
 from planner.query.outputs import Output
 from planner.query.scope import Member

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.graph.expressions import replace_columns
 from planner.query.calls import without_versions
-from planner.query.expressions import replace_columns
 from planner.query.joins import Join
 from planner.query.pruning import decides_site, kept_sites
 from planner.query.tableblocks import Block, Rows, UnionAll

@@ -17,19 +17,19 @@ from dataclasses import dataclass, replace
 from planner.catalog import Column, Relation, RelationKind
 from planner.errors import PlannerError, UnsupportedSqlError
 from planner.functions import WINDOW
-from planner.plan import INPUT_VIEW
+from planner.graph.expressions import cast, conjuncts, first_aggregate
+from planner.names import INPUT_VIEW
 from planner.query.binder import Binder
 from planner.query.derived import Derived, Names, Place
-from planner.query.expressions import conjuncts, first_aggregate
 from planner.query.gathered import STATEMENT, Gathered, Text
 from planner.query.joins import bind_joins
 from planner.query.logical import LogicalQuery, bind_where, check_group_parts, group_keys, is_grouped, site_named
 from planner.query.outputs import Output, bind_outputs
 from planner.query.scope import Member, Scope, scope_of
 from planner.query.tableblocks import Block, Lateral, Rows, UnionAll
-from planner.query.tablesql import standalone_sql
+from planner.query.tablerows import standalone
 from planner.query.topk import bind_top_k
-from planner.query.unions import OpenUnion, branch_name, cast, check_branches, unlike
+from planner.query.unions import OpenUnion, branch_name, check_branches, unlike
 from planner.sql.blocks import block_nodes, common_tables, from_items, operands
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import function_name, refuse
@@ -147,7 +147,7 @@ class _BlockBinder:
     def _of_one_type(self, branches: tuple[Block, ...]) -> tuple[Block, ...]:
         """Branches that are not whole before partial aggregates: each gives the types of all of them together."""
         name = f"u{len(self._gathered.unions) + 1}"
-        self._gathered.unions[name] = OpenUnion(name, tuple(map(standalone_sql, branches)))
+        self._gathered.unions[name] = OpenUnion(name, tuple(map(standalone, branches)))
         self._gathered.note(name, f"UNION ALL of {len(branches)}, each branch on the splits of its own tables")
         types = self._gathered.types
         return tuple(
@@ -231,7 +231,7 @@ def _typed(block: Block, own: Sequence[Column], wanted: Sequence[Column]) -> Blo
     if not len(own) == len(wanted) == len(block.outputs):
         return block
     outputs = tuple(
-        o if before.type == to.type else replace(o, expression=cast(o.expression, to.type))
+        o if before.type == to.type else replace(o, expression=cast(o.expression.copy(), to.type))
         for o, before, to in zip(block.outputs, own, wanted, strict=True)
     )
     return replace(block, query=replace(block.query, outputs=outputs))

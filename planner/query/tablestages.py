@@ -8,30 +8,39 @@ TABLE    each joined table, read by the MAPs or by the REDUCE
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.catalog import SITE_COLUMN
-from planner.merge import MergeRecipe, SqlRecipe
-from planner.plan import INPUT_VIEW, Stage, StageInput, StageKind
-from planner.query.expressions import columns_of, views_of
-from planner.query.outputs import RANK_COLUMN, Output
+from planner.graph.expressions import columns_of, ordered_by, views_of
+from planner.graph.operators import (
+    Alias,
+    Filter,
+    MergeAggregate,
+    Named,
+    Operator,
+    PartialAggregate,
+    Project,
+    Scan,
+    Sort,
+    TopK,
+)
+from planner.graph.operators import (
+    UnionAll as Union,
+)
+from planner.names import INPUT_VIEW
+from planner.plan import Stage, StageInput, StageKind
+from planner.query.outputs import Output
 from planner.query.pruning import kept_sites
-from planner.query.split import Splitter, halved, whole_of
-from planner.query.sqltext import rows_sql, where_sql
+from planner.query.rows import joined_rows, kept
+from planner.query.split import KEPT, MERGED, Splitter, column, note_aggregates, whole_groups
 from planner.query.stages import Filters, check_same_site, push_down, table_stage
 from planner.query.tableblocks import Block, Rows, UnionAll
-from planner.query.tablesql import items_sql, laterals_sql, names_sql
-from planner.sql.dialect import exp, name_node, quoted, render
+from planner.query.tablerows import items_of, names_of, with_laterals
+from planner.sql.dialect import exp, name_node
 
 MAP = "map"
 REDUCE = "reduce"
-
-Pieces = tuple[str | MergeRecipe, ...]
-"""SQL of the REDUCE; recipes become SQL when types are known."""
-
-_MARK = re.compile("\0(.*?)\0")
 
 
 @dataclass(slots=True)
@@ -42,7 +51,6 @@ class BatchStages:
     maps: list[Stage] = field(default_factory=list)
     reduce_inputs: list[StageInput] = field(default_factory=list)
     reduce: Stage | None = None
-    recipe: SqlRecipe = field(default_factory=SqlRecipe)
     site_read: set[str] = field(default_factory=set)
     """MAP stages that read `site`."""
 
@@ -52,7 +60,7 @@ class BatchStages:
         assert self.reduce is not None
         return (*self.tables, *self.maps, self.reduce)
 
-    def add_map(self, part: _Part, sql: str, view: str) -> None:
+    def add_map(self, part: _Part, body: Operator, view: str) -> None:
         """A MAP whose rows the REDUCE reads from that view."""
         stage_id = f"{MAP}{len(self.maps) + 1}" if self.maps else MAP
         table = part.first.query.scope.stream.relation
@@ -63,7 +71,7 @@ class BatchStages:
             Stage(
                 id=stage_id,
                 kind=StageKind.MAP,
-                sql=sql,
+                body=body,
                 sites=kept_sites(part.first.query),
                 relation=table.name,
                 read_columns=tuple(c.name for c in table.columns if c.name in read) or (table.columns[0].name,),
@@ -84,8 +92,7 @@ class _Part:
 
     first: Block
     """The innermost block: it reads the table."""
-    rows: str
-    """What is to be read FROM."""
+    rows: Operator
     inputs: tuple[StageInput, ...] = ()
 
 
@@ -97,11 +104,11 @@ def batch_stages(top: Rows) -> BatchStages:
         UnsupportedSqlError: a LEFT join on `site` with a table that a site lacks.
     """
     plan = BatchStages()
-    plan.recipe = SqlRecipe(_whole(top, plan))
+    body = _whole(top, plan)
     plan.reduce = Stage(
         id=REDUCE,
         kind=StageKind.REDUCE,
-        sql=plan.recipe.sql({}),
+        body=body,
         sites=(),
         inputs=tuple(plan.reduce_inputs),
         appends=_appends(top),
@@ -116,46 +123,37 @@ def _appends(rows: Rows) -> bool:
     return not (rows.joined or rows.undivided or (rows.below is not None and rows.below.ends) or rows.gathers)
 
 
-def _whole(rows: Rows, plan: BatchStages) -> Pieces:
-    """The SQL of the REDUCE that gives all of these rows."""
+def _whole(rows: Rows, plan: BatchStages) -> Operator:
+    """What the REDUCE computes to have all of these rows."""
     if isinstance(rows, UnionAll):
-        pieces: list[str | MergeRecipe] = []
-        for branch in rows.branches:
-            pieces += [*([" UNION ALL "] if pieces else []), *_bracketed(branch, plan)]
-        return tuple(pieces)
+        return Union(tuple(_whole(branch, plan) for branch in rows.branches))
     if rows.joined or rows.undivided or (rows.below is not None and rows.below.ends):
         return _above(rows, plan)
     if rows.gathers:
         return _gathered(rows, plan)
     view = plan.next_view()
     for part in _parts(rows, plan):
-        plan.add_map(part, part.rows[1:-1], view)
-    return (f"SELECT {names_sql(rows.outputs)} FROM {view}",)
-
-
-def _bracketed(branch: Block, plan: BatchStages) -> Pieces:
-    """A branch of a UNION ALL; ORDER BY and LIMIT are its own."""
-    pieces = _whole(branch, plan)
-    return ("(", *pieces, ")") if branch.gathers else pieces
+        plan.add_map(part, part.rows, view)
+    return Project(Scan(view), names_of(rows.outputs))
 
 
 def _parts(rows: Rows, plan: BatchStages) -> list[_Part]:
     """Rows that do not need those of other splits, by the table that they come from."""
     if isinstance(rows, UnionAll):
         return [part for branch in rows.branches for part in _parts(branch, plan)]
-    items, below = items_sql(rows.outputs), _below(rows, plan)
-    filters = _filters(rows, plan)
-    return [_over(part, f"SELECT {items} {_rows_sql(rows, part.rows, filters)}", rows) for part in below]
+    below, filters = _below(rows, plan), _filters(rows, plan)
+    items = items_of(rows.outputs)
+    return [_over(part, Project(_kept_rows(rows, part.rows, filters), items), rows) for part in below]
 
 
 def _below(block: Block, plan: BatchStages) -> list[_Part]:
-    return [_Part(block, INPUT_VIEW)] if block.below is None else _parts(block.below, plan)
+    return [_Part(block, Scan(INPUT_VIEW))] if block.below is None else _parts(block.below, plan)
 
 
-def _over(part: _Part, sql: str, block: Block) -> _Part:
+def _over(part: _Part, rows: Operator, block: Block) -> _Part:
     innermost = block.below is None
     inputs = tuple(StageInput(j.member.view, j.member.view, innermost and j.same_site) for j in block.query.joins)
-    return replace(part, rows=f"({sql})", inputs=(*part.inputs, *inputs))
+    return replace(part, rows=rows, inputs=(*part.inputs, *inputs))
 
 
 def _filters(block: Block, plan: BatchStages) -> Filters:
@@ -172,73 +170,76 @@ def _filters(block: Block, plan: BatchStages) -> Filters:
     return filters
 
 
-def _rows_sql(block: Block, rows: str, filters: Filters, joined: Mapping[str, str] | None = None) -> str:
-    """FROM, JOIN, LATERAL VIEW and WHERE over `rows`; `joined` has what else than a view of its own name is joined."""
-    query = block.query
-    sources = {INPUT_VIEW: rows, **{join.member.view: join.member.view for join in query.joins}, **(joined or {})}
-    return rows_sql(query.joins, filters.joins, (), sources) + laterals_sql(block) + where_sql(filters.source)
+def _kept_rows(
+    block: Block, rows: Operator, filters: Filters, joined: Mapping[str, Operator] | None = None
+) -> Operator:
+    """A block's rows behind its joins, lateral views and conditions.
+
+    Args:
+        block: the SELECT.
+        rows: what stands first in its FROM.
+        filters: its conditions.
+        joined: what else than a view of its own name is joined, by view.
+    """
+    first = rows if rows == Scan(INPUT_VIEW) else Alias(rows, INPUT_VIEW)
+    sources = {INPUT_VIEW: first, **{view: Alias(found, view) for view, found in (joined or {}).items()}}
+    return kept(with_laterals(joined_rows(block.query.joins, filters.joins, sources), block), filters.source)
 
 
-def _gathered(block: Block, plan: BatchStages) -> Pieces:
-    """The first block that gathers: the ends of the MAPs' SQL, and the beginning of the REDUCE's."""
+def _gathered(block: Block, plan: BatchStages) -> Operator:
+    """The first block that gathers: the ends of what MAPs compute, and the beginning of what the REDUCE does."""
     below, filters, view = _below(block, plan), _filters(block, plan), plan.next_view()
     if not block.grouped:
-        ranks = _named_parts(block)
+        named = _named_parts(block)
         for part in below:
-            rows = _rows_sql(block, part.rows, filters)
-            plan.add_map(_over(part, "", block), _first_rows(block, ranks, rows), view)
-        return (_sorted(block, ranks, f"FROM {view}"),)
-    splitter, head, tail = halved(block.query)
-    tail += _order_sql(block, splitter)
-    keys = _keys(block)
-    items = ", ".join([*keys, *(f"{call} AS {partial.name}" for call, partial in splitter.partials.items())])
+            rows = Project(_kept_rows(block, part.rows, filters), named.items)
+            plan.add_map(_over(part, rows, block), _first_rows(block, named, rows), view)
+        return _sorted(block, named, Scan(view))
+    splitter = Splitter(block.query)
+    order = _group_order(block, splitter)
+    partials = tuple(splitter.partials.values())
     for part in below:
-        kept = _kept(block, splitter.columns, _rows_sql(block, part.rows, filters))
-        plan.add_map(_over(part, "", block), f"SELECT {items} {kept}", view)
-    partials, aggregates = tuple(splitter.partials.values()), tuple(splitter.aggregates.values())
-    return (MergeRecipe(keys, partials, aggregates, head, tail, view=view, windowed=False),)
+        columns = _columns(block, splitter, _kept_rows(block, part.rows, filters))
+        groups = PartialAggregate(Alias(columns, KEPT), splitter.keys, partials, tuple(splitter.partials))
+        plan.add_map(_over(part, columns, block), groups, view)
+    merged = MergeAggregate(Scan(view), splitter.keys, partials, tuple(splitter.aggregates.values()))
+    return _in_order(block, splitter.result(Alias(merged, MERGED), {}), order)
 
 
-def _keys(block: Block) -> tuple[str, ...]:
-    return tuple(f"_k{index}" for index in range(len(block.query.keys)))
+def _columns(block: Block, splitter: Splitter, rows: Operator) -> Project:
+    """The keys and the columns that aggregates read."""
+    items = [Named(name, key) for key, name in zip(block.query.keys, splitter.keys, strict=True)]
+    items += [Named(name, node) for node, name in splitter.columns.items()]
+    return Project(rows, tuple(items) or (Named("_one", exp.Literal.number(1)),))
 
 
-def _kept(block: Block, columns: Mapping[exp.Expr, str], rows: str) -> str:
-    """FROM the keys and columns that aggregates read of `rows`, grouped."""
-    keys = _keys(block)
-    named = [
-        *(f"{render(key)} AS {name}" for key, name in zip(block.query.keys, keys, strict=True)),
-        *(f"{render(column)} AS {name}" for column, name in columns.items()),
-    ]
-    groups = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return f"FROM (SELECT {', '.join(named) or '1 AS _one'} {rows}) AS kept{groups}"
-
-
-def _order_sql(block: Block, splitter: Splitter) -> str:
-    """ORDER BY and LIMIT of a block that groups, over its merged rows."""
-    outputs = block.outputs
-    terms = []
+def _group_order(block: Block, splitter: Splitter) -> tuple[exp.Ordered, ...]:
+    """ORDER BY of a block that groups, over its merged rows; has the splitter name all that the block aggregates."""
+    note_aggregates(splitter)
+    found = []
     for ordered in block.order:
-        name = _output_of(ordered.this, outputs)
-        if name is None:
-            terms.append(render(_with(ordered, splitter.after_merge(ordered.this))))
-        else:
-            terms.append(render(_with(ordered, name)))
-    return _clauses(terms, block.limit, block.offset)
+        output = _output_of(ordered.this, block.outputs)
+        found.append(ordered_by(ordered, splitter.after_merge(ordered.this) if output is None else output))
+    return tuple(found)
+
+
+def _in_order(block: Block, rows: Operator, order: tuple[exp.Ordered, ...]) -> Operator:
+    """The rows as ORDER BY, LIMIT and OFFSET of a block have them."""
+    sorts = bool(order) or block.limit is not None or bool(block.offset)
+    return Sort(rows, order, block.limit, block.offset) if sorts else rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
     """What a block that does not group is ranked and sorted by, as columns beside its results."""
 
-    items: str
+    items: tuple[Named, ...]
     """The select list with all of them."""
-    rank: str
-    """OVER clause and function of QUALIFY; empty: there is none."""
-    order: tuple[str, ...]
-    """Terms of ORDER BY."""
-    names: tuple[str, ...]
-    """Of the columns that are not results."""
+    partition: tuple[exp.Expr, ...]
+    rank_order: tuple[exp.Ordered, ...]
+    """Of QUALIFY."""
+    order: tuple[exp.Ordered, ...]
+    """Of ORDER BY."""
 
 
 def _named_parts(block: Block) -> _Named:
@@ -250,48 +251,44 @@ def _named_parts(block: Block) -> _Named:
         if found is None:
             name = next((name for name, known in extra.items() if known == node), f"_o{len(extra)}")
             extra[name] = node
-            found = exp.Column(this=name_node(name))
+            found = column(name)
         return found
 
-    order = tuple(render(_with(ordered, named(ordered.this))) for ordered in block.order)
-    rank = ""
+    order = tuple(ordered_by(ordered, named(ordered.this)) for ordered in block.order)
+    partition: tuple[exp.Expr, ...] = ()
+    rank_order: tuple[exp.Ordered, ...] = ()
     if top_k is not None:
-        partition = ", ".join(render(named(part)) for part in top_k.partition)
-        by = ", ".join(render(_with(ordered, named(ordered.this))) for ordered in top_k.order)
-        rank = f"{top_k.function}() OVER ({f'PARTITION BY {partition} ' if partition else ''}ORDER BY {by})"
-    items = [items_sql(outputs), *(f"{render(node)} AS {name}" for name, node in extra.items())]
-    return _Named(", ".join(items), rank, order, tuple(extra))
+        partition = tuple(named(part) for part in top_k.partition)
+        rank_order = tuple(ordered_by(ordered, named(ordered.this)) for ordered in top_k.order)
+    items = (*items_of(outputs), *(Named(name, node) for name, node in extra.items()))
+    return _Named(items, partition, rank_order, order)
 
 
-def _first_rows(block: Block, named: _Named, rows: str) -> str:
+def _first_rows(block: Block, named: _Named, rows: Operator) -> Operator:
     """Of one split: no more rows than could be among the first of all."""
-    sql = f"SELECT {named.items} {rows}"
-    if named.rank:
+    if block.query.top_k is not None:
         # Which of them ORDER BY and LIMIT keep is known only when all ranks are.
-        return _ranked(block, named, f"FROM ({sql}) AS kept", (names_sql(block.outputs), *named.names))
+        return _ranked(block, named, Alias(rows, KEPT), tuple(item.name for item in named.items))
     if block.limit is not None:
-        sql += _clauses(named.order, block.limit + block.offset, 0)
-    return sql
+        return Sort(rows, named.order, block.limit + block.offset)
+    return rows
 
 
-def _sorted(block: Block, named: _Named, rows: str) -> str:
+def _sorted(block: Block, named: _Named, rows: Operator) -> Operator:
     """The block over the first rows of all splits."""
-    names, clauses = names_sql(block.outputs), _clauses(named.order, block.limit, block.offset)
-    if named.rank:
-        return f"{_ranked(block, named, rows, (names,))}{clauses}"
-    return f"SELECT {names} {rows}{clauses}"
+    names = tuple(output.name for output in block.outputs)
+    if block.query.top_k is not None:
+        found: Operator = _ranked(block, named, rows, names)
+    else:
+        found = Project(rows, names_of(block.outputs))
+    return _in_order(block, found, named.order)
 
 
-def _ranked(block: Block, named: _Named, rows: str, names: Iterable[str]) -> str:
-    assert block.query.top_k is not None
-    ranked = f"(SELECT *, {named.rank} AS {RANK_COLUMN} {rows}) AS ranked"
-    return f"SELECT {', '.join(names)} FROM {ranked} WHERE {RANK_COLUMN} <= {block.query.top_k.k}"
-
-
-def _clauses(terms: Sequence[str], limit: int | None, offset: int) -> str:
-    order = f" ORDER BY {', '.join(terms)}" if terms else ""
-    limited = f" LIMIT {limit}" if limit is not None else ""
-    return f"{order}{limited}{f' OFFSET {offset}' if offset else ''}"
+def _ranked(block: Block, named: _Named, rows: Operator, names: Sequence[str]) -> Project:
+    top_k = block.query.top_k
+    assert top_k is not None
+    ranked = TopK(rows, top_k.function, named.partition, named.rank_order, top_k.k)
+    return Project(ranked, tuple(Named(name, exp.Column(this=name_node(name))) for name in names))
 
 
 def _output_of(node: exp.Expr, outputs: Sequence[Output]) -> exp.Expr | None:
@@ -301,64 +298,40 @@ def _output_of(node: exp.Expr, outputs: Sequence[Output]) -> exp.Expr | None:
     return exp.Column(this=name_node(found.name)) if found is not None else None
 
 
-def _with(ordered: exp.Ordered, node: exp.Expr) -> exp.Ordered:
-    copy = ordered.copy()
-    copy.set("this", node.copy())
-    assert isinstance(copy, exp.Ordered)
-    return copy
-
-
-def _above(block: Block, plan: BatchStages) -> Pieces:
+def _above(block: Block, plan: BatchStages) -> Operator:
     """A block whose rows are whole only in the REDUCE."""
-    inner: dict[str, Pieces] = {}
-    block, rows = _first_whole(block, plan, inner)
+    block, rows = _first_whole(block, plan)
     filters = push_down(block.query, sites_decided=False)
-    joined = {}
+    joined: dict[str, Operator] = {}
     for join, pushed in zip(block.query.joins, filters.tables, strict=True):
         view = join.member.view
         if view in block.joined:
-            inner[view] = _whole(block.joined[view], plan)
-            joined[view] = f"(SELECT * FROM ({_mark(view)}) AS {view}{where_sql(pushed)})"
+            found = _whole(block.joined[view], plan)
+            joined[view] = Filter(Alias(found, view), tuple(pushed)) if pushed else found
         else:
             plan.tables.append(table_stage(join, pushed, block.read(), join.member.relation.sites))
             plan.reduce_inputs.append(StageInput(view, view))
-    rows = _rows_sql(block, rows, filters, joined)
+    rows = _kept_rows(block, rows, filters, joined)
     if block.grouped:
-        splitter, head, tail = halved(block.query)
-        tail += _order_sql(block, splitter)
-        whole = whole_of(splitter, head, tail)
-        listed = ", ".join([*_keys(block), *whole.aggregates])
-        sql = f"{head} FROM (SELECT {listed} {_kept(block, whole.columns, rows)}) AS merged{tail}"
-    else:
-        named = _named_parts(block)
-        sql = _sorted(block, named, f"FROM (SELECT {named.items} {rows}) AS kept")
-        if not block.gathers:
-            sql = f"SELECT {items_sql(block.outputs)} {rows}"
-    return _assembled(sql, inner)
+        splitter = Splitter(block.query)
+        order = _group_order(block, splitter)
+        groups = whole_groups(splitter, _columns(block, splitter, rows), splitter.keys)
+        return _in_order(block, splitter.result(groups, {}), order)
+    if not block.gathers:
+        return Project(rows, items_of(block.outputs))
+    named = _named_parts(block)
+    return _sorted(block, named, Alias(Project(rows, named.items), KEPT))
 
 
-def _first_whole(block: Block, plan: BatchStages, inner: dict[str, Pieces]) -> tuple[Block, str]:
+def _first_whole(block: Block, plan: BatchStages) -> tuple[Block, Operator]:
     """What the block reads first; of a table, the rows and columns that it needs."""
     if block.below is not None:
-        inner[INPUT_VIEW] = _whole(block.below, plan)
-        return block, f"({_mark(INPUT_VIEW)})"
+        return block, _whole(block.below, plan)
     view, query = plan.next_view(), block.query
     own = tuple(part for part in query.where if views_of(part) == {INPUT_VIEW})
     rest = replace(block, query=replace(query, where=tuple(part for part in query.where if part not in own)))
     names = columns_of(rest.read(), INPUT_VIEW) or (query.scope.stream.relation.columns[0].name,)
-    kept = push_down(replace(query, joins=(), where=own)).source
-    sql = f"SELECT {', '.join(map(quoted, names))} FROM {INPUT_VIEW}{where_sql(kept)}"
-    plan.add_map(_Part(block, INPUT_VIEW), sql, view)
-    return rest, view
-
-
-def _mark(name: str) -> str:
-    return f"\0{name}\0"
-
-
-def _assembled(sql: str, inner: Mapping[str, Pieces]) -> Pieces:
-    """The SQL with that of its marked parts."""
-    pieces: list[str | MergeRecipe] = []
-    for index, text in enumerate(_MARK.split(sql)):
-        pieces += inner[text] if index % 2 else [text]
-    return tuple(pieces)
+    conditions = push_down(replace(query, joins=(), where=own)).source
+    items = tuple(Named(name, exp.Column(this=name_node(name))) for name in names)
+    plan.add_map(_Part(block, Scan(INPUT_VIEW)), Project(kept(Scan(INPUT_VIEW), conditions), items), view)
+    return rest, Scan(view)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.functions import RANKS
+from planner.graph.expressions import first_aggregate
 from planner.query.binder import Binder
-from planner.query.expressions import first_aggregate
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import function_name, refuse
 from planner.sql.source import Source

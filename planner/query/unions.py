@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 from planner.catalog import SITE_COLUMN, Column, Relation, RelationKind
 from planner.errors import InvalidDefinitionError, Position, UnsupportedSqlError
-from planner.plan import INPUT_VIEW
-from planner.query.expressions import enclosed, is_site, replace_columns
+from planner.graph.expressions import cast, enclosed, is_site, replace_columns
+from planner.graph.operators import Alias, Named, Operator, Project, Scan, UnionAll
+from planner.names import INPUT_VIEW
 from planner.query.joins import Join
 from planner.query.logical import LogicalQuery, UnionInput
+from planner.query.rows import joined_rows, kept
 from planner.query.scope import DerivedRows, Member, Scope
-from planner.query.sqltext import rows_sql
 from planner.sql.blocks import FIRST
-from planner.sql.dialect import exp, name_node, offset_of, quoted, render
+from planner.sql.dialect import exp, name_node, offset_of
 from planner.sql.source import Source
 
 MAX_BRANCHES = 64
@@ -50,14 +51,14 @@ class OpenUnion:
     """A UNION ALL whose columns' types only Spark can say: the union and each branch over the relations' columns."""
 
     name: str
-    branches: tuple[str, ...]
-    """SQL over views of the relations' names."""
+    branches: tuple[Operator, ...]
+    """Over views of the relations' names."""
 
     @property
-    def statements(self) -> Mapping[str, str]:
+    def statements(self) -> Mapping[str, Operator]:
         """What is to be analysed, by the name under which the types are then known."""
-        parts = {branch_name(self.name, index): sql for index, sql in enumerate(self.branches)}
-        return {self.name: " UNION ALL ".join(self.branches), **parts}
+        parts = {branch_name(self.name, index): branch for index, branch in enumerate(self.branches)}
+        return {self.name: UnionAll(self.branches), **parts}
 
 
 def branch_name(union: str, index: int) -> str:
@@ -65,24 +66,28 @@ def branch_name(union: str, index: int) -> str:
 
 
 def open_union(name: str, branches: Sequence[LogicalQuery]) -> OpenUnion:
-    return OpenUnion(name, tuple(_branch_sql(branch) for branch in branches))
+    return OpenUnion(name, tuple(map(_branch, branches)))
 
 
-def _branch_sql(branch: LogicalQuery) -> str:
-    items = ", ".join(f"{render(output.expression)} AS {quoted(output.name)}" for output in branch.outputs)
-    sources = {INPUT_VIEW: quoted(branch.scope.stream.relation.name)}
-    for join in branch.joins:
-        sources[join.member.view] = table_sql(join.member)
-    return f"SELECT {items} {rows_sql(branch.joins, [j.on for j in branch.joins], branch.where, sources)}"
+def _branch(branch: LogicalQuery) -> Operator:
+    items = tuple(Named(output.name, output.expression) for output in branch.outputs)
+    sources: dict[str, Operator] = {INPUT_VIEW: relation_rows(branch.scope.stream.relation)}
+    sources |= {join.member.view: member_rows(join.member) for join in branch.joins}
+    rows = joined_rows(branch.joins, [join.on for join in branch.joins], sources)
+    return Project(kept(rows, branch.where), items)
 
 
-def table_sql(member: Member) -> str:
+def relation_rows(relation: Relation) -> Operator:
+    """A relation, over a view of its name, as what stands first in FROM."""
+    return Alias(Scan(relation.name), INPUT_VIEW)
+
+
+def member_rows(member: Member) -> Operator:
     """A joined table over views of the relations' names."""
-    name = quoted(member.relation.name)
     if member.rows is None:
-        return name
-    items = ", ".join(f"{render(e)} AS {quoted(n)}" for n, e in member.rows.expressions.items())
-    return f"(SELECT {items} {rows_sql((), (), member.rows.where, {INPUT_VIEW: name})})"
+        return Alias(Scan(member.relation.name), member.view)
+    items = tuple(Named(name, node) for name, node in member.rows.expressions.items())
+    return Alias(Project(kept(relation_rows(member.relation), member.rows.where), items), member.view)
 
 
 def event_time_of(outputs: Mapping[str, exp.Expr], scope: Scope) -> str | None:
@@ -104,14 +109,9 @@ def exported(
     if len(wanted) != len(outputs) or len(found) != len(outputs):
         return dict(zip(names, outputs, strict=True))
     return {
-        column: expression if own.type == to.type else cast(expression, to.type)
+        column: expression if own.type == to.type else cast(expression.copy(), to.type)
         for column, expression, own, to in zip(names, outputs, found, wanted, strict=True)
     }
-
-
-def cast(node: exp.Expr, type_: str) -> exp.Expr:
-    """The expression in another type."""
-    return exp.Cast(this=node.copy(), to=exp.Var(this=type_))
 
 
 def union_member(alias: str, view: str, branches: Sequence[LogicalQuery]) -> Member:

@@ -12,20 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from planner.merge import WINDOW_START
-from planner.plan import (
-    BIN_COLUMN,
-    BINS,
-    INPUT_VIEW,
-    JoinShape,
-    Merge,
-    MergeView,
-    Stage,
-    StageInput,
-    StageKind,
-)
+from planner.graph.expressions import enclosed, replace_columns, views_of
+from planner.names import BIN_COLUMN, BINS, INPUT_VIEW, WINDOW_START
+from planner.plan import JoinShape, Merge, MergeView, Stage, StageInput, StageKind
 from planner.query.binder import event_time_of
-from planner.query.expressions import enclosed, replace_columns, views_of
 from planner.query.joinedrows import JoinedRows
 from planner.query.joins import Join, is_equality
 from planner.query.logical import LogicalQuery
@@ -49,11 +39,11 @@ def add_window_join(plan: Stages, query: LogicalQuery) -> str:
     assert window is not None
     spread = spread_of(query)
     rows = JoinedRows(query, spread, window)
-    sql = rows.result_sql()
+    body = rows.result()
     inputs, views = add_joined_rows(plan, query, spread, rows)
     merge_id = plan.next_id(StageKind.MERGE, "m")
     merge = Merge(WINDOW_START, window.length, "", window.slide, views)
-    plan.stages.append(Stage(id=merge_id, kind=StageKind.MERGE, sql=sql, sites=(), inputs=inputs, merge=merge))
+    plan.stages.append(Stage(id=merge_id, kind=StageKind.MERGE, body=body, sites=(), inputs=inputs, merge=merge))
     plan.joins[merge_id] = JoinShape(
         window=window.length,
         slide=window.slide,
@@ -66,7 +56,7 @@ def add_window_join(plan: Stages, query: LogicalQuery) -> str:
 def add_joined_rows(
     plan: Stages, query: LogicalQuery, spread: Spread, rows: JoinedRows
 ) -> tuple[tuple[StageInput, ...], tuple[MergeView, ...]]:
-    """The stages whose rows a MERGE joins, as its inputs, and its views; `rows` has written its SQL.
+    """The stages whose rows a MERGE joins, as its inputs, and its views; `rows` has made what reads them.
 
     Raises:
         InvalidDefinitionError: no site of a stream is left to read from.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from planner.graph.expressions import with_children
 from planner.query.binder import WINDOW_FIELDS, Window
-from planner.query.expressions import with_children
 from planner.sql.dialect import exp
 
 

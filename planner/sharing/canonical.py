@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from planner.aggregates import SAME_FUNCTIONS
 from planner.sql.dialect import exp, parts_of, render
 from planner.sql.intervals import UNITS, parse_interval
 from planner.sql.refusals import function_name
@@ -35,7 +36,6 @@ _SORTED_PAIRS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.Add, exp.Mul, exp.BitwiseA
 _MIRRORED = {exp.GT: exp.LT, exp.GTE: exp.LTE}
 _OPPOSITES = {exp.EQ: exp.NEQ, exp.NEQ: exp.EQ}
 _CONNECTORS = (exp.And, exp.Or)
-_SAME_FUNCTIONS = {"mean": "avg", "std": "stddev_samp", "stddev": "stddev_samp", "variance": "var_samp"}
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 FLOATS = ("FLOAT", "DOUBLE")
 NUMBERS = (*INTEGERS, *FLOATS)
@@ -264,13 +264,9 @@ def _says(value: object) -> bool:
     return value is not None and value is not False and value != []
 
 
-def written(node: exp.Expr) -> str:
-    """SQL of a canonical expression, with the brackets that it does without."""
-    return render(_bracketed(node))
-
-
-def _bracketed(node: exp.Expr) -> exp.Expr:
-    return with_parts(node, lambda part: _enclosed(_bracketed(part)))
+def bracketed(node: exp.Expr) -> exp.Expr:
+    """A canonical expression with the brackets that it does without."""
+    return with_parts(node, lambda part: _enclosed(bracketed(part)))
 
 
 def _enclosed(node: exp.Expr) -> exp.Expr:
@@ -324,7 +320,7 @@ def _distinct(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
 
 def _call(node: exp.Anonymous) -> exp.Expr:
     name = function_name(node)
-    node.set("this", _SAME_FUNCTIONS.get(name, name))
+    node.set("this", SAME_FUNCTIONS.get(name, name))
     arguments = node.expressions
     if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Literal):
         node.set("expressions", [exp.Star()])

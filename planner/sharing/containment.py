@@ -17,19 +17,21 @@ whatever the other evaluates beyond what is wanted when that could fail, since i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain
 
-from planner.functions import WINDOW
-from planner.merge import WINDOW_START
-from planner.plan import BIN_COLUMN, BINS, INPUT_VIEW
-from planner.query.outputs import RANK_COLUMN
-from planner.sharing.canonical import integer_of, label, with_parts, written
+from planner.aggregates import MERGE_OF, MERGES, Exact
+from planner.functions import AGGREGATES, WINDOW
+from planner.graph.aggregates import combined
+from planner.graph.operators import Aggregate, Alias, Filter, Named, Operator, Partial, Project, Scan
+from planner.graph.schema import names_of
+from planner.names import BIN_COLUMN, BINS, INPUT_VIEW, RANK_COLUMN, WINDOW_START
+from planner.sharing.canonical import bracketed, integer_of, label, with_parts
 from planner.sharing.forms import Form, Term, generators, named_column, ranks, referred, renamed_columns
 from planner.sharing.vertices import Vertex, VertexKind
-from planner.sql.dialect import exp, quoted
+from planner.sql.dialect import exp, name_node
 from planner.sql.intervals import format_interval, parse_interval
 from planner.sql.refusals import function_name
 
@@ -39,8 +41,8 @@ _FEWER = "fewer columns"
 _KEPT = "kept"
 
 
-def residual_sql(wanted: Vertex, offered: Vertex) -> str | None:
-    """SQL over the view `input`, the output of `offered`, that gives the output of `wanted`; None when there is none.
+def residual_of(wanted: Vertex, offered: Vertex) -> Operator | None:
+    """What gives the output of `wanted` over the view `input`, the output of `offered`; None when nothing does.
 
     Both have forms over the same input: their `reads` are equal.
     """
@@ -50,15 +52,21 @@ def residual_sql(wanted: Vertex, offered: Vertex) -> str | None:
     # Bins stay with the channel: the bins of a join's rows are computed again, of its keys.
     there = replace(offered.form, columns=tuple(c for c in offered.form.columns if c[0] != BIN_COLUMN))
     if wanted.form.digest == there.digest:
-        sql: str | None = _renamed(wanted.form, there)
+        made: Operator | None = _renamed(wanted.form, there)
     else:
-        sql = _residual(wanted.form, there, types)
-    if sql is None or wanted.kind is not VertexKind.SOURCE or wanted.form.keys is None:
-        return sql
+        made = _residual(wanted.form, there, types)
+    if made is None or wanted.kind is not VertexKind.SOURCE or wanted.form.keys is None:
+        return made
     keys = [name for name, term in wanted.form.columns if term in wanted.form.keys and name != WINDOW_START]
-    if not keys:
-        return sql
-    return f"SELECT *, pmod(xxhash64({', '.join(map(quoted, keys))}), {BINS}) AS {BIN_COLUMN} FROM ({sql}) AS partials"
+    return _with_bins(made, keys) if keys else made
+
+
+def _with_bins(partials: Operator, keys: Sequence[str]) -> Operator:
+    hashed = exp.Anonymous(this="xxhash64", expressions=[_named(key) for key in keys])
+    bins = exp.Anonymous(this="pmod", expressions=[hashed, exp.Literal.number(BINS)])
+    names = names_of(partials)
+    assert names is not None
+    return Project(Alias(partials, "partials"), (*_as_they_are(names), Named(BIN_COLUMN, bins)))
 
 
 def left_to_do(wanted: Vertex, offered: Vertex) -> str:
@@ -91,14 +99,13 @@ def _differences(wanted: Form, offered: Form) -> list[str]:
     return [*words, _FEWER] if wanted.terms < offered.terms else words
 
 
-def _renamed(wanted: Form, offered: Form) -> str:
+def _renamed(wanted: Form, offered: Form) -> Operator:
     """A projection: both compute the same."""
     names = renamed_columns(wanted, offered)
-    items = (f"{written(named_column(INPUT_VIEW, name))} AS {quoted(own)}" for own, name in names.items())
-    return f"SELECT {', '.join(items)} FROM {INPUT_VIEW}"
+    return Project(Scan(INPUT_VIEW), tuple(Named(own, named_column(INPUT_VIEW, name)) for own, name in names.items()))
 
 
-def _residual(wanted: Form, offered: Form, types: Mapping[str, str]) -> str | None:
+def _residual(wanted: Form, offered: Form, types: Mapping[str, str]) -> Operator | None:
     if isinstance(wanted.base, Form):
         if isinstance(offered.base, Form):
             return _fewer_of_a_rank(wanted, offered)
@@ -147,26 +154,22 @@ class _Available:
             raise _MissingError
         return found
 
-    def conditions(self, terms: Iterable[Term]) -> list[str] | None:
-        """Conjuncts as SQL; None when something is missing."""
+    def conditions(self, terms: Iterable[Term]) -> tuple[exp.Expr, ...] | None:
+        """Conjuncts; None when something is missing."""
         found = [self.rebuilt(term.node) for term in sorted(terms, key=lambda term: term.label)]
-        return None if None in found else [f"({written(node)})" for node in found if node is not None]
+        return None if None in found else tuple(exp.Paren(this=bracketed(node)) for node in found if node is not None)
 
-    def items(self, columns: Iterable[tuple[str, Term]]) -> list[str] | None:
+    def items(self, columns: Iterable[tuple[str, Term]]) -> tuple[Named, ...] | None:
         """A select list; None when something is missing."""
         found = [(name, self.rebuilt(term.node)) for name, term in columns]
         if any(node is None for _, node in found):
             return None
-        return [f"{written(node)} AS {quoted(name)}" for name, node in found if node is not None]
-
-
-_AGGREGATES = frozenset(("avg", "collect_set", "count", "hll_sketch_agg", "kll_sketch_agg_double", "max", "min", "sum"))
+        return tuple(Named(name, bracketed(node)) for name, node in found if node is not None)
 
 
 def _is_of_many_rows(node: exp.Expr) -> bool:
     """Its value is another over other rows: an aggregate, a rank, what makes several rows."""
-    aggregate = function_name(node) in _AGGREGATES or function_name(node).startswith(("var_", "hll_", "kll_"))
-    return isinstance(node, exp.Window) or aggregate or bool(generators(Term("", node)))
+    return isinstance(node, exp.Window) or function_name(node) in AGGREGATES or bool(generators(Term("", node)))
 
 
 def _columns_of(form: Form, keep: Callable[[Term], bool] = lambda term: True) -> dict[str, exp.Expr]:
@@ -196,20 +199,20 @@ def _evaluates_no_more(wanted: Form, offered: Form) -> bool:
     return all(term.safe or (not fewer and term in known) for term in of_others)
 
 
-def _of_rows(wanted: Form, offered: Form) -> str | None:
+def _of_rows(wanted: Form, offered: Form) -> Operator | None:
     if any(ranks(term) for term in (*wanted.terms, *offered.terms)) or not _evaluates_no_more(wanted, offered):
         return None
     if _generated(wanted) != _generated(offered) or not _implied(offered.filters, wanted.filters):
         return None
     available = _Available(_columns_of(offered))
-    return _select(available.items(wanted.columns), INPUT_VIEW, available.conditions(wanted.filters - offered.filters))
+    return _select(available.items(wanted.columns), available.conditions(wanted.filters - offered.filters))
 
 
 def _generated(form: Form) -> frozenset[str]:
     return frozenset(part for term in form.terms for part in generators(term))
 
 
-def _groups_of_rows(wanted: Form, offered: Form) -> str | None:
+def _groups_of_rows(wanted: Form, offered: Form) -> Operator | None:
     """Groups of rows that are sent one by one."""
     assert wanted.keys is not None
     if any(map(ranks, (*wanted.terms, *offered.terms))) or _generated(offered) or wanted.having:
@@ -223,13 +226,11 @@ def _groups_of_rows(wanted: Form, offered: Form) -> str | None:
     of_kept = {known: named_column(_KEPT, name) for known, name in _names_of(offered).items()}
     groups = {known: named_column(_KEPT, name) for known, name in names.items()}
     items = _Available({**of_kept, **groups}, deep=True).items(wanted.columns)
-    sent = [quoted(name) for name in _names_of(offered).values()]
-    kept = None if keys is None else _select([*sorted(keys), *sent], INPUT_VIEW, where)
-    if kept is None or items is None or set(names.values()) & set(_names_of(offered).values()):
+    if keys is None or items is None or set(names.values()) & set(_names_of(offered).values()):
         return None
-    return (
-        f"SELECT {', '.join(items)} FROM ({kept}) AS {_KEPT} GROUP BY {', '.join(map(quoted, sorted(names.values())))}"
-    )
+    sent = _as_they_are(_names_of(offered).values())
+    kept = _select((*sorted(keys, key=lambda key: key.name), *sent), where)
+    return None if kept is None else Aggregate(Alias(kept, _KEPT), tuple(map(_named, sorted(names.values()))), items)
 
 
 def _names_of(form: Form) -> dict[str, str]:
@@ -237,7 +238,7 @@ def _names_of(form: Form) -> dict[str, str]:
     return {term.label: name for name, term in form.columns}
 
 
-def _of_groups(wanted: Form, offered: Form) -> str | None:
+def _of_groups(wanted: Form, offered: Form) -> Operator | None:
     """The same groups: some of them, and what is made of them."""
     filters, having = wanted.filters - offered.filters, wanted.having - offered.having
     if not _implied(offered.filters, wanted.filters) or not _implied(offered.having, wanted.having):
@@ -248,12 +249,12 @@ def _of_groups(wanted: Form, offered: Form) -> str | None:
     if of_keys is None or of_groups is None:
         return None
     items = _Available(_columns_of(offered), deep=any(map(ranks, wanted.terms))).items(wanted.columns)
-    if any(map(ranks, offered.terms)) or (items is not None and _aggregates_anew(items, wanted, offered)):
+    if any(map(ranks, offered.terms)) or (items is not None and _aggregates_anew(wanted, offered)):
         return None
-    return _select(items, INPUT_VIEW, [*of_keys, *of_groups])
+    return _select(items, (*of_keys, *of_groups))
 
 
-def _aggregates_anew(items: list[str], wanted: Form, offered: Form) -> bool:
+def _aggregates_anew(wanted: Form, offered: Form) -> bool:
     """Whether a select list with a rank would aggregate outside of it."""
     available = _Available(_columns_of(offered))
     plain = [column for column in wanted.columns if not ranks(column[1])]
@@ -273,7 +274,7 @@ def _parts_of_rank(node: exp.Expr) -> list[exp.Expr]:
     ]
 
 
-def _of_combined_groups(wanted: Form, offered: Form, types: Mapping[str, str]) -> str | None:
+def _of_combined_groups(wanted: Form, offered: Form, types: Mapping[str, str]) -> Operator | None:
     """Groups of which several make one: the partials of a SOURCE stage."""
     assert wanted.keys is not None
     assert offered.keys is not None
@@ -282,23 +283,22 @@ def _of_combined_groups(wanted: Form, offered: Form, types: Mapping[str, str]) -
     keys = _Available(_columns_of(offered, lambda term: term in (offered.keys or ())))
     where = keys.conditions(wanted.filters - offered.filters)
     names = {term.label: name for name, term in offered.columns}
-    grouped: list[str] = []
-    partials: list[str] = []
+    grouped: list[Named] = []
+    partials: list[Named] = []
     for name, term in wanted.columns:
         if term in wanted.keys:
             key = _coarser(term, offered) or keys.rebuilt(term.node)
-            grouped += [] if key is None else [f"{written(key)} AS {quoted(name)}"]
+            grouped += [] if key is None else [Named(name, bracketed(key))]
         else:
             column = names.get(term.label)
-            combined = None if column is None else _combined(term.node, column, types.get(column.lower(), ""))
-            partials += [] if combined is None else [f"{combined} AS {quoted(name)}"]
+            made = None if column is None else _combined(term.node, column, types.get(column.lower(), ""))
+            partials += [] if made is None else [Named(name, made)]
     if len(grouped) + len(partials) < len(wanted.columns) or not wanted.keys <= wanted.terms or where is None:
         return None
-    own = [quoted(name) for name, term in wanted.columns if term in wanted.keys]
-    kept = _select(
-        [*grouped, *(quoted(name) for name in names.values() if _is_partial(name, offered))], INPUT_VIEW, where
-    )
-    return f"SELECT {', '.join([*own, *partials])} FROM ({kept}) AS {_KEPT} GROUP BY {', '.join(own)}"
+    own = _as_they_are(name for name, term in wanted.columns if term in wanted.keys)
+    sent = _as_they_are(name for name in names.values() if _is_partial(name, offered))
+    kept = Project(_kept(Scan(INPUT_VIEW), where), (*grouped, *sent))
+    return Aggregate(Alias(kept, _KEPT), tuple(item.expression for item in own), (*own, *partials))
 
 
 def _is_partial(name: str, form: Form) -> bool:
@@ -306,21 +306,17 @@ def _is_partial(name: str, form: Form) -> bool:
     return term is not None and term not in (form.keys or ())
 
 
-def _combined(node: exp.Expr, column: str, type_: str) -> str | None:
+def _combined(node: exp.Expr, column: str, type_: str) -> exp.Expr | None:
     """Partials of several groups as one; None when that is not exact."""
     call = node.this if isinstance(node, exp.Filter) else node
-    name, own = function_name(call), quoted(column)
-    if any(isinstance(part, exp.Distinct) for part in call.expressions):
+    merge = MERGE_OF.get(function_name(call))
+    if merge is None or any(isinstance(part, exp.Distinct) for part in call.expressions):
         return None
-    if name == "count":
-        return f"sum({own})"
-    if name == "sum" and _EXACT.fullmatch(type_.replace(" ", "").upper()):
-        return f"CAST(sum({own}) AS {type_})"
-    if name in ("min", "max"):
-        return f"{name}({own})"
-    if name == "collect_set":
-        return f"array_distinct(flatten(collect_list({own})))"
-    return f"hll_union_agg({own})" if name == "hll_sketch_agg" else None
+    exact = MERGES[merge].exact
+    of_exact_numbers = function_name(call) == "count" or bool(_EXACT.fullmatch(type_.replace(" ", "").upper()))
+    if exact is Exact.NEVER or (exact is Exact.EXACT_NUMBERS and not of_exact_numbers):
+        return None
+    return combined(Partial(column, merge), {column: type_})
 
 
 def _coarser(wanted: Term, offered: Form) -> exp.Expr | None:
@@ -351,7 +347,7 @@ def _window_of(node: exp.Expr) -> tuple[str, timedelta, timedelta] | None:
     return None if first is None or last is None else (label(time), first, last)
 
 
-def _fewer_of_a_rank(wanted: Form, offered: Form) -> str | None:
+def _fewer_of_a_rank(wanted: Form, offered: Form) -> Operator | None:
     """The first k of the first K of one rank over the same groups."""
     below, other = wanted.base, offered.base
     assert isinstance(below, Form)
@@ -383,27 +379,36 @@ def _rank_bound(form: Form, below: Form) -> tuple[str, int] | None:
     return None if k is None else (rank.label, k)
 
 
-def _above(form: Form, below: Form, sql: str) -> str | None:
-    """A form over the SQL of the one below it."""
+def _above(form: Form, below: Form, rows: Operator) -> Operator | None:
+    """A form over the rows of the one below it."""
     names = {label(referred(term)): named_column(_BELOW, name) for name, term in below.columns}
     available = _Available(names, deep=True)
     items, where = available.items(form.columns), available.conditions(form.filters)
     having = available.conditions(form.having)
-    selected = _select(items, f"({sql}) AS {_BELOW}", where)
-    if selected is None or having is None:
+    if items is None or where is None or having is None:
         return None
+    kept = _kept(Alias(rows, _BELOW), where)
     if form.keys is None:
-        return selected
-    keys = [available.rebuilt(key.node) for key in sorted(form.keys, key=lambda key: key.label)]
-    groups = [written(key) for key in keys if key is not None and key.find(exp.Column)]
-    behind = f" HAVING {' AND '.join(having)}" if having else ""
-    return f"{selected} GROUP BY {', '.join(groups)}{behind}"
+        return Project(kept, items)
+    keys = (available.rebuilt(key.node) for key in sorted(form.keys, key=lambda key: key.label))
+    return Aggregate(kept, tuple(bracketed(key) for key in keys if key is not None), items, having)
 
 
-def _select(items: list[str] | None, source: str, where: list[str] | None) -> str | None:
-    if items is None or where is None:
-        return None
-    return f"SELECT {', '.join(items)} FROM {source}" + (f" WHERE {' AND '.join(where)}" if where else "")
+def _select(items: tuple[Named, ...] | None, where: tuple[exp.Expr, ...] | None) -> Operator | None:
+    """A projection of rows that are sent; None when something is missing."""
+    return None if items is None or where is None else Project(_kept(Scan(INPUT_VIEW), where), items)
+
+
+def _kept(rows: Operator, where: tuple[exp.Expr, ...]) -> Operator:
+    return Filter(rows, where) if where else rows
+
+
+def _named(name: str) -> exp.Expr:
+    return exp.Column(this=name_node(name))
+
+
+def _as_they_are(names: Iterable[str]) -> tuple[Named, ...]:
+    return tuple(Named(name, _named(name)) for name in names)
 
 
 def _implied(weaker: Iterable[Term], stronger: Iterable[Term]) -> bool:

@@ -1,26 +1,41 @@
-"""What a stage computes, as a value that does not depend on how its SQL was written.
+"""What a stage computes, as a value that does not depend on how the query was written.
 
-The SQL that is read is the planner's own, so a stored plan can be read as well as a new one:
-
-    SELECT _window_start, _k0, count(*) AS _p0 FROM (SELECT window(input.ts, ...).start AS _window_start, ...) AS kept
-    GROUP BY _window_start, _k0
-
-A SELECT over rows is merged into the one below, as is one over groups that only filters and projects; names that only
-stand between the two are gone then. Where that would change the meaning (a filter behind a rank), the one below stays
-a form of its own, and its columns go by the digests of what they are.
+A Project over rows is merged into what is below it, as is one over groups; names that only stand between the two are
+gone then. Where that would change the meaning (a filter behind a rank), what is below stays a form of its own, and its
+columns go by the digests of what they are.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.functions import WINDOW
-from planner.plan import BIN_COLUMN
-from planner.query.expressions import is_aggregate
+from planner.graph.aggregates import combined, mean_of_all, mean_over_group, means, merged
+from planner.graph.expressions import is_aggregate
+from planner.graph.operators import (
+    Aggregate,
+    Alias,
+    CombinePartials,
+    Filter,
+    Generate,
+    Join,
+    MergeAggregate,
+    Named,
+    Operator,
+    PartialAggregate,
+    Project,
+    Scan,
+    Sort,
+    TopK,
+    UnionAll,
+    rank_over,
+)
+from planner.graph.schema import types_of
+from planner.names import BIN_COLUMN, RANK_COLUMN
 from planner.sharing.canonical import Canonical, UnreadableError, conjuncts_of, label
-from planner.sql.dialect import exp, parse_stage_sql
+from planner.sql.dialect import exp, name_node
 from planner.sql.refusals import function_name
 
 GENERATORS = frozenset(
@@ -129,118 +144,212 @@ class View:
     """Spark types by the form's names; those that are not known are not in it."""
 
 
-def read_form(sql: str, views: Mapping[str, View]) -> Form | None:
-    """The form of a stage; None when the SQL is of no form that is known here.
+def form_of(operator: Operator | None, views: Mapping[str, View]) -> Form | None:
+    """The form of what a stage computes; None when it is of no form that is known here.
 
     Args:
-        sql: of a stage, as the planner wrote it.
+        operator: of a stage; None: it has none, or was stored as text.
         views: what it reads, by lower-case name.
     """
-    tree = parse_stage_sql(sql)
-    if not isinstance(tree, exp.Select):
+    if operator is None:
         return None
+    types = {(view.name, name): type_ for view in views.values() for name, type_ in view.types.items()}
     try:
-        return _Reader(views).select(tree)
+        rows = _Reader(views, types).rows(operator)
     except (UnreadableError, RecursionError):
         return None
+    return None if rows.columns is None else replace(rows.form, columns=rows.columns)
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """What FROM gives: the form so far, and what the names in it mean."""
+class _Rows:
+    """What an operator gives: the form so far, and what names above it mean."""
 
     form: Form
+    """Without columns."""
+    columns: tuple[tuple[str, Term], ...] | None
+    """None: those of a view, whichever they are."""
     resolve: Callable[[str, str], exp.Expr | None]
-    names: frozenset[str]
-    star: tuple[tuple[str, Term], ...] | None
+    names: frozenset[str] = frozenset()
+    """What can stand before a column, in lower case."""
 
-
-_CLAUSES = frozenset(("expressions", "from_", "joins", "where", "group", "having"))
+    @property
+    def whole(self) -> Form:
+        """The form with its columns."""
+        return replace(self.form, columns=self.columns or ())
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
     views: Mapping[str, View]
+    types: Mapping[tuple[str, str], str]
 
-    def select(self, tree: exp.Select) -> Form:
-        group = tree.args.get("group")
-        grouping = group.args if group is not None else {}
-        other = any(value for key, value in tree.args.items() if key not in _CLAUSES)
-        if other or any(value for key, value in grouping.items() if key != "expressions"):
-            raise UnreadableError("another clause")
-        source = self._from(tree)
-        terms = Canonical(source.resolve, source.names, self._types())
-        columns = self._columns(tree, source, terms)
-        where = self._conditions(tree.args.get("where"), terms)
-        having = self._conditions(tree.args.get("having"), terms)
-        keys = None if group is None else frozenset(_term(terms, key) for key in group.expressions)
-        return _composed(source.form, columns, (where, keys, having))
+    def rows(self, operator: Operator) -> _Rows:
+        """What an operator gives.
 
-    def _types(self) -> Mapping[tuple[str, str], str]:
-        return {(view.name, name): type_ for view in self.views.values() for name, type_ in view.types.items()}
+        Raises:
+            UnreadableError: it is of no form that is known.
+        """
+        match operator:
+            case Scan():
+                return self._scan(operator, operator.view)
+            case Alias(Scan() as scan, name):
+                return self._scan(scan, name)
+            case Alias():
+                return replace(self.rows(operator.input), names=frozenset((operator.name.lower(),)))
+            case Join():
+                return self._join(operator)
+            case Filter():
+                return self._filtered(self.rows(operator.input), operator.conditions)
+            case Project(TopK() as top_k, items):
+                return self._ranked(top_k, items)
+            case Project():
+                return self._projected(self.rows(operator.input), operator.items)
+            case Aggregate():
+                below = _grouping(self.rows(operator.input))
+                return self._grouped(below, operator.keys, operator.items, operator.having)
+            case PartialAggregate():
+                calls = zip(operator.partials, operator.calls, strict=True)
+                items = tuple(Named(partial.name, call) for partial, call in calls)
+                return self._groups(_grouping(self.rows(operator.input)), operator.keys, items)
+            case CombinePartials():
+                types = types_of(operator.input)
+                items = tuple(Named(partial.name, combined(partial, types)) for partial in operator.partials)
+                return self._groups(self._with_means(operator), operator.keys, items)
+            case MergeAggregate():
+                types, partials = types_of(operator.input), {partial.name: partial for partial in operator.partials}
+                items = tuple(Named(a.name, merged(a, partials, types)) for a in operator.aggregates)
+                return self._groups(self._with_means(operator), operator.keys, items)
+            case TopK():
+                return self._ranked(operator, ())
+            case Generate() | Sort() | UnionAll():
+                raise UnreadableError(f"{type(operator).__name__} has no form")
 
-    def _from(self, tree: exp.Select) -> _Source:
-        item = tree.args["from_"].this if tree.args.get("from_") is not None else None
-        joins = tree.args.get("joins") or []
-        if isinstance(item, exp.Table):
-            return self._tables(item, joins)
-        inner = item.this if isinstance(item, exp.Subquery) else None
-        if not isinstance(inner, exp.Select) or joins:
-            raise UnreadableError("no form of FROM that is known")
-        alias = str(item.alias).lower() if item is not None else ""
-        return _over(self.select(inner), alias, tree)
+    def _terms(self, rows: _Rows) -> Canonical:
+        return Canonical(rows.resolve, rows.names, self.types)
 
-    def _tables(self, item: exp.Table, joins: Sequence[exp.Join]) -> _Source:
-        names = [_table_name(node) for node in (item, *(join.this for join in joins))]
-        if any(name not in self.views for name in names):
+    def _scan(self, scan: Scan, name: str) -> _Rows:
+        view = self.views.get(scan.view.lower())
+        if view is None:
             raise UnreadableError("a view that is not known")
-        first = self.views[names[0]]
 
-        def resolve(view: str, column: str) -> exp.Expr | None:
-            if view not in names and view:
-                return None
-            return _column_of(self.views[view] if view else first, column)
+        def resolve(qualifier: str, column: str) -> exp.Expr | None:
+            return _column_of(view, column) if qualifier in ("", name.lower()) else None
 
-        qualified = frozenset(names)
-        terms = Canonical(resolve, qualified, self._types())
-        found = tuple(self._join(join, terms) for join in joins)
-        star = None
-        if first.columns is not None and not joins:
-            star = tuple((name, Term(label(node), node)) for name in first.columns if (node := resolve("", name)))
-        form = Form(first.name, found, frozenset(), None, frozenset(), ())
-        return _Source(form, resolve, qualified, star)
+        columns = None
+        if view.columns is not None:
+            found = ((column, _column_of(view, column)) for column in view.columns)
+            columns = tuple((column, Term(label(node), node)) for column, node in found if node is not None)
+        form = Form(view.name, (), frozenset(), None, frozenset(), ())
+        return _Rows(form, columns, resolve, frozenset((name.lower(),)))
 
-    def _join(self, join: exp.Join, terms: Canonical) -> JoinForm:
-        on = join.args.get("on")
-        side = (join.args.get("side") or "").upper()
-        if on is None or side not in ("", "LEFT") or join.args.get("kind") or join.args.get("method"):
-            raise UnreadableError("another join")
-        parts = frozenset(_made(terms, part) for part in conjuncts_of(terms.of(on)))
-        return JoinForm(self.views[_table_name(join.this)].name, side == "LEFT", parts)
+    def _join(self, join: Join) -> _Rows:
+        left, right = self.rows(join.left_input), self.rows(join.right_input)
+        if not _is_plain(left.form) or not _is_plain(right.form) or right.form.joins:
+            raise UnreadableError("a join of what is no view")
+        both = left.names | right.names
 
-    def _columns(self, tree: exp.Select, source: _Source, terms: Canonical) -> tuple[tuple[str, Term], ...]:
-        columns: list[tuple[str, Term]] = []
-        for item in tree.expressions:
-            if isinstance(item, exp.Star):
-                if source.star is None:
-                    raise UnreadableError("a * of unknown columns")
-                columns += source.star
-                continue
-            if isinstance(item, exp.Aliases):
-                raise UnreadableError("several columns of one expression")
-            columns.append((item.alias_or_name, _term(terms, item.this if isinstance(item, exp.Alias) else item)))
-        return tuple(columns)
+        def resolve(qualifier: str, column: str) -> exp.Expr | None:
+            return right.resolve(qualifier, column) if qualifier in right.names else left.resolve(qualifier, column)
 
-    def _conditions(self, clause: exp.Expr | None, terms: Canonical) -> frozenset[Term]:
-        if clause is None:
-            return frozenset()
-        return frozenset(_made(terms, part) for part in conjuncts_of(terms.of(clause.this)))
+        rows = _Rows(left.form, None, resolve, both)
+        on = frozenset(self._conditions(join.on, rows))
+        assert isinstance(right.form.base, str)
+        form = replace(left.form, joins=(*left.form.joins, JoinForm(right.form.base, join.left, on)))
+        return replace(rows, form=form)
+
+    def _filtered(self, below: _Rows, conditions: Sequence[exp.Expr]) -> _Rows:
+        if _ranks_or_multiplies(below):
+            below = _nested(below)
+        found = frozenset(self._conditions(conditions, below))
+        form = below.form
+        if form.keys is not None:
+            return replace(below, form=replace(form, having=form.having | found))
+        return replace(below, form=replace(form, filters=form.filters | found))
+
+    def _conditions(self, conditions: Sequence[exp.Expr], rows: _Rows) -> Iterator[Term]:
+        terms = self._terms(rows)
+        for condition in conditions:
+            for part in conjuncts_of(terms.of(condition)):
+                yield _made(terms, part)
+
+    def _projected(self, below: _Rows, items: Sequence[Named]) -> _Rows:
+        terms = self._terms(below)
+        columns = tuple((item.name, _term(terms, item.expression)) for item in items)
+        aggregates = any(is_aggregate(part) for _, term in columns for part in term.node.walk())
+        if below.form.keys is None and aggregates and not any(ranks(term) for _, term in columns):
+            raise UnreadableError("an aggregate without groups")
+        return _over(below.form, columns)
+
+    def _groups(self, below: _Rows, keys: Sequence[str], items: tuple[Named, ...]) -> _Rows:
+        """Groups by columns of the rows."""
+        nodes = tuple(exp.Column(this=name_node(key)) for key in keys)
+        named = tuple(Named(key, node) for key, node in zip(keys, nodes, strict=True))
+        return self._grouped(below, nodes, (*named, *items))
+
+    def _grouped(
+        self, below: _Rows, keys: Sequence[exp.Expr], items: Sequence[Named], having: Sequence[exp.Expr] = ()
+    ) -> _Rows:
+        terms = self._terms(below)
+        columns = tuple((item.name, _term(terms, item.expression)) for item in items)
+        by = frozenset(_term(terms, key) for key in keys)
+        kept = frozenset(self._conditions(having, below))
+        return _over(replace(below.form, keys=by, having=kept), columns)
+
+    def _with_means(self, operator: CombinePartials | MergeAggregate) -> _Rows:
+        """The partials, and beside each mean the mean of its whole group."""
+        rows = _grouping(self.rows(operator.input))
+        if rows.columns is None:
+            raise UnreadableError("partials of unknown columns")
+        columns = dict(rows.columns)
+        for partial in means(operator.partials):
+            node = mean_over_group(partial, operator.keys)
+            columns[mean_of_all(partial.name)] = _term(self._terms(rows), node)
+        return replace(_over(rows.form, tuple(columns.items())), names=rows.names)
+
+    def _ranked(self, top_k: TopK, items: Sequence[Named]) -> _Rows:
+        """The first of each partition; without items, all columns and the rank."""
+        below = self.rows(top_k.input)
+        terms = self._terms(below)
+        if items:
+            columns = tuple((item.name, _term(terms, item.expression)) for item in items)
+        elif below.columns is not None:
+            columns = below.columns
+        else:
+            raise UnreadableError("a rank beside unknown columns")
+        rank = _term(terms, rank_over(top_k))
+        ranked = _nested(_over(below.form, (*columns, (RANK_COLUMN, rank))))
+        bound = exp.LTE(this=exp.Column(this=name_node(RANK_COLUMN)), expression=exp.Literal.number(top_k.k))
+        found = self._filtered(ranked, (bound,))
+        kept = tuple(column for column in found.columns or () if not items or column[0] != RANK_COLUMN)
+        return _over(found.form, kept)
 
 
-def _table_name(node: exp.Expr) -> str:
-    if not isinstance(node, exp.Table) or node.alias or node.args.get("db"):
-        raise UnreadableError("no view's name")
-    return str(node.name).lower()
+def _is_plain(form: Form) -> bool:
+    return isinstance(form.base, str) and not form.filters and form.keys is None
+
+
+def _over(form: Form, columns: tuple[tuple[str, Term], ...]) -> _Rows:
+    """Rows of these columns, of which what stands above may name any."""
+    by_name = {name.lower(): term for name, term in columns if name.lower() != BIN_COLUMN}
+
+    def resolve(qualifier: str, column: str) -> exp.Expr | None:
+        term = by_name.get(column)
+        return None if term is None else term.node
+
+    return _Rows(form, columns, resolve)
+
+
+def _nested(rows: _Rows) -> _Rows:
+    """The rows as the base of a form of their own; their columns go by the digests of what they are."""
+    columns = tuple((name, _referred(term)) for name, term in rows.columns or ())
+    form = Form(rows.whole, (), frozenset(), None, frozenset(), ())
+    return replace(_over(form, columns), names=rows.names)
+
+
+def _grouping(rows: _Rows) -> _Rows:
+    """Rows that can be grouped: groups of groups are a form over a form."""
+    return rows if rows.form.keys is None else _nested(rows)
 
 
 def _column_of(view: View, column: str) -> exp.Expr | None:
@@ -262,24 +371,6 @@ def _made(terms: Canonical, node: exp.Expr) -> Term:
     return Term(label(node), node, terms.type_of(node), terms.cannot_fail(node))
 
 
-def _over(inner: Form, alias: str, outer: exp.Select) -> _Source:
-    """The rows of a SELECT below another one."""
-    filtered = outer.args.get("where") is not None
-    settled = not (filtered and _ranks_or_multiplies(inner))
-    merges = settled and (inner.keys is None or outer.args.get("group") is None)
-    below = inner if merges else Form(inner, (), frozenset(), None, frozenset(), ())
-    columns = {
-        name.lower(): term if merges else _referred(term) for name, term in inner.columns if name.lower() != BIN_COLUMN
-    }
-
-    def resolve(view: str, column: str) -> exp.Expr | None:
-        term = columns.get(column) if view in ("", alias) else None
-        return None if term is None else term.node
-
-    star = tuple((name, columns[name.lower()]) for name, _ in inner.columns if name.lower() in columns)
-    return _Source(replace(below, columns=()), resolve, frozenset((alias,)), star)
-
-
 def referred(term: Term) -> exp.Column:
     """How a form calls a column of the form below: by what it is."""
     return named_column("", digest([term.label]))
@@ -290,8 +381,8 @@ def _referred(term: Term) -> Term:
     return Term(label(node), node, term.type, safe=True)
 
 
-def _ranks_or_multiplies(form: Form) -> bool:
-    return any(ranks(term) or generators(term) for term in form.terms)
+def _ranks_or_multiplies(rows: _Rows) -> bool:
+    return any(ranks(term) or generators(term) for _, term in rows.columns or ())
 
 
 def ranks(term: Term) -> bool:
@@ -305,19 +396,3 @@ def generators(term: Term) -> frozenset[str]:
     return frozenset(
         label(call) for call in calls if function_name(call) in GENERATORS or function_name(call) == WINDOW
     )
-
-
-def _composed(
-    below: Form,
-    columns: tuple[tuple[str, Term], ...],
-    clauses: tuple[frozenset[Term], frozenset[Term] | None, frozenset[Term]],
-) -> Form:
-    """A SELECT over the rows or groups below, which it is merged with."""
-    where, keys, having = clauses
-    aggregates = any(is_aggregate(part) for _, term in columns for part in term.node.walk())
-    if keys is None and below.keys is None and aggregates and not any(ranks(term) for _, term in columns):
-        raise UnreadableError("an aggregate without groups")
-    if below.keys is not None:
-        return replace(below, having=below.having | where, columns=columns)
-    kept = columns if keys is None else tuple((name, term) for name, term in columns if name != BIN_COLUMN)
-    return Form(below.base, below.joins, below.filters | where, keys, having, kept)

@@ -26,13 +26,15 @@ from enum import Enum
 from itertools import islice
 
 from planner.errors import PlacementError
+from planner.graph import operators as graph
 from planner.sharing.candidates import Asked, Candidate, Candidates, Room, find_candidates
-from planner.sharing.containment import left_to_do, residual_sql
+from planner.sharing.containment import left_to_do, residual_of
 from planner.sharing.forms import Form
 from planner.sharing.modes import Goal, Sharing
 from planner.sharing.running import Operator, Running, derived_id, operator_id, query_of
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
+from planner.text.spark import spark_sql
 from planner.wan.probing import Pair
 
 MAX_FORMS = 64
@@ -164,7 +166,7 @@ class _Choice:
     """The operator that gives its output."""
     reads: tuple[str, ...] = ()
     """Ids of its vertices' suppliers, or of the operator that contains it; none for a shared one."""
-    residual: str = ""
+    residual: graph.Operator | None = None
 
 
 @dataclass(slots=True)
@@ -177,7 +179,7 @@ class _Scheduler:
     choices: dict[str, _Choice] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     """Running operators that stand for a vertex already."""
-    residuals: dict[tuple[str, Form | None, tuple[str, ...]], str | None] = field(default_factory=dict)
+    residuals: dict[tuple[str, Form | None, tuple[str, ...]], graph.Operator | None] = field(default_factory=dict)
     """What is left to do, by stage of the query, form and types of an operator; None where it does not contain it."""
     compared: int = 0
 
@@ -266,13 +268,13 @@ class _Scheduler:
             return operator.site
         return None
 
-    def _containing(self, vertex: Vertex) -> list[tuple[Operator, str]]:
+    def _containing(self, vertex: Vertex) -> list[tuple[Operator, graph.Operator]]:
         """Operators that contain a vertex, with what is left to do; the one that sends least first.
 
         In modes without IN only those that do the same: other names or another order of columns are all that is left.
         """
         running, rules = self.setting.running, self.setting.sharing.rules
-        offers: list[tuple[Operator, str]] = []
+        offers: list[tuple[Operator, graph.Operator]] = []
         for names in islice(running.comparable(vertex.reads), MAX_FORMS):
             self.compared += 1
             operator = next((o for o in map(running.operator, names) if self._alive(o.site)), None)
@@ -283,7 +285,7 @@ class _Scheduler:
             # Both stages do the same at every site; the form has the names of columns as well.
             pair = (vertex.stage, operator.vertex.form, operator.vertex.types)
             if pair not in self.residuals:
-                self.residuals[pair] = residual_sql(vertex, operator.vertex)
+                self.residuals[pair] = residual_of(vertex, operator.vertex)
             residual = self.residuals[pair]
             if residual is not None:
                 offers.append((operator, residual))
@@ -408,7 +410,8 @@ class _Scheduler:
                 reason = "nothing reads it: all that would is shared, or has it from another"
                 decision = replace(decision, action=Action.UNNEEDED, operator="", reason=reason, edges=())
             elif choice.reads or decision.action is not Action.SHARED:
-                operators.append(Operator(choice.supplier, vertex, decision.site, choice.reads, choice.residual))
+                residual = "" if choice.residual is None else spark_sql(choice.residual)
+                operators.append(Operator(choice.supplier, vertex, decision.site, choice.reads, residual))
                 used |= {read for read in choice.reads if query_of(read) != self.query}
             else:
                 used.add(choice.supplier)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from planner.catalog import Relation
-from planner.plan import INPUT_VIEW, DraftPlan, PhysicalPlan, Stage, StageKind
-from planner.sharing.forms import Form, View, digest, read_form
+from planner.names import INPUT_VIEW
+from planner.plan import DraftPlan, PhysicalPlan, Stage, StageKind
+from planner.sharing.forms import Form, View, digest, form_of
 
 RESULTS = "results"
 _WHOLE_ROWS = ("generator", "push")
@@ -121,7 +122,7 @@ def _read(stage: Stage, relations: Mapping[str, Relation], before: Mapping[str, 
     if stage.relation is not None and stage.relation in relations:
         types = {column.name.lower(): column.type for column in relations[stage.relation].columns if column.type}
         views[INPUT_VIEW] = View(INPUT_VIEW, None, types)
-    form = read_form(stage.sql, views) if stage.sql else None
+    form = form_of(stage.body, views)
     same_site = [str(i.same_site) for i in stage.inputs]
     does = [form.digest] if form is not None else [stage.sql, *_names_of(views)]
     waits = _merge_parts(stage, places, form)

@@ -204,8 +204,8 @@ def parse_select_tree(source: Source) -> exp.Expr:
     return tree
 
 
-def parse_stage_sql(sql: str) -> exp.Expr | None:
-    """The syntax tree of a stage's SQL, which the planner wrote itself; None when it cannot be read back."""
+def parse_template(sql: str) -> exp.Expr | None:
+    """The syntax tree of SQL that is a constant of ours; None when it cannot be read."""
     try:
         trees = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(_DIALECT.tokenize(sql)), sql)
     except (ParseError, TokenError, ValueError, RecursionError, _TooManyWaysError):

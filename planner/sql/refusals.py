@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from planner.aggregates import DISTINCT_AGGREGATES, MERGEABLE
 from planner.errors import SqlSyntaxError, UnsupportedSqlError
 from planner.function_table import NOT_REPEATABLE, REASONS
-from planner.functions import AGGREGATES, DISTINCT_AGGREGATES, MERGEABLE, OTHER_WINDOWS
+from planner.functions import AGGREGATES, OTHER_WINDOWS
 from planner.sql.blocks import (
     FIRST,
     block_nodes,

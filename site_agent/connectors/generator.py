@@ -10,7 +10,7 @@ from itertools import pairwise
 from zlib import crc32
 
 from planner.catalog import Column
-from planner.estimate import row_bytes
+from planner.widths import row_bytes
 from site_agent.connectors import MAX_SPLITS, Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
 from site_agent.connectors.generator_columns import (
     PREFIX,

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 
 from planner.catalog import SITE_COLUMN
 from planner.literals import quoted_name
-from planner.plan import INPUT_VIEW
+from planner.names import INPUT_VIEW
 from site_agent.engine import (
     AnalysisError,
     EpochRequest,

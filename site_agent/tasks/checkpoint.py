@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from planner.plan import INPUT_VIEW
+from planner.names import INPUT_VIEW
 from site_agent.disk import disk_error
 from site_agent.durable import write_atomically
 from site_agent.errors import SiteAgentError

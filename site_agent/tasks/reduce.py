@@ -15,7 +15,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from planner.plan import INPUT_VIEW
+from planner.names import INPUT_VIEW
 from site_agent.channels.log import ChannelLog
 from site_agent.engine import ChunksScan, EmptyScan, EpochRequest, EpochResult, Scan
 from site_agent.errors import CorruptEpochError

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from planner.catalog import Column
-from planner.plan import BIN_COLUMN, DraftPlan
+from planner.names import BIN_COLUMN
+from planner.plan import DraftPlan
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
-from planner.sharing.containment import residual_sql
 from site_agent.channels.store import ChannelStore
 from site_agent.clock import SystemClock
 from site_agent.engine import ArrowScan, EpochRequest
@@ -29,7 +29,7 @@ from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec
 from tests.integration.test_split_aggregates import analyzed
 from tests.unit.planner.build import draft_of
-from tests.unit.planner.sharing.build import CATALOG, vertices
+from tests.unit.planner.sharing.build import CATALOG, residual_sql, vertices
 from tests.unit.planner.sharing.test_containment import CONTAINED, OF_MERGES
 
 pytestmark = pytest.mark.spark

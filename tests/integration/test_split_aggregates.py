@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from planner.catalog import Column
-from planner.plan import BIN_COLUMN, Analysis, DraftPlan, StageKind
+from planner.names import BIN_COLUMN
+from planner.plan import Analysis, DraftPlan, StageKind
 from planner.planning import analyses_of_combines, analysis_of_query, analysis_of_stage, with_columns
 from site_agent.engine import ArrowScan, EpochRequest, Field
 from site_agent.engine.spark import SparkEngine
@@ -124,6 +125,15 @@ def test_exact_aggregates(spark_engine: SparkEngine, window: str) -> None:
         "sum(DISTINCT v) FILTER (WHERE v % 3 = 0) AS j, avg(m) AS l, count(*) AS n"
     )
     assert_like_spark(spark_engine, items, window, close)
+
+
+def test_aggregates_that_are_an_entry_of_the_table_and_nothing_else(spark_engine: SparkEngine) -> None:
+    items = (
+        "count_if(v % 3 = 0) AS a, bool_and(v > 100) AS b, bool_or(d > 1000024.5) AS c, "
+        "max_by(m, v) AS e, min_by(d, v) FILTER (WHERE m > 2) AS f, max_by(k, m + v) AS g, "
+        "corr(v, d) AS h, corr(v, m) FILTER (WHERE v % 2 = 0) AS i, corr(d, if(m > 3, v, NULL)) AS j"
+    )
+    assert_like_spark(spark_engine, items, "window(ts, '10 seconds')", close)
 
 
 def test_approximate_counts(spark_engine: SparkEngine) -> None:

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from planner.catalog import Column
-from planner.plan import BIN_COLUMN, DraftPlan, Stage, StageKind
+from planner.names import BIN_COLUMN
+from planner.plan import DraftPlan, Stage, StageKind
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from planner.aggregates import MERGEABLE
 from planner.catalog import Catalog, Function
 from planner.errors import PlannerError
 from planner.estimate import DEFAULT_ROWS_PER_S, GROUPS_PER_KEY
-from planner.functions import MERGEABLE, RANKS
+from planner.functions import RANKS
 from planner.planning import draft_query
 from planner.pyfunctions import checked_function
 from planner.sinks import find_sink, with_sink

@@ -39,12 +39,12 @@ CATALOG = Catalog({"clicks": CLICKS, "pages": PAGES})
 
 PLAN = PhysicalPlan(
     stages=(
-        Stage("pages", StageKind.TABLE, "SELECT page, topic FROM input", ("us",), relation="pages"),
+        Stage("pages", StageKind.TABLE, ("us",), "SELECT page, topic FROM input", relation="pages"),
         Stage(
             "clicks",
             StageKind.SOURCE,
-            "SELECT window, topic, count(*) n FROM input JOIN t0 USING (page) GROUP BY 1, 2",
             ("us", "eu"),
+            "SELECT window, topic, count(*) n FROM input JOIN t0 USING (page) GROUP BY 1, 2",
             relation="clicks",
             read_columns=("page", "ts"),
             inputs=(StageInput("pages", "t0"),),
@@ -52,8 +52,8 @@ PLAN = PhysicalPlan(
         Stage(
             "merge",
             StageKind.MERGE,
-            "SELECT topic, sum(n) n FROM input GROUP BY 1",
             ("eu",),
+            "SELECT topic, sum(n) n FROM input GROUP BY 1",
             inputs=(StageInput("clicks", "input"),),
             merge=Merge("window_start", timedelta(seconds=10), "SELECT * FROM input"),
         ),

@@ -9,7 +9,8 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from planner.plan import BIN_COLUMN, DraftPlan, Stage, StageKind
+from planner.names import BIN_COLUMN
+from planner.plan import DraftPlan, Stage, StageKind
 
 Rows = list[dict[str, Any]]
 Data = Mapping[str, Mapping[str, Sequence[Rows]]]

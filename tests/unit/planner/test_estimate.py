@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from planner.estimate import estimate_flows, rows_per_s, task_rates, type_bytes
+from planner.estimate import estimate_flows, rows_per_s, task_rates
 from planner.plan import RelationStats, Statistics
 from planner.planning import with_columns
+from planner.widths import type_bytes
 from tests.unit.planner.build import catalog_of, columns, draft_of
 
 NOTHING = Statistics()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from planner.aggregates import MERGEABLE
 from planner.function_table import ALLOWED, NAMES, REASONS, REFUSED
-from planner.functions import AGGREGATES, BARE_NOT_REPEATABLE, MERGEABLE, RANKS, TIME_UNIT_FUNCTIONS
+from planner.functions import AGGREGATES, BARE_NOT_REPEATABLE, RANKS, TIME_UNIT_FUNCTIONS
 
 SPARK = frozenset(Path(__file__).with_name("spark_functions.txt").read_text().split())
 """`SHOW FUNCTIONS` of the pinned Spark."""

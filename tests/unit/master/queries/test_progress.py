@@ -78,7 +78,7 @@ def test_it_is_finished_when_the_gateway_has_all_and_the_last_totals_are_in() ->
 
 
 def test_an_insert_is_finished_when_its_sink_is_and_counts_what_that_wrote() -> None:
-    sink = Stage("sink", StageKind.SINK, "", ("eu",), relation="daily", inputs=(StageInput("merge", "input"),))
+    sink = Stage("sink", StageKind.SINK, ("eu",), relation="daily", inputs=(StageInput("merge", "input"),))
     plan = replace(PLAN, stages=(*PLAN.stages, sink), gateway="eu")
     record = replace(query(), plan=plan, progress=initial_progress(QUERY_ID, plan), state=QueryState.RUNNING)
     sink_eu = f"{QUERY_ID}.sink.eu"

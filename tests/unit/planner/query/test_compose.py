@@ -45,7 +45,7 @@ def test_sites_are_pruned_through_views() -> None:
 def test_conditions_on_a_joined_view_are_applied_where_its_table_is() -> None:
     draft = draft_of("SELECT c.page FROM clicks c JOIN topics t USING (page) WHERE t.topic = 'NEWS'", VIEWS)
     table = draft.stage("t1")
-    assert table.sql == "SELECT page AS page FROM input WHERE weight > 2 AND upper(topic) = 'NEWS'"
+    assert table.sql == "SELECT page FROM input WHERE weight > 2 AND upper(topic) = 'NEWS'"
     assert table.read_columns == ("page", "topic", "weight")
     assert (table.kind, table.relation) == (StageKind.TABLE, "pages")
 
@@ -100,7 +100,7 @@ def test_branches_of_a_union_get_the_unions_types() -> None:
 def test_a_select_over_an_aggregate_is_part_of_the_merge() -> None:
     draft = draft_of("SELECT w.start AS s, max(n) AS n FROM counts WHERE n > 2 GROUP BY w", VIEWS)
     assert sql_of(draft, "m1").startswith("SELECT r1.w.start AS s, max(r1.n) AS n FROM (SELECT named_struct(")
-    assert sql_of(draft, "m1").endswith(") AS r1 WHERE (r1.n > 2) GROUP BY r1.w")
+    assert sql_of(draft, "m1").endswith(") AS r1 WHERE r1.n > 2 GROUP BY r1.w")
 
 
 def test_spark_checks_the_definitions_of_views_first() -> None:

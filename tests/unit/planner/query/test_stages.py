@@ -6,8 +6,20 @@ from datetime import timedelta
 
 import pytest
 
-from planner.plan import StageInput, StageKind
+from planner.catalog import Column
+from planner.graph.operators import MergeAggregate, walk
+from planner.graph.schema import typed
+from planner.plan import DraftPlan, StageInput, StageKind
+from planner.text.spark import spark_sql
 from tests.unit.planner.build import draft_of
+
+
+def merge_of(draft: DraftPlan) -> MergeAggregate:
+    """How the merge makes aggregates of partials."""
+    body = draft.stage("m1").body
+    assert body is not None
+    (found,) = (operator for operator in walk(body) if isinstance(operator, MergeAggregate))
+    return found
 
 
 def source_sql(sql: str) -> str:
@@ -38,7 +50,7 @@ def test_an_aggregate_is_split() -> None:
     assert merge.sql == (
         "SELECT _window_start AS start, _k0 AS page, _a0 AS n, _a1 AS a, _a2 AS s FROM (SELECT _window_start, _k0, "
         "sum(_p0) AS _a0, try_divide(sum(_p1), sum(_p2)) AS _a1, sum(_p1) AS _a2 FROM input "
-        "GROUP BY _window_start, _k0) AS merged WHERE (_a0 > 1)"
+        "GROUP BY _window_start, _k0) AS merged WHERE _a0 > 1"
     )
     assert merge.merge is not None
     assert merge.merge.window == timedelta(seconds=10)
@@ -164,7 +176,7 @@ def test_other_conditions_on_site_are_evaluated_row_by_row(condition: str) -> No
 def test_keys_may_be_expressions_aliases_or_ordinals_in_any_order(group: str) -> None:
     items = "window(ts, '1 minute') AS w, upper(page) AS u, count(*) AS n"
     draft = draft_of(f"SELECT {items} FROM clicks GROUP BY {group}")
-    assert draft.recipes["m1"].keys == ("_k0",)
+    assert merge_of(draft).keys == ("_window_start", "_k0")
     assert "upper(input.page) AS _k0" in draft.stage("s1").sql
     assert "_k0 AS u" in draft.stage("m1").sql
 
@@ -173,7 +185,7 @@ def test_equal_aggregates_are_computed_once() -> None:
     draft = draft_of(
         "SELECT avg(ms) AS a, sum(ms) AS s, count(ms) AS c, mean(ms) + 1 AS b FROM clicks GROUP BY window(ts, '1 day')"
     )
-    assert [(p.name, p.function) for p in draft.recipes["m1"].partials] == [("_p0", "sum"), ("_p1", "sum")]
+    assert [(p.name, p.part) for p in merge_of(draft).partials] == [("_p0", "sum"), ("_p1", "sum")]
     assert "sum(_c0) AS _p0, count(_c0) AS _p1" in draft.stage("s1").sql
 
 
@@ -182,7 +194,7 @@ def test_variances_share_their_partials() -> None:
         "SELECT stddev(ms) AS s, var_pop(ms) AS v, avg(ms) AS a, variance(ms) FILTER (WHERE ms > 1) AS f FROM clicks "
         "GROUP BY window(ts, '1 day')"
     )
-    assert [(p.name, p.function, p.of) for p in draft.recipes["m1"].partials] == [
+    assert [(p.name, p.part, p.of) for p in merge_of(draft).partials] == [
         ("_p0", "sum", ()),
         ("_p1", "mean", ("_p0",)),
         ("_p2", "m2", ("_p0", "_p1")),
@@ -191,7 +203,7 @@ def test_variances_share_their_partials() -> None:
         ("_p5", "mean", ("_p4",)),
         ("_p6", "m2", ("_p4", "_p5")),
     ]
-    assert [a.function for a in draft.recipes["m1"].aggregates] == ["stddev_samp", "var_pop", "avg", "var_samp"]
+    assert [a.function for a in merge_of(draft).aggregates] == ["stddev_samp", "var_pop", "avg", "var_samp"]
     assert "var_pop(CAST(_c0 AS DOUBLE)) * count(_c0) AS _p2" in draft.stage("s1").sql
     assert "avg(CAST(_c0 AS DOUBLE)) FILTER(WHERE _c0 > 1) AS _p5" in draft.stage("s1").sql
 
@@ -201,11 +213,11 @@ def test_distinct_values_are_sent_as_sets() -> None:
         "SELECT count(DISTINCT ms) AS c, sum(DISTINCT ms) AS s, max(DISTINCT ms) AS m, count(DISTINCT ms, page) "
         "FILTER (WHERE ms > 1) AS f, count(ms) AS n FROM clicks GROUP BY window(ts, '1 day')"
     )
-    assert [p.function for p in draft.recipes["m1"].partials] == ["set", "max", "set", "sum"]
-    assert [a.function for a in draft.recipes["m1"].aggregates] == [
-        *("count_distinct", "sum_distinct", "value", "count_distinct", "value")
+    assert [p.part for p in merge_of(draft).partials] == ["set", "max", "set", "sum"]
+    assert [a.function for a in merge_of(draft).aggregates] == [
+        *("count DISTINCT", "sum DISTINCT", "max", "count DISTINCT", "count")
     ]
-    one = "CASE WHEN (_c0 > 1) AND (_c0) IS NOT NULL AND (_c1) IS NOT NULL THEN struct(_c0, _c1) END"
+    one = "CASE WHEN (_c0 > 1) AND (NOT (_c0) IS NULL) AND (NOT (_c1) IS NULL) THEN struct(_c0, _c1) END"
     assert f"collect_set(_c0) AS _p0, max(_c0) AS _p1, collect_set({one}) AS _p2, count(_c0) AS _p3" in (
         draft.stage("s1").sql
     )
@@ -219,14 +231,15 @@ def test_approximate_aggregates_send_sketches() -> None:
     )
     source, merge = draft.stages
     assert (
-        "hll_sketch_agg(CASE WHEN (_c0) IS NOT NULL THEN xxhash64(_c0) END, 12) AS _p0, "
-        "hll_sketch_agg(CASE WHEN (_c0) IS NOT NULL AND (_c1 > 1) THEN xxhash64(_c0) END, 9) AS _p1, "
+        "hll_sketch_agg(CASE WHEN NOT _c0 IS NULL THEN xxhash64(_c0) END, 12) AS _p0, "
+        "hll_sketch_agg(CASE WHEN NOT _c0 IS NULL THEN xxhash64(_c0) END, 9) FILTER(WHERE _c1 > 1) AS _p1, "
         "kll_sketch_agg_double(CAST(_c1 AS DOUBLE), 547) AS _p2, max(_c1) AS _p3"
     ) in source.sql
     assert merge.merge is not None
     assert "hll_union_agg(_p0) AS _p0" in merge.merge.combine_sql
     assert "kll_merge_agg_double(_p2) AS _p2, max(_p3) AS _p3" in merge.merge.combine_sql
-    sql = draft.recipes["m1"].sql({"_p3": "INT"})
+    assert merge.body is not None
+    sql = spark_sql(typed(merge.body, {"input": (Column("_p3", "INT"),)}))
     assert "hll_sketch_estimate(hll_union_agg(_p0)) AS _a0" in sql
     merged = "kll_merge_agg_double(_p2)"
     one = f"CAST(kll_sketch_get_quantile_double({merged}, 0.5) AS INT)"
@@ -274,7 +287,7 @@ def test_an_alias_may_be_used_by_later_items_in_having_and_qualify() -> None:
     )
     sql = draft.stage("m1").sql
     assert "_k0 || '!' AS v" in sql
-    assert "WHERE (_a0 > 3) AND (_k0 <> 'X')" in sql
+    assert "WHERE _a0 > 3 AND _k0 <> 'X'" in sql
     assert "ORDER BY _a0" in sql
 
 

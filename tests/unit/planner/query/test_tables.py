@@ -32,7 +32,7 @@ def test_words_are_counted_on_each_split_and_summed_up() -> None:
     )
     assert mapped == (
         "SELECT _k0, count(*) AS _p0 FROM (SELECT input.word AS _k0 FROM "
-        "(SELECT explode(split(input.line, ' ')) AS word FROM input AS input) AS input) AS kept GROUP BY _k0"
+        "(SELECT explode(split(input.line, ' ')) AS word FROM input) AS input) AS kept GROUP BY _k0"
     )
     assert reduced == (
         "SELECT _k0 AS word, _a0 AS n FROM (SELECT _k0, sum(_p0) AS _a0 FROM input GROUP BY _k0) AS merged"
@@ -43,7 +43,7 @@ def test_lateral_views_make_rows_on_each_split() -> None:
     mapped, _ = sql_of(
         "SELECT word, count(*) AS n FROM texts LATERAL VIEW OUTER explode(split(line, ' ')) t AS word GROUP BY word"
     )
-    assert "FROM input AS input LATERAL VIEW OUTER explode(split(input.line, ' ')) v1 AS word" in mapped
+    assert "FROM input LATERAL VIEW OUTER explode(split(input.line, ' ')) v1 AS word" in mapped
     assert "SELECT v1.word AS _k0" in mapped
 
 

@@ -58,7 +58,7 @@ def test_an_aggregate_is_computed_by_spark_over_the_joined_rows() -> None:
         "_k0, count(*) AS _a0, avg(_c0) AS _a1, max((_window_start + INTERVAL '10' SECOND)) AS _a2 FROM (SELECT "
         "input._window_start AS _window_start, input._c0 AS _k0, input._c1 AS _c0 FROM input JOIN t1 ON "
         "input._c0 = t1._c0 AND input._window_start = t1._window_start) AS kept GROUP BY _window_start, _k0) AS merged "
-        "WHERE (_a0 > 1)) AS ranked WHERE _rank <= 3"
+        "WHERE _a0 > 1) AS ranked WHERE _rank <= 3"
     )
 
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from planner.catalog import Catalog, Column
 from planner.plan import DraftPlan, Stage
+from planner.sharing.containment import residual_of
 from planner.sharing.vertices import Vertex, vertices_of
+from planner.text.spark import spark_sql
 from tests.unit.planner.build import catalog_of, draft_of
 
 CATALOG = catalog_of(
@@ -34,6 +36,12 @@ def vertices(
     relations = {relation.name: relation for relation in catalog.relations.values()}
     found = vertices_of(draft, relations, rates or {}, owner=owner, gateway=GATEWAY)
     return {vertex.id: vertex for vertex in found}
+
+
+def residual_sql(wanted: Vertex, offered: Vertex) -> str | None:
+    """SQL of what is left to do; None when one is not contained in the other."""
+    made = residual_of(wanted, offered)
+    return None if made is None else spark_sql(made)
 
 
 def result_of(sql: str, catalog: Catalog = CATALOG) -> str:

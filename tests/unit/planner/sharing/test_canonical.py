@@ -10,9 +10,9 @@ import sqlglot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.sharing.canonical import Canonical, label, written
+from planner.sharing.canonical import Canonical, bracketed, label
 from planner.sharing.forms import named_column
-from planner.sql.dialect import exp, parse_stage_sql
+from planner.sql.dialect import exp, parse_template, render
 from tests.unit.planner.engine import connect
 
 TYPES = {("g", "v"): "INT", ("g", "k"): "INT", ("g", "w"): "STRING", ("g", "b"): "BOOLEAN", ("g", "d"): "DOUBLE"}
@@ -36,7 +36,7 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def canonical(sql: str) -> exp.Expr:
-    tree = parse_stage_sql(f"SELECT {sql} FROM g")
+    tree = parse_template(f"SELECT {sql} FROM g")
     assert isinstance(tree, exp.Select)
     return TERMS.of(tree.expressions[0])
 
@@ -92,7 +92,7 @@ def values(db: duckdb.DuckDBPyConnection, *expressions: str) -> list[list[object
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sql=conditions | integers | texts | floats)
 def test_the_canonical_form_means_the_same(db: duckdb.DuckDBPyConnection, sql: str) -> None:
-    first, second = values(db, sql, written(canonical(sql)))
+    first, second = values(db, sql, render(bracketed(canonical(sql))))
     assert first == second
 
 
@@ -100,7 +100,7 @@ def test_the_canonical_form_means_the_same(db: duckdb.DuckDBPyConnection, sql: s
 @given(sql=conditions | integers)
 def test_the_canonical_form_is_its_own(sql: str) -> None:
     once = canonical(sql)
-    assert label(canonical(written(once))) == label(once)
+    assert label(canonical(render(bracketed(once)))) == label(once)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

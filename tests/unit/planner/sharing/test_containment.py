@@ -13,12 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.plan import BIN_COLUMN, DraftPlan, Stage, StageKind
-from planner.sharing.containment import left_to_do, residual_sql
+from planner.names import BIN_COLUMN
+from planner.plan import DraftPlan, Stage, StageKind
+from planner.sharing.containment import left_to_do
 from planner.sharing.vertices import Vertex
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import Rows, connect, fetch, load, run_draft, to_duckdb
-from tests.unit.planner.sharing.build import CATALOG, typed, vertices
+from tests.unit.planner.sharing.build import CATALOG, residual_sql, typed, vertices
 from tests.unit.planner.test_semantics import rows as any_row
 
 STREAM = [("ts", "TIMESTAMP"), ("k", "INT"), ("w", "STRING"), ("v", "INT"), ("d", "DOUBLE"), ("site", "STRING")]

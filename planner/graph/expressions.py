@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from planner.aggregates import MERGEABLE
 from planner.catalog import SITE_COLUMN
-from planner.functions import AGGREGATES, MERGEABLE
+from planner.functions import AGGREGATES
 from planner.sql.dialect import MAX_CHAIN, exp, name_node
 from planner.sql.refusals import function_name
 
@@ -147,3 +148,22 @@ def unqualified(node: exp.Expr) -> exp.Expr:
 def enclosed(node: exp.Expr) -> exp.Expr:
     """The node, in brackets when it could otherwise be torn apart by what it is put into."""
     return node.copy() if isinstance(node, _SELF_CONTAINED) else exp.Paren(this=node.copy())
+
+
+def ordered_by(ordered: exp.Ordered, node: exp.Expr) -> exp.Ordered:
+    """The same order by another expression."""
+    copy = ordered.copy()
+    copy.set("this", node.copy())
+    assert isinstance(copy, exp.Ordered)
+    return copy
+
+
+def ties(order: Iterable[exp.Ordered], candidates: Iterable[exp.Expr]) -> list[exp.Ordered]:
+    """What decides between rows of equal rank: candidates by which the order does not sort as it is."""
+    known = {ordered.this for ordered in order if not ordered.args.get("desc")}
+    return [exp.Ordered(this=node.copy(), nulls_first=True) for node in dict.fromkeys(candidates) if node not in known]
+
+
+def cast(node: exp.Expr, type_: str) -> exp.Expr:
+    """The expression in another type."""
+    return exp.Cast(this=node, to=exp.Var(this=type_))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.query.sketches import MAX_K, MAX_LG_K, MIN_LG_K, hll_lg_k, kll_k
+from planner.sketches import MAX_K, MAX_LG_K, MIN_LG_K, hll_lg_k, kll_k
 
 
 @pytest.mark.parametrize(("deviation", "lg_k"), [("", 12), ("0.39", MIN_LG_K), ("0.05", 9), ("0.0000001", MAX_LG_K)])
