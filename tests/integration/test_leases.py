@@ -295,11 +295,11 @@ async def test_a_query_that_gets_no_slot_tells_which_and_starts_when_one_comes(c
     reason = (await cluster.get(query)).reason
     assert reason.startswith("no slot at eu: eu/0 is nightly's until 2026-01-01 00:01:20 at the latest")
     assert await cluster.state(query) == "DEPLOYING"
-    assert not cluster.agents["us"].assignments[-1].tasks
+    assert all(task.paused for task in cluster.agents["us"].assignments[-1].tasks)
 
     await free(cluster, "nightly", granted[1].granted)
     for site in ("us", "eu"):
-        await cluster.agents[site].assigned(lambda a: bool(a.tasks))
+        await cluster.agents[site].assigned(lambda a: bool(a.tasks) and not any(task.paused for task in a.tasks))
         await cluster.report(site, TaskState.RUNNING)
     await cluster.report("hub", TaskState.RUNNING)
     assert await cluster.state(query) == "RUNNING"
