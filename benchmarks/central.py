@@ -24,7 +24,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from site_agent.engine.session import start_spark
+from site_agent.engine.jvm.session import start_spark
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up, warm_up_whole
 

@@ -35,7 +35,7 @@ from pyspark.sql import functions as sf
 from benchmarks.processes import cpu_s, in_own_process
 from benchmarks.report import make_parser, median, publish, ratio, say, spread, table
 from benchmarks.tasks import Site
-from site_agent.engine.session import start_spark
+from site_agent.engine.jvm.session import start_spark
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up
 from site_agent.tasks.spec import ViewSpec, WindowSpec

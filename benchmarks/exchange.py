@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from benchmarks.report import make_parser, median, publish, quantile, ratio, say, table
 from selat.v1 import exchange_pb2 as pb
-from site_agent.channels.files import Files
+from site_agent.base.files import Files
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import CLIENT_OPTIONS, SERVER_OPTIONS, connect

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from site_agent.engine import ArrowScan, EpochRequest, Field, FilesScan, Scan
-from site_agent.engine.file_server import FileServer
-from site_agent.engine.session import start_spark
+from site_agent.engine.cluster.file_server import FileServer
+from site_agent.engine.jvm.session import start_spark
 from site_agent.engine.spark import SparkEngine
 
 ROWS = 200_000

@@ -25,11 +25,11 @@ from pyspark.sql.streaming import StreamingQuery
 import selat
 from benchmarks.report import say
 from selat.dev.cluster import ClusterOptions, DevCluster
+from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.epoch_file import read_header
-from site_agent.engine.session import start_spark
+from site_agent.engine.jvm.session import start_spark
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up, warm_up_whole
-from site_agent.errors import CorruptEpochError
 
 TOPOLOGY = """
 gateway: us

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from site_agent.engine import EpochRequest, Field, PythonFunction, RangeScan
-from site_agent.engine.session import start_spark
+from site_agent.engine.jvm.session import start_spark
 from site_agent.engine.spark import SparkEngine
 
 MODULE = """

@@ -31,7 +31,7 @@ import selat
 from benchmarks.processes import in_own_process
 from benchmarks.report import make_parser, publish, say, table
 from selat.dev.cluster import ClusterOptions, DevCluster
-from site_agent.engine.session import start_spark
+from site_agent.engine.jvm.session import start_spark
 
 ROWS = 20_000_000
 FILE_ROWS = 500_000

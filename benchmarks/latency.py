@@ -24,8 +24,8 @@ from pathlib import Path
 import selat
 from benchmarks.report import make_parser, median, publish, quantile, say, table
 from selat.dev.cluster import ClusterOptions, DevCluster
+from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.epoch_file import read_header
-from site_agent.errors import CorruptEpochError
 
 TOPOLOGY = """
 gateway: us

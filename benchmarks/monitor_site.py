@@ -23,16 +23,16 @@ from time import monotonic
 import pyarrow as pa
 
 from benchmarks.exchange import UnsyncedFiles, noise
-from site_agent.agent import AgentIdentity, SiteAgent, running
+from site_agent.agent.loops import AgentIdentity, SiteAgent, running
+from site_agent.agent.runtime import SiteRuntime, SiteServices
+from site_agent.base.clock import SystemClock
+from site_agent.base.durable import write_atomically
+from site_agent.base.errors import EngineError
 from site_agent.channels.store import ChannelStore
-from site_agent.clock import SystemClock
-from site_agent.durable import write_atomically
 from site_agent.engine import EpochRequest, EpochResult, Field, PythonFunction
-from site_agent.errors import EngineError
 from site_agent.exchange.options import connect
 from site_agent.host import Guests, start_exchange
 from site_agent.router import Router
-from site_agent.runtime import SiteRuntime, SiteServices
 
 EPOCH_BYTES = 128 * 1024
 AHEAD_BYTES = 4 * 1024 * 1024

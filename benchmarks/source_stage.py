@@ -32,7 +32,7 @@ from benchmarks.processes import cpu_s, in_own_process
 from benchmarks.report import make_parser, publish, ratio, say, spread, table
 from benchmarks.tasks import Site, Stage
 from site_agent.engine import Field
-from site_agent.engine.session import start_spark
+from site_agent.engine.jvm.session import start_spark
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up
 

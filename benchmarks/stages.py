@@ -24,7 +24,7 @@ from benchmarks.processes import cpu_s
 from benchmarks.report import make_parser, publish, say, table
 from benchmarks.source_stage import COLUMNS, SQL, write_files
 from benchmarks.tasks import RunningTask, Site, Stage
-from site_agent.engine.session import start_spark
+from site_agent.engine.jvm.session import start_spark
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up
 

@@ -30,7 +30,7 @@ from benchmarks.first_results import QUERIES, Steps, selat_ways, streaming_ways
 from benchmarks.processes import in_own_process
 from benchmarks.report import make_parser, median, publish, say, table
 from site_agent.engine import Admission, ArrowScan, EpochRequest, Field, RangeScan
-from site_agent.engine.session import start_spark
+from site_agent.engine.jvm.session import start_spark
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up, warm_up_whole
 

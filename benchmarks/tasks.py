@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from site_agent.base.clock import SystemClock
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.clock import SystemClock
-from site_agent.connectors import SourceContext
 from site_agent.connectors.registry import find_connector, make_connectors
+from site_agent.connectors.sources import SourceContext
 from site_agent.engine import Field
 from site_agent.engine.spark import SparkEngine
 from site_agent.exchange.options import connect

@@ -24,39 +24,39 @@ from machine.metrics import CannotListenError, serving_metrics
 from machine.private import make_private_umask
 from machine.terminal import LogFormatter
 from machine.tracing import tracing
-from site_agent.agent import AgentIdentity, SiteAgent, running
+from site_agent.agent.disk_use import SiteDisk
+from site_agent.agent.health import Health
+from site_agent.agent.loops import AgentIdentity, SiteAgent, running
+from site_agent.agent.measures import Measures
+from site_agent.agent.memory import MemoryUse, heap_use, memory_use
+from site_agent.agent.metrics import ROLE, AgentMetrics, SiteFigures
+from site_agent.agent.runtime import SiteRuntime, SiteServices
+from site_agent.base.clock import SystemClock
+from site_agent.base.durable import make_usable, sole_owner, write_atomically
+from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
-from site_agent.clock import SystemClock
 from site_agent.config import AgentConfig, HostedSite, parse_arguments, security_of
+from site_agent.connectors.parquet.files import UserFiles
 from site_agent.connectors.registry import make_connectors
-from site_agent.crashes import Crashes
-from site_agent.disk_use import SiteDisk
-from site_agent.durable import make_usable, sole_owner, write_atomically
-from site_agent.engine.cluster import driver_ports, serve_files
-from site_agent.engine.file_access import FileAccess, LocalFiles
-from site_agent.engine.file_server import FileServer
-from site_agent.engine.lifeline import Lifeline, exit_on_fatal_errors
-from site_agent.engine.session import clear_scratch, jvm_version, start_spark
+from site_agent.connectors.secrets.values import RedactingFilter
+from site_agent.connectors.sink_registry import make_sinks
+from site_agent.engine.cluster.driver import driver_ports, serve_files
+from site_agent.engine.cluster.file_server import FileServer
+from site_agent.engine.jvm.lifeline import Lifeline, exit_on_fatal_errors
+from site_agent.engine.jvm.session import clear_scratch, jvm_version, start_spark
+from site_agent.engine.jvm.sockets import check_on_loopback
+from site_agent.engine.scans.file_access import FileAccess, LocalFiles
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up, warm_up_whole
-from site_agent.errors import SiteAgentError
 from site_agent.exchange.options import CLIENT_OPTIONS, connector
-from site_agent.health import Health
 from site_agent.host import Guests, start_exchange
 from site_agent.ingest.streams import PushStreams
-from site_agent.measures import Measures
-from site_agent.memory import MemoryUse, heap_use, memory_use
-from site_agent.metrics import ROLE, AgentMetrics, SiteFigures
 from site_agent.router import Router
 from site_agent.router.pacing import LinkPace
-from site_agent.runtime import SiteRuntime, SiteServices
-from site_agent.secrets import RedactingFilter
-from site_agent.sinks.files import UserFiles
-from site_agent.sinks.registry import make_sinks
 from site_agent.slots.follow import following_slots
 from site_agent.slots.guard import SlotGuard
-from site_agent.sockets import check_on_loopback
 from site_agent.tasks.context import TaskLimits
+from site_agent.tasks.crashes import Crashes
 from wire.channels import aio_channel
 from wire.names import MASTER
 from wire.security import Security

@@ -14,12 +14,12 @@ from machine.metrics import LISTEN_HELP
 from planner.errors import PlannerError
 from planner.topology import Topology
 from planner.topology_text import read_topology_text
+from site_agent.base.errors import SiteAgentError
+from site_agent.connectors.paths import ANYWHERE, AllowedPaths
+from site_agent.connectors.secrets.values import NO_SECRETS, Secrets
 from site_agent.engine.functions import DEFAULT_LIMITS
+from site_agent.engine.jvm.session import SparkOptions, driver_bind_address
 from site_agent.engine.pyworker import Limits
-from site_agent.engine.session import SparkOptions, driver_bind_address
-from site_agent.errors import SiteAgentError
-from site_agent.paths import ANYWHERE, AllowedPaths
-from site_agent.secrets import NO_SECRETS, Secrets
 from site_agent.spark_arguments import add_spark_arguments, spark_options
 from wire.errors import WireError
 from wire.names import site as member_of

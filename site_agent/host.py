@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 
 from machine.description import describe
 from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, lease_pb2_grpc, member_pb2_grpc, wan_pb2_grpc
+from site_agent.agent.convert import columns_to_proto, fields_from_proto, functions_from_proto
+from site_agent.agent.health import Health
+from site_agent.agent.member import Describe, MemberServicer
+from site_agent.agent.splits import list_splits
+from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
-from site_agent.connectors import Connector
-from site_agent.convert import columns_to_proto, fields_from_proto, functions_from_proto
+from site_agent.connectors.sources import Connector
 from site_agent.engine import AnalysisError, Engine
-from site_agent.errors import SiteAgentError
 from site_agent.exchange.options import connector
 from site_agent.exchange.server import ExchangeServicer, exchange_server
-from site_agent.health import Health
 from site_agent.ingest.service import IngestServicer
 from site_agent.ingest.streams import PushStreams
-from site_agent.member import Describe, MemberServicer
 from site_agent.probes.service import ProbeServicer
 from site_agent.slots.guard import SlotGuard
 from site_agent.slots.service import SlotServicer
-from site_agent.splits import list_splits
 from wire.security import PLAIN, Security
 from wire.servers import listen as listen_at
 

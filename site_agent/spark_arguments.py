@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from machine.bearer import TokenFileError, read_token
-from site_agent.engine.cluster_tls import SECRET, contradiction
-from site_agent.engine.session import SparkOptions
-from site_agent.errors import SiteAgentError
+from site_agent.base.errors import SiteAgentError
+from site_agent.engine.cluster.tls import SECRET, contradiction
+from site_agent.engine.jvm.session import SparkOptions
 
 _OPTIONS_OF_SETTINGS = {
     "spark.master": "--spark-master",

@@ -9,7 +9,7 @@ import pytest
 from _pytest.terminal import TerminalReporter
 from hypothesis import settings
 
-from site_agent.engine.session import SparkOptions, start_spark
+from site_agent.engine.jvm.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
 from tests import seeds
 from tests.jvm import SHORT_LIVED

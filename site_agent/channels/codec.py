@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from site_agent.base.errors import ChannelError, ChannelRequestError, CorruptEpochError
 from site_agent.channels.manifest import BinRange
-from site_agent.errors import ChannelError, ChannelRequestError, CorruptEpochError
 
 BIN_COLUMN = "_bin"
 """Column that a producer adds to have its rows grouped; it is not stored."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 
+from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.codec import EncodedRows, verify
 from site_agent.channels.manifest import EpochManifest, manifest_from_json, manifest_to_json
-from site_agent.errors import CorruptEpochError
 
 _PREFIX = struct.Struct("<4sII")
 _MAGIC = b"SLT1"

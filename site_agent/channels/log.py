@@ -12,10 +12,21 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from site_agent.base.disk import disk_error
+from site_agent.base.errors import (
+    ChannelError,
+    CorruptEpochError,
+    LostChannelError,
+    TrimmedEpochError,
+    UnknownChannelError,
+)
+from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.files import Files, write_json
+from site_agent.base.json import Json
+from site_agent.base.waiters import Waiters
 from site_agent.channels.codec import EncodedRows, decode, encode, group_by_bin, select, with_last
 from site_agent.channels.consumers import Consumers
 from site_agent.channels.epoch_file import EpochHeader, counted, pack, read_epoch, read_header
-from site_agent.channels.files import Files, write_json
 from site_agent.channels.manifest import BinRange, EndMark, EpochManifest, Standing
 from site_agent.channels.pace import ChannelReader, QueryReaders, ReaderCursors, Waiting
 from site_agent.channels.recovery import (
@@ -28,17 +39,6 @@ from site_agent.channels.recovery import (
     rows_before,
     temporary_path,
 )
-from site_agent.channels.waiters import Waiters
-from site_agent.connectors import Json
-from site_agent.disk import disk_error
-from site_agent.errors import (
-    ChannelError,
-    CorruptEpochError,
-    LostChannelError,
-    TrimmedEpochError,
-    UnknownChannelError,
-)
-from site_agent.faults import FaultPoint, reached
 
 BYTES_OUT = "bytes_out"
 """In the commit of the last of epochs that were published together: the size of their payloads."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from site_agent.connectors import Json
+from site_agent.base.json import Json
 
 END_OF_TIME_US = 2**63 - 1
 """Watermark of a channel that ended for good."""

@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from site_agent.base.errors import CorruptEpochError
+from site_agent.base.files import Files, read_json
 from site_agent.channels.consumers import Consumers
 from site_agent.channels.epoch_file import read_header
-from site_agent.channels.files import Files, read_json
 from site_agent.channels.manifest import EndMark, Standing
-from site_agent.errors import CorruptEpochError
 
 _EPOCH_NAME = re.compile(r"(\d{12,})\.epoch")
 

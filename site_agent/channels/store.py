@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from site_agent.channels.files import Files
+from site_agent.base.errors import ChannelRequestError, UnconfirmedChannelsError, UnknownChannelError
+from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.files import Files
+from site_agent.base.waiters import Waiters
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.waiters import Waiters
-from site_agent.errors import ChannelRequestError, UnconfirmedChannelsError, UnknownChannelError
-from site_agent.faults import FaultPoint, reached
 
 _CHANNEL_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _REMOVED_PREFIX = ".removed-"

@@ -9,11 +9,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Table
-from site_agent.connectors.options import MAX_AHEAD
-from site_agent.durable import write_atomically
+from site_agent.base.durable import write_atomically
+from site_agent.base.errors import ConnectorError
+from site_agent.base.options import MAX_AHEAD
+from site_agent.connectors.sources import Offset, Poll, ReadLimit, Source, SourceContext, Table
 from site_agent.engine import ArrowScan, MalformedRow, Scan, SetAside
-from site_agent.errors import ConnectorError
 from site_agent.ingest import PUSH_CONNECTOR
 from site_agent.ingest.ahead import Ahead, by_arrival
 from site_agent.ingest.log import PushLog

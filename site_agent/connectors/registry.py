@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from site_agent.connectors import Connector
-from site_agent.connectors.files import FilesConnector
-from site_agent.connectors.files_prepared import Preparer
-from site_agent.connectors.generator import GeneratorConnector
+from site_agent.base.errors import ConnectorError
+from site_agent.connectors.files.connector import FilesConnector
+from site_agent.connectors.files.prepared import Preparer
+from site_agent.connectors.generator.connector import GeneratorConnector
+from site_agent.connectors.paths import ANYWHERE, AllowedPaths
 from site_agent.connectors.push import FindLog, PushConnector
-from site_agent.connectors.secret import SecretConnector
-from site_agent.errors import ConnectorError
-from site_agent.paths import ANYWHERE, AllowedPaths
-from site_agent.secrets import NO_SECRETS, Secrets
+from site_agent.connectors.secrets.sources import SecretConnector
+from site_agent.connectors.secrets.values import NO_SECRETS, Secrets
+from site_agent.connectors.sources import Connector
 
 
 def make_connectors(

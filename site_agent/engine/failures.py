@@ -12,9 +12,9 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
+from site_agent.base.errors import EngineError, FunctionError, FunctionLimitError
 from site_agent.engine import AnalysisError
 from site_agent.engine.pyworker import LIMIT_MARK, MARK
-from site_agent.errors import EngineError, FunctionError, FunctionLimitError
 
 SPARK_ERRORS = (PySparkException, Py4JError, OSError, pa.ArrowException)
 """What a call into Spark may raise, a lost JVM included."""

@@ -25,8 +25,8 @@ from pyspark.sql.udf import UserDefinedFunction
 from site_agent.engine import AnalysisError, PythonFunction, pyworker
 from site_agent.engine.failures import FUNCTION_FAILURE
 from site_agent.engine.pyworker import Limits
-from site_agent.engine.statements import define_function
-from site_agent.engine.types import type_of
+from site_agent.engine.sql.statements import define_function
+from site_agent.engine.sql.types import type_of
 
 # Executors of a cluster have Spark and Arrow, but need not have this package.
 cloudpickle.register_pickle_by_value(pyworker)

@@ -22,31 +22,24 @@ from pyspark.sql import functions as sf
 from planner.catalog import SITE_COLUMN
 from planner.literals import quoted_name
 from planner.names import INPUT_VIEW
-from site_agent.engine import (
-    AnalysisError,
-    EpochRequest,
-    EpochResult,
-    Field,
-    FilesScan,
-    PythonFunction,
-    statements,
-)
-from site_agent.engine.admission import ObservedInput
-from site_agent.engine.asis import chunks_as_they_are, picked_columns
+from site_agent.base.errors import EngineError, FunctionsRefusedError
+from site_agent.engine import AnalysisError, EpochRequest, EpochResult, Field, FilesScan, PythonFunction
 from site_agent.engine.chunks import Chunks
-from site_agent.engine.collect import collect
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory, result_too_large
-from site_agent.engine.file_access import FileAccess, LocalFiles
-from site_agent.engine.frames import Frame, Frames
 from site_agent.engine.functions import DEFAULT_LIMITS, load, register
-from site_agent.engine.operators import operator_rows
+from site_agent.engine.output.admission import ObservedInput
+from site_agent.engine.output.collect import collect
+from site_agent.engine.output.operators import operator_rows
+from site_agent.engine.output.spool import MANY_BYTES, empty_of, spooled
 from site_agent.engine.pyworker import Limits
-from site_agent.engine.sizes import input_bytes
-from site_agent.engine.sorting import write_sorted
-from site_agent.engine.spool import MANY_BYTES, empty_of, spooled
-from site_agent.engine.statements import Names
-from site_agent.engine.types import fields_of
-from site_agent.errors import EngineError, FunctionsRefusedError
+from site_agent.engine.scans.asis import chunks_as_they_are, picked_columns
+from site_agent.engine.scans.file_access import FileAccess, LocalFiles
+from site_agent.engine.scans.frames import Frame, Frames
+from site_agent.engine.scans.sizes import input_bytes
+from site_agent.engine.scans.sorting import write_sorted
+from site_agent.engine.sql import statements
+from site_agent.engine.sql.statements import Names
+from site_agent.engine.sql.types import fields_of
 
 FUNCTIONS_REFUSED = "this agent runs no Python functions"
 FUNCTIONS_HINT = "start it with --python-functions allow"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from selat.v1 import exchange_pb2 as pb
+from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.codec import EncodedRows
 from site_agent.channels.manifest import EndMark, EpochManifest, Standing
-from site_agent.errors import CorruptEpochError
 from site_agent.exchange.convert import end_from_proto, manifest_from_proto, standing_from_proto
 from site_agent.exchange.wire import Payload, parse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from site_agent.errors import ChannelRequestError
+from site_agent.base.errors import ChannelRequestError
 
 
 class Credit:

@@ -7,17 +7,17 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 
 from selat.v1 import exchange_pb2 as pb
+from site_agent.base.errors import ChannelError, ChannelRequestError
+from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.offload import Offload
 from site_agent.channels.codec import EncodedRows
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest
-from site_agent.errors import ChannelError, ChannelRequestError
 from site_agent.exchange.convert import end_to_proto, manifest_to_proto, standing_to_proto
 from site_agent.exchange.credit import Credit
-from site_agent.exchange.offload import Offload
 from site_agent.exchange.selection import Selection, read_selected
 from site_agent.exchange.turns import Flow, Turns
 from site_agent.exchange.wire import Response, part_of_epoch
-from site_agent.faults import FaultPoint, reached
 
 CLIENT_CONSUMER = "client"
 """A reader that retains nothing and acknowledges nothing."""

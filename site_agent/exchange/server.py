@@ -10,12 +10,12 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from selat.v1 import exchange_pb2 as pb
+from site_agent.base.errors import ChannelRequestError, ConnectorError, SiteAgentError
+from site_agent.base.offload import Offload
+from site_agent.base.status import Context, abort, refuse
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelRequestError, ConnectorError, SiteAgentError
-from site_agent.exchange.offload import Offload
 from site_agent.exchange.options import SERVER_OPTIONS
 from site_agent.exchange.sender import Sender
-from site_agent.exchange.status import Context, abort, refuse
 from site_agent.exchange.turns import Turns
 from site_agent.exchange.unreadable import UnreadableInterceptor, unreadable
 from site_agent.exchange.wire import SERVICE, Response, serialize

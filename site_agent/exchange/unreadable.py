@@ -11,8 +11,8 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from site_agent.errors import ChannelRequestError
-from site_agent.exchange.status import Context, abort
+from site_agent.base.errors import ChannelRequestError
+from site_agent.base.status import Context, abort
 
 # A string: the class takes parameters only in its stubs.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"

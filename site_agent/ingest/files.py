@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from site_agent.durable import sync_directory, write_atomically
-from site_agent.errors import DiskFullError, IngestError
+from site_agent.base.durable import sync_directory, write_atomically
+from site_agent.base.errors import DiskFullError, IngestError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

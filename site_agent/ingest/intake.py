@@ -7,8 +7,8 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 
-from site_agent.errors import IngestError, SiteAgentError, UnknownStreamError
-from site_agent.exchange.offload import Offload
+from site_agent.base.errors import IngestError, SiteAgentError, UnknownStreamError
+from site_agent.base.offload import Offload
 from site_agent.ingest import Acknowledged, NoRoom, Push
 from site_agent.ingest.log import PushLog
 from site_agent.ingest.rows import RowFormat

@@ -11,11 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from site_agent.channels.codec import EncodedRows, decode
-from site_agent.channels.waiters import Waiters
-from site_agent.clock import Clock
-from site_agent.connectors.times import to_us
-from site_agent.errors import (
+from site_agent.base.clock import Clock
+from site_agent.base.errors import (
     CorruptEpochError,
     CorruptLogError,
     IngestError,
@@ -23,6 +20,9 @@ from site_agent.errors import (
     StreamEndedError,
     UnknownStreamError,
 )
+from site_agent.base.times import to_us
+from site_agent.base.waiters import Waiters
+from site_agent.channels.codec import EncodedRows, decode
 from site_agent.ingest import Acknowledged, NoRoom, Push, StreamLog
 from site_agent.ingest.files import LogFiles, disk_errors
 from site_agent.ingest.frames import FrameHeader, FrameKind, locate

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from planner import options as declared
 from planner.options import EARLIEST, LATEST
-from site_agent.connectors.options import refused, site_option
+from site_agent.base.options import refused, site_option
 
 __all__ = [
     "EARLIEST",

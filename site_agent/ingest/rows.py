@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from site_agent.base.errors import ChannelError, PushRequestError, SchemaMismatchError
 from site_agent.channels.codec import EncodedRows, encode
 from site_agent.engine import Field
-from site_agent.errors import ChannelError, PushRequestError, SchemaMismatchError
 from site_agent.ingest import MAX_BATCH_BYTES, MAX_BATCH_RAW_BYTES, MAX_BATCH_ROWS
 from site_agent.ingest.types import arrow_type
 

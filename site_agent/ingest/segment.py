@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from site_agent.errors import CorruptLogError
+from site_agent.base.errors import CorruptLogError
 from site_agent.ingest.frames import FrameHeader, FrameKind, FramePlace, TornFrameError, locate, pack, payload_of
 from site_agent.ingest.producers import Producers
 

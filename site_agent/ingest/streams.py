@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from site_agent.clock import Clock
-from site_agent.connectors.times import to_us
-from site_agent.errors import IngestError, PushRequestError, SiteAgentError, UnknownStreamError
-from site_agent.exchange.offload import Offload
+from site_agent.base.clock import Clock
+from site_agent.base.errors import IngestError, PushRequestError, SiteAgentError, UnknownStreamError
+from site_agent.base.offload import Offload
+from site_agent.base.times import to_us
 from site_agent.ingest import PUSH_CONNECTOR, StreamLog
 from site_agent.ingest.files import LogFiles
 from site_agent.ingest.intake import Intake

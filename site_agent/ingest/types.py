@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from site_agent.errors import ConnectorError
+from site_agent.base.errors import ConnectorError
 
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|\w+|[<>(),:])")
 

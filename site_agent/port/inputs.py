@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from site_agent.base.errors import TrimmedEpochError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import Standing
-from site_agent.errors import TrimmedEpochError
 from site_agent.port.watermark import InputWatermark
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from site_agent.base.errors import CorruptEpochError
+from site_agent.base.waiting import first_of
 from site_agent.channels.codec import decode
 from site_agent.channels.manifest import EndMark, EpochManifest
-from site_agent.errors import CorruptEpochError
 from site_agent.port.inputs import InputState, Origin, Pick, PortInput, pick_epochs
 from site_agent.port.watermark import InputWatermark, port_watermark
 from site_agent.router import Router
-from site_agent.waiting import first_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from site_agent.errors import SiteAgentError
+from site_agent.base.errors import SiteAgentError
 from site_agent.probes.rates import steady_rate
 
 PROGRAM = "iperf3"

@@ -18,7 +18,7 @@ import grpc.aio
 
 from selat.v1 import wan_pb2 as pb
 from selat.v1.wan_pb2_grpc import ProbeServiceServicer, ProbeServiceStub
-from site_agent.errors import SiteAgentError
+from site_agent.base.errors import SiteAgentError
 from site_agent.exchange.options import Connect, connect
 from site_agent.probes import bulk, iperf, train
 from site_agent.probes.beside import Meter, from_peer, to_port

@@ -13,14 +13,14 @@ import grpc
 import grpc.aio
 
 from selat.v1 import exchange_pb2 as pb
+from site_agent.base.errors import SiteAgentError
+from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.offload import Offload
+from site_agent.base.status import received_detail
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import Standing
-from site_agent.errors import SiteAgentError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
-from site_agent.exchange.offload import Offload
-from site_agent.exchange.status import received_detail
 from site_agent.exchange.wire import PullCall, pull_call
-from site_agent.faults import FaultPoint, reached
 from site_agent.router.backlog import Backlog
 from site_agent.router.backoff import Backoff
 from site_agent.router.links import Links, LinkUsage

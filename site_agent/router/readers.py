@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from site_agent.channels.files import Files, read_json, write_json
+from site_agent.base.files import Files, read_json, write_json
 
 READERS_FILE = "readers.json"
 

@@ -9,9 +9,9 @@ import grpc
 import grpc.aio
 
 from selat.v1 import exchange_pb2 as pb
+from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.codec import verify
 from site_agent.channels.log import ChannelLog
-from site_agent.errors import CorruptEpochError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.sender import CLIENT_CONSUMER
 from site_agent.exchange.wire import pull_call

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from random import random as system_random
 
+from site_agent.base.errors import ChannelError, CorruptEpochError, UnknownChannelError
+from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.offload import Offload
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelError, CorruptEpochError, UnknownChannelError
-from site_agent.exchange.offload import Offload
 from site_agent.exchange.options import Connect
-from site_agent.faults import FaultPoint, reached
 from site_agent.router.backlog import Backlog
 from site_agent.router.links import Links, LinkUsage
 from site_agent.router.meter import LinkTransfer, TransferMeter

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from machine.tracing import sampled_span
+from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.offload import Offload
 from site_agent.channels.codec import verify
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
 from site_agent.exchange.assembler import ReceivedEpoch
-from site_agent.exchange.offload import Offload
 from site_agent.exchange.turns import EPOCH_COST_BYTES, Flow
-from site_agent.faults import FaultPoint, reached
 from site_agent.router.backlog import Backlog
 
 GROUP_EPOCHS = 64

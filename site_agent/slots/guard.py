@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from site_agent.durable import write_atomically
-from site_agent.errors import NotHolderError, SiteAgentError, StaleFencingError, UnknownSlotError
+from site_agent.base.durable import write_atomically
+from site_agent.base.errors import NotHolderError, SiteAgentError, StaleFencingError, UnknownSlotError
 
 FENCES_FILE = "slots.json"
 

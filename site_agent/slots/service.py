@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 from selat.v1 import lease_pb2 as pb
 from selat.v1.lease_pb2_grpc import SlotServiceServicer
-from site_agent.errors import NoSpaceError, SiteAgentError
-from site_agent.exchange.status import Context, abort
+from site_agent.base.errors import NoSpaceError, SiteAgentError
+from site_agent.base.status import Context, abort
 from site_agent.slots.guard import SlotGuard, Work, WorkEvent, WorkState
 from wire.callers import name_of
 from wire.names import MemberName

@@ -7,8 +7,8 @@ from functools import partial
 
 import pyarrow as pa
 
+from site_agent.base.errors import CorruptEpochError, SiteAgentError
 from site_agent.channels.log import ChannelLog
-from site_agent.errors import CorruptEpochError, SiteAgentError
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.spec import InputSpec
 

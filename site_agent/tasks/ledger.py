@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from site_agent.channels.files import Files, write_json
-from site_agent.errors import SiteAgentError
-from site_agent.sinks import EncodedFile, EpochRange, SinkCommit, SinkWriter
+from site_agent.base.errors import SiteAgentError
+from site_agent.base.files import Files, write_json
+from site_agent.connectors.sinks import EncodedFile, EpochRange, SinkCommit, SinkWriter
 from site_agent.tasks.checkpoint import sealed, unsealed
 from site_agent.tasks.progress import Totals
 

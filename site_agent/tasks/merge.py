@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
-from site_agent.connectors import Json
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, OperatorRows
-from site_agent.faults import FaultPoint, reached
 from site_agent.port import Origin, Port, PortBatch, PortInput
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.context import TaskContext

@@ -7,11 +7,11 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
+from site_agent.base.faults import FaultPoint, reached
 from site_agent.channels.codec import FAST_LEVEL, EncodedRows, decode, encode
 from site_agent.channels.log import BYTES_OUT, ChannelLog
 from site_agent.engine import EpochResult
 from site_agent.engine.chunks import CHUNK_BYTES, Chunks, gathered
-from site_agent.faults import FaultPoint, reached
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
 from site_agent.tasks.progress import Sample, TaskState, Totals

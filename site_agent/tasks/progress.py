@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 
+from site_agent.base.json import Json
 from site_agent.channels.pace import Behind
-from site_agent.connectors import Json
 from site_agent.engine import OperatorRows
 
 RATE_WINDOW_S = 60.0

@@ -16,15 +16,15 @@ from functools import partial
 import pyarrow as pa
 
 from planner.names import INPUT_VIEW
+from site_agent.base.errors import CorruptEpochError
+from site_agent.base.waiting import first_of
 from site_agent.channels.log import ChannelLog
 from site_agent.engine import ChunksScan, EmptyScan, EpochRequest, EpochResult, Scan
-from site_agent.errors import CorruptEpochError
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import tables_of, until_ended
 from site_agent.tasks.once import end, publish_copies, publish_whole
 from site_agent.tasks.progress import TaskState
 from site_agent.tasks.spec import InputSpec
-from site_agent.waiting import first_of
 
 
 @dataclass(frozen=True, slots=True)

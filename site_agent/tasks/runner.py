@@ -9,10 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from site_agent.channels.log import ChannelLog
-from site_agent.clock import Clock
-from site_agent.disk import NO_SPACE_HINT, lacks_space
-from site_agent.errors import (
+from site_agent.base.clock import Clock
+from site_agent.base.disk import NO_SPACE_HINT, lacks_space
+from site_agent.base.errors import (
     FunctionLimitError,
     FunctionsRefusedError,
     LostChannelError,
@@ -20,6 +19,7 @@ from site_agent.errors import (
     PathRefusedError,
     SiteAgentError,
 )
+from site_agent.channels.log import ChannelLog
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask

@@ -18,9 +18,9 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from site_agent.errors import ChannelError, ConnectorError, CorruptEpochError, TrimmedEpochError
+from site_agent.base.errors import ChannelError, ConnectorError, CorruptEpochError, TrimmedEpochError
+from site_agent.connectors.sinks import EncodedFile, EpochRange, SinkCommit, SinkConnector, SinkWriter
 from site_agent.port import Port, PortBatch, PortInput
-from site_agent.sinks import EncodedFile, EpochRange, SinkCommit, SinkConnector, SinkWriter
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.ledger import Ledger, Pending, Reached
 from site_agent.tasks.progress import Sample, TaskState

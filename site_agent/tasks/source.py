@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.json import Json
+from site_agent.base.options import idle_timeout_of
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest
-from site_agent.connectors import Json, Offset, Poll, ReadLimit, Source
-from site_agent.connectors.options import idle_timeout_of
-from site_agent.dead_letters import DeadLetters
+from site_agent.connectors.sources import Offset, Poll, ReadLimit, Source
 from site_agent.engine import Admission, EpochRequest, EpochResult
-from site_agent.faults import FaultPoint, reached
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
+from site_agent.tasks.dead_letters import DeadLetters
 from site_agent.tasks.progress import Sample, TaskState, Totals
 from site_agent.tasks.spec import RelationSpec
 

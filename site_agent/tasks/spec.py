@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from site_agent.channels.pace import QueryReaders
-from site_agent.connectors import Split
+from site_agent.connectors.sources import Split
 from site_agent.engine import Field, PythonFunction
 from site_agent.port import Join
 

@@ -6,12 +6,12 @@ it may be joined with copies of other tables, and its rows are as many as a spli
 
 from __future__ import annotations
 
-from site_agent.connectors import Table
-from site_agent.dead_letters import DeadLetters
+from site_agent.base.errors import SiteAgentError
+from site_agent.connectors.sources import Table
 from site_agent.engine import EpochRequest, EpochResult
-from site_agent.errors import SiteAgentError
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
+from site_agent.tasks.dead_letters import DeadLetters
 from site_agent.tasks.once import end, publish_whole
 from site_agent.tasks.progress import TaskState
 

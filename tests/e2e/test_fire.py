@@ -13,7 +13,7 @@ import pytest
 import selat
 from master.base import faults as master_faults
 from selat.dev.cluster import DevCluster
-from site_agent import faults as agent_faults
+from site_agent.base import faults as agent_faults
 from tests.e2e.cluster import check_against_oracle, running_cluster, submit, wait_until
 from tests.e2e.dataset import Dataset, write_dataset
 from tests.e2e.faults import REPLAY, SPEED, in_the_middle

@@ -14,10 +14,10 @@ from typing import Any
 
 from planner import options as planner_options
 from planner.options import Option
-from site_agent.connectors import Connector, Source, SourceContext, Table
-from site_agent.connectors.generator import GeneratorConnector
-from site_agent.connectors.secret import SecretConnector
-from site_agent.errors import ConnectorError
+from site_agent.base.errors import ConnectorError
+from site_agent.connectors.generator.connector import GeneratorConnector
+from site_agent.connectors.secrets.sources import SecretConnector
+from site_agent.connectors.sources import Connector, Source, SourceContext, Table
 
 PASSWORD = "SELAT_TEST_PASSWORD"
 """Variable of the environment with the right one."""

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from site_agent.connectors.files_timeline import Timeline, write_index
+from site_agent.connectors.files.timeline import Timeline, write_index
 from site_agent.engine import ArrowScan, EpochRequest, FilesScan, MalformedRow, ParquetSlice, Scan, SlicesScan
-from site_agent.engine.cluster import serve_files
-from site_agent.engine.session import SparkOptions, start_spark
+from site_agent.engine.cluster.driver import serve_files
+from site_agent.engine.jvm.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
 from tests.integration.test_engine import COLUMNS, NAMES, files, rows, run, tolerant
 from tests.jvm import SHORT_LIVED
@@ -52,7 +52,7 @@ class Fetchers(logging.Handler):
 @pytest.fixture(scope="module")
 def fetchers() -> Iterator[Fetchers]:
     handler = Fetchers()
-    logger = logging.getLogger("site_agent.engine.file_server")
+    logger = logging.getLogger("site_agent.engine.cluster.file_server")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     yield handler

@@ -15,18 +15,18 @@ from typing import Never
 import pyarrow as pa
 
 from planner.crashes import Ending
-from site_agent import faults
-from site_agent.agent import AgentIdentity, SiteAgent, running
+from site_agent.agent.loops import AgentIdentity, SiteAgent, running
+from site_agent.agent.runtime import SiteRuntime, SiteServices
+from site_agent.base import faults
+from site_agent.base.clock import SystemClock
 from site_agent.channels.store import ChannelStore
-from site_agent.clock import SystemClock
-from site_agent.connectors import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
-from site_agent.crashes import Crashes
+from site_agent.connectors.sources import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
 from site_agent.engine import ArrowScan
 from site_agent.exchange.options import connect
 from site_agent.host import start_exchange
 from site_agent.router import Router
-from site_agent.runtime import SiteRuntime, SiteServices
 from site_agent.tasks.context import TaskLimits
+from site_agent.tasks.crashes import Crashes
 from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine
 
 NO_HEAP = 70

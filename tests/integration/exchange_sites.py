@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from selat.v1 import exchange_pb2 as pb
 from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
+from site_agent.base.errors import EngineError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import EngineError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.options import connect
 from site_agent.exchange.server import ExchangeServicer, exchange_server

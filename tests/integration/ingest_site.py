@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from selat.v1 import common_pb2, site_pb2
+from site_agent.base.clock import SystemClock
 from site_agent.channels.store import ChannelStore
-from site_agent.clock import SystemClock
 from site_agent.engine import Field
 from site_agent.host import Guests, start_exchange
 from site_agent.ingest.files import LogFiles

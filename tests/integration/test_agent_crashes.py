@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from selat.v1 import site_pb2
-from site_agent.faults import FaultPoint
+from site_agent.base.faults import FaultPoint
 from tests.integration.small_disk import half_files
 from tests.integration.two_sites import (
     MERGE,

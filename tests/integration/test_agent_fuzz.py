@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from selat.v1 import common_pb2
 from selat.v1 import exchange_pb2 as pb
-from site_agent.errors import SiteAgentError
+from site_agent.base.errors import SiteAgentError
+from site_agent.base.status import ERROR_TRAILER, STATUS_CODES
 from site_agent.exchange.options import connect
-from site_agent.exchange.status import ERROR_TRAILER, STATUS_CODES
 from tests.integration.exchange_sites import CHANNEL, PullCall, Site, eventually, numbers
 
 pytestmark = pytest.mark.timeout(240)

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from site_agent.engine import EpochRequest, EpochResult, Field, FilePart, FilesScan
+from site_agent.engine.output.spool import spooled
 from site_agent.engine.spark import SparkEngine
-from site_agent.engine.spool import spooled
 
 pytestmark = pytest.mark.spark
 
@@ -37,7 +37,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return spooled(*arguments)
 
     monkeypatch.setattr("site_agent.engine.spark.MANY_BYTES", -1)
-    monkeypatch.setattr("site_agent.engine.frames.SMALL_FILES_BYTES", -1)
+    monkeypatch.setattr("site_agent.engine.scans.frames.SMALL_FILES_BYTES", -1)
     monkeypatch.setattr("site_agent.engine.spark.spooled", noted)
     return ran
 

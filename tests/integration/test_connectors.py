@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from site_agent.connectors import Poll, ReadLimit, Source, SourceContext
-from site_agent.connectors.generator_schedule import Schedule
+from site_agent.base.errors import EngineError
+from site_agent.base.times import to_us
+from site_agent.connectors.generator.schedule import Schedule
 from site_agent.connectors.registry import find_connector, make_connectors
-from site_agent.connectors.times import to_us
+from site_agent.connectors.sources import Poll, ReadLimit, Source, SourceContext
 from site_agent.engine import EpochRequest, Field, MalformedRow
 from site_agent.engine.spark import SparkEngine
-from site_agent.errors import EngineError
 
 pytestmark = pytest.mark.spark
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from site_agent.connectors import Poll, ReadLimit, Source, SourceContext
+from site_agent.base.errors import EngineError
 from site_agent.connectors.registry import find_connector, make_connectors
+from site_agent.connectors.sources import Poll, ReadLimit, Source, SourceContext
 from site_agent.engine import EpochRequest, Field, MalformedRow, Scan
 from site_agent.engine.spark import SparkEngine
-from site_agent.errors import EngineError
 
 pytestmark = pytest.mark.spark
 

@@ -16,8 +16,8 @@ from planner.catalog import Column
 from planner.names import BIN_COLUMN
 from planner.plan import DraftPlan
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
+from site_agent.base.clock import SystemClock
 from site_agent.channels.store import ChannelStore
-from site_agent.clock import SystemClock
 from site_agent.engine import ArrowScan, EpochRequest
 from site_agent.engine.spark import SparkEngine
 from site_agent.exchange.options import connect

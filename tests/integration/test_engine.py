@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
 
-from site_agent.connectors.times import to_us
+from site_agent.base.errors import EngineError
+from site_agent.base.times import to_us
 from site_agent.engine import (
     Admission,
     AnalysisError,
@@ -35,11 +36,10 @@ from site_agent.engine import (
     Scan,
     SlicesScan,
 )
-from site_agent.engine.collect import collect
-from site_agent.engine.frames import SMALL_ROWS
-from site_agent.engine.malformed import write_malformed
+from site_agent.engine.output.collect import collect
+from site_agent.engine.scans.frames import SMALL_ROWS
+from site_agent.engine.scans.malformed import write_malformed
 from site_agent.engine.spark import SparkEngine
-from site_agent.errors import EngineError
 
 pytestmark = pytest.mark.spark
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import FunctionError, FunctionLimitError, FunctionsRefusedError
 from site_agent.engine import AnalysisError, ArrowScan, EpochRequest, Field, PythonFunction
 from site_agent.engine.functions import DEFAULT_LIMITS
 from site_agent.engine.pyworker import kept_variable
 from site_agent.engine.spark import SparkEngine
-from site_agent.errors import FunctionError, FunctionLimitError, FunctionsRefusedError
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from selat.v1 import ingest_pb2 as pb
 from selat.v1 import ingest_pb2_grpc
-from site_agent.exchange.status import STATUS_CODES
+from site_agent.base.status import STATUS_CODES
 from tests.integration.ingest_site import IngestSite
 from tests.integration.test_ingest import encoded, rows
 from tests.seeds import random_of

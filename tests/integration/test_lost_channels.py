@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from site_agent.errors import LostChannelError
+from site_agent.base.errors import LostChannelError
 from site_agent.port import Port, PortInput
 from site_agent.router.refusals import PATIENCE_S
 from tests.integration.exchange_sites import CHANNEL, Site, eventually, numbers, sites

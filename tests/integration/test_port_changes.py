@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.clock import SystemClock
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.clock import SystemClock
 from site_agent.engine.spark import SparkEngine
 from site_agent.exchange.options import connect
 from site_agent.host import start_exchange

@@ -16,8 +16,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from machine.description import Description, describe
 from master.server import AT_ONCE, SERVICES
 from selat.v1 import member_pb2, member_pb2_grpc, site_pb2
-from site_agent import health as agent_health
-from site_agent.health import Health
+from site_agent.agent import health as agent_health
+from site_agent.agent.health import Health
 from tests.integration.master_cluster import CONFIG, CREATE, Cluster, eventually, refusal, running_cluster
 
 pytestmark = pytest.mark.timeout(60)

@@ -12,11 +12,11 @@ import grpc.aio
 import pytest
 
 from selat.v1 import exchange_pb2 as pb
-from site_agent.channels.files import Files
+from site_agent.base.errors import ChannelError, CorruptEpochError
+from site_agent.base.files import Files
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelError, CorruptEpochError
 from site_agent.exchange.options import CLIENT_OPTIONS, KEEPALIVE_MS, SERVER_OPTIONS, connect, keepalive
 from site_agent.port import Port, PortInput
 from site_agent.router import Router

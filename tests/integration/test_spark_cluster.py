@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from site_agent.engine.java import find_java_home
+from site_agent.engine.jvm.java import find_java_home
 
 pytestmark = pytest.mark.spark
 

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from site_agent.connectors import SourceContext, Split, Table
 from site_agent.connectors.registry import find_connector, make_connectors
+from site_agent.connectors.sources import SourceContext, Split, Table
 from site_agent.engine import ChunksScan, EmptyScan, EpochRequest, Field, MalformedRow, Scan
-from site_agent.engine.frames import SMALL_ROWS
+from site_agent.engine.scans.frames import SMALL_ROWS
 from site_agent.engine.spark import SparkEngine
 
 pytestmark = pytest.mark.spark

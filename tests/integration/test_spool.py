@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import EngineError
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult, RangeScan
 from site_agent.engine.chunks import CHUNK_BYTES
 from site_agent.engine.spark import SparkEngine
-from site_agent.errors import EngineError
 
 pytestmark = pytest.mark.spark
 
@@ -100,7 +100,7 @@ class TestSpooled:
                     os.symlink("/dev/full", place / f"{partition}-{attempt}.arrows")
             return str(place)
 
-        monkeypatch.setattr("site_agent.engine.spool.tempfile.mkdtemp", full)
+        monkeypatch.setattr("site_agent.engine.output.spool.tempfile.mkdtemp", full)
         with pytest.raises(EngineError, match="No space left on device"):
             run(spark_engine, "SELECT id FROM input", rows=100)
 

@@ -22,11 +22,12 @@ from planner.function_table import NAMES, REASONS
 from planner.literals import quoted_name, quoted_text, text_of
 from planner.sql.dialect import exp, name_node, render
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+from site_agent.base.errors import EngineError
 from site_agent.channels.store import ChannelStore
-from site_agent.engine import AnalysisError, ArrowScan, EpochRequest, Field, RangeScan, statements
+from site_agent.engine import AnalysisError, ArrowScan, EpochRequest, Field, RangeScan
 from site_agent.engine.spark import SparkEngine
-from site_agent.engine.statements import REFUSED, Names
-from site_agent.errors import EngineError
+from site_agent.engine.sql import statements
+from site_agent.engine.sql.statements import REFUSED, Names
 from site_agent.host import start_exchange
 from tests.unit.planner.sql.test_dialect import CHANGED, UNCHANGED
 from tests.unit.planner.test_function_table import BY_SYNTAX

@@ -33,10 +33,10 @@ from selat.v1 import (
     wan_pb2,
     wan_pb2_grpc,
 )
+from site_agent.base.clock import SystemClock
+from site_agent.base.status import received_detail, refuse
 from site_agent.channels.store import ChannelStore
-from site_agent.clock import SystemClock
 from site_agent.exchange.options import connector
-from site_agent.exchange.status import received_detail, refuse
 from site_agent.host import Guests, start_exchange
 from site_agent.ingest.streams import PushStreams
 from site_agent.slots.guard import SlotGuard, SlotLease

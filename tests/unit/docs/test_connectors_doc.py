@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from planner.sql import CreateRelation, parse_script
-from site_agent.connectors.files_options import check_options
-from site_agent.connectors.generator import GeneratorConnector
+from site_agent.connectors.files.options import check_options
+from site_agent.connectors.generator.connector import GeneratorConnector
+from site_agent.connectors.parquet.sink import FILE_BYTES, ROLL_INTERVAL, ParquetSink
 from site_agent.ingest import options as push_options
-from site_agent.sinks.parquet import FILE_BYTES, ROLL_INTERVAL, ParquetSink
 
 PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
 

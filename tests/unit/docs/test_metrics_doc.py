@@ -12,7 +12,7 @@ import yaml
 
 from machine.metrics import Kind, Metric, markdown
 from master.metrics import MASTER_METRICS
-from site_agent.metrics import AGENT_METRICS
+from site_agent.agent.metrics import AGENT_METRICS
 
 ROOT = Path(__file__).parents[3]
 BOARDS = sorted((ROOT / "deploy" / "grafana").glob("*.json"))

@@ -14,7 +14,7 @@ from master.base.logs import line
 
 def logged(message: object, *args: object, error: Exception | None = None) -> dict[str, Any]:
     info = (type(error), error, error.__traceback__) if error else None
-    record = logging.LogRecord("site_agent.runtime", logging.INFO, "f.py", 1, message, args, info)
+    record = logging.LogRecord("site_agent.agent.runtime", logging.INFO, "f.py", 1, message, args, info)
     text = JsonFormatter().format(record)
     assert text.isascii()
     assert text.isprintable()

@@ -86,7 +86,7 @@ def test_sql_reaches_spark_through_one_module() -> None:
         if node.func.attr in takes_sql or (node.func.attr in ("where", "filter") and _is_text(node.args))
         if ast.unparse(node.func) != "_KINDS[spec.kind].sql"
     }
-    assert found == {"site_agent/engine/statements.py"}
+    assert found == {"site_agent/engine/sql/statements.py"}
 
 
 def _is_text(arguments: list[ast.expr]) -> bool:

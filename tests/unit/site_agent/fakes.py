@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from site_agent.connectors import Offset, Poll, ReadLimit
+from site_agent.base.errors import EngineError
+from site_agent.connectors.sources import Offset, Poll, ReadLimit
 from site_agent.engine import (
     ArrowScan,
     ChunksScan,
@@ -20,7 +21,6 @@ from site_agent.engine import (
     PythonFunction,
     Scan,
 )
-from site_agent.errors import EngineError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 

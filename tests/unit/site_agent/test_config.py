@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from machine.logs import LogFormat
+from site_agent.base.errors import SiteAgentError
 from site_agent.config import HostedSite, parse_arguments, security_of
-from site_agent.errors import SiteAgentError
-from site_agent.paths import AllowedPaths
+from site_agent.connectors.paths import AllowedPaths
 from tests.certificates import Certificates
 from wire.names import site as member_of
 

@@ -9,10 +9,10 @@ import pytest
 
 from selat.v1 import common_pb2, exchange_pb2
 from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
+from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.registry import make_connectors
 from site_agent.engine import AnalysisError, Field, PythonFunction
-from site_agent.errors import SiteAgentError
 from site_agent.host import Guests, analysis, start_exchange
 from tests.unit.site_agent.connectors.preparers import LinesPreparer
 from tests.unit.site_agent.fakes import TableEngine

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from site_agent.base.errors import SiteAgentError
 from site_agent.config import parse_arguments
-from site_agent.engine.session import SparkOptions
-from site_agent.errors import SiteAgentError
+from site_agent.engine.jvm.session import SparkOptions
 
 SITE = ["--site", "eu", "--data", "x"]
 HUB = ["--spark-master", "spark://hub:7077"]

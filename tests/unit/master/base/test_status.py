@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 import selat.errors
-import site_agent.errors
+import site_agent.base.errors
 from master.base import errors
 from master.base.errors import MasterError
 from master.base.status import STATUS_CODES, detail_of, shortened, status_of
@@ -33,7 +33,7 @@ def test_every_class_is_in_the_table(kind: type[Exception]) -> None:
 
 
 def test_the_documentation_lists_every_code_of_agent_and_client() -> None:
-    own = {c.code for c in classes(site_agent.errors, site_agent.errors.SiteAgentError)}  # type: ignore[attr-defined]
+    own = {c.code for c in classes(site_agent.base.errors, site_agent.base.errors.SiteAgentError)}  # type: ignore[attr-defined]
     client = {c.default_code for c in classes(selat.errors, selat.errors.SelatError)}  # type: ignore[attr-defined]
     listed = set(re.findall(r"^\| `([A-Z_]+)` \|", ERRORS_PAGE.read_text(), re.MULTILINE))
     assert own | client <= listed

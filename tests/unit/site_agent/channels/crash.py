@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from site_agent.channels.files import Files
+from site_agent.base.files import Files
 
 
 class Crash(BaseException):

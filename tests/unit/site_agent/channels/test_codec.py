@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from site_agent.base.errors import ChannelError, ChannelRequestError, CorruptEpochError
 from site_agent.channels.codec import decode, encode, group_by_bin, select
 from site_agent.channels.manifest import BinRange, select_bins
-from site_agent.errors import ChannelError, ChannelRequestError, CorruptEpochError
 
 EVERY_TYPE = pa.table(
     {

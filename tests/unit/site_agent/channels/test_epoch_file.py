@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.codec import encode
 from site_agent.channels.epoch_file import EpochHeader, pack, read_epoch, read_header
 from site_agent.channels.manifest import BinRange, EpochManifest
-from site_agent.errors import CorruptEpochError
 
 ENCODED = encode(pa.table({"n": range(1000)}))
 

@@ -7,18 +7,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from site_agent.channels.files import Files
-from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import BinRange, EndMark, Standing
-from site_agent.channels.pace import ChannelReader, QueryReaders
-from site_agent.channels.store import ChannelStore
-from site_agent.errors import (
+from site_agent.base.errors import (
     ChannelError,
     ChannelRequestError,
     CorruptEpochError,
     LostChannelError,
     UnknownChannelError,
 )
+from site_agent.base.files import Files
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import BinRange, EndMark, Standing
+from site_agent.channels.pace import ChannelReader, QueryReaders
+from site_agent.channels.store import ChannelStore
 
 pytestmark = pytest.mark.timeout(20)
 

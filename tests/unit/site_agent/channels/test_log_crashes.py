@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from site_agent.base.errors import ChannelError, TrimmedEpochError
+from site_agent.base.files import Files
 from site_agent.channels.codec import EncodedRows, encode
-from site_agent.channels.files import Files
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import BinRange, EpochManifest
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelError, TrimmedEpochError
 from tests.unit.site_agent.channels.crash import Crash, CrashingFiles
 
 pytestmark = pytest.mark.timeout(120)

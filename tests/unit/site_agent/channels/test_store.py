@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from site_agent.base.errors import ChannelRequestError, UnconfirmedChannelsError, UnknownChannelError
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelRequestError, UnconfirmedChannelsError, UnknownChannelError
 from tests.unit.site_agent.channels.crash import Crash, CrashingFiles
 
 

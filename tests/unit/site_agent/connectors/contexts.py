@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from site_agent.connectors import SourceContext
+from site_agent.connectors.sources import SourceContext
 from site_agent.engine import Field
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from site_agent.engine import MALFORMED_NAME, FilesScan, MalformedRow
-from site_agent.engine.malformed import write_malformed
+from site_agent.engine.scans.malformed import write_malformed
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import ConnectorError
+from site_agent.base.times import to_us
 from site_agent.channels.codec import encode
-from site_agent.connectors import ReadLimit, Source
 from site_agent.connectors.push import PushConnector
-from site_agent.connectors.times import to_us
+from site_agent.connectors.sources import ReadLimit, Source
 from site_agent.engine import ArrowScan, MalformedRow
-from site_agent.errors import ConnectorError
 from site_agent.ingest import Push
 from site_agent.ingest.log import PushLog
 from site_agent.ingest.options import LogLimits

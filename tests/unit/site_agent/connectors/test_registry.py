@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from site_agent.connectors.files_follow import FollowSource
-from site_agent.connectors.files_replay import ReplaySource
+from site_agent.base.errors import ConnectorError
+from site_agent.connectors.files.follow import FollowSource
+from site_agent.connectors.files.replay import ReplaySource
 from site_agent.connectors.registry import find_connector, make_connectors
 from site_agent.engine import FilesScan, RangeScan
-from site_agent.errors import ConnectorError
 from tests.unit.site_agent.connectors.contexts import source_context
 from tests.unit.site_agent.connectors.preparers import LinesPreparer
 

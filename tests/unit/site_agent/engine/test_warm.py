@@ -8,9 +8,9 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import EngineError
 from site_agent.engine import EpochRequest, EpochResult, Field, PythonFunction
 from site_agent.engine.warm import warm_up, warm_up_whole
-from site_agent.errors import EngineError
 
 
 class Recorder:

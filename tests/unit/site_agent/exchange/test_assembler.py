@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 
 from selat.v1 import exchange_pb2 as pb
+from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.codec import decode, encode
 from site_agent.channels.manifest import EndMark, EpochManifest, Standing
-from site_agent.errors import CorruptEpochError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.convert import manifest_to_proto, standing_to_proto
 from site_agent.exchange.wire import part_of_epoch

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from site_agent.errors import ChannelRequestError
+from site_agent.base.errors import ChannelRequestError
 from site_agent.exchange.credit import Credit
 
 pytestmark = pytest.mark.timeout(20)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from site_agent.errors import (
+from site_agent.base.errors import (
     CorruptLogError,
     DiskFullError,
     IngestError,

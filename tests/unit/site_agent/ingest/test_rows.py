@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from site_agent.base.errors import PushRequestError, SchemaMismatchError
 from site_agent.engine import Field
-from site_agent.errors import PushRequestError, SchemaMismatchError
 from site_agent.ingest import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from site_agent.ingest.rows import RowFormat
 

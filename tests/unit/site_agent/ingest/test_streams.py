@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from site_agent.base.errors import ConnectorError, CorruptLogError, SequenceGapError, UnknownStreamError
 from site_agent.engine import Field
-from site_agent.errors import ConnectorError, CorruptLogError, SequenceGapError, UnknownStreamError
 from site_agent.ingest import Acknowledged, Push, StreamLog
 from site_agent.ingest.streams import PushStreams, readers_by_stream
 from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from site_agent.errors import ConnectorError
+from site_agent.base.errors import ConnectorError
 from site_agent.ingest.types import arrow_type
 
 UTC = pa.timestamp("us", tz="UTC")

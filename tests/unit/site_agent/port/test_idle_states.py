@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from selat.v1 import exchange_pb2 as pb
+from site_agent.base.errors import TrimmedEpochError
+from site_agent.base.offload import Offload
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import Standing
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import TrimmedEpochError
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
-from site_agent.exchange.offload import Offload
 from site_agent.exchange.sender import Sender
 from site_agent.exchange.turns import Turns
 from site_agent.exchange.wire import serialize

@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import TrimmedEpochError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import TrimmedEpochError
 from site_agent.port.inputs import InputState, PortInput, pick_epochs
 from site_agent.port.watermark import InputWatermark
 

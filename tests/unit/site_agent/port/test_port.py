@@ -12,10 +12,10 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import UnknownChannelError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import UnknownChannelError
 from site_agent.port import Port, PortBatch, PortInput
 from site_agent.router import Router
 

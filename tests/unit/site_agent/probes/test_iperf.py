@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from site_agent.errors import SiteAgentError
+from site_agent.base.errors import SiteAgentError
 from site_agent.probes.iperf import read_report
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from site_agent.channels.files import Files
+from site_agent.base.files import Files
 from site_agent.router.readers import Reader, Readers, load_readers, save_readers
 
 NOBODY = Readers("ewr", "q1")

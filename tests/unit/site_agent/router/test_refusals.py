@@ -6,7 +6,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from site_agent.errors import (
+from site_agent.base.errors import (
     ChannelError,
     CorruptEpochError,
     LostChannelError,
@@ -15,7 +15,7 @@ from site_agent.errors import (
     UnconfirmedChannelsError,
     UnknownChannelError,
 )
-from site_agent.exchange.status import ERROR_TRAILER, detail_of, status_of
+from site_agent.base.status import ERROR_TRAILER, detail_of, status_of
 from site_agent.router.refusals import PATIENCE_S, Refusals
 
 GONE = UnknownChannelError("no channel c here")

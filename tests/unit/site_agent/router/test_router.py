@@ -7,8 +7,8 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from site_agent.base.errors import ChannelError
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelError
 from site_agent.router import Router
 
 pytestmark = pytest.mark.timeout(20)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import CorruptEpochError
+from site_agent.base.offload import Offload
 from site_agent.channels.codec import encode
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark, EpochManifest
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import CorruptEpochError
 from site_agent.exchange.assembler import ReceivedEpoch
-from site_agent.exchange.offload import Offload
 from site_agent.exchange.turns import Flow
 from site_agent.router.backlog import Backlog
 from site_agent.router.storing import Storing

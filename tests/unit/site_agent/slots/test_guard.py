@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from selat.v1 import lease_pb2 as pb
-from site_agent.errors import NotHolderError, SiteAgentError, StaleFencingError, UnknownSlotError
+from site_agent.base.errors import NotHolderError, SiteAgentError, StaleFencingError, UnknownSlotError
 from site_agent.slots.follow import News
 from site_agent.slots.guard import FENCES_FILE, SlotGuard, SlotLease, Work, WorkEvent, WorkState
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from site_agent.errors import SiteAgentError
+from site_agent.base.errors import SiteAgentError
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.progress import Totals
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from planner.crashes import Ending
-from site_agent.crashes import Crashes
 from site_agent.tasks.context import TaskContext
+from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.progress import TaskState
 from site_agent.tasks.spec import StageKind, TaskSpec
 from tests.unit.site_agent.fakes import TableEngine

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from site_agent.base.errors import ChannelError, EngineError, SiteAgentError, TrimmedEpochError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import END_OF_TIME_US, Standing
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import ChannelError, EngineError, SiteAgentError, TrimmedEpochError
 from site_agent.exchange.options import connect
 from site_agent.port import Join
 from site_agent.router import Router

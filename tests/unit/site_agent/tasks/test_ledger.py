@@ -13,12 +13,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from site_agent.errors import SiteAgentError
-from site_agent.sinks.parquet import ParquetSink
+from site_agent.base.errors import SiteAgentError
+from site_agent.connectors.parquet.sink import ParquetSink
 from site_agent.tasks.ledger import LEDGER_FILE, Ledger, Pending, Reached
 from site_agent.tasks.progress import Totals
 from tests.unit.site_agent.channels.crash import Crash, CrashingFiles
-from tests.unit.site_agent.sinks.rows import Epoch, commit_of, rows_of, seen
+from tests.unit.site_agent.connectors.parquet.rows import Epoch, commit_of, rows_of, seen
 
 pytestmark = pytest.mark.timeout(120)
 

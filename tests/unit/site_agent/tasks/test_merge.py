@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import EngineError
 from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.channels.store import ChannelStore
-from site_agent.errors import EngineError
 from site_agent.exchange.options import connect
 from site_agent.port import Port, PortBatch
 from site_agent.router import Router

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import CorruptEpochError, EngineError, SiteAgentError
 from site_agent.engine import ChunksScan, EmptyScan, Field
-from site_agent.errors import CorruptEpochError, EngineError, SiteAgentError
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.progress import TaskState
 from site_agent.tasks.reduce import ReduceTask

@@ -10,9 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from site_agent.channels.log import ChannelLog
-from site_agent.channels.store import ChannelStore
-from site_agent.errors import (
+from site_agent.base.errors import (
     ConnectorError,
     CorruptEpochError,
     EngineError,
@@ -22,6 +20,8 @@ from site_agent.errors import (
     PathRefusedError,
     SiteAgentError,
 )
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.store import ChannelStore
 from site_agent.tasks.progress import Progress, Sample, TaskState
 from site_agent.tasks.runner import RETRY_DELAYS_S, TaskRunner
 from site_agent.tasks.spec import StageKind, TaskSpec

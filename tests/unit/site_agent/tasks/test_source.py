@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from site_agent.base.errors import EngineError
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
-from site_agent.connectors import Offset, Poll, ReadLimit
+from site_agent.connectors.sources import Offset, Poll, ReadLimit
 from site_agent.engine import Field, MalformedRow
-from site_agent.errors import EngineError
 from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits

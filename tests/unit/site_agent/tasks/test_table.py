@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from site_agent.connectors import Split
+from site_agent.base.errors import SiteAgentError
+from site_agent.connectors.sources import Split
 from site_agent.engine import ArrowScan, Field, FilePart, MalformedRow
-from site_agent.errors import SiteAgentError
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.progress import TaskState
 from site_agent.tasks.spec import InputSpec, RelationSpec, StageKind, TaskSpec

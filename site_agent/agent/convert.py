@@ -1,0 +1,224 @@
+"""Between protobuf messages and the agent's own values; messages stop here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+
+from planner.catalog import DIGEST_CHARS
+from planner.names import INPUT_VIEW
+from selat.v1 import common_pb2, site_pb2
+from site_agent.agent.disk_use import DiskUse
+from site_agent.agent.memory import MemoryUse
+from site_agent.channels.pace import ChannelReader, QueryReaders
+from site_agent.connectors.sources import Split
+from site_agent.engine import Field, FilePart, PythonFunction
+from site_agent.ingest import StreamLog
+from site_agent.port import Join
+from site_agent.tasks.progress import TaskState, TaskStatus
+from site_agent.tasks.spec import (
+    Assignment,
+    InputSpec,
+    RelationSpec,
+    ResultsLimit,
+    ResultSpec,
+    StageKind,
+    TaskSpec,
+    ViewSpec,
+    WindowSpec,
+)
+
+DEFAULT_EPOCH_INTERVAL = timedelta(seconds=1)
+
+_KINDS = {
+    site_pb2.STAGE_KIND_SOURCE: StageKind.SOURCE,
+    site_pb2.STAGE_KIND_TABLE: StageKind.TABLE,
+    site_pb2.STAGE_KIND_MERGE: StageKind.MERGE,
+    site_pb2.STAGE_KIND_SINK: StageKind.SINK,
+    site_pb2.STAGE_KIND_REDUCE: StageKind.REDUCE,
+    site_pb2.STAGE_KIND_DERIVE: StageKind.DERIVE,
+}
+_JOINS = {site_pb2.CHANNEL_JOIN_WHOLE: Join.WHOLE, site_pb2.CHANNEL_JOIN_LATE: Join.LATE}
+_STATES = {
+    TaskState.STARTING: site_pb2.TASK_STATE_STARTING,
+    TaskState.RUNNING: site_pb2.TASK_STATE_RUNNING,
+    TaskState.BACK_PRESSURED: site_pb2.TASK_STATE_BACK_PRESSURED,
+    TaskState.RETRYING: site_pb2.TASK_STATE_RETRYING,
+    TaskState.ENDED: site_pb2.TASK_STATE_ENDED,
+    TaskState.FAILED: site_pb2.TASK_STATE_FAILED,
+    TaskState.PAUSED: site_pb2.TASK_STATE_PAUSED,
+}
+
+
+def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
+    """Raises KeyError for a stage kind that this agent does not know."""
+    return Assignment(
+        cluster_id=message.cluster_id,
+        version=message.version,
+        tasks=tuple(_task(t) for t in message.tasks),
+        results=tuple(ResultSpec(r.query_id, _inputs(r.inputs), _limit(r)) for r in message.results),
+        site_addresses=dict(message.site_addresses),
+        streams=tuple(relation_from_proto(r) for r in message.streams),
+    )
+
+
+def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
+    return site_pb2.TaskStatus(
+        task_id=status.task_id,
+        query_id=status.query_id,
+        stage_id=status.stage_id,
+        site=site,
+        state=_STATES[status.state],
+        reason=status.reason,
+        next_epoch=status.next_epoch,
+        rows_in=status.totals.rows_in,
+        rows_out=status.totals.rows_out,
+        rows_late=status.totals.rows_late,
+        rows_malformed=status.totals.rows_malformed,
+        bytes_out=status.totals.bytes_out,
+        input_bytes=status.totals.bytes_in,
+        rows_in_per_s=status.rates.rows_in_per_s,
+        rows_out_per_s=status.rates.rows_out_per_s,
+        bytes_out_per_s=status.rates.bytes_out_per_s,
+        busy_ratio=status.rates.busy_ratio,
+        lag_rows=status.lag_rows,
+        state_bytes=status.state_bytes,
+        state_rows=status.state_rows,
+        retained_bytes=status.retained_bytes,
+        watermark_us=status.watermark_us,
+        epochs=status.epochs,
+        operators=[
+            site_pb2.OperatorStatus(name=o.name, rows_out=o.rows_out, rows_out_per_s=o.rows_out_per_s)
+            for o in status.operators
+        ],
+        in_flight_bytes=status.in_flight_bytes,
+        late_inputs=status.late_inputs,
+        starts_at_us=status.starts_at_us,
+        behind=[
+            site_pb2.QueryBehind(query_id=b.query_id, bytes=b.size_bytes, sites=b.sites, left=b.left)
+            for b in status.behind
+        ],
+    )
+
+
+def stream_log_to_proto(log: StreamLog) -> site_pb2.StreamLog:
+    return site_pb2.StreamLog(**asdict(log))
+
+
+def memory_to_proto(memory: MemoryUse) -> site_pb2.MemoryUse:
+    return site_pb2.MemoryUse(
+        agent_bytes=memory.agent_bytes,
+        jvm_bytes=memory.jvm_bytes,
+        heap_used_bytes=memory.heap.used_bytes,
+        heap_committed_bytes=memory.heap.committed_bytes,
+        heap_max_bytes=memory.heap.max_bytes,
+        sites=memory.sites,
+    )
+
+
+def disk_to_proto(disk: DiskUse) -> site_pb2.DiskUse:
+    return site_pb2.DiskUse(
+        query_bytes=disk.queries,
+        replay_bytes=disk.replay_bytes,
+        stream_log_bytes=disk.stream_log_bytes,
+        budget_bytes=disk.budget_bytes,
+        free_bytes=disk.free_bytes,
+    )
+
+
+def fields_from_proto(columns: Iterable[common_pb2.Column]) -> tuple[Field, ...]:
+    return tuple(Field(c.name, c.type) for c in columns)
+
+
+def functions_from_proto(messages: Iterable[common_pb2.Function]) -> tuple[PythonFunction, ...]:
+    return tuple(
+        PythonFunction(
+            name=m.name,
+            versioned_name=f"{m.name.lower()}__{m.digest[:DIGEST_CHARS]}",
+            parameters=fields_from_proto(m.parameters),
+            returns=m.returns,
+            entry=m.entry,
+            file=m.file,
+            source=m.source,
+            vectorised=m.vectorised,
+        )
+        for m in messages
+    )
+
+
+def split_to_proto(split: Split) -> site_pb2.Split:
+    parts = [site_pb2.FilePart(path=p.path, offset=p.offset, length=p.length) for p in split.parts]
+    return site_pb2.Split(parts=parts, size_bytes=split.size_bytes)
+
+
+def columns_to_proto(fields: Iterable[Field]) -> Sequence[common_pb2.Column]:
+    return [common_pb2.Column(name=f.name, type=f.type) for f in fields]
+
+
+def _task(message: site_pb2.TaskSpec) -> TaskSpec:
+    return TaskSpec(
+        task_id=message.task_id,
+        query_id=message.query_id,
+        stage_id=message.stage_id,
+        kind=_KINDS[message.kind],
+        sql=message.sql,
+        epoch_interval=timedelta(milliseconds=message.epoch_interval_ms) or DEFAULT_EPOCH_INTERVAL,
+        relation=relation_from_proto(message.relation) if message.HasField("relation") else None,
+        read_columns=tuple(message.read_columns),
+        inputs=_inputs(message.inputs),
+        window=_window(message.merge) if message.HasField("merge") else None,
+        consumers=tuple(message.consumers),
+        functions=functions_from_proto(message.functions),
+        split=_split(message.split) if message.HasField("split") else None,
+        paused=message.paused,
+        readers=tuple(
+            QueryReaders(m.query_id, tuple(ChannelReader(r.site, r.reader) for r in m.readers)) for m in message.readers
+        ),
+    )
+
+
+def _split(message: site_pb2.Split) -> Split:
+    return Split(tuple(FilePart(p.path, p.offset, p.length) for p in message.parts), message.size_bytes)
+
+
+def relation_from_proto(message: common_pb2.Relation) -> RelationSpec:
+    options = dict(message.bindings[0].options) if message.bindings else {}
+    return RelationSpec(
+        name=message.name,
+        columns=fields_from_proto(message.columns),
+        event_time=message.event_time,
+        watermark_delay=timedelta(microseconds=message.watermark_delay_us),
+        options=options,
+        created_at=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=message.created_at_us),
+    )
+
+
+def _limit(message: site_pb2.ResultSpec) -> ResultsLimit | None:
+    if not message.HasField("limit"):
+        return None
+    return ResultsLimit(message.limit.bytes, timedelta(milliseconds=message.limit.age_ms))
+
+
+def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
+    return tuple(
+        InputSpec(
+            m.channel,
+            m.site,
+            m.view,
+            fields_from_proto(m.columns),
+            join=_JOINS.get(m.join, Join.OWN),
+            event_delay_us=m.event_delay_us,
+        )
+        for m in messages
+    )
+
+
+def _window(message: site_pb2.MergeSpec) -> WindowSpec:
+    views = tuple(ViewSpec(v.view, v.combine_sql, v.required) for v in message.views)
+    return WindowSpec(
+        column=message.window_column,
+        length_us=message.window_us,
+        slide_us=message.slide_us or message.window_us,
+        views=views or (ViewSpec(INPUT_VIEW, message.combine_sql),),
+    )

@@ -1,0 +1,157 @@
+"""Results: copies of queries' result channels that this site keeps for clients, until the master says they may go.
+
+Of a query that is not over, the oldest epochs beyond its limit go. The site waits for no client: one that asks for an
+epoch that is gone is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from site_agent.base.errors import CorruptEpochError
+from site_agent.channels.log import ChannelLog
+from site_agent.port import Join
+from site_agent.router import Router
+from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
+
+TRIM_INTERVAL_S = 5.0
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultStatus:
+    query_id: str
+    rows: int
+    size_bytes: int
+    complete: bool
+    watermark_us: int | None
+    starts_at_us: int | None = None
+    """Results of events before may be missing, for channels were joined in the middle; None: none are."""
+
+
+def reader_of(query_id: str) -> str:
+    """Name under which the router knows this site's keeping of a query's results."""
+    return f"results:{query_id}"
+
+
+class ResultKeeper:
+    """Subscribes to result channels, and acknowledges their epochs only beyond a limit."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._specs: dict[str, ResultSpec] = {}
+        self._logs: dict[str, dict[str, ChannelLog]] = {}
+        self._kept_from: dict[tuple[str, str], int] = {}
+        """The first epoch that is kept for a query with a limit, by query and channel."""
+
+    @property
+    def readers(self) -> frozenset[str]:
+        return frozenset(reader_of(query_id) for query_id in self._specs)
+
+    @property
+    def channels(self) -> frozenset[str]:
+        return frozenset(i.channel for spec in self._specs.values() for i in spec.inputs)
+
+    async def apply(self, specs: Iterable[ResultSpec]) -> None:
+        """Keep exactly these."""
+        wanted = {spec.query_id: spec for spec in specs}
+        for query_id in sorted(self._specs.keys() - wanted.keys()):
+            await self._release(self._specs.pop(query_id))
+        for query_id, spec in sorted(wanted.items()):
+            self._specs[query_id] = spec
+            await self._keep(spec)
+
+    def statuses(self) -> tuple[ResultStatus, ...]:
+        return tuple(self._status(spec, self._logs.get(q, {})) for q, spec in sorted(self._specs.items()))
+
+    async def trim(self, now: datetime) -> None:
+        """Acknowledge the epochs beyond the limits of queries. Epochs that other readers at this site need stay."""
+        for query_id, spec in sorted(self._specs.items()):
+            logs = self._logs.get(query_id, {})
+            if spec.limit is not None and logs:
+                first = {name: self._kept_from.get((query_id, name), 0) for name in logs}
+                kept = await self._router.offload.run(kept_from, logs, first, spec.limit, now)
+                for name in sorted(kept.keys() & self._logs.get(query_id, {}).keys()):
+                    self._kept_from[query_id, name] = kept[name]
+                    await self._router.offload.run(self._router.acknowledge, name, reader_of(query_id), kept[name] - 1)
+
+    async def _keep(self, spec: ResultSpec) -> None:
+        logs = self._logs.setdefault(spec.query_id, {})
+        reader = reader_of(spec.query_id)
+        for channel in sorted(self._router.subscriptions(reader).keys() - {item.channel for item in spec.inputs}):
+            logs.pop(channel, None)
+            await self._router.unsubscribe(channel, reader=reader)
+        for item in spec.inputs:
+            if item.channel not in logs:
+                logs[item.channel] = await self._router.subscribe(
+                    item.channel, item.site, reader=reader_of(spec.query_id), query_id=spec.query_id, keeps=True
+                )
+
+    async def _release(self, spec: ResultSpec) -> None:
+        for name in self._logs.pop(spec.query_id, {}):
+            self._kept_from.pop((spec.query_id, name), None)
+        for item in spec.inputs:
+            await self._router.unsubscribe(item.channel, reader=reader_of(spec.query_id))
+
+    def _status(self, spec: ResultSpec, logs: dict[str, ChannelLog]) -> ResultStatus:
+        watermarks = [_watermark_us(log) for log in logs.values()]
+        known = [w for w in watermarks if w is not None]
+        starts = [_starts_at_us(i, logs[i.channel]) for i in spec.inputs if i.channel in logs]
+        return ResultStatus(
+            query_id=spec.query_id,
+            rows=sum(_rows(log) for log in logs.values()),
+            size_bytes=sum(log.retained_bytes for log in logs.values()),
+            complete=len(logs) == len(spec.inputs) and all(log.end is not None for log in logs.values()),
+            watermark_us=min(known) if known and len(known) == len(watermarks) else None,
+            starts_at_us=max((at_us for at_us in starts if at_us is not None), default=None),
+        )
+
+
+def kept_from(
+    logs: Mapping[str, ChannelLog], first: Mapping[str, int], limit: ResultsLimit, now: datetime
+) -> dict[str, int]:
+    """The first epoch that the limit lets a query keep, by channel; only channels in which it is later than `first`.
+
+    The oldest epochs of all of its channels go first. The newest epoch of each channel stays.
+    """
+    positions = {name: max(first[name], log.first_epoch) for name, log in logs.items()}
+    size_bytes = sum(log.bytes_from(positions[name]) for name, log in logs.items())
+    while oldest := _oldest(logs, positions):
+        written_at, name = oldest
+        if size_bytes <= limit.size_bytes and written_at > now - limit.age:
+            break
+        size_bytes -= logs[name].stored_bytes(positions[name])
+        positions[name] += 1
+    return {name: epoch for name, epoch in positions.items() if epoch > max(first[name], logs[name].first_epoch)}
+
+
+def _oldest(logs: Mapping[str, ChannelLog], positions: Mapping[str, int]) -> tuple[datetime, str] | None:
+    """The time of the oldest first epoch, and its channel. A channel's newest epoch does not count."""
+    passed = {name: log for name, log in logs.items() if positions[name] < log.next_epoch - 1}
+    return min(((log.written_at(positions[name]) or _LONG_AGO, name) for name, log in passed.items()), default=None)
+
+
+def _rows(log: ChannelLog) -> int:
+    """A damaged epoch must not silence the agent's reports; whoever fetches the results is told."""
+    try:
+        return log.rows_from(log.first_epoch)
+    except CorruptEpochError:
+        return 0
+
+
+def _watermark_us(log: ChannelLog) -> int | None:
+    standing = log.standing
+    return standing.watermark_us if standing else None
+
+
+def _starts_at_us(item: InputSpec, log: ChannelLog) -> int | None:
+    """Right behind the last event that the epochs before the first one here may have had; None: there were none."""
+    if item.join is not Join.LATE or not 0 < log.first_epoch < log.next_epoch:
+        return None
+    try:
+        watermark_us = log.manifest(log.first_epoch).watermark_us
+    except CorruptEpochError:
+        return None
+    return None if watermark_us is None else watermark_us + item.event_delay_us + 1

@@ -1,0 +1,272 @@
+"""A site's work: makes what runs here equal to the assignment, whole, again after every change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from machine.durations import Durations
+from site_agent.agent.disk_use import SOURCES, TASKS
+from site_agent.agent.results import ResultKeeper
+from site_agent.base.clock import Clock
+from site_agent.base.errors import ChannelError, SiteAgentError
+from site_agent.channels.store import ChannelStore
+from site_agent.connectors.files.prepared import SHARED_NAME
+from site_agent.connectors.registry import find_connector
+from site_agent.connectors.sink_registry import SINKS, find_sink
+from site_agent.connectors.sinks import SinkConnector
+from site_agent.connectors.sources import Connector, SourceContext
+from site_agent.engine import Engine
+from site_agent.ingest import PUSH_CONNECTOR
+from site_agent.ingest.streams import PushStreams
+from site_agent.router import Router
+from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.dead_letters import DIRECTORY_NAME
+from site_agent.tasks.derive import DeriveTask
+from site_agent.tasks.merge import MergeTask
+from site_agent.tasks.progress import Progress
+from site_agent.tasks.reduce import ReduceTask
+from site_agent.tasks.runner import RunnableTask, TaskRunner
+from site_agent.tasks.sink import SinkTask
+from site_agent.tasks.source import SourceTask, end_idleness
+from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
+from site_agent.tasks.table import TableTask
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteServices:
+    """The site's parts that tasks are built on."""
+
+    site: str
+    directory: Path
+    engine: Engine
+    store: ChannelStore
+    router: Router
+    executor: Executor
+    clock: Clock
+    connectors: Mapping[str, Connector]
+    sinks: Mapping[str, SinkConnector] = field(default_factory=lambda: SINKS)
+    limits: TaskLimits = field(default_factory=TaskLimits)
+    streams: PushStreams | None = None
+    """None: nobody can push to the site."""
+    crashes: Crashes = field(default_factory=Crashes)
+    """Of the process, and so of all its sites."""
+    disk_full: Callable[[], str] = str
+    """The reason why tasks are to take no rows from outside; empty when they may."""
+    epochs: Durations = field(default_factory=Durations)
+    """The durations of epochs, by kind of stage."""
+
+
+class SiteRuntime:
+    """Starts, changes and stops tasks; `apply` is idempotent and may be called at any time, one call at a time."""
+
+    def __init__(self, services: SiteServices) -> None:
+        self._services = services
+        self._runners: dict[str, TaskRunner] = {}
+        self._results = ResultKeeper(services.router)
+        self.version = 0
+        self.news = asyncio.Event()
+        """Set when the master should get a report at once, as when a task has ended and its slot is free."""
+
+    @property
+    def runners(self) -> Mapping[str, TaskRunner]:
+        return self._runners
+
+    @property
+    def results(self) -> ResultKeeper:
+        return self._results
+
+    @property
+    def epochs(self) -> Durations:
+        """The durations of epochs, by kind of stage."""
+        return self._services.epochs
+
+    def expect_confirmation(self) -> None:
+        """From now on a channel that is not there is unknown only until the master has said what is to be there."""
+        self._services.store.confirmed = False
+
+    def confirm(self) -> None:
+        """The master has said what is to be there, and that is in force."""
+        self._services.store.confirmed = True
+
+    async def apply(self, assignment: Assignment) -> None:
+        """Make it so: end what is not in it, start what is new, change what differs, then forget what nobody names."""
+        self._services.router.set_addresses(assignment.site_addresses)
+        wanted = {spec.task_id: spec for spec in assignment.tasks}
+        for task_id in wanted:
+            # A task may have to wait for others to end; its readers must not take its channel for a lost one.
+            self._services.store.open(task_id)
+        pausing = [wanted[name] for name, runner in self._runners.items() if _pauses(runner, wanted.get(name))]
+        ending = asyncio.gather(
+            *map(self._end, sorted(self._runners.keys() - wanted.keys())), *map(self._pause, pausing)
+        )
+        try:
+            # A task that ends may be in the middle of a long epoch: new ones need not wait for it.
+            for _, spec in sorted(wanted.items()):
+                if not _is_pushed(spec):
+                    await self._ensure(spec)
+        finally:
+            await ending
+        # Before its readers start, and after those of a dropped stream have ended.
+        if self._services.streams is not None:
+            await self._services.streams.apply(assignment)
+        for _, spec in sorted(wanted.items()):
+            if _is_pushed(spec):
+                await self._ensure(spec)
+        await self._results.apply(assignment.results)
+        await self._services.router.keep_only(wanted.keys() | self._results.readers)
+        self._forget(wanted)
+        self.version = assignment.version
+
+    async def close(self) -> None:
+        """Stop all tasks where they are; they go on from there when the agent starts again."""
+        await asyncio.gather(*(runner.stop() for runner in self._runners.values()))
+
+    async def _ensure(self, spec: TaskSpec) -> None:
+        log = self._services.store.open(spec.task_id)
+        log.set_consumers(spec.consumers)
+        log.set_queries(spec.readers)
+        if spec.paused:
+            await self._hold_inputs(spec)
+        runner = self._runners.get(spec.task_id)
+        if runner is None:
+            services = self._services
+            failed = services.crashes.why_failed(spec.task_id, services.site)
+            runner = TaskRunner(spec, self._build, log=log, clock=services.clock, limits=services.limits)
+            runner.ended = self.news.set
+            runner.time_epochs(partial(_observe, services.epochs, spec.kind))
+            self._runners[spec.task_id] = runner
+            if failed:
+                runner.fail(failed)
+            else:
+                await self._end_idleness(spec)
+                runner.start()
+                logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
+        elif runner.spec != spec and not _pauses(runner, spec):
+            await runner.update(spec)
+
+    async def _end(self, task_id: str) -> None:
+        runner = self._runners.pop(task_id)
+        await runner.stop()
+        await asyncio.to_thread(self._services.engine.drop_task, task_id)
+        self._services.crashes.forget(task_id)
+        logger.info("task ended task=%s", task_id)
+
+    async def _hold_inputs(self, spec: TaskSpec) -> None:
+        """Keep what a paused task has to read, though it may never have run: others here may read the same."""
+        for item in spec.inputs:
+            await self._services.router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
+
+    async def _pause(self, spec: TaskSpec) -> None:
+        await self._runners[spec.task_id].pause(spec)
+        await self._end_idleness(spec)
+        await asyncio.to_thread(self._services.engine.drop_task, spec.task_id)
+        logger.info("task paused task=%s", spec.task_id)
+
+    async def _end_idleness(self, spec: TaskSpec) -> None:
+        """Publish that a paused source is not idle.
+
+        If its channel cannot be written now, the source publishes this when it goes on, or fails for the same reason.
+        """
+        if spec.paused and spec.kind is StageKind.SOURCE:
+            try:
+                await asyncio.to_thread(end_idleness, self._services.store.open(spec.task_id))
+            except ChannelError as error:
+                logger.warning("still idle task=%s: %s", spec.task_id, error.message)
+
+    def _forget(self, wanted: Mapping[str, TaskSpec]) -> None:
+        """Remove the channels and directories of tasks that are neither wanted nor kept for clients."""
+        store = self._services.store
+        # What a task reads is more than its spec names: a channel that ended may have a successor.
+        keep = wanted.keys() | self._results.channels | self._services.router.subscribed
+        for channel in sorted(set(store.ids()) - keep):
+            store.remove(channel)
+        for directory in (self._task_root(), self._source_root()):
+            for path in directory.iterdir() if directory.exists() else ():
+                if path.name not in wanted and path.name != SHARED_NAME:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def _task_root(self) -> Path:
+        return self._services.directory / TASKS
+
+    def _source_root(self) -> Path:
+        return self._services.directory / SOURCES
+
+    def _build(self, spec: TaskSpec, progress: Progress) -> RunnableTask:
+        services = self._services
+        directory = self._task_root() / spec.task_id
+        directory.mkdir(parents=True, exist_ok=True)
+        context = TaskContext(
+            site=services.site,
+            spec=spec,
+            engine=services.engine,
+            log=services.store.open(spec.task_id),
+            router=services.router,
+            directory=directory,
+            dead_letters=services.directory / DIRECTORY_NAME / spec.task_id,
+            executor=services.executor,
+            clock=services.clock,
+            limits=services.limits,
+            progress=progress,
+            crashes=services.crashes,
+            disk_full=services.disk_full,
+        )
+        if spec.kind is StageKind.MERGE:
+            if spec.window is None:
+                raise SiteAgentError(f"task {spec.task_id} is a merge without a window", ids={"task": spec.task_id})
+            return MergeTask(context, spec.window)
+        if spec.kind is StageKind.REDUCE:
+            return ReduceTask(context)
+        if spec.kind is StageKind.DERIVE:
+            return DeriveTask(context)
+        return self._build_bound(context)
+
+    def _build_bound(self, context: TaskContext) -> RunnableTask:
+        """A task of a relation: its options name what reads or writes it."""
+        spec = context.spec
+        relation = spec.relation
+        if relation is None:
+            raise SiteAgentError(f"task {spec.task_id} names no relation", ids={"task": spec.task_id})
+        if spec.kind is StageKind.SINK:
+            return SinkTask(context, find_sink(relation.options, self._services.sinks), relation.options)
+        connector = find_connector(self._services.connectors, relation.options)
+        source_context = self._source_context(spec, relation)
+        if spec.kind is StageKind.TABLE:
+            return TableTask(context, connector.open_table(source_context))
+        return SourceTask(context, relation, connector.open_source(source_context))
+
+    def _source_context(self, spec: TaskSpec, relation: RelationSpec) -> SourceContext:
+        directory = self._source_root() / spec.task_id
+        directory.mkdir(parents=True, exist_ok=True)
+        return SourceContext(
+            relation=relation.name,
+            site=self._services.site,
+            columns=relation.columns,
+            read_columns=spec.read_columns,
+            event_time=relation.event_time,
+            options=relation.options,
+            directory=directory,
+            created_at=relation.created_at,
+            reader=spec.task_id,
+        )
+
+
+def _observe(epochs: Durations, kind: StageKind, busy_s: float) -> None:
+    epochs.observe(busy_s, kind.value)
+
+
+def _pauses(runner: TaskRunner, spec: TaskSpec | None) -> bool:
+    return spec is not None and spec.paused and not runner.spec.paused
+
+
+def _is_pushed(spec: TaskSpec) -> bool:
+    return spec.relation is not None and spec.relation.options.get("connector") == PUSH_CONNECTOR

@@ -1,0 +1,35 @@
+"""Answers what a table's splits are at this site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from selat.v1 import exchange_pb2
+from site_agent.agent.convert import relation_from_proto, split_to_proto
+from site_agent.connectors.registry import find_connector
+from site_agent.connectors.sources import Connector, SourceContext
+
+
+def list_splits(
+    connectors: Mapping[str, Connector], site: str, request: exchange_pb2.ListSplitsRequest
+) -> exchange_pb2.ListSplitsResponse:
+    """Blocking: looks at the files.
+
+    Raises:
+        ConnectorError: the relation is no table that its connector can read, or its files cannot be looked at.
+    """
+    relation = relation_from_proto(request.relation)
+    context = SourceContext(
+        relation=relation.name,
+        site=site,
+        columns=relation.columns,
+        read_columns=tuple(column.name for column in relation.columns),
+        event_time=relation.event_time,
+        options=relation.options,
+        # Tables keep nothing.
+        directory=Path(),
+        created_at=relation.created_at,
+    )
+    table = find_connector(connectors, relation.options).open_table(context)
+    return exchange_pb2.ListSplitsResponse(splits=map(split_to_proto, table.splits(request.split_bytes)))

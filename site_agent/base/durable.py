@@ -1,0 +1,83 @@
+"""Small files that survive a crash: written beside, flushed, renamed over; and a directory's one owner."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+from machine.private import NotPrivateError, make_private
+from site_agent.base.errors import SiteAgentError
+from site_agent.base.faults import FaultPoint, reached
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace the file at once: a reader, also after a crash, sees the old content or the new, never a part."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Like `write_atomically`, for content that is written piece by piece; an error leaves the file as it was."""
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    reached(FaultPoint.REPLACEMENT_WRITTEN)
+    beside.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames and removals in the directory durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_usable(directory: Path) -> None:
+    """Make the directory if need be, close it to other users, and see that files can be made in it.
+
+    Raises:
+        SiteAgentError: it cannot be had.
+    """
+    try:
+        make_private(directory)
+        with TemporaryFile(dir=directory):
+            pass
+    except NotPrivateError as error:
+        raise SiteAgentError(str(error), hint=error.hint) from error
+    except OSError as error:
+        raise SiteAgentError(
+            f"the data directory {directory} cannot be used: {error.strerror}", hint="give --data one to write to"
+        ) from error
+
+
+@contextmanager
+def sole_owner(directory: Path) -> Iterator[None]:
+    """Hold the directory, made if need be, against other processes; the lock goes with the process, however it ends.
+
+    Raises:
+        SiteAgentError: another process holds it.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SiteAgentError(
+                f"another agent works in {directory}", hint="stop it, or give this one another --data directory"
+            ) from None
+        yield

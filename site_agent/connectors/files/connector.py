@@ -1,0 +1,114 @@
+"""`files`: CSV, JSON lines and Parquet at a site, followed as files arrive, or replayed by event time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from site_agent.base.errors import ConnectorError
+from site_agent.connectors.files.follow import FollowSource
+from site_agent.connectors.files.listing import FoundFile, complete_files
+from site_agent.connectors.files.options import (
+    CSV,
+    FORMAT,
+    MODE,
+    PATTERN,
+    REPLAY,
+    check_options,
+    check_table_options,
+    dialect_of,
+    path_of,
+    reader_options,
+)
+from site_agent.connectors.files.prepared import PreparedFiles, Preparer
+from site_agent.connectors.files.replay import ReplaySource
+from site_agent.connectors.files.splits import splits_of
+from site_agent.connectors.paths import ANYWHERE, AllowedPaths
+from site_agent.connectors.sources import Source, SourceContext, Split, Table
+from site_agent.engine import FilePart, FilesScan, Scan
+
+
+class FilesTable:
+    """All files that are there when the table is read."""
+
+    def __init__(self, context: SourceContext, allowed: AllowedPaths) -> None:
+        self._context = context
+        self._allowed = allowed
+
+    def scan(self, split: Split | None = None) -> Scan:
+        """See `Table.scan`. It is an error when there is no file."""
+        context = self._context
+        parts = split.parts if split is not None else ()
+        self._allowed.check_files(part.path for part in parts)
+        for part in parts:
+            _verify(part)
+        return FilesScan(
+            format=FORMAT.of(context.options),
+            paths=tuple(dict.fromkeys(part.path for part in parts)) or self._all_paths(),
+            columns=context.columns,
+            read_columns=context.read_columns,
+            options=reader_options(context.options),
+            parts=parts,
+        )
+
+    def splits(self, split_bytes: int) -> Sequence[Split]:
+        """See `Table.splits`."""
+        options = self._context.options
+        dialect = dialect_of(options) if FORMAT.of(options) == CSV else None
+        return splits_of(self._files(), FORMAT.of(options), split_bytes, dialect)
+
+    def _files(self) -> Sequence[FoundFile]:
+        options = self._context.options
+        return sorted(
+            complete_files(path_of(options), PATTERN.of(options), self._allowed), key=lambda found: found.path
+        )
+
+    def _all_paths(self) -> tuple[str, ...]:
+        files, options = self._files(), self._context.options
+        if not files:
+            raise ConnectorError(
+                f"table {self._context.relation}: {path_of(options)} has no file that matches {PATTERN.of(options)!r}"
+            )
+        return tuple(found.path for found in files)
+
+
+class FilesConnector:
+    """See docs/connectors.md."""
+
+    name = "files"
+
+    def __init__(self, preparer: Preparer, allowed: AllowedPaths = ANYWHERE) -> None:
+        self._prepared = PreparedFiles(preparer, allowed)
+        self._allowed = allowed
+
+    def check(self, options: Mapping[str, str]) -> None:
+        """See `Connector.check`."""
+        check_options(options)
+
+    def open_source(self, context: SourceContext) -> Source:
+        """Raises ConnectorError when an option is wrong or the path is not allowed."""
+        check_options(context.options)
+        self._allowed.check(path_of(context.options))
+        if MODE.of(context.options) == REPLAY:
+            return ReplaySource(context, self._prepared)
+        return FollowSource(context, self._allowed)
+
+    def open_table(self, context: SourceContext) -> Table:
+        """Raises ConnectorError when an option is wrong or belongs to streams, or the path is not allowed."""
+        check_table_options(context.options)
+        self._allowed.check(path_of(context.options))
+        return FilesTable(context, self._allowed)
+
+
+def _verify(part: FilePart) -> None:
+    """Raises ConnectorError when the file is gone, or has become shorter."""
+    hint = "files of a table must stay as they are while queries read them"
+    try:
+        size_bytes = Path(part.path).stat().st_size
+    except OSError as error:
+        raise ConnectorError(f"{part.path} was there when the query began: {error.strerror}", hint=hint) from error
+    if size_bytes < part.offset + part.length:
+        raise ConnectorError(
+            f"{part.path} had {part.offset + part.length} bytes at least when the query began and has {size_bytes} now",
+            hint=hint,
+        )

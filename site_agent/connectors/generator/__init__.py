@@ -1,0 +1,1 @@
+"""`generator`: rows made from a seed, the same for the same row numbers. Values are Spark SQL over the row number."""

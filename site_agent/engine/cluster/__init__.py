@@ -1,0 +1,1 @@
+"""A session whose executors are on other machines: the files they fetch from the agent, ports, and encryption."""

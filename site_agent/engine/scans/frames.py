@@ -1,0 +1,331 @@
+"""From a scan to a Spark DataFrame, by the cheapest way for its size.
+
+A few rows go into the plan itself and are run in one partition, so that an epoch has no shuffle and no second Spark
+stage. Many rows in the plan would fill the driver's heap; they are read from Parquet by all slots, rows in memory
+through a file in scratch. Executors that do not see the agent's disk fetch these files (`file_server`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from planner.literals import quoted_name, quoted_text
+from site_agent.base.errors import EngineError
+from site_agent.engine import (
+    ArrowScan,
+    ChunksScan,
+    EmptyScan,
+    FilesScan,
+    MalformedRow,
+    ParquetSlice,
+    RangeScan,
+    Scan,
+    SlicesScan,
+)
+from site_agent.engine.scans.csv_copies import ReadableCsv, readable
+from site_agent.engine.scans.csv_records import Dialect
+from site_agent.engine.scans.file_access import FileAccess
+from site_agent.engine.scans.malformed import malformed_rows, read_malformed
+from site_agent.engine.scans.parts import Origin, cut_out
+from site_agent.engine.scans.slices import read_slices
+from site_agent.engine.sql.statements import expression
+from site_agent.engine.sql.types import schema_of
+
+SMALL_ROWS = 20_000
+SMALL_BYTES = 8 * 1024 * 1024
+SMALL_FILES_BYTES = 2 * 1024 * 1024
+"""Text is dear to parse: beyond this, files are worth more than one slot."""
+VALUE_BYTES = 16
+"""The assumed size of a generated value."""
+_SCRATCH: Mapping[str, Any] = {"compression": "NONE", "use_dictionary": False, "write_statistics": False}
+"""How rows are written that are read once, at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Rows to read, and over how many partitions it is worth to work on them."""
+
+    rows: DataFrame
+    partitions: int
+    malformed_column: str = ""
+    """Column of `rows` that is not NULL in those that are malformed."""
+    malformed: Callable[[], Iterator[MalformedRow]] | None = None
+    """The malformed rows themselves; costs a Spark job where there is a `malformed_column`."""
+    size_bytes: int = 0
+    """The approximate size of the input; 0 when it is small or nobody needs it."""
+    set_aside: int = 0
+    """The number of malformed rows that are not among `rows`."""
+    files: tuple[str, ...] = ()
+    """Files of this machine, whose rows are all of `rows`; empty when rows come from elsewhere, too."""
+
+
+class Frames:
+    """Opens scans.
+
+    Args:
+        scratch: Takes rows that are too many for a plan.
+        slots: The most partitions to use, now.
+        files: How Spark's readers come to files of this machine.
+    """
+
+    def __init__(self, scratch: Path, slots: Callable[[], int], files: FileAccess) -> None:
+        self._scratch = scratch
+        self._slots = slots
+        self._files_access = files
+
+    @property
+    def remote(self) -> bool:
+        """Whether executors do not see this machine's disk."""
+        return self._files_access.remote
+
+    @contextmanager
+    def open(self, session: SparkSession, scan: Scan) -> Iterator[Frame]:
+        """The rows of a scan, until the context ends."""
+        if isinstance(scan, ArrowScan):
+            aside = scan.set_aside
+            with self._arrow(session, scan.table) as frame:
+                yield replace(frame, malformed=aside.malformed, set_aside=aside.rows) if aside else frame
+        elif isinstance(scan, SlicesScan):
+            with self._slices(session, scan) as frame:
+                yield frame
+        elif isinstance(scan, ChunksScan):
+            with self._chunks(session, scan) as frame:
+                yield frame
+        elif isinstance(scan, RangeScan):
+            yield self._range(session, scan)
+        elif isinstance(scan, EmptyScan):
+            yield Frame(session.createDataFrame([], schema_of(scan.columns)), 1)
+        else:
+            with self._files(session, scan) as frame:
+                yield frame
+
+    @contextmanager
+    def keep(self, session: SparkSession, table: pa.Table, file: Path) -> Iterator[DataFrame]:
+        """Rows that are read again and again, until the context ends; many go to `file`, which the caller removes."""
+        if _is_small(table):
+            yield _in_plan(session, table)
+            return
+        with self._through_file(session, table, file) as rows:
+            yield rows
+
+    @contextmanager
+    def _arrow(self, session: SparkSession, table: pa.Table) -> Iterator[Frame]:
+        if _is_small(table):
+            yield Frame(_in_plan(session, table), 1)
+            return
+        with (
+            tempfile.NamedTemporaryFile(dir=self._scratch, prefix="rows-", suffix=".parquet") as file,
+            self._through_file(session, table, Path(file.name)) as rows,
+        ):
+            yield Frame(rows, self._slots(), size_bytes=table.nbytes)
+
+    @contextmanager
+    def _chunks(self, session: SparkSession, scan: ChunksScan) -> Iterator[Frame]:
+        first, rest = _first_chunks(scan.chunks())
+        if not first:
+            yield Frame(session.createDataFrame([], schema_of(scan.columns)), 1)
+            return
+        schema = _plain(first[0].schema)
+        if rest is None:
+            with self._arrow(session, pa.concat_tables(chunk.cast(schema) for chunk in first)) as frame:
+                yield frame
+            return
+        with tempfile.NamedTemporaryFile(dir=self._scratch, prefix="chunks-", suffix=".parquet") as file:
+            with pq.ParquetWriter(file.name, schema, **_SCRATCH) as writer:
+                for chunk in chain(first, rest):
+                    writer.write_table(chunk.cast(schema))
+            with self._from_file(session, schema, Path(file.name)) as rows:
+                yield Frame(rows, self._slots(), size_bytes=_total_bytes([file.name]))
+
+    @contextmanager
+    def _through_file(self, session: SparkSession, table: pa.Table, file: Path) -> Iterator[DataFrame]:
+        pq.write_table(table, file, **_SCRATCH)
+        with self._from_file(session, table.schema, file) as rows:
+            yield rows
+
+    @contextmanager
+    def _from_file(self, session: SparkSession, schema: pa.Schema, file: Path) -> Iterator[DataFrame]:
+        known = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+        with self._files_access.offered([str(file)]) as (name,):
+            yield session.read.schema(known).option("__globPaths__", "false").parquet(name)
+
+    @contextmanager
+    def _slices(self, session: SparkSession, scan: SlicesScan) -> Iterator[Frame]:
+        malformed = partial(read_malformed, scan.malformed) if scan.malformed else None
+        set_aside = scan.malformed.rows if scan.malformed else 0
+        if not scan.slices:
+            schema = schema_of(scan.columns)
+            yield Frame(
+                _pick(session.createDataFrame([], schema), scan.read_columns),
+                1,
+                malformed=malformed,
+                set_aside=set_aside,
+            )
+        elif sum(s.end_row - s.start_row for s in scan.slices) <= SMALL_ROWS:
+            rows = read_slices(scan.slices, scan.read_columns)
+            with self._arrow(session, rows) as frame:
+                yield replace(frame, malformed=malformed, set_aside=set_aside)
+        else:
+            with self._files_access.offered([s.path for s in scan.slices]) as names:
+                yield Frame(
+                    _read_by_spark(session, scan, names), self._slots(), malformed=malformed, set_aside=set_aside
+                )
+
+    def _range(self, session: SparkSession, scan: RangeScan) -> Frame:
+        partitions = 1 if scan.end - scan.start <= SMALL_ROWS else self._slots()
+        numbers = session.range(scan.start, scan.end, 1, partitions)
+        columns = [expression(session, text).alias(name) for name, text in scan.expressions]
+        size_bytes = (scan.end - scan.start) * len(columns) * VALUE_BYTES
+        return Frame(numbers.select(*columns), partitions, size_bytes=size_bytes)
+
+    @contextmanager
+    def _files(self, session: SparkSession, scan: FilesScan) -> Iterator[Frame]:
+        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="files-") as directory:
+            origins = cut_out(scan, Path(directory)) if scan.parts else {path: Origin(path) for path in scan.paths}
+            texts = _readable(scan, origins, Path(directory))
+            origins = {**origins, **{text.path: origins[path] for path, text in texts.items()}}
+            broken = tuple(row for text in texts.values() for row in text.broken)
+            if broken and not scan.malformed_column:
+                raise EngineError(f"{broken[0].file} has a malformed row: {broken[0].reason}")
+            with ExitStack() as stack:
+                frames = []
+                for record_end in sorted({text.record_end for text in texts.values()} or {""}):
+                    paths = tuple(text.path for text in texts.values() if text.record_end == record_end)
+                    names = stack.enter_context(self._files_access.offered(paths))
+                    frames.append(self._read_files(session, replace(scan, paths=paths), names, record_end, origins))
+                files = tuple(text.path for text in texts.values())
+                yield replace(_together(frames, broken), files=files)
+
+    def _read_files(
+        self,
+        session: SparkSession,
+        scan: FilesScan,
+        names: Sequence[str],
+        record_end: str,
+        origins: Mapping[str, Origin],
+    ) -> Frame:
+        """`origins` has the user's file for each path."""
+        reader = session.read.format(scan.format).schema(_files_schema(scan))
+        # A file name may hold characters that are a pattern to Spark.
+        reader = reader.options(**scan.options).option("__globPaths__", "false")
+        if scan.format == "csv":
+            reader = reader.option("escape", Dialect.of(scan.options).escape)
+        rows = (reader.option("lineSep", record_end) if record_end else reader).load(list(names))
+        size_bytes = _total_bytes(scan.paths)
+        small = size_bytes <= SMALL_FILES_BYTES
+        column = scan.malformed_column
+        if column:
+            # Spark's reader refuses to give the malformed rows' column alone.
+            converted = scan.read_columns or (scan.columns[0].name,)
+            picked = _pick(rows, (*converted, column))
+            malformed = partial(malformed_rows, rows, scan, converted, path_of=partial(self._origin, origins))
+        else:
+            picked, malformed = _pick(rows, scan.read_columns), None
+        partitions = 1 if small else self._slots()
+        return Frame(picked.coalesce(1) if small else picked, partitions, column, malformed, size_bytes)
+
+    def _origin(self, origins: Mapping[str, Origin], uri: str) -> str:
+        path = self._files_access.path_of(uri)
+        return origins.get(path, Origin(path)).path
+
+
+def _readable(scan: FilesScan, origins: Mapping[str, Origin], directory: Path) -> Mapping[str, ReadableCsv]:
+    """The file that Spark reads in place of each of the files."""
+    if scan.format != "csv":
+        return {path: ReadableCsv(path) for path in origins}
+    dialect = Dialect.of(scan.options)
+    return {
+        path: readable(path, dialect, directory / f"{number:06d}.csv", origin)
+        for number, (path, origin) in enumerate(origins.items())
+    }
+
+
+def _together(frames: Sequence[Frame], broken: Sequence[MalformedRow]) -> Frame:
+    """A frame with the rows of all frames; `broken` are among its malformed rows."""
+    rows = reduce(DataFrame.unionAll, (frame.rows for frame in frames))
+    first = frames[0]
+    partitions = max(frame.partitions for frame in frames)
+    size_bytes = sum(frame.size_bytes for frame in frames)
+    if not first.malformed_column:
+        return replace(first, rows=rows, partitions=partitions, size_bytes=size_bytes)
+
+    def malformed() -> Iterator[MalformedRow]:
+        yield from broken
+        for frame in frames:
+            assert frame.malformed is not None
+            yield from frame.malformed()
+
+    return Frame(rows, partitions, first.malformed_column, malformed, size_bytes, set_aside=len(broken))
+
+
+def _files_schema(scan: FilesScan) -> StructType:
+    schema = schema_of(scan.columns)
+    marks = [StructField(scan.malformed_column, StringType())] if scan.malformed_column else []
+    return StructType([*schema.fields, *marks])
+
+
+def _is_small(*tables: pa.Table) -> bool:
+    rows, size_bytes = sum(table.num_rows for table in tables), sum(table.nbytes for table in tables)
+    return bool(rows <= SMALL_ROWS and size_bytes <= SMALL_BYTES)
+
+
+def _first_chunks(chunks: Iterator[pa.Table]) -> tuple[list[pa.Table], Iterator[pa.Table] | None]:
+    """All of them, and None; or, when they are too many for a plan, the first and the others."""
+    first: list[pa.Table] = []
+    for chunk in chunks:
+        first.append(chunk)
+        if not _is_small(*first):
+            return first, chunks
+    return first, None
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """What chunks of several origins have in common: columns and types, not which of them happen to have no NULL."""
+    return pa.schema([pa.field(column.name, column.type) for column in schema])
+
+
+def _in_plan(session: SparkSession, table: pa.Table) -> DataFrame:
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    return session.createDataFrame(table, schema=schema).coalesce(1)
+
+
+def _read_by_spark(session: SparkSession, scan: SlicesScan, names: Sequence[str]) -> DataFrame:
+    reader = session.read.schema(schema_of(scan.columns)).option("__globPaths__", "false")
+    rows = reader.parquet(*names)
+    return _pick(rows.where(expression(session, _within(scan.slices))), scan.read_columns)
+
+
+def _within(slices: Sequence[ParquetSlice]) -> str:
+    """Which rows of the files are in the slices."""
+    row = "_metadata.row_index"
+    cases = (
+        f"WHEN {quoted_text(Path(s.path).name)} THEN {row} >= {s.start_row} AND {row} < {s.end_row}" for s in slices
+    )
+    return f"CASE _metadata.file_name {' '.join(cases)} END"
+
+
+def _pick(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    return rows.select(*(quoted_name(name) for name in names))
+
+
+def _total_bytes(paths: Sequence[str]) -> int:
+    total = 0
+    for path in paths:
+        try:
+            total += Path(path).stat().st_size
+        except OSError:
+            continue
+    return total

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from selat.v1 import common_pb2, site_pb2
+from site_agent.agent.convert import assignment_from_proto, split_to_proto, status_to_proto
+from site_agent.connectors.sources import Split
+from site_agent.engine import Field, FilePart, PythonFunction
+from site_agent.tasks.progress import OperatorStatus, Rates, TaskState, TaskStatus, Totals
+from site_agent.tasks.spec import (
+    Assignment,
+    InputSpec,
+    RelationSpec,
+    ResultSpec,
+    StageKind,
+    TaskSpec,
+    ViewSpec,
+    WindowSpec,
+)
+
+RELATION = common_pb2.Relation(
+    name="clicks",
+    kind=common_pb2.RELATION_KIND_STREAM,
+    columns=[common_pb2.Column(name="ts", type="TIMESTAMP")],
+    event_time="ts",
+    watermark_delay_us=5_000_000,
+    bindings=[common_pb2.Binding(site="us", options={"connector": "files"})],
+    created_at_us=1_000_000,
+)
+INPUT = site_pb2.ChannelInput(
+    channel="q.t1.us", site="us", view="t1", columns=[common_pb2.Column(name="a", type="INT")]
+)
+FUNCTION = common_pb2.Function(
+    name="Cell",
+    parameters=[common_pb2.Column(name="x", type="INT")],
+    returns="STRING",
+    entry="cell",
+    file="geo.py",
+    source="def cell(x): ...",
+    vectorised=True,
+    digest="0123456789abcdef",
+)
+PARTIALS = WindowSpec("w", 10, 10, (ViewSpec("input", "C"),))
+
+
+def test_an_assignment_comes_over_whole() -> None:
+    message = site_pb2.Assignment(
+        cluster_id="c",
+        version=7,
+        tasks=[
+            site_pb2.TaskSpec(
+                task_id="q.s1.us",
+                query_id="q",
+                stage_id="s1",
+                kind=site_pb2.STAGE_KIND_SOURCE,
+                sql="SELECT 1",
+                relation=RELATION,
+                read_columns=["ts"],
+                inputs=[INPUT],
+                consumers=["eu"],
+                epoch_interval_ms=250,
+                functions=[FUNCTION],
+            ),
+            site_pb2.TaskSpec(
+                task_id="q.m1.eu",
+                kind=site_pb2.STAGE_KIND_MERGE,
+                merge=site_pb2.MergeSpec(window_column="w", window_us=10, combine_sql="C"),
+            ),
+        ],
+        results=[site_pb2.ResultSpec(query_id="q", inputs=[INPUT])],
+        site_addresses={"us": "h:1"},
+    )
+    created = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    clicks = RelationSpec(
+        "clicks", (Field("ts", "TIMESTAMP"),), "ts", timedelta(seconds=5), {"connector": "files"}, created
+    )
+    columns = (Field("x", "INT"),)
+    cell = PythonFunction("Cell", "cell__0123456789ab", columns, "STRING", "cell", "geo.py", "def cell(x): ...", True)
+    source = InputSpec("q.t1.us", "us", "t1", (Field("a", "INT"),))
+
+    assert assignment_from_proto(message) == Assignment(
+        "c",
+        7,
+        (
+            TaskSpec(
+                "q.s1.us",
+                "q",
+                "s1",
+                StageKind.SOURCE,
+                "SELECT 1",
+                timedelta(milliseconds=250),
+                clicks,
+                ("ts",),
+                (source,),
+                consumers=("eu",),
+                functions=(cell,),
+            ),
+            TaskSpec("q.m1.eu", "", "", StageKind.MERGE, "", timedelta(seconds=1), window=PARTIALS),
+        ),
+        (ResultSpec("q", (source,)),),
+        {"us": "h:1"},
+    )
+
+
+@pytest.mark.parametrize(("said", "slide_us"), [(0, 10), (5, 5)])
+def test_windows_follow_one_another_unless_said_otherwise(said: int, slide_us: int) -> None:
+    merge = site_pb2.MergeSpec(window_column="w", window_us=10, combine_sql="C", slide_us=said)
+    task = site_pb2.TaskSpec(task_id="q.m1.eu", kind=site_pb2.STAGE_KIND_MERGE, merge=merge)
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+
+    assert spec.window == WindowSpec("w", 10, slide_us, (ViewSpec("input", "C"),))
+
+
+def test_a_merge_may_have_several_views() -> None:
+    views = [site_pb2.MergeView(view="input", combine_sql="C", required=True), site_pb2.MergeView(view="t1")]
+    merge = site_pb2.MergeSpec(window_column="w", window_us=10, views=views)
+    task = site_pb2.TaskSpec(task_id="q.m1.eu", kind=site_pb2.STAGE_KIND_MERGE, merge=merge)
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+
+    assert spec.window == WindowSpec("w", 10, 10, (ViewSpec("input", "C"), ViewSpec("t1", "", required=False)))
+
+
+@pytest.mark.parametrize("split", [None, Split(), Split((FilePart("/a", 3, 4), FilePart("/b", 0, 9)), 13)])
+def test_a_split_comes_over_whole(split: Split | None) -> None:
+    task = site_pb2.TaskSpec(kind=site_pb2.STAGE_KIND_TABLE, split=None if split is None else split_to_proto(split))
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+    assert spec.split == split
+
+
+def test_an_input_of_a_reduction_may_have_no_site_yet() -> None:
+    task = site_pb2.TaskSpec(kind=site_pb2.STAGE_KIND_REDUCE, inputs=[site_pb2.ChannelInput(channel="a", view="input")])
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+    assert (spec.kind, spec.inputs) == (StageKind.REDUCE, (InputSpec("a", "", "input"),))
+
+
+@pytest.mark.parametrize("state", list(TaskState))
+def test_a_status_goes_over_whole(state: TaskState) -> None:
+    status = TaskStatus(
+        "q.s1.us",
+        "q",
+        "s1",
+        state,
+        "why",
+        Totals(1, 2, 3, 4, 15),
+        Rates(5.0, 6.0, 7.0, 0.5),
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        (OperatorStatus("Filter", 16, 17.0),),
+    )
+    message = status_to_proto(status, "us")
+
+    assert site_pb2.TaskState.Name(message.state) == f"TASK_STATE_{state.name}"
+    assert (message.task_id, message.query_id, message.stage_id, message.site) == ("q.s1.us", "q", "s1", "us")
+    assert (message.rows_in, message.rows_out, message.rows_late, message.bytes_out) == (1, 2, 3, 4)
+    assert (message.rows_in_per_s, message.rows_out_per_s, message.bytes_out_per_s) == (5.0, 6.0, 7.0)
+    assert (message.busy_ratio, message.next_epoch, message.epochs, message.lag_rows) == (0.5, 8, 9, 10)
+    assert (message.state_rows, message.state_bytes, message.retained_bytes, message.watermark_us) == (11, 12, 13, 14)
+    assert (message.reason, message.rows_malformed) == ("why", 15)
+    assert [(o.name, o.rows_out, o.rows_out_per_s) for o in message.operators] == [("Filter", 16, 17.0)]

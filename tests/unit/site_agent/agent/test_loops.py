@@ -1,0 +1,128 @@
+"""What an agent tells the master, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from machine.bearer import Metadata
+from selat.v1 import site_pb2, site_pb2_grpc
+from site_agent.agent.disk_use import DiskUse
+from site_agent.agent.loops import AgentIdentity, SiteAgent
+from site_agent.agent.measures import Measures
+from site_agent.agent.memory import HeapUse, MemoryUse
+from site_agent.agent.results import ResultStatus
+from site_agent.agent.runtime import SiteRuntime
+from site_agent.ingest import StreamLog
+from site_agent.router import LinkTransfer, Router
+from site_agent.tasks.spec import Assignment
+
+NO_REPORT_BY_TIME_S = 3600.0
+
+
+class Results:
+    def statuses(self) -> tuple[ResultStatus, ...]:
+        return ()
+
+
+class Runtime:
+    """Has no tasks, and whatever version it was last given."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.confirmed: bool | None = None
+        self.runners: Mapping[str, object] = {}
+        self.results = Results()
+        self.news = asyncio.Event()
+
+    def expect_confirmation(self) -> None:
+        self.confirmed = False
+
+    def confirm(self) -> None:
+        self.confirmed = True
+
+    async def apply(self, assignment: Assignment) -> None:
+        self.version = assignment.version
+
+
+class NoLinks:
+    def usage(self) -> tuple[object, ...]:
+        return ()
+
+    def link_bytes(self) -> Mapping[str, object]:
+        return {}
+
+    def take_transfers(self) -> tuple[LinkTransfer, ...]:
+        return (LinkTransfer("us", 3_000_000, 1.5, 1.25, link_bound=True),)
+
+
+class Stub:
+    """Hands out what is reported."""
+
+    def __init__(self) -> None:
+        self.reports: asyncio.Queue[site_pb2.ReportRequest] = asyncio.Queue()
+
+    async def Report(self, request: site_pb2.ReportRequest, *, timeout: float, metadata: Metadata) -> None:
+        assert metadata == ()
+        await self.reports.put(request)
+
+
+async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory(tmp_path: Path) -> None:
+    memory = MemoryUse(10, 20, HeapUse(1, 2, 3), sites=2)
+    runtime = Runtime()
+    agent = SiteAgent(
+        AgentIdentity.new("eu", "127.0.0.1:1", 1),
+        runtime=cast(SiteRuntime, runtime),
+        router=cast(Router, NoLinks()),
+        directory=tmp_path,
+        measures=Measures(
+            lambda: memory,
+            lambda: (StreamLog("orders", 100, 7, 2, 9, 1000, ended=True),),
+            lambda: DiskUse({"q1": 10, "q2": 20}, 30, 40, 50, 60),
+        ),
+    )
+    agent._report_interval_s = NO_REPORT_BY_TIME_S
+    agent._registered.set()
+    stub = Stub()
+    reporting = asyncio.create_task(agent._report(cast("site_pb2_grpc.SiteServiceAsyncStub", stub)))
+    first = await stub.reports.get()
+    await agent._take(site_pb2.Assignment(version=7))
+    second = await stub.reports.get()
+    runtime.news.set()
+    await stub.reports.get()
+    reporting.cancel()
+
+    assert (first.assignment_version, second.assignment_version) == (0, 7)
+    assert second.memory_bytes == 30
+    assert list(second.transfers) == [
+        site_pb2.LinkTransfer(from_site="us", bytes=3_000_000, duration_s=1.5, age_s=1.25, link_bound=True)
+    ]
+    assert second.memory == site_pb2.MemoryUse(
+        agent_bytes=10, jvm_bytes=20, heap_used_bytes=1, heap_committed_bytes=2, heap_max_bytes=3, sites=2
+    )
+    assert second.disk == site_pb2.DiskUse(
+        query_bytes={"q1": 10, "q2": 20}, replay_bytes=30, stream_log_bytes=40, budget_bytes=50, free_bytes=60
+    )
+    assert list(second.stream_logs) == [
+        site_pb2.StreamLog(
+            stream="orders", size_bytes=100, rows=7, batches=2, rows_stored=9, limit_bytes=1000, ended=True
+        )
+    ]
+
+
+async def test_after_its_start_an_agent_waits_for_the_master_to_confirm_what_it_has(tmp_path: Path) -> None:
+    for version in (7, 7, 8):
+        runtime = Runtime()
+        agent = SiteAgent(
+            AgentIdentity.new("eu", "127.0.0.1:1", 1),
+            runtime=cast(SiteRuntime, runtime),
+            router=cast(Router, NoLinks()),
+            directory=tmp_path,
+        )
+        await agent.resume()
+        assert runtime.confirmed is False
+        # The same again confirms, too.
+        await agent._take(site_pb2.Assignment(version=version))
+        assert (runtime.version, runtime.confirmed) == (version, True)

@@ -1,0 +1,23 @@
+"""Memory as it is measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from site_agent.agent.memory import HeapUse, memory_use
+
+
+def test_children_count_apart_from_the_process() -> None:
+    alone = memory_use(HeapUse, sites=3)
+    assert alone.agent_bytes > 0
+    assert (alone.heap, alone.sites) == (HeapUse(), 3)
+    command = [sys.executable, "-c", "print('ready', flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with_child = memory_use(lambda: HeapUse(1, 2, 3), sites=1)
+        child.communicate(b"\n")
+    assert with_child.jvm_bytes > alone.jvm_bytes
+    assert with_child.total_bytes == with_child.agent_bytes + with_child.jvm_bytes
+    assert with_child.heap.used_bytes == 1

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from site_agent.agent.results import ResultKeeper, kept_from
+from site_agent.base.errors import TrimmedEpochError
+from site_agent.channels.log import ChannelLog
+from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
+from tests.unit.site_agent.fakes import TableEngine
+from tests.unit.site_agent.tasks.batch import BatchSite
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+AGES = timedelta(days=7)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[BatchSite]:
+    made = BatchSite(tmp_path, TableEngine({}))
+    yield made
+    await made.close()
+
+
+def rows(epoch: int) -> pa.Table:
+    return pa.table({"n": [epoch]})
+
+
+def write(log: ChannelLog, hours_ago: float) -> None:
+    """Publish the next epoch, as if it were written so many hours ago."""
+    epoch = log.next_epoch
+    log.publish(epoch, rows(epoch), watermark_us=None)
+    at_s = (NOW - timedelta(hours=hours_ago)).timestamp()
+    os.utime(sorted(log.directory.glob("*.epoch"))[-1], (at_s, at_s))
+
+
+def spec(limit: ResultsLimit | None, *channels: str) -> ResultSpec:
+    return ResultSpec("q", tuple(InputSpec(name, "hub", "") for name in channels), limit)
+
+
+async def test_what_is_older_than_the_limit_goes_but_never_the_newest_epoch(site: BatchSite) -> None:
+    log = site.channel("a", ends=False)
+    keeper = ResultKeeper(site.router)
+    await keeper.apply([spec(ResultsLimit(2**40, timedelta(hours=10)), "a")])
+    for hours_ago in (30, 20, 11, 9, 1):
+        write(log, hours_ago)
+
+    await keeper.trim(NOW)
+    assert (log.first_epoch, log.next_epoch) == (3, 5)
+    with pytest.raises(TrimmedEpochError) as gone:
+        log.read(2)
+    assert gone.value.ids["first_epoch"] == "3"
+
+    await keeper.trim(NOW + timedelta(days=400))
+    assert (log.first_epoch, log.next_epoch) == (4, 5)
+
+
+async def test_a_producer_does_not_wait_for_what_is_kept(site: BatchSite) -> None:
+    log = site.channel("a", ends=False)
+    keeper = ResultKeeper(site.router)
+    await keeper.apply([spec(ResultsLimit(2**40, AGES), "a")])
+    for _ in range(5):
+        write(log, 1)
+    assert log.awaited_bytes == 0
+    await keeper.trim(NOW)
+    assert (log.first_epoch, log.awaited_bytes) == (0, 0)
+
+
+async def test_beyond_the_bytes_the_oldest_epochs_of_all_channels_go(site: BatchSite) -> None:
+    logs = {name: site.channel(name, ends=False) for name in "ab"}
+    keeper = ResultKeeper(site.router)
+    for hours_ago in range(20, 10, -1):
+        write(logs["a" if hours_ago % 5 else "b"], hours_ago)
+    size_bytes = sum(log.retained_bytes for log in logs.values())
+    await keeper.apply([spec(ResultsLimit(size_bytes // 2, AGES), "a", "b")])
+
+    await keeper.trim(NOW)
+    # Hours 20 and 15 are of b, of which the newest stays.
+    assert logs["b"].first_epoch == 1
+    assert sum(log.retained_bytes for log in logs.values()) <= size_bytes // 2
+    assert logs["a"].first_epoch == 4
+
+
+async def test_without_a_limit_all_is_kept(site: BatchSite) -> None:
+    log = site.channel("a", ends=False)
+    keeper = ResultKeeper(site.router)
+    await keeper.apply([spec(ResultsLimit(1, timedelta(0)), "a")])
+    await keeper.apply([spec(None, "a")])
+    for _ in range(3):
+        write(log, 1000)
+    await keeper.trim(NOW)
+    assert log.first_epoch == 0
+
+
+async def test_what_went_stays_gone_after_a_restart_and_trimming_goes_on(tmp_path: Path) -> None:
+    limit = ResultsLimit(2**40, timedelta(hours=10))
+    first = BatchSite(tmp_path, TableEngine({}))
+    log = first.channel("a", ends=False)
+    keeper = ResultKeeper(first.router)
+    await keeper.apply([spec(limit, "a")])
+    for hours_ago in (30, 20, 9, 8):
+        write(log, hours_ago)
+    await keeper.trim(NOW)
+    await first.close()
+
+    again = BatchSite(tmp_path, TableEngine({}))
+    keeper = ResultKeeper(again.router)
+    await keeper.apply([spec(limit, "a")])
+    log = again.store.get("a")
+    assert (log.first_epoch, log.next_epoch) == (2, 4)
+    write(log, 0)
+    await keeper.trim(NOW + timedelta(hours=1.5))
+    assert (log.first_epoch, log.next_epoch) == (3, 5)
+    await again.close()
+
+
+async def test_another_reader_of_the_channel_keeps_what_it_has_not_read(site: BatchSite) -> None:
+    log = site.channel("a", ends=False)
+    keeper = ResultKeeper(site.router)
+    await keeper.apply([spec(ResultsLimit(2**40, timedelta(hours=1)), "a")])
+    await site.router.subscribe("a", "hub", "slow")
+    for _ in range(4):
+        write(log, 5)
+    await keeper.trim(NOW)
+    assert log.first_epoch == 0
+    site.router.acknowledge("a", "slow", 1)
+    assert log.first_epoch == 2
+
+
+@given(
+    ages=st.lists(st.lists(st.integers(0, 20), max_size=6), min_size=1, max_size=3),
+    limit=st.integers(0, 60),
+    hours=st.integers(0, 20),
+)
+def test_exactly_the_oldest_go(ages: list[list[int]], limit: int, hours: int) -> None:
+    """Against one list of all epochs, sorted by age."""
+    logs = {f"c{number}": FakeLog(sorted(of, reverse=True)) for number, of in enumerate(ages)}
+    found = kept_from(logs, dict.fromkeys(logs, 0), ResultsLimit(limit, timedelta(hours=hours)), NOW)  # type: ignore[arg-type]
+    assert dict(found) == oldest_first(logs, limit, hours)
+
+
+class FakeLog:
+    """Epochs of ten bytes, by how old they are in hours."""
+
+    first_epoch = 0
+
+    def __init__(self, hours_ago: list[int]) -> None:
+        self.hours_ago = hours_ago
+        self.next_epoch = len(hours_ago)
+
+    def bytes_from(self, epoch: int) -> int:
+        return 10 * (self.next_epoch - epoch)
+
+    def stored_bytes(self, _: int) -> int:
+        return 10
+
+    def written_at(self, epoch: int) -> datetime:
+        return NOW - timedelta(hours=self.hours_ago[epoch])
+
+
+def oldest_first(logs: Mapping[str, FakeLog], limit: int, hours: int) -> dict[str, int]:
+    epochs = [(-at, name, epoch) for name, log in logs.items() for epoch, at in enumerate(log.hours_ago[:-1])]
+    left = 10 * sum(log.next_epoch for log in logs.values())
+    kept: dict[str, int] = {}
+    for minus_age, name, epoch in sorted(epochs):
+        if left <= limit and -minus_age < hours:
+            break
+        left -= 10
+        kept[name] = epoch + 1
+    return kept
