@@ -4,7 +4,7 @@ from pathlib import Path
 
 from site_agent.base.faults import FAULT_VARIABLE, MARKS_VARIABLE, FaultPoint, parse_faults
 
-DOCS = Path(__file__).parents[3] / "docs" / "operations.md"
+DOCS = Path(__file__).parents[4] / "docs" / "operations.md"
 
 
 def test_without_the_variable_there_are_none() -> None:
