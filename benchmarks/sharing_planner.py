@@ -19,17 +19,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from benchmarks.report import make_parser, median, publish, say, table
-from planner.catalog import Binding, Catalog, Column, Relation, RelationKind
-from planner.estimate import task_rates
-from planner.plan import Statistics
+from planner.estimate.rates import task_rates
+from planner.graph.plan import Statistics
 from planner.planning import draft_query
+from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Running
 from planner.sharing.schedule import Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import Vertex, vertices_of
 from planner.sharing.wan import Wan
 from planner.sql import SelectQuery, parse_script
-from planner.topology import Link, Site, Topology
+from planner.values.topology import Link, Site, Topology
 
 STREAMS = 400
 SITES_OF_A_STREAM = 5

@@ -30,11 +30,11 @@ from master.server import Master, Surroundings, serving, write_ready_file
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
 from planner.batch import Policy, SkipRule
-from planner.errors import InvalidDefinitionError, PlannerError
 from planner.leases import LeasePolicy
 from planner.sharing.modes import Sharing
-from planner.topology import Topology
-from planner.topology_text import read_topology_text
+from planner.values.errors import InvalidDefinitionError, PlannerError
+from planner.values.topology import Topology
+from planner.values.topology_text import read_topology_text
 from wire.errors import WireError
 from wire.names import MASTER
 from wire.security import PLAIN, Security

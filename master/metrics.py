@@ -18,7 +18,7 @@ from master.sites.registry import SiteRegistry, SiteStatus
 from master.store import Store
 from master.views.queries import QueryView, QueryViews
 from planner.leases import Change, LeaseTable, SlotState
-from planner.topology import Topology
+from planner.values.topology import Topology
 from planner.wan.snapshot import LinkView, WanSnapshot
 
 ROLE = "master"

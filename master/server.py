@@ -79,7 +79,7 @@ from master.views.queries import QueryViews
 from master.wan.agent_prober import AgentProber
 from master.wan.history import HistoryStore, LinkHistory
 from master.wan.monitor import MonitorSettings, WanMonitor
-from planner.topology import Topology
+from planner.values.topology import Topology
 from selat.v1 import (
     access_pb2_grpc,
     catalog_pb2_grpc,

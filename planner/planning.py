@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from planner.catalog import SITE_COLUMN, Catalog, Column
-from planner.edits import original_offset
-from planner.errors import InvalidExpressionError, SqlSyntaxError
 from planner.graph.expressions import cast
 from planner.graph.operators import Alias, Named, Operator, Project
+from planner.graph.plan import Analysis, DraftPlan, MergeView, Stage, StatementText
 from planner.graph.schema import typed
-from planner.names import BIN_COLUMN, INPUT_VIEW
-from planner.placement import place
-from planner.plan import Analysis, DraftPlan, MergeView, Stage, StatementText
-from planner.query.draft import draft_statement
-from planner.query.statement import build_logical, draft_tables
+from planner.place.placement import place
+from planner.relations.catalog import SITE_COLUMN, Catalog, Column
+from planner.rules.draft import draft_statement
+from planner.rules.statement import build_logical, draft_tables
 from planner.sql.dialect import exp, name_node
 from planner.sql.source import Source
 from planner.sql.statements import SelectQuery
 from planner.text.spark import spark_sql
+from planner.values.edits import original_offset
+from planner.values.errors import InvalidExpressionError, SqlSyntaxError
+from planner.values.names import BIN_COLUMN, INPUT_VIEW
 
 __all__ = [
     "analyses_of_combines",

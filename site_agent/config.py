@@ -11,9 +11,9 @@ from machine.bearer import Bearer, TokenFileError
 from machine.logs import LOG_FORMAT_HELP, LogFormat
 from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, is_loopback, refusal
 from machine.metrics import LISTEN_HELP
-from planner.errors import PlannerError
-from planner.topology import Topology
-from planner.topology_text import read_topology_text
+from planner.values.errors import PlannerError
+from planner.values.topology import Topology
+from planner.values.topology_text import read_topology_text
 from site_agent.base.errors import SiteAgentError
 from site_agent.connectors.paths import ANYWHERE, AllowedPaths
 from site_agent.connectors.secrets.values import NO_SECRETS, Secrets

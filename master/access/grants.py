@@ -13,10 +13,10 @@ from master.base.errors import InvalidRequestError, NotGrantedError, NotOwnerErr
 from master.base.logs import line
 from master.store import AccessStore
 from planner.access.grants import Grant, Grants, Need, Owner
-from planner.access.privileges import Privilege
 from planner.access.roles import Right
-from planner.catalog import Relation, RelationKind
-from planner.plan import StatementText
+from planner.graph.plan import StatementText
+from planner.relations.catalog import Relation, RelationKind
+from planner.values.privileges import Privilege
 
 logger = logging.getLogger(__name__)
 

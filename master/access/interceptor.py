@@ -29,7 +29,7 @@ from planner.access.limits import Meters
 from planner.access.methods import METHODS, Effect, Rule
 from planner.access.principal import Kind, Principal
 from planner.access.roles import roles_with
-from planner.errors import PlannerError
+from planner.values.errors import PlannerError
 
 Context = grpc.aio.ServicerContext[Any, Any]
 # A string: the class takes parameters only in its stubs.

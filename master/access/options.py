@@ -13,7 +13,7 @@ from master.base.errors import InvalidRequestError
 from planner.access.claims import read_claim_rules
 from planner.access.limits import LimitTable
 from planner.access.limits_text import read_limits
-from planner.errors import InvalidDefinitionError, PlannerError
+from planner.values.errors import InvalidDefinitionError, PlannerError
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from master.base.errors import AccessOffError, LimitExceededError, PermissionDen
 from planner.access.limits import Limits
 from planner.access.principal import Principal
 from planner.access.roles import Right, roles_with
-from planner.errors import Position
+from planner.values.errors import Position
 
 
 def check_right(right: Right, position: Position | None = None) -> None:

@@ -15,8 +15,8 @@ from master.base.logs import line
 from master.records.access import TokenRecord, digest_of
 from master.records.ids import RandomHex, did_you_mean
 from master.store import AccessStore
-from planner.access.privileges import ROLE_FORM, is_role_name
 from planner.access.roles import ADMIN, FRAMEWORK, PERSONS, SITE
+from planner.values.privileges import ROLE_FORM, is_role_name
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from master.analysis.spark import Analyzer
-from planner.catalog import Column, Function
+from planner.relations.catalog import Column, Function
 
 KEPT = 512
 """Answers; the one that was not asked for longest goes first."""

@@ -14,7 +14,7 @@ from master.base.logs import line
 from master.convert.functions import function_to_proto
 from master.sites.peers import Peers
 from master.sites.registry import SiteRegistry, SiteStatus
-from planner.catalog import Column, Function
+from planner.relations.catalog import Column, Function
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from master.base.logs import line
 from master.base.pending import PendingCalls
 from master.base.status import ERROR_TRAILER, StatusCode, detail_of, status_of, unexpected
 from master.records.ids import RandomHex
-from planner.errors import PlannerError
+from planner.values.errors import PlannerError
 from selat.v1 import common_pb2
 from wire.callers import Refused
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from planner.errors import Position
+from planner.values.errors import Position
 
 
 class MasterError(Exception):

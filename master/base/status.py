@@ -6,8 +6,8 @@ import grpc
 
 from master.base import errors
 from master.base.errors import MasterError
-from planner import errors as planner_errors
-from planner.errors import PlannerError
+from planner.values import errors as planner_errors
+from planner.values.errors import PlannerError
 from selat.v1 import common_pb2
 
 ERROR_TRAILER = "selat-error-bin"

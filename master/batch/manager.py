@@ -28,7 +28,7 @@ from planner.batch import BatchOptions, TaskEvent, TaskPhase, next_phase
 from planner.batch.placing import Randomness
 from planner.batch.seen import SOON
 from planner.leases import Slot
-from planner.topology import Topology
+from planner.values.topology import Topology
 from planner.wan.figures import link_figures
 from planner.wan.snapshot import WanSnapshot
 

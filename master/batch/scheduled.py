@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from master.queries.batch_tasks import map_id
 from master.records.model import BatchState, BatchTask, QueryRecord
 from planner.batch import SentShares, Shard, Task
-from planner.plan import StageKind
+from planner.graph.plan import StageKind
 
 
 def tasks_of(record: QueryRecord) -> Iterator[tuple[int | None, BatchTask]]:

@@ -14,8 +14,8 @@ from master.convert.relations import relation_to_proto
 from master.records.specs import relation_at
 from master.sites.peers import Peers
 from master.sites.registry import SiteRegistry
-from planner.catalog import Relation
-from planner.plan import Split
+from planner.graph.plan import Split
+from planner.relations.catalog import Relation
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 
 TIMEOUT_S = 30.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from master.access.config import AccessConfig
 from master.records.specs import ResultsLimit
 from planner.batch import BatchOptions, EstimateSettings, Policy, SkipRule
-from planner.batch.options import DEFAULT_SPLIT_BYTES
+from planner.graph.batchoptions import DEFAULT_SPLIT_BYTES
 from planner.leases import LeasePolicy
 from planner.sharing.modes import Sharing
 

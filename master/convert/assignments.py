@@ -14,7 +14,7 @@ from master.records.specs import (
     TaskSpec,
     VersionedAssignment,
 )
-from planner.plan import FilePart, Merge, Split, StageKind
+from planner.graph.plan import FilePart, Merge, Split, StageKind
 from selat.v1 import site_pb2
 
 STAGE_KINDS = {

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from master.base.errors import InvalidRequestError
 from master.base.times import duration_us, from_us, to_us
-from planner.catalog import Binding, Column, Relation, RelationKind
+from planner.relations.catalog import Binding, Column, Relation, RelationKind
 from selat.v1 import common_pb2
 
 _KINDS = {

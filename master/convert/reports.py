@@ -22,7 +22,7 @@ from master.records.model import (
     TaskState,
     TaskStatus,
 )
-from planner.topology import MOST_SLOTS
+from planner.values.topology import MOST_SLOTS
 from selat.v1 import common_pb2, site_pb2
 
 _TASK_STATES = {

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from master.events import EventKind, Subject
 from master.records.model import QueryRecord, StateChange
 from master.sites.registry import SiteStatus
+from planner.graph.plan import Stage
 from planner.leases import Change, SlotState
-from planner.plan import Stage
-from planner.quantities import bandwidth_text
+from planner.values.quantities import bandwidth_text
 from planner.wan.probing import Pair
 
 _LONGEST = 500

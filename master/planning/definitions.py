@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from master.planning.submission import QueryPlanner
 from master.relations.catalog import CatalogManager
-from planner.catalog import Column, Relation, RelationKind
-from planner.errors import InvalidDefinitionError
+from planner.relations.catalog import Column, Relation, RelationKind
 from planner.sql.script import parse_script
 from planner.sql.statements import CreateView, SelectQuery
+from planner.values.errors import InvalidDefinitionError
 
 
 class ViewDefinitions:

@@ -11,14 +11,14 @@ from master.queries.forms import KnownForms
 from master.queries.registry import QueryRegistry
 from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry
-from planner.plan import PhysicalPlan, StageKind
+from planner.graph.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Deployment, deployment_of, known, told_apart
 from planner.sharing.modes import Sharing
 from planner.sharing.running import as_measured
 from planner.sharing.schedule import Setting, SharingPlan, share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import wan_of
-from planner.topology import Topology
+from planner.values.topology import Topology
 from planner.wan.snapshot import WanSnapshot
 
 NEW = "new"

@@ -17,15 +17,15 @@ from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
 from planner import planning
 from planner.batch import BatchOptions
-from planner.batchplacement import place_batch
-from planner.catalog import Catalog, Column, Function, Relation
-from planner.errors import InvalidExpressionError
-from planner.estimate import task_rates
-from planner.names import BIN_COLUMN
-from planner.placement import place
-from planner.plan import Analysis, DraftPlan, PhysicalPlan, Split, StatementText
-from planner.sinks import destination, find_sink, with_sink
+from planner.estimate.rates import task_rates
+from planner.graph.plan import Analysis, DraftPlan, PhysicalPlan, Split, StatementText
+from planner.place.batch import place_batch
+from planner.place.placement import place
+from planner.relations.catalog import Catalog, Column, Function, Relation
+from planner.rules.sinks import destination, find_sink, with_sink
 from planner.sql.statements import SelectQuery, SinkTarget
+from planner.values.errors import InvalidExpressionError
+from planner.values.names import BIN_COLUMN
 from planner.wan.snapshot import WanSnapshot
 
 ATTEMPTS = 3

@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Iterator
 
 from master.records.model import BatchTask, QueryRecord, TaskStatus, task_id
 from master.records.specs import ChannelInput, TaskSpec, bound_at
-from planner.catalog import Catalog, Column, Function
-from planner.names import INPUT_VIEW
-from planner.plan import PhysicalPlan, Split, Stage, StageKind, only_appends
+from planner.graph.plan import PhysicalPlan, Split, Stage, StageKind, only_appends
+from planner.relations.catalog import Catalog, Column, Function
 from planner.sql.dialect import quoted
+from planner.values.names import INPUT_VIEW
 
 READ = "read"
 """Stage of the tasks that read a split for a MAP elsewhere."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from master.records.model import QueryRecord
-from planner.catalog import Catalog
-from planner.plan import PhysicalPlan
+from planner.graph.plan import PhysicalPlan
+from planner.relations.catalog import Catalog
 from planner.sharing.deployment import is_apart
 from planner.sharing.forms import Form
 from planner.sharing.running import Running, query_of

@@ -19,7 +19,7 @@ from master.records.model import (
     TaskState,
     TaskStatus,
 )
-from planner.plan import PhysicalPlan, StageKind
+from planner.graph.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Deployment, Start
 from planner.sharing.running import is_derived
 

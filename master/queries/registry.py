@@ -20,7 +20,7 @@ from master.records.ids import RandomHex, check_query_name, find_query, query_id
 from master.records.lifecycle import QueryEvent, next_query_state
 from master.records.model import BatchState, BatchTask, LinkUse, Progress, QueryRecord, QueryState, StateChange
 from master.store import QueryStore
-from planner.plan import PhysicalPlan
+from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Deployment
 from planner.sharing.running import Running
 

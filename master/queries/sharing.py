@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from master.records.model import QueryRecord, TaskStatus, task_id
 from master.records.specs import ChannelReader, QueryReaders
-from planner.names import INPUT_VIEW
-from planner.plan import PhysicalPlan, StageInput
+from planner.graph.plan import PhysicalPlan, StageInput
 from planner.sharing.deployment import Deployment, alone, taken_back
 from planner.sharing.running import Operator, Running, is_derived, query_of
 from planner.sharing.vertices import VertexKind
+from planner.values.names import INPUT_VIEW
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from master.records.specs import (
     bound_at,
     relation_at,
 )
-from planner.catalog import Catalog, Relation, RelationKind
-from planner.plan import Stage, StageKind
+from planner.graph.plan import Stage, StageKind
+from planner.relations.catalog import Catalog, Relation, RelationKind
 from planner.sharing.deployment import Start
 from planner.sharing.running import Operator, Running, is_derived, query_of
 

@@ -20,8 +20,8 @@ from master.reconcile.removals import Removals
 from master.reconcile.settling import Settling
 from master.records.lifecycle import QueryEvent
 from master.records.model import QueryRecord, QueryState, SiteRecord, SiteReport
-from planner.catalog import Relation, RelationKind
-from planner.plan import PhysicalPlan
+from planner.graph.plan import PhysicalPlan
+from planner.relations.catalog import Relation, RelationKind
 from planner.sharing.running import query_of
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from datetime import datetime
 from master.records.model import QueryRecord
 from master.records.specs import Assignment
 from master.sites.registry import SiteStatus
-from planner.restored import unconfirmed
+from planner.failures.restored import unconfirmed
 
 
 def unsettled_sites(assignments: Mapping[str, Assignment], sites: Iterable[SiteStatus]) -> frozenset[str]:

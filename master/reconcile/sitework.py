@@ -11,7 +11,7 @@ from master.reconcile.board import AssignmentBoard
 from master.records.model import TaskState
 from master.records.specs import TaskSpec
 from master.sites.registry import SiteStatus
-from planner.draining import Work, WorkKind
+from planner.place.draining import Work, WorkKind
 
 
 class SiteWorkView:

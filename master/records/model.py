@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import Enum
 
 from planner.batch import TaskPhase
-from planner.plan import PhysicalPlan
+from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Deployment
 
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 from enum import Enum
 
 from master.base.errors import MasterError
-from planner.catalog import Catalog, Column, Function, Relation
-from planner.plan import Merge, Split, StageKind
+from planner.graph.plan import Merge, Split, StageKind
+from planner.relations.catalog import Catalog, Column, Function, Relation
 
 PUSH_CONNECTOR = "push"
 """Streams of this connector are pushed to their sites by clients."""

@@ -18,18 +18,18 @@ from master.records.specs import PUSH_CONNECTOR
 from master.relations.generator_rate import with_rate_change
 from master.sites.registry import unknown_site
 from master.store import RelationStore
-from planner.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
-from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError
-from planner.names import BIN_COLUMN
-from planner.options import OptionError, check_binding
-from planner.query.calls import called_functions
-from planner.secretoptions import check_secrets
+from planner.bind.calls import called_functions
+from planner.relations.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
+from planner.relations.options import OptionError, check_binding
+from planner.relations.secretoptions import check_secrets
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import tokenize
 from planner.sql.queries import parse_query, relations_named
 from planner.sql.source import Source
 from planner.sql.types import parse_type
-from planner.topology import Topology
+from planner.values.errors import InvalidDefinitionError, PlannerError, UnknownRelationError
+from planner.values.names import BIN_COLUMN
+from planner.values.topology import Topology
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from master.base.logs import line
 from master.records.ids import did_you_mean
 from master.relations.catalog import CatalogManager
 from master.store import RelationStore
-from planner.catalog import Function
-from planner.errors import InvalidFunctionError, UnknownFunctionError
-from planner.pyfunctions import checked_function
+from planner.relations.catalog import Function
+from planner.sql.pyfunctions import checked_function
+from planner.values.errors import InvalidFunctionError, UnknownFunctionError
 
 logger = logging.getLogger(__name__)
 

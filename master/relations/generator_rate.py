@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from master.base.times import to_us
-from planner.catalog import Relation
-from planner.errors import InvalidDefinitionError
+from planner.relations.catalog import Relation
+from planner.values.errors import InvalidDefinitionError
 
 RATE = "rows_per_second"
 SCHEDULE = "rate_schedule"

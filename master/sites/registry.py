@@ -15,8 +15,8 @@ from master.records.ids import did_you_mean
 from master.records.lifecycle import SiteEvent, next_site_state
 from master.records.model import LinkUse, SiteRecord, SiteReport, SiteState
 from master.store import SiteStore
-from planner.errors import UnknownSiteError
-from planner.topology import Site, Topology
+from planner.values.errors import UnknownSiteError
+from planner.values.topology import Site, Topology
 
 logger = logging.getLogger(__name__)
 

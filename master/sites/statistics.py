@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from master.records.model import QueryRecord, SiteReport, TaskState
-from planner.plan import RelationStats, StageKind, Statistics
+from planner.graph.plan import RelationStats, StageKind, Statistics
 from planner.sharing.running import is_derived
 
 _READING = (TaskState.RUNNING, TaskState.BACK_PRESSURED)

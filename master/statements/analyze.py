@@ -14,8 +14,8 @@ from typing import Any
 from master.base.times import from_us, to_us
 from master.records.model import LinkUse, TaskState, TaskStatus
 from master.views.queries import QueryView
-from planner.explain import explain_json
-from planner.plan import LinkEstimate, Stage
+from planner.graph.plan import LinkEstimate, Stage
+from planner.text.explain import explain_json
 
 _YEAR_1_US, _END_OF_TIME_US = -62_135_596_800_000_000, 253_402_300_799_000_000
 """The calendar; the watermark of what has ended lies beyond it."""

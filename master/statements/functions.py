@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from master.base.errors import InvalidRequestError
 from master.relations.functions import FunctionManager
 from master.views.outcomes import Done, Outcome, Rows
-from planner.catalog import Function
+from planner.relations.catalog import Function
 from planner.sql.statements import CreateFunction, DescribeFunction, DropFunction
 
 

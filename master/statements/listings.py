@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from master.sites.registry import SiteStatus
 from master.views.outcomes import Rows
 from master.views.queries import QueryView
-from planner.catalog import Relation, RelationKind
+from planner.relations.catalog import Relation, RelationKind
 
 
 def relation_rows(relations: Iterable[Relation], kind: RelationKind) -> Rows:

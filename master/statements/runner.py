@@ -31,10 +31,8 @@ from master.statements.grants import grant_rows, run_grant_statement
 from master.views.outcomes import Done, Explained, Outcome, SettingChanged
 from master.views.queries import QueryViews
 from planner.access.statements import STATEMENTS
-from planner.catalog import RelationKind
-from planner.errors import PlannerError
-from planner.explain import explain_json, explain_text
-from planner.plan import PhysicalPlan
+from planner.graph.plan import PhysicalPlan
+from planner.relations.catalog import RelationKind
 from planner.sharing.deployment import Deployment, deployment_json, deployment_lines
 from planner.sql.script import parse_script
 from planner.sql.statements import (
@@ -60,7 +58,9 @@ from planner.sql.statements import (
     ShowTarget,
     Statement,
 )
-from planner.topology import Topology
+from planner.text.explain import explain_json, explain_text
+from planner.values.errors import PlannerError
+from planner.values.topology import Topology
 
 _LISTED = {
     ShowTarget.STREAMS: RelationKind.STREAM,

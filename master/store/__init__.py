@@ -15,9 +15,9 @@ from machine.durations import Distribution
 from master.records.access import TokenRecord
 from master.records.model import AssignmentMark, BatchState, Progress, QueryRecord, SiteRecord, StateChange
 from planner.access.grants import Grant, Owner
-from planner.access.privileges import Privilege
-from planner.catalog import Function, Relation
 from planner.leases import Framework, Lease, Slot
+from planner.relations.catalog import Function, Relation
+from planner.values.privileges import Privilege
 
 INCARNATIONS_KEPT = 100
 """Starts of a site's agent that are remembered: one that was displaced is long gone when so many came after it."""

@@ -8,7 +8,7 @@ from master.records.access import TokenRecord
 from master.store import codec
 from master.store.database import Database, readable
 from planner.access.grants import Grant, Owner
-from planner.access.privileges import Privilege
+from planner.values.privileges import Privilege
 
 
 class AccessTables(Database):

@@ -10,7 +10,7 @@ from master.base.times import from_us, to_us
 from master.records.model import BatchState, Progress, QueryRecord, QueryState, StateChange
 from master.store import codec
 from master.store.database import Database, instant, instant_us, readable
-from planner.plan import PhysicalPlan
+from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Deployment
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from master.store import codec
 from master.store.database import Database, readable
-from planner.catalog import Function, Relation
+from planner.relations.catalog import Function, Relation
 
 
 class RelationTables(Database):

@@ -14,7 +14,7 @@ from master.base.clock import Clock, SteadyTime
 from master.base.errors import ProbeFailedError
 from master.base.logs import line
 from master.wan.history import LinkHistory, LinkPoint
-from planner.topology import Topology
+from planner.values.topology import Topology
 from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_echo, fold_use
 from planner.wan.probing import (
     DEFAULT_SETTINGS,

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from planner.access.privileges import ROLE_FORM, is_role_name
 from planner.access.roles import FRAMEWORK, SITE
-from planner.errors import InvalidDefinitionError
+from planner.values.errors import InvalidDefinitionError
+from planner.values.privileges import ROLE_FORM, is_role_name
 
 _HINT = "It must be a list like - {claim: groups, value: analysts, roles: [submitter, analysts]}."
 _FIELDS = ("claim", "value", "roles")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from planner.access.principal import Principal
-from planner.access.privileges import Privilege
 from planner.access.roles import Right, rights_of
+from planner.values.privileges import Privilege
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import yaml
 
 from planner.access.limits import Limits, LimitTable
 from planner.access.principal import Kind
-from planner.errors import InvalidDefinitionError
+from planner.values.errors import InvalidDefinitionError
 
 _KINDS = {kind.value: kind for kind in (Kind.PERSON, Kind.SITE, Kind.FRAMEWORK)}
 _LIMITS = tuple(field.name for field in fields(Limits))

@@ -6,7 +6,6 @@ estimate   how long a task needs a slot: the lease to ask for, and the history b
 sent       how much of a split a link has to carry
 placing    tasks to slots: aware of leases, first come first served, random
 locality   jobs with few local tasks are skipped for a while
-options    what a query chooses of all this
 deciding   one turn of a scheduler, of all of these
 life       phases of a task, and where the last one of a query runs
 """
@@ -16,10 +15,10 @@ from planner.batch.estimate import EstimateSettings, TaskHistory, accuracy, leas
 from planner.batch.life import TASK_MOVES, TaskEvent, TaskPhase, next_phase, reduce_site
 from planner.batch.locality import SkipRule, Skips, is_local, locality, may_start
 from planner.batch.model import Assigned, Placement, Shard, SlotView, Task, Waits
-from planner.batch.options import BatchOptions, Policy
 from planner.batch.placing import RunTime, first_come, lease_aware, random_slots
 from planner.batch.seen import slot_view
 from planner.batch.sent import SentShares
+from planner.graph.batchoptions import BatchOptions, Policy
 
 __all__ = [
     "TASK_MOVES",

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from planner.batch.locality import SkipRule, Skips, locality, may_start
 from planner.batch.model import Assigned, Placement, SlotView, Task
-from planner.batch.options import Policy
 from planner.batch.placing import Randomness, RunTime, first_come, lease_aware, random_slots
+from planner.graph.batchoptions import Policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
-from planner.errors import IllegalTaskMoveError
+from planner.values.errors import IllegalTaskMoveError
 
 
 class TaskPhase(Enum):

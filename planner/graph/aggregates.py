@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from planner.aggregates import MERGES, SET, Aggregate, Last, Part, aggregate_of
-from planner.functions import AGGREGATES
+from planner.functions.aggregates import MERGES, SET, Aggregate, Last, Part, aggregate_of
+from planner.functions.traits import AGGREGATES
 from planner.graph.expressions import cast
 from planner.graph.operators import Expression, Merged, Partial
 from planner.sql.dialect import exp, name_node, parse_template, render

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from planner.aggregates import MERGEABLE
-from planner.catalog import SITE_COLUMN
-from planner.functions import AGGREGATES
+from planner.functions.aggregates import MERGEABLE
+from planner.functions.traits import AGGREGATES
+from planner.relations.catalog import SITE_COLUMN
 from planner.sql.dialect import MAX_CHAIN, exp, name_node
 from planner.sql.refusals import function_name
 

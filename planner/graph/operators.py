@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from planner.catalog import Column
+from planner.relations.catalog import Column
 from planner.sql.dialect import exp
 
 Expression = exp.Expr

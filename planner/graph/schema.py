@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.catalog import Column
 from planner.graph.operators import (
     Aggregate,
     Alias,
@@ -23,8 +22,9 @@ from planner.graph.operators import (
     UnionAll,
     with_inputs,
 )
-from planner.names import RANK_COLUMN
+from planner.relations.catalog import Column
 from planner.sql.dialect import exp
+from planner.values.names import RANK_COLUMN
 
 
 def names_of(operator: Operator) -> tuple[str, ...] | None:

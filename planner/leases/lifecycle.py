@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 
-from planner.errors import IllegalSlotMoveError
 from planner.leases.model import Slot, SlotState
+from planner.values.errors import IllegalSlotMoveError
 
 
 class SlotEvent(Enum):

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Set
 from datetime import datetime
 from typing import Any
 
-from planner.errors import InvalidDefinitionError, UnknownFrameworkError
 from planner.leases.model import Decision, Framework, Slot, SlotRecord, Waiter
 from planner.leases.policy import LeasePolicy
+from planner.values.errors import InvalidDefinitionError, UnknownFrameworkError
 
 _SPARE_DEADLINES = 1024
 """So many outdated deadlines, beside as many as there are slots, before they are cleared out."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from planner.aggregates import SAME_FUNCTIONS
+from planner.functions.aggregates import SAME_FUNCTIONS
 from planner.sql.dialect import exp, parts_of, render
 from planner.sql.intervals import UNITS, parse_interval
 from planner.sql.refusals import function_name

@@ -22,18 +22,18 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain
 
-from planner.aggregates import MERGE_OF, MERGES, Exact
-from planner.functions import AGGREGATES, WINDOW
+from planner.functions.aggregates import MERGE_OF, MERGES, Exact
+from planner.functions.traits import AGGREGATES, WINDOW
 from planner.graph.aggregates import combined
 from planner.graph.operators import Aggregate, Alias, Filter, Named, Operator, Partial, Project, Scan
 from planner.graph.schema import names_of
-from planner.names import BIN_COLUMN, BINS, INPUT_VIEW, RANK_COLUMN, WINDOW_START
 from planner.sharing.canonical import bracketed, integer_of, label, with_parts
 from planner.sharing.forms import Form, Term, generators, named_column, ranks, referred, renamed_columns
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sql.dialect import exp, name_node
 from planner.sql.intervals import format_interval, parse_interval
 from planner.sql.refusals import function_name
+from planner.values.names import BIN_COLUMN, BINS, INPUT_VIEW, RANK_COLUMN, WINDOW_START
 
 _EXACT = re.compile(r"BIGINT|DECIMAL\(\d+,\d+\)")
 _BELOW = "below"

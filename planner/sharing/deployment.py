@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from planner.plan import PhysicalPlan
+from planner.graph.plan import PhysicalPlan
 from planner.sharing.explain import sharing_notes
 from planner.sharing.forms import digest
 from planner.sharing.modes import Sharing

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.functions import WINDOW
+from planner.functions.traits import WINDOW
 from planner.graph.aggregates import combined, mean_of_all, mean_over_group, means, merged
 from planner.graph.expressions import is_aggregate
 from planner.graph.operators import (
@@ -33,10 +33,10 @@ from planner.graph.operators import (
     rank_over,
 )
 from planner.graph.schema import types_of
-from planner.names import BIN_COLUMN, RANK_COLUMN
 from planner.sharing.canonical import Canonical, UnreadableError, conjuncts_of, label
 from planner.sql.dialect import exp, name_node
 from planner.sql.refusals import function_name
+from planner.values.names import BIN_COLUMN, RANK_COLUMN
 
 GENERATORS = frozenset(
     (

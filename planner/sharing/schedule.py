@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
 
-from planner.errors import PlacementError
 from planner.graph import operators as graph
 from planner.sharing.candidates import Asked, Candidate, Candidates, Room, find_candidates
 from planner.sharing.containment import left_to_do, residual_of
@@ -35,6 +34,7 @@ from planner.sharing.running import Operator, Running, derived_id, operator_id, 
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from planner.text.spark import spark_sql
+from planner.values.errors import PlacementError
 from planner.wan.probing import Pair
 
 MAX_FORMS = 64

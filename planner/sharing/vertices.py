@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from planner.catalog import Relation
-from planner.names import INPUT_VIEW
-from planner.plan import DraftPlan, PhysicalPlan, Stage, StageKind
+from planner.graph.plan import DraftPlan, PhysicalPlan, Stage, StageKind
+from planner.relations.catalog import Relation
 from planner.sharing.forms import Form, View, digest, form_of
+from planner.values.names import INPUT_VIEW
 
 RESULTS = "results"
 _WHOLE_ROWS = ("generator", "push")

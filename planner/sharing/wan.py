@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from planner.topology import Topology
+from planner.values.topology import Topology
 from planner.wan.probing import Pair
 from planner.wan.snapshot import WanSnapshot
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from planner.functions import words
+from planner.functions.traits import words
 from planner.sql.dialect import exp
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.errors import Position, SqlSyntaxError
 from planner.sql.dialect import Token, TokenType
 from planner.sql.source import Source
+from planner.values.errors import Position, SqlSyntaxError
 
 _QUOTING = (TokenType.STRING, TokenType.NUMBER)
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from planner.catalog import SITE_COLUMN, Binding, Column, Relation, RelationKind
-from planner.errors import InvalidDefinitionError, Position
-from planner.options import OptionError, check_binding
-from planner.secretoptions import SecretOptionError, check_secrets
+from planner.relations.catalog import SITE_COLUMN, Binding, Column, Relation, RelationKind
+from planner.relations.options import OptionError, check_binding
+from planner.relations.secretoptions import SecretOptionError, check_secrets
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import TokenType
 from planner.sql.function_ddl import (
@@ -34,6 +33,7 @@ from planner.sql.statements import (
     Statement,
 )
 from planner.sql.types import parse_type
+from planner.values.errors import InvalidDefinitionError, Position
 
 KIND_HINT = "CREATE STREAM, CREATE TABLE, CREATE VIEW, CREATE SINK and CREATE FUNCTION are possible."
 WATERMARK_FORM = "WATERMARK FOR ts AS ts - INTERVAL '5 seconds'"

@@ -19,9 +19,9 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from planner.errors import SqlSyntaxError
-from planner.literals import quoted_name, quoted_text, text_of
 from planner.sql.source import Source
+from planner.values.errors import SqlSyntaxError
+from planner.values.literals import quoted_name, quoted_text, text_of
 
 __all__ = ["Token", "TokenType", "end_of", "exp", "offset_of", "parse_select_tree", "render", "snippet", "tokenize"]
 

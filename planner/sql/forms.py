@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.errors import UnsupportedSqlError
 from planner.sql.allowed import what_is_refused
 from planner.sql.blocks import SET_TOKENS, block_tokens, common_tables, operands, set_operations
 from planner.sql.dialect import Token, TokenType, exp, offset_of, tokenize
 from planner.sql.refusals import CLAUSES, check_block, refuse, refuse_token
 from planner.sql.source import Source
+from planner.values.errors import UnsupportedSqlError
 
 SET_HINT = (
     "UNION ALL is possible. Without duplicates: SELECT DISTINCT x, ... FROM (SELECT ... UNION ALL SELECT ...), over "

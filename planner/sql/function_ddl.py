@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.catalog import Column
-from planner.errors import UnsupportedSqlError
+from planner.relations.catalog import Column
 from planner.sql.cursor import Cursor
 from planner.sql.statements import CreateFunction, DescribeFunction, DropFunction, Statement
 from planner.sql.types import parse_type
+from planner.values.errors import UnsupportedSqlError
 
 FORM = "CREATE FUNCTION name(x STRING, y INT) RETURNS DOUBLE LANGUAGE PYTHON AS 'function' FROM 'file.py'"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.access.privileges import Privilege, is_role_name
-from planner.errors import InvalidDefinitionError
 from planner.sql.cursor import Cursor
 from planner.sql.statements import Grant, Revoke, Statement
+from planner.values.errors import InvalidDefinitionError
+from planner.values.privileges import Privilege, is_role_name
 
 GRANT_FORM = "GRANT SELECT | INSERT ON relation TO role"
 REVOKE_FORM = "REVOKE SELECT | INSERT ON relation FROM role"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.edits import Edit
 from planner.sql.blocks import SET_TOKENS
 from planner.sql.dialect import TokenType, tokenize
 from planner.sql.source import Source
+from planner.values.edits import Edit
 
 
 def without_qualify(source: Source) -> list[Edit]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.aggregates import DISTINCT_AGGREGATES, MERGEABLE
-from planner.errors import SqlSyntaxError, UnsupportedSqlError
-from planner.function_table import NOT_REPEATABLE, REASONS
-from planner.functions import AGGREGATES, OTHER_WINDOWS
+from planner.functions.aggregates import DISTINCT_AGGREGATES, MERGEABLE
+from planner.functions.table import NOT_REPEATABLE, REASONS
+from planner.functions.traits import AGGREGATES, OTHER_WINDOWS
 from planner.sql.blocks import (
     FIRST,
     block_nodes,
@@ -24,6 +23,7 @@ from planner.sql.blocks import (
 )
 from planner.sql.dialect import Token, TokenType, end_of, exp, offset_of, render, snippet, tokenize
 from planner.sql.source import Source
+from planner.values.errors import SqlSyntaxError, UnsupportedSqlError
 
 TOP_K_HINT = (
     "A stream has no end to sort by. For the top k of each window: "
@@ -209,7 +209,7 @@ def _refuse_subquery(query: exp.Expr, source: Source) -> UnsupportedSqlError:
 
 
 def _check_select_distinct(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> None:
-    """Whether the window is among the columns is known when the names are: `planner.query.logical`."""
+    """Whether the window is among the columns is known when the names are: `planner.bind.logical`."""
     distinct = tree.args.get("distinct")
     if distinct is None:
         return

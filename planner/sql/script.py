@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.errors import Position, SqlSyntaxError, UnsupportedSqlError
 from planner.sql.cursor import Cursor
 from planner.sql.ddl import PARSERS, query_reference
 from planner.sql.dialect import Token, TokenType, check_size, tokenize
@@ -12,6 +11,7 @@ from planner.sql.queries import begins_query, select_query
 from planner.sql.source import Source
 from planner.sql.statements import Explain, ExplainAnalyze, InsertInto, SinkTarget, Statement
 from planner.sql.views import begins_view, parse_create_view
+from planner.values.errors import Position, SqlSyntaxError, UnsupportedSqlError
 
 POSSIBLE = (
     "CREATE, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN, CANCEL QUERY, PAUSE QUERY, RESUME QUERY, SET, GRANT, REVOKE, SELECT"

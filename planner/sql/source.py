@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 
-from planner.errors import Position
+from planner.values.errors import Position
 
 START = Position(1, 1)
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from planner.access.privileges import Privilege
-from planner.catalog import Column, Relation, RelationKind
-from planner.errors import Position
+from planner.relations.catalog import Column, Relation, RelationKind
 from planner.sql.dialect import exp
 from planner.sql.source import Source
+from planner.values.errors import Position
+from planner.values.privileges import Privilege
 
 
 class ShowTarget(Enum):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.errors import InvalidDefinitionError
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import quoted
+from planner.values.errors import InvalidDefinitionError
 
 SIMPLE_TYPES = (
     "BOOLEAN",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from planner.catalog import RelationKind
-from planner.errors import InvalidDefinitionError
+from planner.relations.catalog import RelationKind
 from planner.sql.cursor import Cursor
 from planner.sql.ddl import relation_name
 from planner.sql.queries import begins_query, select_query
 from planner.sql.statements import CreateView
+from planner.values.errors import InvalidDefinitionError
 
 FORM = "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(column, ...)] [COMMENT '...'] AS SELECT ..."
 

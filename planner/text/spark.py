@@ -31,8 +31,8 @@ from planner.graph.operators import (
     rank_over,
 )
 from planner.graph.schema import types_of
-from planner.names import BIN_COLUMN, BINS, RANK_COLUMN
 from planner.sql.dialect import exp, quoted, render
+from planner.values.names import BIN_COLUMN, BINS, RANK_COLUMN
 
 
 def spark_sql(operator: Operator) -> str:

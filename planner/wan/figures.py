@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.plan import LinkFigures
-from planner.topology import Topology
+from planner.graph.plan import LinkFigures
+from planner.values.topology import Topology
 from planner.wan.probing import Pair
 from planner.wan.snapshot import WanSnapshot
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from planner.topology import Link
+from planner.values.topology import Link
 from planner.wan.estimate import DEFAULT_SMOOTHING, LinkRecord, Smoothing, confidence
 
 Pair = tuple[str, str]

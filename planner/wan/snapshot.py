@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from planner.topology import Topology
+from planner.values.topology import Topology
 from planner.wan.estimate import LinkRecord, available_bytes_per_s, confidence, use_ratio
 from planner.wan.probing import Pair
 from planner.wan.samples import Method

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from selat.dev.errors import DevError
 
 if TYPE_CHECKING:
-    from planner.topology import Topology
+    from planner.values.topology import Topology
 
 _PACKAGED = Path(__file__).with_name("topologies")
 
@@ -45,8 +45,8 @@ def read_topology(path: Path) -> Topology:
 
 def topology_of_text(content: bytes, name: Path) -> Topology:
     """The topology that the content of the file `name` says. Raises DevError when it makes no sense."""
-    from planner.errors import PlannerError  # servers are loaded only when a cluster is started
-    from planner.topology_text import read_topology_text
+    from planner.values.errors import PlannerError  # servers are loaded only when a cluster is started
+    from planner.values.topology_text import read_topology_text
 
     try:
         return read_topology_text(content)

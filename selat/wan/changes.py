@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from planner.quantities import BANDWIDTH_FORM, DURATION_FORM, RATIO_FORM, bandwidth_of, duration_of, ratio_of
+from planner.values.quantities import BANDWIDTH_FORM, DURATION_FORM, RATIO_FORM, bandwidth_of, duration_of, ratio_of
 from selat.wan.errors import WanError
 from selat.wan.links import LinkChange, Pair
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import yaml
 
-from planner.quantities import bandwidth_text
+from planner.values.quantities import bandwidth_text
 from selat.cli import human
 from selat.cli.app import App, pass_app
 from selat.cli.interrupts import interrupted_once

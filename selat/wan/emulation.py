@@ -26,7 +26,7 @@ from selat.wan.record import Record, Records
 from selat.wan.system import Batch, Machine, System
 
 if TYPE_CHECKING:
-    from planner.topology import Topology
+    from planner.values.topology import Topology
 
 DEFAULT_NAME = "lab"
 

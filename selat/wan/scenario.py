@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 
-from planner.quantities import DURATION_FORM, duration_of
+from planner.values.quantities import DURATION_FORM, duration_of
 from selat.wan.changes import FIGURES, change_of, pairs_of
 from selat.wan.errors import WanError
 from selat.wan.links import LinkChange, Pair

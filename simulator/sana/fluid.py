@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from planner.sharing.running import Operator
 from planner.sharing.vertices import VertexKind
-from planner.topology import Topology
+from planner.values.topology import Topology
 from simulator.network import Link
 
 Floats = npt.NDArray[np.float64]

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from planner.catalog import Catalog
-from planner.estimate import task_rates
-from planner.plan import DraftPlan, RelationStats, Statistics
+from planner.estimate.rates import task_rates
+from planner.graph.plan import DraftPlan, RelationStats, Statistics
 from planner.planning import draft_query
+from planner.relations.catalog import Catalog
 from planner.sharing.forms import digest
 from planner.sharing.vertices import Vertex, VertexKind, vertices_of
 from planner.sql import CreateRelation, SelectQuery, parse_script

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from planner.topology import Topology
-from planner.topology_text import read_topology_text
+from planner.values.topology import Topology
+from planner.values.topology_text import read_topology_text
 from simulator.sana.queries import BIRTHPLACES, STREAMS, Births, Stream
 
 TOPOLOGY = Path(__file__).parents[2] / "selat" / "dev" / "topologies" / "ec2-14.yaml"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
-from planner.catalog import DIGEST_CHARS
-from planner.names import INPUT_VIEW
+from planner.relations.catalog import DIGEST_CHARS
+from planner.values.names import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.disk_use import DiskUse
 from site_agent.agent.memory import MemoryUse

@@ -1,4 +1,4 @@
-"""Connector options at a site: declared and parsed as `planner.options` says, with errors of the agent."""
+"""Connector options at a site: declared and parsed as `planner.relations.options` says, with errors of the agent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
-from planner import options as declared
-from planner.options import COMMON_OPTIONS, one_of, parse_bool, parse_duration, parse_positive_int, parse_timestamp
+from planner.relations import options as declared
+from planner.relations.options import (
+    COMMON_OPTIONS,
+    one_of,
+    parse_bool,
+    parse_duration,
+    parse_positive_int,
+    parse_timestamp,
+)
 from site_agent.base.errors import ConnectorError
 
 __all__ = [

@@ -19,9 +19,9 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from planner.catalog import SITE_COLUMN
-from planner.literals import quoted_name
-from planner.names import INPUT_VIEW
+from planner.relations.catalog import SITE_COLUMN
+from planner.values.literals import quoted_name
+from planner.values.names import INPUT_VIEW
 from site_agent.base.errors import EngineError, FunctionsRefusedError
 from site_agent.engine import AnalysisError, EpochRequest, EpochResult, Field, FilesScan, PythonFunction
 from site_agent.engine.chunks import Chunks

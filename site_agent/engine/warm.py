@@ -17,7 +17,7 @@ from threading import Event
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from planner.names import INPUT_VIEW
+from planner.values.names import INPUT_VIEW
 from site_agent.engine import Admission, ArrowScan, Engine, EpochRequest, Field, FilesScan, RangeScan, Scan
 
 _TASK = "warm-up"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from planner import options as declared
-from planner.options import EARLIEST, LATEST
+from planner.relations import options as declared
+from planner.relations.options import EARLIEST, LATEST
 from site_agent.base.options import refused, site_option
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from planner.names import INPUT_VIEW
+from planner.values.names import INPUT_VIEW
 from site_agent.base.disk import disk_error
 from site_agent.base.durable import write_atomically
 from site_agent.base.errors import SiteAgentError

@@ -4,7 +4,7 @@
     crashes/running-<life>/   a file named like its task for each epoch under way; `.ending`, if the process could say
 
 Files need to survive the process, not the machine, which may lose its power through nobody's fault; so those that come
-and go with each epoch are not synced. The rule is `planner.crashes`.
+and go with each epoch are not synced. The rule is `planner.failures.crashes`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from planner.crashes import (
+from planner.failures.crashes import (
     EPOCHS_ALONE,
     Ending,
     Suspicion,

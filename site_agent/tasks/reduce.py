@@ -15,7 +15,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from planner.names import INPUT_VIEW
+from planner.values.names import INPUT_VIEW
 from site_agent.base.errors import CorruptEpochError
 from site_agent.base.waiting import first_of
 from site_agent.channels.log import ChannelLog

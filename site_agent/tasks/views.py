@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from planner.names import INPUT_VIEW
+from planner.values.names import INPUT_VIEW
 from site_agent.engine import ArrowScan, EmptyScan, Field, Scan
 from site_agent.tasks.spec import ViewSpec, WindowSpec
 from site_agent.tasks.windows import OpenWindows

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import selat
-from planner.topology import Topology
+from planner.values.topology import Topology
 from selat.dev.topology import NYC, read_topology
 from tests.deploy.releases import Release
 from tests.deploy.tools import ROOT, run

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from planner.topology_text import read_topology_text
+from planner.values.topology_text import read_topology_text
 from tests.deploy.facts import note
 from tests.deploy.tools import ROOT, lack_of, run, tool
 from tests.needs import Lack, Need, unless

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner import options as planner_options
-from planner.options import Option
+from planner.relations import options as planner_options
+from planner.relations.options import Option
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.generator.connector import GeneratorConnector
 from site_agent.connectors.secrets.sources import SecretConnector

@@ -18,8 +18,8 @@ from master.records.specs import (
     TaskSpec,
     VersionedAssignment,
 )
-from planner.catalog import Column, Function
-from planner.plan import Merge, MergeView
+from planner.graph.plan import Merge, MergeView
+from planner.relations.catalog import Column, Function
 from selat.v1 import common_pb2, site_pb2
 
 _STAGE_KINDS_BACK = {wire: kind for kind, wire in STAGE_KINDS.items()}

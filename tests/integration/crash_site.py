@@ -14,7 +14,7 @@ from typing import Never
 
 import pyarrow as pa
 
-from planner.crashes import Ending
+from planner.failures.crashes import Ending
 from site_agent.agent.loops import AgentIdentity, SiteAgent, running
 from site_agent.agent.runtime import SiteRuntime, SiteServices
 from site_agent.base import faults

@@ -22,7 +22,7 @@ from master.server import Master, Surroundings, serving
 from master.sites.members import Describe
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
-from planner.topology import Link, Site, Topology
+from planner.values.topology import Link, Site, Topology
 from selat.v1 import (
     catalog_pb2_grpc,
     common_pb2,

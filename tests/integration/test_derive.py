@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.catalog import Column
-from planner.names import BIN_COLUMN
-from planner.plan import DraftPlan
+from planner.graph.plan import DraftPlan
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
+from planner.relations.catalog import Column
+from planner.values.names import BIN_COLUMN
 from site_agent.base.clock import SystemClock
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import ArrowScan, EpochRequest

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.catalog import Column
-from planner.names import BIN_COLUMN
-from planner.plan import Analysis, DraftPlan, StageKind
+from planner.graph.plan import Analysis, DraftPlan, StageKind
 from planner.planning import analyses_of_combines, analysis_of_query, analysis_of_stage, with_columns
+from planner.relations.catalog import Column
+from planner.values.names import BIN_COLUMN
 from site_agent.engine import ArrowScan, EpochRequest, Field
 from site_agent.engine.spark import SparkEngine
 from tests.unit.planner.build import catalog_of, draft_of

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from planner.function_table import NAMES, REASONS
-from planner.literals import quoted_name, quoted_text, text_of
+from planner.functions.table import NAMES, REASONS
 from planner.sql.dialect import exp, name_node, render
+from planner.values.literals import quoted_name, quoted_text, text_of
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from site_agent.base.errors import EngineError
 from site_agent.channels.store import ChannelStore
@@ -29,8 +29,8 @@ from site_agent.engine.spark import SparkEngine
 from site_agent.engine.sql import statements
 from site_agent.engine.sql.statements import REFUSED, Names
 from site_agent.host import start_exchange
+from tests.unit.planner.functions.test_table import BY_SYNTAX
 from tests.unit.planner.sql.test_dialect import CHANGED, UNCHANGED
-from tests.unit.planner.test_function_table import BY_SYNTAX
 
 pytestmark = pytest.mark.spark
 

@@ -22,7 +22,7 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from planner.topology import Link, Site, Topology
+from planner.values.topology import Link, Site, Topology
 from selat.dev.identity import ProcessIdentity
 from selat.wan.cpu import CpuGroups
 from selat.wan.emulation import Emulations, Wish

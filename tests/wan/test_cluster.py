@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import selat
-from planner.quantities import bandwidth_of
+from planner.values.quantities import bandwidth_of
 from selat.dev.cli import WAN_NAME
 from selat.links import LinkView, ProbeMethod
 from selat.wan.cpu import CpuGroups

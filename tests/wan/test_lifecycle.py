@@ -15,7 +15,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from planner.topology import Site, Topology
+from planner.values.topology import Site, Topology
 from selat.cli import cli
 from selat.wan.cpu import CpuGroups
 from selat.wan.emulation import Emulations, Wish

@@ -11,7 +11,7 @@ from master.convert.reports import LARGEST_COUNT
 from master.wan.agent_prober import METHODS
 from master.wan.history import LinkPoint
 from master.wan.monitor import Echoes, Transfer
-from planner.topology import Topology
+from planner.values.topology import Topology
 from planner.wan.samples import Method
 from planner.wan.snapshot import LinkView
 from selat.v1 import site_pb2

@@ -14,8 +14,8 @@ from master.convert.reports import (
 )
 from master.records.model import SiteState
 from master.sites.registry import SiteStatus
-from planner.draining import Work
-from planner.topology import Link, Location, Topology
+from planner.place.draining import Work
+from planner.values.topology import Link, Location, Topology
 from selat.v1 import site_pb2
 
 _STATES = {

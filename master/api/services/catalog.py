@@ -16,7 +16,7 @@ from master.reconcile.jobs import JobManager
 from master.relations.catalog import CatalogManager
 from master.relations.functions import FunctionManager
 from planner.access.roles import Right
-from planner.catalog import RelationKind
+from planner.relations.catalog import RelationKind
 from selat.v1 import catalog_pb2, catalog_pb2_grpc
 
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -21,7 +21,7 @@ from master.reconcile.sitework import SiteWorkView
 from master.sites.members import Members
 from master.sites.registry import SiteRegistry
 from master.wan.monitor import WanMonitor
-from planner.topology import Topology
+from planner.values.topology import Topology
 from selat.v1 import site_pb2, site_pb2_grpc
 
 Context = grpc.aio.ServicerContext[Any, Any]

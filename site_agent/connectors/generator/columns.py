@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.literals import quoted_text
+from planner.values.literals import quoted_text
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.generator.sql import fraction_of, hash_of
 from site_agent.engine import Field

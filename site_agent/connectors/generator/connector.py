@@ -9,8 +9,8 @@ from fractions import Fraction
 from itertools import pairwise
 from zlib import crc32
 
-from planner.catalog import Column
-from planner.widths import row_bytes
+from planner.relations.catalog import Column
+from planner.relations.widths import row_bytes
 from site_agent.base.errors import ConnectorError
 from site_agent.base.options import (
     COMMON_OPTIONS,

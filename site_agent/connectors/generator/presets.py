@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
-from planner.literals import quoted_text
+from planner.values.literals import quoted_text
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.generator.columns import ColumnSpec, base_type, labelled, value_sql, zipf_rank
 from site_agent.connectors.generator.sql import fraction_of, hash_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.literals import quoted_text
+from planner.values.literals import quoted_text
 from site_agent.connectors.generator.schedule import MICROS, PICOS, Schedule, Segment
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from planner import options as declared
+from planner.relations import options as declared
 from site_agent.base.files import Files
 from site_agent.base.options import refuse_unknown, refused, site_option
 from site_agent.connectors.parquet.partitions import partitions

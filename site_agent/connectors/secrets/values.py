@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from machine.logs import Line, fields_of
-from planner.options import CONNECTOR
-from planner.secretoptions import check_secrets, referred_secret, secret_options
+from planner.relations.options import CONNECTOR
+from planner.relations.secretoptions import check_secrets, referred_secret, secret_options
 from site_agent.base.errors import SecretError, SiteAgentError
 from site_agent.base.options import refused
 

@@ -14,7 +14,7 @@ from subprocess import Popen
 
 from pyspark.sql import SparkSession
 
-from planner.crashes import Ending
+from planner.failures.crashes import Ending
 
 logger = logging.getLogger(__name__)
 

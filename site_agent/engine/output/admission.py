@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from planner.literals import quoted_name
+from planner.values.literals import quoted_name
 from site_agent.engine import Admission
 
 _METRICS = "selat_input"

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from planner.literals import quoted_name, quoted_text
+from planner.values.literals import quoted_name, quoted_text
 from site_agent.base.errors import EngineError
 from site_agent.engine import (
     ArrowScan,

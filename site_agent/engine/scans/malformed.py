@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from planner.literals import quoted_name
+from planner.values.literals import quoted_name
 from site_agent.base.durable import replacing
 from site_agent.engine import FilesScan, MalformedFile, MalformedRow
 from site_agent.engine.scans.csv_records import MAX_RECORD_BYTES, Dialect

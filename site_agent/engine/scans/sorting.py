@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from planner.literals import quoted_name
+from planner.values.literals import quoted_name
 from site_agent.engine import MALFORMED_NAME, FilesScan
 from site_agent.engine.output.collect import collect
 from site_agent.engine.scans.frames import Frames

@@ -5,7 +5,7 @@ A part of any other class is refused. A test has Spark parse all syntax that a q
 
 from __future__ import annotations
 
-from planner.functions import words
+from planner.functions.traits import words
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 

@@ -5,7 +5,7 @@ a program (TRANSFORM) or call Java (reflect). So Spark's own parser, which runs 
 parser's reading matters. Every part of the plan that it returns must be in the tables, and Spark then runs that plan,
 not the text.
 
-Tables: `planner.function_table` for functions, `site_agent.engine.sql.plan_table` for everything else.
+Tables: `planner.functions.table` for functions, `site_agent.engine.sql.plan_table` for everything else.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from py4j.java_gateway import JavaGateway, JavaObject
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from planner.function_table import NAMES, REASONS
-from planner.literals import quoted_name
+from planner.functions.table import NAMES, REASONS
+from planner.values.literals import quoted_name
 from site_agent.engine import AnalysisError, Field
 from site_agent.engine.sql.plan_table import FUNCTIONS, OPTIONS, PARTS, RELATION, WITH_ENTRY
 from site_agent.engine.sql.types import type_name, type_of

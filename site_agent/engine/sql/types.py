@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from planner.literals import quoted_name
+from planner.values.literals import quoted_name
 from site_agent.engine import AnalysisError, Field
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error
 

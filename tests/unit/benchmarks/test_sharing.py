@@ -33,8 +33,8 @@ from benchmarks.sharing_counts import (
     taken_in_per_s,
 )
 from evidence.criteria import Finding
-from planner.catalog import Catalog
 from planner.planning import draft_query
+from planner.relations.catalog import Catalog
 from planner.sharing.vertices import VertexKind, vertices_of
 from planner.sql import CreateRelation, SelectQuery, parse_script
 

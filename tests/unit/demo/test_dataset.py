@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from planner.topology import parse_topology
+from planner.values.topology import parse_topology
 from selat.demo.dataset import Dataset, prepare, queries
 
 

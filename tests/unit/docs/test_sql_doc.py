@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from planner.aggregates import MERGEABLE
-from planner.catalog import Catalog, Function
-from planner.errors import PlannerError
-from planner.estimate import DEFAULT_ROWS_PER_S, GROUPS_PER_KEY
-from planner.functions import RANKS
+from planner.estimate.rates import DEFAULT_ROWS_PER_S, GROUPS_PER_KEY
+from planner.functions.aggregates import MERGEABLE
+from planner.functions.traits import RANKS
 from planner.planning import draft_query
-from planner.pyfunctions import checked_function
-from planner.sinks import find_sink, with_sink
+from planner.relations.catalog import Catalog, Function
+from planner.rules.sinks import find_sink, with_sink
 from planner.sql import CreateFunction, CreateRelation, CreateView, Explain, InsertInto, SelectQuery, parse_script
 from planner.sql.dialect import MAX_CHAIN, MAX_DEPTH, MAX_STATEMENT_CHARS
+from planner.sql.pyfunctions import checked_function
 from planner.sql.types import ALIASES, SIMPLE_TYPES
+from planner.values.errors import PlannerError
 from tests.unit.planner.build import view_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.function_table import ALLOWED, REFUSED
+from planner.functions.table import ALLOWED, REFUSED
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text()
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from master.queries.progress import initial_progress
 from master.records.model import QueryRecord, QueryState, SiteRecord, SiteReport, TaskState, TaskStatus
-from planner.catalog import Binding, Catalog, Column, Relation, RelationKind
-from planner.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
-from planner.topology import Link, Site, Topology
+from planner.graph.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
+from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
+from planner.values.topology import Link, Site, Topology
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

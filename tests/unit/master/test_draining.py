@@ -9,8 +9,8 @@ import pytest
 from master.leases.streaming import STREAMING
 from master.reconcile.sitework import SiteWorkView
 from master.records.model import QueryState
-from planner.draining import WorkKind
 from planner.leases import Granted, Slot, Wish, acquire
+from planner.place.draining import WorkKind
 from tests.unit.master.reconcile.test_jobs import World
 
 

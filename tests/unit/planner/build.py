@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from planner.catalog import Catalog, Column, Relation, RelationKind
-from planner.plan import DraftPlan
+from planner.graph.plan import DraftPlan
 from planner.planning import draft_query, draft_view
+from planner.relations.catalog import Catalog, Column, Relation, RelationKind
 from planner.sql import CreateRelation, CreateView, SelectQuery, parse_script
-from planner.topology import Link, Site, Topology
+from planner.values.topology import Link, Site, Topology
 
 DECLARATIONS = """
 CREATE STREAM clicks (

@@ -9,8 +9,8 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from planner.names import BIN_COLUMN
-from planner.plan import DraftPlan, Stage, StageKind
+from planner.graph.plan import DraftPlan, Stage, StageKind
+from planner.values.names import BIN_COLUMN
 
 Rows = list[dict[str, Any]]
 Data = Mapping[str, Mapping[str, Sequence[Rows]]]

@@ -11,9 +11,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from planner.edits import edited
-from planner.errors import PlannerError, Position
 from planner.planning import analyses_of_union, analyses_of_views, analysis_of_query, analysis_of_view
+from planner.values.edits import edited
+from planner.values.errors import PlannerError, Position
 from tests.unit.planner.build import catalog_of, draft_of
 from tests.unit.planner.engine import connect, fetch, run_draft
 from tests.unit.planner.test_window_joins import CATALOG, START, load_whole

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.catalog import Column
-from planner.errors import Position
-from planner.plan import Analysis
+from planner.graph.plan import Analysis
 from planner.planning import (
     analyses_of_combines,
     analysis_of_query,
@@ -13,7 +11,9 @@ from planner.planning import (
     invalid_expression,
     with_columns,
 )
+from planner.relations.catalog import Column
 from planner.sql import SelectQuery, parse_script
+from planner.values.errors import Position
 from tests.unit.planner.build import CATALOG, columns, draft_of, select_of
 
 CLICKS = CATALOG.relations["clicks"].columns

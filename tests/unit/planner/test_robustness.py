@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.errors import PlannerError
 from planner.planning import draft_query
 from planner.sql import Explain, SelectQuery, parse_script
 from planner.sql.dialect import tokenize
 from planner.sql.source import Source
+from planner.values.errors import PlannerError
 from tests.unit.planner.build import CATALOG, DECLARATIONS
 
 SCRIPTS = (

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.errors import PlannerError
-from planner.estimate import estimate_flows
+from planner.estimate.rates import estimate_flows
 from planner.graph.operators import MergeAggregate, walk
-from planner.plan import DraftPlan, Statistics
+from planner.graph.plan import DraftPlan, Statistics
+from planner.values.errors import PlannerError
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import connect, fetch, run_draft
 from tests.unit.planner.test_composition import KEYS, STREAM

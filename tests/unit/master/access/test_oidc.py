@@ -26,7 +26,7 @@ from master.base.clock import SystemClock
 from master.base.errors import InvalidRequestError, KeySetError, UnauthenticatedError
 from planner.access.claims import ClaimRule, read_claim_rules, roles_by_claims
 from planner.access.principal import Kind, Principal
-from planner.errors import InvalidDefinitionError
+from planner.values.errors import InvalidDefinitionError
 from tests.fakes import VirtualClock
 
 ISSUER, AUDIENCE = "https://login.example", "selat"

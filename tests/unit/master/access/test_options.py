@@ -13,7 +13,7 @@ from master.config.values import MasterConfig
 from planner.access.claims import ClaimRule
 from planner.access.limits import Limits, LimitTable
 from planner.access.principal import Kind
-from planner.errors import InvalidDefinitionError
+from planner.values.errors import InvalidDefinitionError
 
 
 def said(*arguments: str) -> AccessConfig:

@@ -9,7 +9,7 @@ import pytest
 from master.analysis.remembered import RememberedAnalyzer
 from master.analysis.spark import RefusedStatementError
 from master.base.errors import NoSiteAvailableError
-from planner.catalog import Column, Function
+from planner.relations.catalog import Column, Function
 
 VIEWS = {"input": (Column("a", "INT"),)}
 FUNCTION = Function("f", (Column("x", "INT"),), "INT", "f", "f.py", "def f(x): return x", digest="1")

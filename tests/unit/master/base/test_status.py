@@ -14,8 +14,8 @@ import site_agent.base.errors
 from master.base import errors
 from master.base.errors import MasterError
 from master.base.status import STATUS_CODES, detail_of, shortened, status_of
-from planner import errors as planner_errors
-from planner.errors import PlannerError, Position
+from planner.values import errors as planner_errors
+from planner.values.errors import PlannerError, Position
 
 ERRORS_PAGE = Path(__file__).parents[4] / "docs" / "errors.md"
 

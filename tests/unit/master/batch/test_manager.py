@@ -14,9 +14,9 @@ from master.config.values import BatchConfig, MasterConfig
 from master.records.model import QueryState, ResultStatus, TaskState, TaskStatus
 from master.records.specs import TaskSpec
 from planner.batch import BatchOptions, Policy, SkipRule, TaskPhase
-from planner.batchplacement import place_batch
+from planner.graph.plan import FilePart, PhysicalPlan, Split, StageKind
 from planner.leases import Slot
-from planner.plan import FilePart, PhysicalPlan, Split, StageKind
+from planner.place.batch import place_batch
 from planner.wan.estimate import LinkRecord, fold_bandwidth
 from planner.wan.samples import BandwidthSample, Method
 from tests.unit.master.build import START, TOPOLOGY, report

@@ -36,8 +36,8 @@ from master.records.specs import (
     TaskSpec,
     VersionedAssignment,
 )
-from planner.catalog import Binding, Column, Function, Relation, RelationKind
-from planner.plan import Merge, MergeView, StageKind
+from planner.graph.plan import Merge, MergeView, StageKind
+from planner.relations.catalog import Binding, Column, Function, Relation, RelationKind
 from selat.v1 import common_pb2, site_pb2
 from tests.fakes.assignments import assignment_from_proto
 from tests.fakes.reports import report_to_proto

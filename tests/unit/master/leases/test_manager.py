@@ -15,7 +15,6 @@ from master.records.model import SiteRecord
 from master.sites.registry import SiteRegistry
 from master.store import LeaseUpdate
 from master.store.sqlite import SqliteStore
-from planner.errors import UnknownFrameworkError
 from planner.leases import (
     Busy,
     Granted,
@@ -30,6 +29,7 @@ from planner.leases import (
     release,
 )
 from planner.leases.acquire import AcquireOutcome
+from planner.values.errors import UnknownFrameworkError
 from tests.fakes import CountingHex, VirtualClock
 from tests.unit.master.build import TOPOLOGY
 

@@ -9,9 +9,9 @@ import pytest
 from master.analysis.spark import RefusedStatementError
 from master.base.errors import RelationExistsError, RelationInUseError
 from master.planning.definitions import ViewDefinitions
-from planner.catalog import Column, Relation, RelationKind
-from planner.errors import InvalidDefinitionError, InvalidExpressionError, PlannerError, Position
+from planner.relations.catalog import Column, Relation, RelationKind
 from planner.sql import CreateView, parse_script
+from planner.values.errors import InvalidDefinitionError, InvalidExpressionError, PlannerError, Position
 from tests.unit.master.build import CLICKS
 from tests.unit.master.planning.test_submission import World
 

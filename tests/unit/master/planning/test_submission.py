@@ -15,11 +15,11 @@ from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
 from master.store.sqlite import SqliteStore
-from planner.catalog import Binding, Column, Function, Relation
-from planner.errors import InvalidExpressionError, PlacementError
-from planner.plan import FilePart, LinkFigures, PhysicalPlan, Split
+from planner.graph.plan import FilePart, LinkFigures, PhysicalPlan, Split
+from planner.relations.catalog import Binding, Column, Function, Relation
 from planner.sql.script import parse_script
 from planner.sql.statements import SelectQuery
+from planner.values.errors import InvalidExpressionError, PlacementError
 from planner.wan.estimate import LinkRecord, fold_bandwidth
 from planner.wan.probing import Pair
 from planner.wan.samples import BandwidthSample, Method

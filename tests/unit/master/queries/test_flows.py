@@ -11,14 +11,14 @@ from master.queries.flows import measured_rates
 from master.queries.progress import initial_progress
 from master.queries.sharing import running_of
 from master.records.model import QueryRecord, QueryState, TaskState
-from planner.plan import PhysicalPlan
+from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import deployment_of, told_apart
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Running, as_measured
 from planner.sharing.schedule import Action, Setting, SharingPlan, share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
-from planner.topology import Link, Topology
+from planner.values.topology import Link, Topology
 from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, query, status
 
 OWNER, OTHER = "q-0001-a", "q-0002-b"

@@ -20,7 +20,7 @@ from master.queries.progress import (
 )
 from master.records.lifecycle import QueryEvent
 from master.records.model import ChannelUse, QueryBehind, QueryRecord, QueryState, ResultStatus, SiteReport, TaskState
-from planner.plan import Stage, StageInput, StageKind
+from planner.graph.plan import Stage, StageInput, StageKind
 from tests.unit.master.build import (
     CLICKS_EU,
     CLICKS_US,

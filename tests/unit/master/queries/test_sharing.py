@@ -24,7 +24,7 @@ from planner.sharing.running import Running
 from planner.sharing.schedule import Setting, share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
-from planner.topology import Link, Topology
+from planner.values.topology import Link, Topology
 from tests.unit.master.build import CATALOG, CLICKS, PAGES, PLAN, START, TOPOLOGY, query
 
 NAMES = ("hub", "us", "eu")

@@ -12,8 +12,8 @@ from master.convert.assignments import assignment_to_proto
 from master.reconcile.assignments import AssignmentInput, build_assignments, result_channels, task_sites
 from master.records.model import QueryRecord, QueryState
 from master.records.specs import Assignment, ChannelInput, ResultsLimit, VersionedAssignment
-from planner.catalog import Binding, Catalog
-from planner.plan import StageInput, StageKind
+from planner.graph.plan import StageInput, StageKind
+from planner.relations.catalog import Binding, Catalog
 from tests.fakes.assignments import assignment_from_proto
 from tests.unit.master.build import CATALOG, CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, START, query
 

@@ -33,9 +33,9 @@ from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
 from master.store.sqlite import SqliteStore
 from master.views.queries import QueryViews
-from planner.catalog import Binding
+from planner.graph.plan import RelationStats
 from planner.leases import Granted, LeasePolicy, LeaseRef, Slot, Waiter, Wish, acquire, release, wait_for
-from planner.plan import RelationStats
+from planner.relations.catalog import Binding
 from planner.wan.estimate import LinkRecord
 from planner.wan.probing import Pair
 from planner.wan.snapshot import snapshot

@@ -12,10 +12,10 @@ from master.base.errors import RelationExistsError, RelationInUseError
 from master.base.times import to_us
 from master.relations.catalog import CatalogManager
 from master.store.sqlite import SqliteStore
-from planner import options as planner_options
-from planner.catalog import Binding, Column, Relation, RelationKind
-from planner.errors import InvalidDefinitionError, PlannerError, UnknownRelationError, UnknownSiteError
-from planner.options import Option
+from planner.relations import options as planner_options
+from planner.relations.catalog import Binding, Column, Relation, RelationKind
+from planner.relations.options import Option
+from planner.values.errors import InvalidDefinitionError, PlannerError, UnknownRelationError, UnknownSiteError
 from tests.fakes import VirtualClock
 from tests.unit.master.build import CLICKS, PAGES, START, TOPOLOGY
 

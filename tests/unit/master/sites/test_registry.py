@@ -11,7 +11,7 @@ from master.base.errors import SiteDisplacedError, SiteNotRegisteredError
 from master.records.model import LinkUse, SiteState
 from master.sites.registry import SiteRegistry
 from master.store.sqlite import SqliteStore
-from planner.errors import UnknownSiteError
+from planner.values.errors import UnknownSiteError
 from tests.fakes import VirtualClock
 from tests.unit.master.build import START, TOPOLOGY, report, site_record
 

@@ -14,7 +14,7 @@ from master.records.model import LinkUse, OperatorStatus, QueryRecord, QueryStat
 from master.statements.analyze import analyze_json
 from master.statements.analyze_text import analyze_text
 from master.views.queries import QueryView
-from planner.plan import LinkEstimate
+from planner.graph.plan import LinkEstimate
 from tests.unit.master.build import CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, START, query, status
 
 NOW = START + timedelta(minutes=5)

@@ -19,10 +19,10 @@ from master.records.model import (
 )
 from master.store import INCARNATIONS_KEPT, LeaseUpdate, Store, StoredLeases
 from planner.access.grants import Grant, Owner
-from planner.access.privileges import Privilege
 from planner.batch import TaskPhase
-from planner.catalog import Column, Function
 from planner.leases import Framework, Lease, Slot
+from planner.relations.catalog import Column, Function
+from planner.values.privileges import Privilege
 from tests.unit.master.build import CLICKS, CLICKS_US, PAGES, QUERY_ID, START, query, site_record, status
 
 ACCEPTED = StateChange(QUERY_ID, None, QueryState.DEPLOYING, "", START)

@@ -10,8 +10,8 @@ import pytest
 
 from master.records.model import Progress
 from master.store import codec
-from planner.catalog import Relation
-from planner.plan import LinkEstimate, LinkFigures, Merge, MergeView, PhysicalPlan, PlacementCandidate
+from planner.graph.plan import LinkEstimate, LinkFigures, Merge, MergeView, PhysicalPlan, PlacementCandidate
+from planner.relations.catalog import Relation
 from tests.unit.master.build import CLICKS, PLAN, START, query
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from master.store import codec
 from planner.graph.operators import Operator, walk
+from planner.graph.plan import Stage
 from planner.graph.stored import loaded_expression, stored_expression
-from planner.plan import Stage
 from planner.sql.dialect import parse_template
 from planner.text.spark import spark_sql
 from tests.unit.planner.test_composition import AGGREGATES, FORMS, TOP_K

@@ -4,10 +4,10 @@ import pytest
 
 from planner.access.grants import Grant, Grants, Need, Owner
 from planner.access.principal import EVERYBODY, Kind, Principal
-from planner.access.privileges import Privilege
-from planner.errors import InvalidDefinitionError, PlannerError, SqlSyntaxError
 from planner.sql import statements
 from planner.sql.script import parse_script
+from planner.values.errors import InvalidDefinitionError, PlannerError, SqlSyntaxError
+from planner.values.privileges import Privilege
 
 SELECT, INSERT = Privilege.SELECT, Privilege.INSERT
 

@@ -7,7 +7,7 @@ import pytest
 from planner.access.limits import MEMBER, Limits, LimitTable, Meters, TokenBucket
 from planner.access.limits_text import read_limits
 from planner.access.principal import Kind, Principal
-from planner.errors import InvalidDefinitionError
+from planner.values.errors import InvalidDefinitionError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

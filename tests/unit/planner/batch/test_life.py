@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.batch import TASK_MOVES, TaskEvent, TaskPhase, next_phase, reduce_site
-from planner.errors import IllegalTaskMoveError
+from planner.values.errors import IllegalTaskMoveError
 
 
 @pytest.mark.parametrize(("phase", "event"), list(product(TaskPhase, TaskEvent)))

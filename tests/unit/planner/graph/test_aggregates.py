@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from planner.aggregates import MERGEABLE, MERGES, aggregate_of
-from planner.catalog import Column
+from planner.functions.aggregates import MERGEABLE, MERGES, aggregate_of
 from planner.graph.aggregates import Call, split_call
 from planner.graph.operators import CombinePartials, MergeAggregate, Merged, Partial, Scan
+from planner.relations.catalog import Column
 from planner.sql.dialect import exp
 from planner.text.spark import spark_sql
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from planner.errors import InvalidDefinitionError, UnknownFrameworkError
 from planner.leases import (
     Busy,
     Framework,
@@ -30,6 +29,7 @@ from planner.leases import (
     set_site,
     wait_for,
 )
+from planner.values.errors import InvalidDefinitionError, UnknownFrameworkError
 from tests.unit.planner.leases.build import POLICY, START, at, done, s, table_of, take
 
 US = [Slot("us", index) for index in range(4)]

@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from planner.errors import IllegalSlotMoveError
 from planner.leases import Slot, SlotState
 from planner.leases.lifecycle import SLOT_MOVES, SlotEvent, next_slot_state
+from planner.values.errors import IllegalSlotMoveError
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(SlotState, SlotEvent)))

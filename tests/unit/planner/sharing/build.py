@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from planner.catalog import Catalog, Column
-from planner.plan import DraftPlan, Stage
+from planner.graph.plan import DraftPlan, Stage
+from planner.relations.catalog import Catalog, Column
 from planner.sharing.containment import residual_of
 from planner.sharing.vertices import Vertex, vertices_of
 from planner.text.spark import spark_sql

@@ -11,8 +11,8 @@ from typing import Any
 
 import duckdb
 
-from planner.estimate import task_rates
-from planner.plan import DraftPlan, Stage, Statistics
+from planner.estimate.rates import task_rates
+from planner.graph.plan import DraftPlan, Stage, Statistics
 from planner.sharing.forms import Form, renamed_columns
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Operator, Running

@@ -10,7 +10,7 @@ from planner.sharing.running import Running
 from planner.sharing.schedule import Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
-from planner.topology import Topology
+from planner.values.topology import Topology
 
 MB = 1e6
 

@@ -15,7 +15,7 @@ from planner.sharing.running import Operator, Running, as_measured
 from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
-from planner.topology import Topology
+from planner.values.topology import Topology
 from tests.unit.planner.build import topology_of
 from tests.unit.planner.sharing.graphs import MB, World, vertex
 

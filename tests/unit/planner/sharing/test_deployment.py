@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.plan import DraftPlan
+from planner.graph.plan import DraftPlan
 from planner.sharing.deployment import (
     Deployment,
     Start,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from planner.estimate import task_rates
-from planner.plan import Statistics
+from planner.estimate.rates import task_rates
+from planner.graph.plan import Statistics
 from planner.sharing.explain import sharing_json, sharing_lines, sharing_notes
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Running

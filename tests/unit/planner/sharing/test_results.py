@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.estimate import task_rates
-from planner.plan import DraftPlan, Statistics
+from planner.estimate.rates import task_rates
+from planner.graph.plan import DraftPlan, Statistics
 from planner.sharing.forms import Form, renamed_columns
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Operator, Running

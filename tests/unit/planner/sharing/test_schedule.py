@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from planner.errors import PlacementError
 from planner.sharing.modes import Goal, Sharing
 from planner.sharing.running import Running
 from planner.sharing.schedule import Action, Setting, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
+from planner.values.errors import PlacementError
 from tests.unit.planner.build import topology_of
 from tests.unit.planner.sharing.graphs import MB, World, sites_of, vertex
 

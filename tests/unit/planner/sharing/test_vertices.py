@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from planner.plan import StageKind, Statistics
+from planner.graph.plan import StageKind, Statistics
 from planner.planning import place
 from planner.sharing.vertices import VertexKind, vertices_of
 from tests.unit.planner.build import catalog_of, draft_of, topology_of

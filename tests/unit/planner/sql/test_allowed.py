@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.errors import PlannerError
 from planner.sql import parse_script
 from planner.sql.allowed import NODES, what_is_refused
 from planner.sql.dialect import exp, name_node, parse_select_tree, render
 from planner.sql.source import Source
+from planner.values.errors import PlannerError
 from tests.unit.planner.build import catalog_of, draft_of
 
 REFUSED = frozenset(Path(__file__).with_name("refused_nodes.txt").read_text().split())

@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from planner.catalog import Binding, Column, RelationKind
-from planner.errors import InvalidDefinitionError, PlannerError, Position
+from planner.relations.catalog import Binding, Column, RelationKind
 from planner.sql import (
     AlterBinding,
     CancelQuery,
@@ -23,6 +22,7 @@ from planner.sql import (
 )
 from planner.sql.queries import parse_query, relations_named
 from planner.sql.source import Source
+from planner.values.errors import InvalidDefinitionError, PlannerError, Position
 
 START = Position(1, 1)
 

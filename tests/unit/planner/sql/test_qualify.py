@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from planner.edits import edited
 from planner.sql.qualify import without_qualify
 from planner.sql.source import Source
+from planner.values.edits import edited
 
 RANK = "QUALIFY rank() OVER (ORDER BY a) = 1"
 

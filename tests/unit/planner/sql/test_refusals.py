@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.errors import Position, UnsupportedSqlError
 from planner.sql import parse_script
+from planner.values.errors import Position, UnsupportedSqlError
 from tests.unit.planner.build import catalog_of, draft_of
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.errors import PlannerError, Position, SqlSyntaxError, UnsupportedSqlError
 from planner.sql import Explain, SelectQuery, Show, ShowTarget, parse_script
+from planner.values.errors import PlannerError, Position, SqlSyntaxError, UnsupportedSqlError
 
 
 def test_statements_keep_their_text_and_place() -> None:

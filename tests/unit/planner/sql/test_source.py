@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.errors import Position
 from planner.sql.source import Source
+from planner.values.errors import Position
 
 
 def test_places_are_those_of_the_script() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.topology import Link
+from planner.values.topology import Link
 from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_echo
 from planner.wan.probing import DEFAULT_SETTINGS, Budget, Pair, Probe, ProbeKind, ProbeState, choose_probes, full_probe
 from planner.wan.samples import BandwidthSample, EchoSample, Method

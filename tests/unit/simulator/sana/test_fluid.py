@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from planner.sharing.running import Operator
 from planner.sharing.vertices import Vertex, VertexKind
-from planner.topology import Link, Site, Topology
+from planner.values.topology import Link, Site, Topology
 from simulator.fairness import max_min_rates
 from simulator.sana.fluid import QUEUE_BYTES, Channel, Fluid, fair_shares
 

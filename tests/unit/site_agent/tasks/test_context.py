@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from planner.crashes import Ending
+from planner.failures.crashes import Ending
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.progress import TaskState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.crashes import EPOCHS_ALONE, Ending
+from planner.failures.crashes import EPOCHS_ALONE, Ending
 from site_agent.tasks.crashes import Crashes
 
 pytestmark = pytest.mark.timeout(20)

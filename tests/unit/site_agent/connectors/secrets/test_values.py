@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from machine.terminal import LogFormatter
-from planner import options
-from planner.options import Option
+from planner.relations import options
+from planner.relations.options import Option
 from site_agent.base.errors import ConnectorError, SecretError, SiteAgentError
 from site_agent.connectors.secrets.sources import SecretConnector, redacted
 from site_agent.connectors.secrets.values import LIMIT_BYTES, RedactingFilter, Secrets

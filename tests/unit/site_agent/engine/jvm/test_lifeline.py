@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.crashes import Ending
+from planner.failures.crashes import Ending
 from site_agent.engine.jvm.lifeline import ending_of
 
 

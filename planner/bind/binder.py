@@ -1,0 +1,260 @@
+"""Binding: each name of an expression becomes the column, alias or window that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from planner.bind.calls import checked_call
+from planner.bind.scope import Member, Scope, resolve, unknown_column
+from planner.functions.traits import TIME_UNIT_FUNCTIONS, WINDOW
+from planner.graph.expressions import enclosed, is_aggregate, placed, replace_each
+from planner.sql.allowed import UNITS
+from planner.sql.dialect import exp, offset_of, parts_of, render
+from planner.sql.intervals import format_interval, parse_interval
+from planner.sql.refusals import function_name, refuse
+from planner.values.errors import UnknownColumnError
+
+WINDOW_FIELDS = ("start", "end")
+WINDOW_FORM = "window(ts, '10 seconds')"
+MAX_WINDOWS_OF_A_ROW = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window of GROUP BY or of a join of streams: one of this length begins every `slide`."""
+
+    node: exp.Expr
+    """The canonical call; equal calls are equal nodes."""
+    length: timedelta
+    slide: timedelta
+    """The length itself when windows follow one another; else a part of which the length is a multiple."""
+
+    @property
+    def view(self) -> str:
+        """The stream whose event time it is over."""
+        column = self.node.expressions[0]
+        assert isinstance(column, exp.Column)
+        return column.table
+
+    def like(self, other: Window) -> bool:
+        """Whether windows of both begin and end at the same instants."""
+        return (self.length, self.slide) == (other.length, other.slide)
+
+
+@dataclass(frozen=True, slots=True)
+class Binder:
+    """What names mean at one place of the query."""
+
+    scope: Scope
+    window: Window | None = None
+    aliases: Mapping[str, exp.Expr] = field(default_factory=dict)
+    """Bound expressions of the select list by lower-case alias."""
+    keys: tuple[exp.Expr, ...] | None = None
+    """Set for HAVING and QUALIFY: there an alias goes before a column that is not a key."""
+
+    window_columns: tuple[exp.Expr, ...] | None = None
+    """Over the rows of an aggregate: its columns that are the window, or an end of it."""
+
+    @property
+    def is_over_windows(self) -> bool:
+        """Whether names mean columns of rows of windows; `window` is then a longer one over them."""
+        return self.window_columns is not None
+
+    @property
+    def windows(self) -> tuple[exp.Expr, ...] | None:
+        """What stands for the window; None where there is none."""
+        return self.window_columns if self.window is None else (self.window.node,)
+
+    def bind(self, node: exp.Expr) -> exp.Expr:
+        """The bound copy of an expression.
+
+        Raises:
+            UnknownColumnError, UnsupportedSqlError: at the name or call that is wrong.
+        """
+        root = exp.Paren(this=node.copy())
+        for call in list(root.find_all(exp.Anonymous)):
+            self._bind_call(call)
+        columns = [column for column in root.find_all(exp.Column) if not isinstance(column.this, exp.Star)]
+        replace_each([(column, self._bind_column(column)) for column in columns])
+        for star in root.find_all(exp.Star):
+            self._check_star(star)
+        bound: exp.Expr = root.this
+        bound.parent = None
+        return bound
+
+    def _bind_call(self, call: exp.Anonymous) -> None:
+        name = function_name(call)
+        call.set("this", name)
+        function = self.scope.functions.get(name)
+        if function is not None:
+            call.set("this", checked_call(call, function, self.scope.source))
+        if name in TIME_UNIT_FUNCTIONS and len(call.expressions) == 3 and isinstance(call.expressions[0], exp.Column):
+            call.expressions[0].replace(self._unit(call.expressions[0]))
+        if name == WINDOW and self.scope.stream.is_stream:
+            canonical = self.window.node if self.is_over_windows and self.window else window_of(call, self.scope).node
+            call.set("expressions", [argument.copy() for argument in canonical.expressions])
+
+    def _unit(self, column: exp.Column) -> exp.Var:
+        if len(column.parts) > 1 or column.name.upper() not in UNITS:
+            hint = "YEAR, MONTH, DAY, HOUR, MINUTE and SECOND are possible."
+            raise refuse(column, self.scope.source, "this is no unit of time", hint)
+        return exp.Var(this=column.name)
+
+    def _bind_column(self, column: exp.Column) -> exp.Expr:
+        # A part of a window call was bound with the call.
+        if "bound" in column.meta:
+            return column.copy()
+        parts = parts_of(column)
+        usable = self.aliases if _outside_aggregate(column) else {}
+        alias = usable.get(parts[0].name.lower())
+        found = resolve(self.scope, parts)
+        if found is not None and self._is_other_window(found, parts):
+            raise self._ambiguous_window(parts[0])
+        if alias is not None and (found is None or (self.keys is not None and found not in self.keys)):
+            return _fields(enclosed(alias), parts)
+        if found is not None:
+            return found
+        if self.window is not None and parts[0].name.lower() == WINDOW:
+            return self._window_field(column, parts)
+        raise unknown_column(self.scope, parts, usable)
+
+    def _is_other_window(self, found: exp.Expr, parts: list[exp.Identifier]) -> bool:
+        """Whether a column is called `window`, and is not the window."""
+        named = self.window is not None and len(parts) == 1 and parts[0].name.lower() == WINDOW
+        return named and self.window is not None and found.unnest() != self.window.node
+
+    def _window_field(self, column: exp.Column, parts: list[exp.Identifier]) -> exp.Expr:
+        assert self.window is not None
+        if len(parts) > 2 or (len(parts) == 2 and parts[1].name.lower() not in WINDOW_FIELDS):
+            raise refuse(
+                column, self.scope.source, "a window has the fields start and end", "window.start, window.end."
+            )
+        node = self.window.node.copy()
+        node.meta.update(start=parts[0].meta.get("start", 0), end=parts[-1].meta.get("end", 0))
+        return _fields(node, parts)
+
+    def _ambiguous_window(self, part: exp.Identifier) -> UnknownColumnError:
+        return UnknownColumnError(
+            "window is ambiguous: a column has this name too",
+            position=self.scope.source.position(part.meta.get("start", 0)),
+            found=part.name,
+            hint=f"For the window write {WINDOW_FORM}; for the column, its relation in front.",
+        )
+
+    def _check_star(self, star: exp.Star) -> None:
+        call = star.parent
+        if not (isinstance(call, exp.Anonymous) and function_name(call) == "count" and len(call.expressions) == 1):
+            at = call if isinstance(call, exp.Column) else star
+            raise refuse(at, self.scope.source, "* is not possible here", "* is possible in SELECT and in count(*).")
+
+
+def _fields(node: exp.Expr, parts: list[exp.Identifier]) -> exp.Expr:
+    for part in parts[1:]:
+        name = part.name.lower() if part.name.lower() in WINDOW_FIELDS else part.name
+        node = exp.Dot(this=node, expression=exp.Identifier(this=name, quoted=part.args.get("quoted", False)))
+    return node
+
+
+def _outside_aggregate(node: exp.Expr) -> bool:
+    parent = node.parent
+    while parent is not None:
+        if is_aggregate(parent):
+            return False
+        parent = parent.parent
+    return True
+
+
+def window_of(call: exp.Expr, scope: Scope) -> Window:
+    """The window that a `window(...)` call means.
+
+    Raises:
+        UnsupportedSqlError: it is not a window of literal length and slide over a stream's event time.
+    """
+    arguments = call.expressions
+    source = scope.source
+    form = f"window({scope.stream.relation.event_time}, '10 seconds')"
+    if len(arguments) not in (2, 3):
+        message = "shifted windows are not possible" if len(arguments) > 3 else "window needs a length"
+        raise refuse(call, source, message, f"{form} is possible, with a slide {form[:-1]}, '5 seconds').")
+    column = arguments[0]
+    if isinstance(column, exp.Column) and "bound" not in column.meta:
+        column = resolve(scope, parts_of(column)) or column
+    stream = next((m for m in scope.streams if _is_event_time(column, m)), None)
+    if stream is None:
+        at = arguments[0] if offset_of(arguments[0]) is not None else call
+        raise refuse(at, source, "window must be on the stream's event-time column", _event_time_hint(scope, form))
+    lengths = [length_of(argument, call, scope) for argument in arguments[1:]]
+    _check_slide(arguments[-1], call, scope, lengths)
+    bound = event_time_of(stream)
+    distinct = dict.fromkeys(lengths)
+    texts = [exp.Literal.string(format_interval(length)) for length in distinct]
+    return Window(exp.Anonymous(this=WINDOW, expressions=[bound, *texts]), lengths[0], lengths[-1])
+
+
+def event_time_of(stream: Member) -> exp.Column:
+    """The column, marked so that binding it again leaves it as it is."""
+    column = placed(stream.bound(stream.relation.event_time or "").unnest(), None)
+    assert isinstance(column, exp.Column)
+    column.meta["bound"] = True
+    return column
+
+
+def _is_event_time(column: exp.Expr, stream: Member) -> bool:
+    event_time = stream.relation.event_time
+    return event_time is not None and column.unnest() == stream.bound(event_time).unnest()
+
+
+def _event_time_hint(scope: Scope, form: str) -> str:
+    return next((hint for stream in scope.streams if (hint := lost_event_time(stream))), f"{form} is possible.")
+
+
+def lost_event_time(stream: Member) -> str:
+    """What helps when a derived table has no event time; empty when it has one."""
+    if stream.relation.event_time is not None:
+        return ""
+    return f"{stream.alias} does not select the event-time column of its stream; add it there as it is."
+
+
+def length_of(argument: exp.Expr, call: exp.Expr, scope: Scope) -> timedelta:
+    """The length or slide that an argument of a window call says.
+
+    Raises:
+        UnsupportedSqlError: it is no literal of fixed length.
+    """
+    length = _literal_length(argument)
+    if not length:
+        what = "length" if argument is call.expressions[1] else "slide"
+        at = argument if offset_of(argument) is not None else call
+        raise refuse(
+            at, scope.source, f"the window's {what} must be a literal of fixed length", f"{WINDOW_FORM} is possible."
+        )
+    return length
+
+
+def _check_slide(argument: exp.Expr, call: exp.Expr, scope: Scope, lengths: list[timedelta]) -> None:
+    length, slide = lengths[0], lengths[-1]
+    at = argument if offset_of(argument) is not None else call
+    if length % slide:
+        raise refuse(
+            at,
+            scope.source,
+            f"the slide {format_interval(slide)} does not divide the length {format_interval(length)}",
+            "The length must be a multiple of the slide, as in window(ts, '10 seconds', '5 seconds').",
+        )
+    if length // slide > MAX_WINDOWS_OF_A_ROW:
+        raise refuse(
+            at,
+            scope.source,
+            f"a row would be in {length // slide} windows; at most {MAX_WINDOWS_OF_A_ROW} are possible",
+            "Use a longer slide or shorter windows.",
+        )
+
+
+def _literal_length(node: exp.Expr) -> timedelta | None:
+    if isinstance(node, exp.Literal) and node.is_string:
+        return parse_interval(node.name)
+    if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal) and node.args.get("unit") is not None:
+        return parse_interval(f"{node.this.name} {render(node.args['unit'])}")
+    return None

@@ -1,0 +1,308 @@
+"""Queries over queries: WITH, sub-queries in FROM, views and UNION ALL become SELECTs over streams and tables.
+
+A derived table that only joins, filters and projects is merged: its columns are replaced by what they mean. One that
+stands on the right of a join is computed where its table or stream is read. One that aggregates stays, and the SELECT
+over it becomes a layer that the MERGE stage computes. A UNION ALL is its branches, each a query of its own; only an
+aggregate over it takes them together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from planner.bind.binder import Window
+from planner.bind.derived import Derived, Names, Place
+from planner.bind.gathered import STATEMENT, Gathered, Text
+from planner.bind.joins import check_on
+from planner.bind.layers import layer_view, rows_member, with_layer
+from planner.bind.logical import LogicalQuery, bind_block, is_grouped, site_named
+from planner.bind.scope import Member, scope_of
+from planner.bind.streamjoins import window_words
+from planner.bind.unions import (
+    Substitution,
+    check_branches,
+    derived_expressions,
+    exported,
+    joined_member,
+    merged,
+    merged_member,
+    open_union,
+    specialized,
+    union_member,
+    unlike,
+)
+from planner.graph.expressions import MAX_MERGED_NODES, is_small, placed
+from planner.sql.blocks import common_tables, from_items, operands
+from planner.sql.dialect import MAX_CHAIN, exp, offset_of
+from planner.sql.refusals import check_over_stream, refuse
+from planner.sql.source import Source
+from planner.values.errors import PlannerError, UnsupportedSqlError
+
+JOINED_STREAM_HINT = (
+    "A stream, or a query that only filters and projects one, can be joined to a stream; rows of windows can be joined "
+    "to rows of windows, where both queries aggregate."
+)
+UNION_OF_JOINS_HINT = "Aggregate in each branch: SELECT ... GROUP BY window(...), ... UNION ALL SELECT ..."
+UNION_HINT = "Write the outer SELECT in each branch: SELECT ... FROM (...) UNION ALL SELECT ... FROM (...)."
+
+
+class Composer:
+    """Binds the queries of one statement."""
+
+    def __init__(self, gathered: Gathered) -> None:
+        self._gathered = gathered
+        self._names = Names(gathered)
+
+    def query(self, query: exp.Expr, place: Place) -> tuple[LogicalQuery, ...]:
+        """The branches of a query.
+
+        Raises:
+            PlannerError: with its place.
+        """
+        place = self._names.with_common(query, place)
+        parts = operands(query)
+        if len(parts) == 1:
+            (part,) = parts
+            nested = isinstance(part, exp.SetOperation) or common_tables(part)
+            return self.query(part, place) if nested and part is not query else self._select(part, place)
+        check_over_stream(query, place.source)
+        found = list(self.query(parts[0], place))
+        names = tuple(output.name for output in found[0].results)
+        for part in parts[1:]:
+            branches = self.query(part, replace(place, renamed=True))
+            if len(branches[0].results) != len(names):
+                raise unlike(part, (len(names), len(branches[0].results)), place.source)
+            found += [_renamed(branch, names) for branch in branches]
+            check_branches(len(found), part, place.source)
+        return tuple(found)
+
+    def note_unused(self) -> None:
+        """Find out of entries of WITH that nobody uses what Spark must know: it checks them with all the text.
+
+        They need not be possible as queries over streams, and nothing else comes of them.
+        """
+        scratch = replace(self._gathered, relations={}, unions={}, notes={})
+        composer = Composer(scratch)
+        for entry in self._names.unused():
+            with suppress(PlannerError):
+                composer.query(entry.table.this, entry.place)
+        self._gathered.texts, self._gathered.site_named = scratch.texts, scratch.site_named
+
+    def _select(self, select: exp.Expr, place: Place) -> tuple[LogicalQuery, ...]:
+        assert isinstance(select, exp.Select)
+        check_over_stream(select, place.source)
+        first, *others = from_items(select)
+        derived = self._names.derived(first, place)
+        if derived is None:
+            member = self._names.stream(first, place)
+            return (self._block(select, [(member, first), *self._joined(others, place)], place),)
+        branches = self._branches(derived)
+        if any(branch.window is not None for branch in branches):
+            return (self._over_aggregate(select, branches, derived, place),)
+        if len(branches) == 1 or not is_grouped(select):
+            return self._over_rows(select, branches, derived, place)
+        return (self._over_union(select, branches, derived, place),)
+
+    def _block(
+        self,
+        select: exp.Select,
+        members: list[tuple[Member, exp.Expr]],
+        place: Place,
+        below: Window | None = None,
+    ) -> LogicalQuery:
+        """One SELECT over these members; `below` is the window in which the streams of the first are joined."""
+        scope = scope_of(members, select, place.source, self._gathered.catalog.functions)
+        query = bind_block(select, scope, renamed=place.renamed, below=below)
+        self._gathered.site_named |= site_named(select, scope)
+        self._gathered.note_stars(place.text, select, scope)
+        self._gathered.note_joins(place.text, query.joins)
+        for member, item in members:
+            self._check_expressions(derived_expressions(query, member), member.alias, item, place)
+        return query
+
+    def _joined(self, items: Sequence[exp.Expr], place: Place) -> list[tuple[Member, exp.Expr]]:
+        """What stands behind each JOIN."""
+        return [(self._joined_stream(item, place) or self._names.joined(item, place), item) for item in items]
+
+    def _joined_stream(self, item: exp.Expr, place: Place) -> Member | None:
+        """A derived table over a stream; None for anything else."""
+        derived = self._names.derived(item, place)
+        if derived is None:
+            return None
+        with self._names.within(derived):
+            if self._names.rests_on_table(derived.query, derived.place):
+                return None
+        branches = self._branches(derived)
+        what = _more_than_rows(branches)
+        if what:
+            raise refuse(item, place.source, f"{derived.name} {what} and cannot be joined yet", JOINED_STREAM_HINT)
+        base = branches[0].scope.stream.relation.name
+        self._gathered.note(derived.name, f"computed where {base} is, before it is sent")
+        return joined_member(derived.name, branches[0], self._gathered.next_table())
+
+    def _branches(self, derived: Derived) -> tuple[LogicalQuery, ...]:
+        """The rows of a derived table, under the names that its columns are given."""
+        with self._names.within(derived):
+            branches = self.query(derived.query, derived.place)
+        names = tuple(output.name for output in branches[0].results)
+        given = self._names.given_names(derived, names)
+        branches = tuple(_renamed(branch, given) for branch in branches)
+        if derived.place.text != derived.within.text:
+            start = offset_of(derived.item) or 0
+            branches = tuple(_moved(branch, start) for branch in branches)
+        return branches
+
+    def _over_rows(
+        self, select: exp.Select, branches: tuple[LogicalQuery, ...], derived: Derived, place: Place
+    ) -> tuple[LogicalQuery, ...]:
+        """Each branch merged into a copy of the SELECT."""
+        union = self._open(branches) if len(branches) > 1 else ""
+        others = from_items(select)[1:]
+        found = []
+        for index, branch in enumerate(branches):
+            member = merged_member(derived.name, branch, exported(union, index, branch, self._gathered.types))
+            members = [(member, derived.item), *self._joined(others, place)]
+            query = merged(self._block(select, members, place, branch.join_window), branch)
+            self._check_size(query, derived.name, derived.item, derived.within)
+            found.append(query)
+        self._gathered.note(
+            derived.name, "merged into the SELECT over it" if not union else "UNION ALL, merged as well"
+        )
+        return tuple(found)
+
+    def _check_size(self, query: LogicalQuery, name: str, item: exp.Expr, place: Place) -> None:
+        nodes = [*(output.expression for output in query.outputs), *query.where, *query.keys]
+        self._check_expressions(nodes, name, item, place)
+
+    def _check_expressions(self, nodes: Sequence[exp.Expr], name: str, item: exp.Expr, place: Place) -> None:
+        """Names used twice and more on every level make expressions grow beyond all bounds."""
+        if not is_small(nodes):
+            raise refuse(
+                item,
+                place.source,
+                f"written out, the expressions over {name} are too large",
+                f"At most {MAX_MERGED_NODES} operators, names and values, {MAX_CHAIN} in one chain, are possible.",
+            )
+
+    def _over_union(
+        self, select: exp.Select, branches: tuple[LogicalQuery, ...], derived: Derived, place: Place
+    ) -> LogicalQuery:
+        """An aggregate over all branches: each computes partials, one MERGE takes them all."""
+        union = self._open(branches)
+        member = union_member(derived.name, union, branches)
+        tables = self._joined(from_items(select)[1:], place)
+        for item in [derived.item] if all(b.join_window is not None for b in branches) else _streams(tables):
+            message = "an aggregate over a UNION ALL of which every branch joins streams is not possible yet"
+            raise refuse(item, place.source, message, UNION_OF_JOINS_HINT)
+        query = self._block(select, [(member, derived.item), *tables], place)
+        self._check_joined_branches(query, branches, derived.item, place)
+        inputs = []
+        for index, branch in enumerate(branches):
+            copies = {m.view: self._gathered.next_table() if index else m.view for m, _ in tables}
+            columns = exported(union, index, branch, self._gathered.types)
+            inputs.append(specialized(query, branch, Substitution(union, columns, copies)))
+            self._check_size(inputs[-1].query, derived.name, derived.item, derived.within)
+            check_on(inputs[-1].query.joins, query.scope, at=derived.item)
+        self._gathered.note(derived.name, f"UNION ALL of {len(branches)}, aggregated branch by branch")
+        return replace(query, inputs=tuple(inputs))
+
+    def _check_joined_branches(
+        self, query: LogicalQuery, branches: Sequence[LogicalQuery], item: exp.Expr, place: Place
+    ) -> None:
+        """Rows of joined streams are there window by window."""
+        window = query.window
+        for joined in (branch.join_window for branch in branches if branch.join_window is not None):
+            if window is not None and not joined.like(window):
+                message = f"a branch of the UNION ALL joins streams in windows of {window_words(joined)}"
+                hint = (
+                    f"Group by the same windows, not by those of {window_words(window)}, or aggregate in each branch."
+                )
+                raise refuse(item, place.source, message, hint)
+
+    def _over_aggregate(
+        self, select: exp.Select, branches: tuple[LogicalQuery, ...], derived: Derived, place: Place
+    ) -> LogicalQuery:
+        source = place.source
+        if len(branches) > 1:
+            message = "a SELECT over a UNION ALL of aggregates is not possible yet"
+            raise refuse(derived.item, source, message, UNION_HINT)
+        queries = [branches[0]]
+        members = [(rows_member(derived.name, layer_view(branches[0]), branches[0]), derived.item)]
+        for item in from_items(select)[1:]:
+            name, query = self._window_rows(item, derived.name, place)
+            queries.append(query)
+            members.append((rows_member(name, self._gathered.next_table(), query), item))
+            self._gathered.note(name, f"joined to the rows of {derived.name} by the merge, window by window")
+        scope = scope_of(members, select, source, self._gathered.catalog.functions)
+        found = with_layer(queries, select, scope, renamed=place.renamed)
+        self._gathered.note_stars(place.text, select, scope)
+        self._gathered.note(derived.name, "the SELECT over it is computed by the merge, window by window")
+        return found
+
+    def _window_rows(self, item: exp.Expr, to: str, place: Place) -> tuple[str, LogicalQuery]:
+        """What stands behind JOIN and is joined to the rows of windows of `to`."""
+        derived = self._names.derived(item, place)
+        if derived is None:
+            raise self._not_rows_of_windows(item, item.alias_or_name, to, place)
+        with self._names.within(derived):
+            if self._names.rests_on_table(derived.query, derived.place):
+                raise self._not_rows_of_windows(item, derived.name, to, place)
+        branches = self._branches(derived)
+        if len(branches) > 1 or branches[0].window is None:
+            raise self._not_rows_of_windows(item, derived.name, to, place)
+        return derived.name, branches[0]
+
+    def _not_rows_of_windows(self, item: exp.Expr, name: str, to: str, place: Place) -> UnsupportedSqlError:
+        message = f"{to} aggregates, and only rows of windows can be joined to it; {name} has none"
+        return refuse(item, place.source, message, "Join tables before aggregating, or aggregate both.")
+
+    def _open(self, branches: tuple[LogicalQuery, ...]) -> str:
+        name = f"u{len(self._gathered.unions) + 1}"
+        self._gathered.unions[name] = open_union(name, branches)
+        return name
+
+
+def bind_statement(query: exp.Expr, source: Source, gathered: Gathered) -> tuple[LogicalQuery, ...]:
+    """The branches of a statement; what else is found out goes to `gathered`.
+
+    Raises:
+        PlannerError: with its place.
+    """
+    gathered.texts[STATEMENT] = Text(source)
+    gathered.note_functions(query, source)
+    composer = Composer(gathered)
+    branches = composer.query(query, Place(source))
+    composer.note_unused()
+    return branches
+
+
+def _more_than_rows(branches: Sequence[LogicalQuery]) -> str:
+    """What a derived table over a stream does besides to filter and project it; empty when nothing."""
+    first = branches[0]
+    if len(branches) > 1:
+        return "is a UNION ALL"
+    if first.window is not None:
+        return "aggregates"
+    return "reads several relations" if first.joins else ""
+
+
+def _streams(members: Sequence[tuple[Member, exp.Expr]]) -> list[exp.Expr]:
+    return [item for member, item in members if member.is_stream]
+
+
+def _renamed(branch: LogicalQuery, names: tuple[str, ...]) -> LogicalQuery:
+    outputs = tuple(replace(o, name=name) for o, name in zip(branch.results, names, strict=True))
+    if branch.layers:
+        return replace(branch, layers=(*branch.layers[:-1], replace(branch.layers[-1], outputs=outputs)))
+    return replace(branch, outputs=outputs)
+
+
+def _moved(branch: LogicalQuery, start: int) -> LogicalQuery:
+    """The rows of a view as they stand in the text that names it: places of its own text would mean nothing there."""
+    if branch.window is not None:
+        return branch
+    joins = tuple(replace(join, on=tuple(placed(part, start) for part in join.on)) for join in branch.joins)
+    outputs = tuple(replace(o, expression=placed(o.expression, start)) for o in branch.outputs)
+    return replace(branch, joins=joins, where=tuple(placed(part, start) for part in branch.where), outputs=outputs)

@@ -1,0 +1,147 @@
+"""Joins of the stream with tables, and with other streams inside a window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.bind.binder import Binder, Window
+from planner.bind.calls import function_calls
+from planner.bind.scope import Member, Scope, unknown_column
+from planner.bind.streamjoins import SameWindow, same_window
+from planner.graph.expressions import conjuncts, first_aggregate, is_site, placed, views_of
+from planner.sql.dialect import exp, offset_of
+from planner.sql.refusals import refuse
+from planner.values.names import INPUT_VIEW
+
+EQUALITY_HINT = "A join needs an equality: ON stream.x = other.y, or USING (x)."
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One table, or one stream inside a window, joined to all that stands to its left."""
+
+    member: Member
+    left: bool
+    """A LEFT join: rows without a match are kept."""
+    on: tuple[exp.Expr, ...]
+    """Conjuncts, but for the one that says that windows are equal."""
+    same_window: SameWindow | None = None
+    """Set when a stream is joined."""
+
+    @property
+    def window(self) -> Window | None:
+        return self.same_window.window if self.same_window is not None else None
+
+    @property
+    def same_site(self) -> bool:
+        """Whether rows can match only rows of their own site."""
+        return any(_links_sites(conjunct, self.member.view) for conjunct in self.on)
+
+
+def bind_joins(tree: exp.Select, scope: Scope) -> tuple[Join, ...]:
+    """The joins, in order.
+
+    Raises:
+        UnsupportedSqlError: one has no equality, or is of streams without equal windows.
+        UnknownColumnError: at a name that means nothing there.
+    """
+    return tuple(_bind_join(join, scope.first(index + 2)) for index, join in enumerate(tree.args.get("joins") or []))
+
+
+def _bind_join(join: exp.Join, scope: Scope) -> Join:
+    member = scope.members[-1]
+    equal, found = same_window(conditions(join, scope), scope, at=place_of(join))
+    if not any(is_equality(conjunct, member.view) for conjunct in found):
+        raise refuse(
+            place_of(join), scope.source, f"the join with {member.alias} has no equality of columns", EQUALITY_HINT
+        )
+    return Join(member, is_left(join), found, equal)
+
+
+def conditions(join: exp.Join, scope: Scope) -> tuple[exp.Expr, ...]:
+    """The bound conjuncts of ON or USING; the last relation of the scope is the one that is joined.
+
+    Raises:
+        UnsupportedSqlError: one cannot be evaluated there.
+        UnknownColumnError: at a name that means nothing there.
+    """
+    names, on = join.args.get("using") or [], join.args.get("on")
+    if names:
+        return tuple(_using(name, scope) for name in names)
+    found = conjuncts(Binder(scope).bind(on)) if on is not None else ()
+    for conjunct in found:
+        aggregate = first_aggregate(conjunct)
+        if aggregate is not None:
+            raise refuse(aggregate, scope.source, "an aggregate is not possible in ON", "Use HAVING.")
+        if is_left(join):
+            _check_functions(conjunct, scope.members[-1], scope)
+    return found
+
+
+def is_left(join: exp.Join) -> bool:
+    """Whether rows without a match are kept."""
+    return (join.args.get("side") or "").upper() == "LEFT"
+
+
+def _check_functions(conjunct: exp.Expr, member: Member, scope: Scope, at: exp.Expr | None = None) -> None:
+    """Spark computes a Python function of one side before it joins, but one of both only behind an inner join.
+
+    It says so of an outer join only when the query runs.
+    """
+    for call in function_calls(conjunct, scope.functions):
+        views = views_of(call)
+        if member.view in views and len(views) > 1:
+            message = "a Python function of both sides is not possible in ON of a LEFT JOIN"
+            hint = "Give it columns of one side, as in ON f(a.x) = g(b.y), or use an inner join."
+            raise refuse(at or call, scope.source, message, hint)
+
+
+def check_on(joins: Iterable[Join], scope: Scope, *, at: exp.Expr) -> None:
+    """Joins whose conditions were put in other words are as possible as those that were written.
+
+    Raises:
+        UnsupportedSqlError: at `at`, when a condition calls a Python function that is not possible there.
+    """
+    for join in joins:
+        for conjunct in join.on if join.left else ():
+            _check_functions(conjunct, join.member, scope, at)
+
+
+def place_of(join: exp.Join) -> exp.Expr:
+    """What an error about the whole condition points to."""
+    on = join.args.get("on")
+    at: exp.Expr = on if on is not None and offset_of(on) is not None else join.this
+    return at
+
+
+def _using(name: exp.Identifier, scope: Scope) -> exp.Expr:
+    """`USING (x)` as `left.x = table.x`; columns of an earlier USING are the stream's."""
+    member, before = scope.members[-1], scope.first(len(scope.members) - 1)
+    owners = before.owners(name.name)
+    own = member.column(name.name)
+    if not owners or own is None:
+        raise unknown_column(scope if not owners else Scope((member,), scope.source), [name])
+    owner = owners[0]
+    start, end = name.meta.get("start"), name.meta.get("end")
+    left, right = (placed(owner.bound(owner.column(name.name) or name.name), start, end), member.bound(own))
+    return exp.EQ(this=left, expression=placed(right, start, end))
+
+
+def is_equality(conjunct: exp.Expr, view: str) -> bool:
+    """Whether it says that something of the view equals something of others."""
+    bare = conjunct.unnest()
+    if not isinstance(bare, exp.EQ | exp.NullSafeEQ):
+        return False
+    left, right = views_of(bare.left), views_of(bare.right)
+    return (left == {view} and bool(right) and view not in right) or (
+        right == {view} and bool(left) and view not in left
+    )
+
+
+def _links_sites(conjunct: exp.Expr, view: str) -> bool:
+    bare = conjunct.unnest()
+    if not isinstance(bare, exp.EQ):
+        return False
+    sides = (bare.left.unnest(), bare.right.unnest())
+    return any(is_site(a, INPUT_VIEW) and is_site(b, view) for a, b in (sides, sides[::-1]))

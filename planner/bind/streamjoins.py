@@ -1,0 +1,149 @@
+"""Joins of streams: rows match only rows of the same window, so that a window that is over can be joined whole.
+
+ON c.user = v.user AND window(c.ts, '10 seconds') = window(v.ts, '10 seconds')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.bind.binder import Window, lost_event_time, window_of
+from planner.bind.scope import Member, Scope
+from planner.functions.traits import WINDOW
+from planner.sql.dialect import TokenType, exp, offset_of, tokenize
+from planner.sql.intervals import format_interval
+from planner.sql.refusals import function_name, refuse
+from planner.sql.source import Source
+from planner.values.errors import UnsupportedSqlError
+
+EXAMPLE_LENGTH = "10 seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class SameWindow:
+    """What says that rows of two streams lie in the same window."""
+
+    window: Window
+    """That of the stream that is joined."""
+    other: str
+    """View of the stream to its left whose window it equals."""
+    span: tuple[int, int]
+    """Offsets of its first character in the query's text, and of the one behind its last."""
+
+
+def same_window(
+    found: Sequence[exp.Expr], scope: Scope, *, at: exp.Expr
+) -> tuple[SameWindow | None, tuple[exp.Expr, ...]]:
+    """The conjunct of ON that equals windows, and the other conjuncts; for a table that is joined, None and all.
+
+    Args:
+        found: bound conjuncts of ON.
+        scope: the relations up to the one that is joined.
+        at: what to point to when there is no such conjunct.
+
+    Raises:
+        UnsupportedSqlError: streams are joined without it, or a window stands elsewhere in ON.
+    """
+    member = scope.members[-1]
+    equal = [c for c in found if member.is_stream and _links(c, member.view)]
+    rest = tuple(c for c in found if c not in equal[:1])
+    _refuse_other_windows(rest, scope)
+    if not member.is_stream:
+        return None, rest
+    if not equal:
+        raise refuse(
+            at,
+            scope.source,
+            f"streams are joined inside a window, and ON does not say that the window of {member.alias} equals another",
+            same_window_hint(scope),
+        )
+    return _same_window(equal[0], scope), rest
+
+
+def same_window_hint(scope: Scope) -> str:
+    """How the conjunct is written."""
+    first, own = scope.stream, scope.members[-1]
+    return lost_event_time(first) or lost_event_time(own) or f"Add to ON: AND {_form(first)} = {_form(own)}."
+
+
+def _form(stream: Member) -> str:
+    return f"window({stream.alias}.{stream.relation.event_time}, '{EXAMPLE_LENGTH}')"
+
+
+def _calls(conjunct: exp.Expr) -> list[exp.Anonymous]:
+    return [call for call in conjunct.find_all(exp.Anonymous, bfs=False) if function_name(call) == WINDOW]
+
+
+def _links(conjunct: exp.Expr, view: str) -> bool:
+    """Whether it is an equality of a window of the view and one of another stream."""
+    bare = conjunct.unnest()
+    if not isinstance(bare, exp.EQ):
+        return False
+    sides = (bare.left.unnest(), bare.right.unnest())
+    if any(function_name(side) != WINDOW for side in sides):
+        return False
+    views = [side.expressions[0].table for side in sides]
+    return views.count(view) == 1
+
+
+def _same_window(conjunct: exp.Expr, scope: Scope) -> SameWindow:
+    view = scope.members[-1].view
+    windows = {window.view: window for window in (window_of(call, scope) for call in _calls(conjunct))}
+    own = windows.pop(view)
+    (other,) = windows.values()
+    start, end = _span(_calls(conjunct), scope.source)
+    if not own.like(other):
+        raise UnsupportedSqlError(
+            f"the windows that are joined differ: {window_words(other)} and {window_words(own)}",
+            position=scope.source.position(start),
+            found=scope.source.text[start:end],
+            hint="Give both the same length and slide.",
+        )
+    return SameWindow(own, other.view, (start, end))
+
+
+def window_words(window: Window) -> str:
+    """Length and slide, for people."""
+    every = f" every {format_interval(window.slide)}" if window.slide != window.length else ""
+    return f"{format_interval(window.length)}{every}"
+
+
+def _refuse_other_windows(conjuncts: Sequence[exp.Expr], scope: Scope) -> None:
+    call = next((call for conjunct in conjuncts for call in _calls(conjunct)), None)
+    if call is not None:
+        form = same_window_hint(scope) if len(scope.streams) > 1 else "Compare other columns."
+        raise refuse(call, scope.source, "window(...) is possible in ON only to join the windows of two streams", form)
+
+
+def _span(calls: Sequence[exp.Anonymous], source: Source) -> tuple[int, int]:
+    """From the first call's name to the last one's closing bracket; the tree does not know where brackets close."""
+    start, last = (pick(offset_of(call) or 0 for call in calls) for pick in (min, max))
+    depth = 0
+    for token in tokenize(source):
+        if token.start > last:
+            depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+            if depth == 0:
+                return start, token.end + 1
+    return start, len(source.text)
+
+
+def check_join_window(windows: Sequence[tuple[exp.Expr, Window]], joined: Window, scope: Scope) -> None:
+    """Every window of the query must be the one in which its streams are joined, written over the first stream.
+
+    Raises:
+        UnsupportedSqlError: at the first that is not.
+    """
+    for call, window in windows:
+        if window.node != joined.node:
+            raise refuse(
+                call,
+                scope.source,
+                "a query that joins streams has one window, that of the join",
+                lost_event_time(scope.stream)
+                or f"Write window({scope.stream.alias}.{scope.stream.relation.event_time}, {_literals(joined)}).",
+            )
+
+
+def _literals(window: Window) -> str:
+    return ", ".join(f"'{literal.name}'" for literal in window.node.expressions[1:])

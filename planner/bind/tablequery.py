@@ -1,0 +1,342 @@
+"""Batch queries: SELECTs whose rows come from tables alone, every name bound.
+
+A batch query is made of blocks, one SELECT over the next, or over several put together by UNION ALL. The innermost
+read tables, by their splits; every block may join further tables. Blocks that only filter and project run on each split
+by itself. The first that *gathers* (groups, ranks, sorts or limits) needs rows of all splits; it and all blocks above
+it are finished by one task. So is a block that joins a query which gathers.
+
+Expressions read `input.c` for what stands first in FROM, `t1.c` for joined tables and `v1.c` for lateral views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from planner.bind.binder import Binder
+from planner.bind.derived import Derived, Names, Place
+from planner.bind.gathered import STATEMENT, Gathered, Text
+from planner.bind.joins import bind_joins
+from planner.bind.logical import LogicalQuery, bind_where, check_group_parts, group_keys, is_grouped, site_named
+from planner.bind.outputs import Output, bind_outputs
+from planner.bind.scope import Member, Scope, scope_of
+from planner.bind.tableblocks import Block, Lateral, Rows, UnionAll
+from planner.bind.tablerows import standalone
+from planner.bind.topk import bind_top_k
+from planner.bind.unions import OpenUnion, branch_name, check_branches, unlike
+from planner.functions.traits import WINDOW
+from planner.graph.expressions import cast, conjuncts, first_aggregate
+from planner.relations.catalog import Column, Relation, RelationKind
+from planner.sql.blocks import block_nodes, common_tables, from_items, operands
+from planner.sql.dialect import exp, offset_of
+from planner.sql.refusals import function_name, refuse
+from planner.sql.source import Source
+from planner.values.errors import PlannerError, UnsupportedSqlError
+from planner.values.names import INPUT_VIEW
+
+MAX_BLOCKS = 20
+"""They are nested in one statement."""
+
+STREAM_HINT = "A query reads tables alone, or begins with a stream: FROM stream JOIN table ON ..."
+STREAM_JOIN_HINT = "Name the stream first: FROM stream JOIN table ON ..."
+LIMIT_HINT = "LIMIT 10, or LIMIT 10 OFFSET 20, is possible."
+LATERAL_HINT = "LATERAL VIEW explode(x) t AS y is possible."
+HAVING_HINT = "HAVING is possible with GROUP BY, or with an aggregate in the select list."
+
+
+def rests_on_tables(query: exp.Expr, source: Source, gathered: Gathered) -> bool:
+    """Whether what a statement reads first is a table.
+
+    Raises:
+        PlannerError: it names something that is not there, with its place.
+    """
+    scratch = Gathered(gathered.catalog, {}, texts={STATEMENT: Text(source)})
+    return Names(scratch).rests_on_table(query, Place(source))
+
+
+def bind_batch(query: exp.Expr, source: Source, gathered: Gathered) -> Rows:
+    """The meaning of a batch query; what else is found out goes to `gathered`.
+
+    Raises:
+        PlannerError: with its place.
+    """
+    gathered.texts[STATEMENT] = Text(source)
+    gathered.note_functions(query, source)
+    binder = _BlockBinder(gathered)
+    rows = binder.query(query, Place(source))
+    binder.note_unused()
+    return rows
+
+
+class _BlockBinder:
+    def __init__(self, gathered: Gathered) -> None:
+        self._gathered = gathered
+        self._names = Names(gathered)
+
+    def query(self, query: exp.Expr, place: Place, depth: int = 1) -> Rows:
+        """A query of any form.
+
+        Raises:
+            PlannerError: with its place.
+        """
+        place = self._names.with_common(query, place)
+        (first, *more) = operands(query)
+        if not more:
+            nested = isinstance(first, exp.SetOperation) or common_tables(first)
+            return (
+                self.query(first, place, depth) if nested and first is not query else self._select(first, place, depth)
+            )
+        branches = list(self.query(first, place, depth).selects())
+        names = tuple(output.name for output in branches[0].outputs)
+        for part in more:
+            found = self.query(part, replace(place, renamed=True), depth)
+            if len(found.outputs) != len(names):
+                raise unlike(part, (len(names), len(found.outputs)), place.source)
+            branches += [_named(branch, names) for branch in found.selects()]
+            check_branches(len(branches), part, place.source)
+        return self._ordered_union(query, UnionAll(tuple(branches)), place)
+
+    def _ordered_union(self, query: exp.Expr, rows: UnionAll, place: Place) -> Rows:
+        """ORDER BY, LIMIT and OFFSET behind a UNION ALL are a SELECT over it."""
+        if not any(query.args.get(clause) for clause in ("order", "limit", "offset")):
+            return rows
+        member = _member("union", INPUT_VIEW, [output.name for output in rows.outputs])
+        scope = Scope((member,), place.source, functions=self._gathered.catalog.functions)
+        outputs = tuple(replace(output, expression=member.bound(output.name)) for output in rows.outputs)
+        below = rows if rows.ends else UnionAll(self._of_one_type(rows.branches))
+        plain = LogicalQuery(scope, (), (), outputs, None, None, keys=(), having=(), top_k=None)
+        return Block(
+            query=plain,
+            grouped=False,
+            laterals=(),
+            order=tuple(_ordered(node, outputs, Binder(scope)) for node in _order_items(query)),
+            limit=_whole(query.args.get("limit"), place.source),
+            offset=_whole(query.args.get("offset"), place.source) or 0,
+            below=below,
+        )
+
+    def _select(self, select: exp.Expr, place: Place, depth: int) -> Block:
+        assert isinstance(select, exp.Select)
+        first, *others = from_items(select)
+        derived = self._names.derived(first, place)
+        if derived is None:
+            member = self._names.table(first, place)
+            if member.is_stream:
+                message = f"{member.relation.name} is a stream, and this query reads tables"
+                raise refuse(first, place.source, message, STREAM_HINT)
+            return self._bound(select, [(member, first)], self._joined(others, place, depth), place)
+        below = self._below(derived, depth)
+        member = _member(derived.name, INPUT_VIEW, [output.name for output in below.outputs])
+        bound = self._bound(select, [(member, first)], self._joined(others, place, depth), place)
+        return replace(bound, below=below)
+
+    def _below(self, derived: Derived, depth: int) -> Rows:
+        """The rows of a query in FROM or behind JOIN, under the names that its columns are given."""
+        if depth == MAX_BLOCKS:
+            message = f"more than {MAX_BLOCKS} queries over one another are not possible"
+            raise refuse(derived.item, derived.within.source, message, "Write fewer.")
+        with self._names.within(derived):
+            below = self.query(derived.query, derived.place, depth + 1)
+        names = self._names.given_names(derived, tuple(output.name for output in below.outputs))
+        branches = tuple(_named(branch, names) for branch in below.selects())
+        if isinstance(below, Block):
+            return branches[0]
+        return UnionAll(branches if below.ends else self._of_one_type(branches))
+
+    def _of_one_type(self, branches: tuple[Block, ...]) -> tuple[Block, ...]:
+        """Branches that are not whole before partial aggregates: each gives the types of all of them together."""
+        name = f"u{len(self._gathered.unions) + 1}"
+        self._gathered.unions[name] = OpenUnion(name, tuple(map(standalone, branches)))
+        self._gathered.note(name, f"UNION ALL of {len(branches)}, each branch on the splits of its own tables")
+        types = self._gathered.types
+        return tuple(
+            _typed(b, types.get(branch_name(name, i), ()), types.get(name, ())) for i, b in enumerate(branches)
+        )
+
+    def note_unused(self) -> None:
+        """As `compose.Composer.note_unused`: Spark checks entries of WITH that nobody uses with all the text."""
+        scratch = replace(self._gathered, relations={}, unions={}, notes={})
+        binder = _BlockBinder(scratch)
+        for entry in self._names.unused():
+            with suppress(PlannerError):
+                binder.query(entry.table.this, entry.place)
+        self._gathered.texts, self._gathered.site_named = scratch.texts, scratch.site_named
+
+    def _joined(self, items: Sequence[exp.Expr], place: Place, depth: int) -> list[_Joined]:
+        return [self._join(item, place, depth) for item in items]
+
+    def _join(self, item: exp.Expr, place: Place, depth: int) -> _Joined:
+        derived = self._names.derived(item, place)
+        if derived is not None:
+            with self._names.within(derived):
+                streams = not self._names.rests_on_table(derived.query, derived.place)
+                plain = self._names.is_rows_of_table(derived)
+            if streams:
+                raise _joined_stream(item, place)
+            if not plain:
+                rows = self._below(derived, depth)
+                member = _member(derived.name, self._gathered.next_table(), [output.name for output in rows.outputs])
+                return _Joined(member, item, rows)
+        member = self._names.joined(item, place)
+        if member.is_stream:
+            raise _joined_stream(item, place)
+        return _Joined(member, item)
+
+    def _bound(
+        self, select: exp.Select, first: list[tuple[Member, exp.Expr]], joined: list[_Joined], place: Place
+    ) -> Block:
+        gathered = self._gathered
+        functions = gathered.catalog.functions
+        members = [*first, *((join.member, join.item) for join in joined)]
+        tables = scope_of(members, select, place.source, functions)
+        laterals = _laterals(select, tables)
+        made = [
+            (lateral.member, node) for lateral, node in zip(laterals, select.args.get("laterals") or [], strict=True)
+        ]
+        scope = scope_of([*members, *made], select, place.source, functions)
+        gathered.site_named |= site_named(select, scope)
+        gathered.note_stars(place.text, select, scope)
+        block = _block(select, scope, laterals, renamed=place.renamed)
+        for join in joined:
+            if join.rows is not None:
+                gathered.note(join.member.alias, "computed by the reduce, which joins it")
+            elif join.member.derived:
+                gathered.note(join.member.alias, f"computed where {join.member.relation.name} is, before it is sent")
+        return replace(block, joined={join.member.view: join.rows for join in joined if join.rows is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """What stands behind JOIN."""
+
+    member: Member
+    item: exp.Expr
+    rows: Rows | None = None
+    """None: a table, as it is or filtered and projected."""
+
+
+def _joined_stream(item: exp.Expr, place: Place) -> UnsupportedSqlError:
+    message = f"{item.alias_or_name} is a stream and cannot be joined to a table"
+    return refuse(item, place.source, message, STREAM_JOIN_HINT)
+
+
+def _named(block: Block, names: Sequence[str]) -> Block:
+    outputs = tuple(replace(o, name=name) for o, name in zip(block.outputs, names, strict=True))
+    return replace(block, query=replace(block.query, outputs=outputs))
+
+
+def _typed(block: Block, own: Sequence[Column], wanted: Sequence[Column]) -> Block:
+    """The block with columns of these types, once both are known."""
+    if not len(own) == len(wanted) == len(block.outputs):
+        return block
+    outputs = tuple(
+        o if before.type == to.type else replace(o, expression=cast(o.expression.copy(), to.type))
+        for o, before, to in zip(block.outputs, own, wanted, strict=True)
+    )
+    return replace(block, query=replace(block.query, outputs=outputs))
+
+
+def _member(alias: str, view: str, names: Sequence[str]) -> Member:
+    columns = tuple(Column(name, "") for name in names)
+    return Member(alias, view, Relation(alias, RelationKind.TABLE, columns, ()), derived=True)
+
+
+def _laterals(select: exp.Select, scope: Scope) -> tuple[Lateral, ...]:
+    found: list[Lateral] = []
+    for number, node in enumerate(select.args.get("laterals") or [], 1):
+        alias = node.args.get("alias")
+        names = [name.name for name in alias.columns] if alias is not None else []
+        if not node.args.get("view") or not names or not alias.name:
+            raise refuse(node, scope.source, "LATERAL of this form is not possible", LATERAL_HINT)
+        known = replace(scope, members=(*scope.members, *(lateral.member for lateral in found)))
+        member = _member(alias.name, f"v{number}", names)
+        found.append(Lateral(member, Binder(known).bind(node.this), bool(node.args.get("outer"))))
+    return tuple(found)
+
+
+def _block(select: exp.Select, scope: Scope, laterals: tuple[Lateral, ...], *, renamed: bool) -> Block:
+    joins = bind_joins(select, scope)
+    outputs = bind_outputs(select, Binder(scope, aliases=_window_name(select, scope)), renamed=renamed)
+    aliases = _window_name(select, scope) | {output.name.lower(): output.expression for output in outputs}
+    keys = group_keys(select, outputs, Binder(scope, aliases=aliases))
+    later = Binder(scope, aliases=aliases, keys=keys)
+    having = select.args.get("having")
+    query = LogicalQuery(
+        scope=scope,
+        joins=joins,
+        where=bind_where(select, Binder(scope)),
+        outputs=outputs,
+        window=None,
+        join_window=None,
+        keys=keys,
+        having=conjuncts(later.bind(having.this)) if having is not None else (),
+        top_k=bind_top_k(select, later),
+    )
+    order = tuple(_ordered(node, outputs, later) for node in _order_items(select))
+    ordered = [item.this for item in order]
+    ranked = query.top_k.parts if query.top_k is not None else ()
+    aggregates = [*(o.expression for o in outputs), *query.having, *ranked, *ordered]
+    block = Block(
+        query=query,
+        grouped=is_grouped(select) or any(first_aggregate(node) is not None for node in aggregates),
+        laterals=laterals,
+        order=order,
+        limit=_whole(select.args.get("limit"), scope.source),
+        offset=_whole(select.args.get("offset"), scope.source) or 0,
+    )
+    _check(select, block, ordered)
+    return block
+
+
+def _window_name(select: exp.Select, scope: Scope) -> dict[str, exp.Expr]:
+    """To Spark `window` is the name of the one window that a query groups by."""
+    calls = {call for call in block_nodes(select) if function_name(call) == WINDOW}
+    bound = {Binder(scope).bind(call) for call in calls}
+    return {WINDOW: bound.pop()} if len(bound) == 1 else {}
+
+
+def _check(select: exp.Select, block: Block, ordered: Sequence[exp.Expr]) -> None:
+    query, source = block.query, block.query.scope.source
+    if not block.grouped:
+        if select.args.get("having") is not None:
+            raise refuse(select.args["having"], source, "HAVING without groups is not possible", HAVING_HINT)
+        return
+    ranked = query.top_k.parts if query.top_k is not None else ()
+    for node in (*(output.expression for output in query.outputs), *query.having, *ranked, *ordered):
+        check_group_parts(node, query.keys, None, source)
+
+
+def _order_items(select: exp.Expr) -> list[exp.Expr]:
+    order = select.args.get("order")
+    return list(order.expressions) if order is not None else []
+
+
+def _ordered(node: exp.Expr, outputs: Sequence[Output], binder: Binder) -> exp.Ordered:
+    bare = node.this
+    copy = node.copy()
+    if isinstance(bare, exp.Literal) and not bare.is_string:
+        number = int(bare.name) if bare.name.isdecimal() else 0
+        if not 1 <= number <= len(outputs):
+            message = f"there is no select item {bare.name}"
+            hint = f"ORDER BY 1 means the first select item; there are {len(outputs)}."
+            raise refuse(bare, binder.scope.source, message, hint)
+        copy.set("this", outputs[number - 1].expression.copy())
+    else:
+        copy.set("this", binder.bind(bare))
+    assert isinstance(copy, exp.Ordered)
+    return copy
+
+
+def _whole(clause: exp.Expr | None, source: Source) -> int | None:
+    """The number behind LIMIT or OFFSET; None: the clause is not there."""
+    if clause is None:
+        return None
+    number = clause.expression if isinstance(clause, exp.Limit | exp.Offset) else None
+    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdecimal():
+        at = number if number is not None and offset_of(number) is not None else clause
+        position = source.position(offset_of(at) or 0)
+        raise UnsupportedSqlError(
+            "the bound must be a whole number", position=position, found=at.sql(), hint=LIMIT_HINT
+        )
+    return int(number.name)

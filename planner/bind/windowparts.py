@@ -1,0 +1,48 @@
+"""The window in SQL where it is no call any more: made of its start."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from planner.bind.binder import WINDOW_FIELDS, Window
+from planner.graph.expressions import with_children
+from planner.sql.dialect import exp
+
+
+def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | None:
+    """The window or its start or end, made of its start; None for any other expression."""
+    bare = node.unnest()
+    if bare == window.node:
+        return _window_struct(window, start)
+    if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
+        return start.copy() if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
+    return None
+
+
+def _window_end(window: Window, start: exp.Expr) -> exp.Expr:
+    seconds, microseconds = divmod(window.length // timedelta(microseconds=1), 1_000_000)
+    text = f"{seconds}.{microseconds:06d}" if microseconds else str(seconds)
+    length = exp.Interval(this=exp.Literal.string(text), unit=exp.Var(this="SECOND"))
+    return exp.Paren(this=exp.Add(this=start.copy(), expression=length))
+
+
+def _window_struct(window: Window, start: exp.Expr) -> exp.Expr:
+    ends = [exp.Literal.string("start"), start.copy(), exp.Literal.string("end"), _window_end(window, start)]
+    return exp.Anonymous(this="named_struct", expressions=ends)
+
+
+def with_window(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr:
+    """A copy in which the window and its ends, wherever they stand, are made of this start."""
+    rebuilt = window_part(node, window, start)
+    return rebuilt if rebuilt is not None else with_children(node, lambda part: with_window(part, window, start))
+
+
+def start_within(instant: exp.Expr, length: timedelta) -> exp.Expr:
+    """The start of the tumbling window that an instant is in.
+
+    Spark has one `window(...)` in a SELECT; this can stand beside it. Windows are counted from 1970, as Spark's are.
+    """
+    micros = exp.Anonymous(this="unix_micros", expressions=[instant.copy()])
+    size = exp.Literal.number(length // timedelta(microseconds=1))
+    within = exp.Anonymous(this="pmod", expressions=[micros.copy(), size])
+    return exp.Anonymous(this="timestamp_micros", expressions=[exp.Sub(this=micros, expression=within)])

@@ -1,0 +1,182 @@
+"""How many rows and bytes a plan is expected to send, before anything has run.
+
+    rows of a stream at a site   measured, else the binding's option `rows_per_second`, else 1000 rows/s
+    a filter keeps               1/10 of the rows when it is an equality, else 1/3; conjuncts multiply
+    a join with a table          as many rows as its left side
+    a join of streams            as many rows as the largest of them has in a window
+    a join of rows of windows    as many rows as the largest of them has in a window
+    groups of a window           100 for each key (1 without keys), in each of the windows that it is made up of;
+                                 at most the rows
+    partials                     per source site and epoch of 1 s: the groups met in one epoch, once for each window
+                                 that a row is in
+    results                      per window: its groups, at most those of an aggregate over them, a third of them for
+                                 each condition of HAVING or of a query over them, or at most k for each partition of a
+                                 top-k
+    bytes of a row               see `planner.relations.widths`
+
+Nothing is taken off for compression. Copies of tables are sent once and are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from planner.graph.operators import MergeAggregate, walk
+from planner.graph.plan import DraftPlan, JoinShape, QueryShape, Stage, StageKind, Statistics
+from planner.relations.catalog import Column
+from planner.relations.widths import row_bytes
+from planner.values.names import INPUT_VIEW
+
+DEFAULT_ROWS_PER_S = 1000.0
+FILTER_SELECTIVITY = 1 / 3
+EQUALITY_SELECTIVITY = 1 / 10
+GROUPS_PER_KEY = 100.0
+EPOCH = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Rows and bytes per second."""
+
+    rows_per_s: float
+    bytes_per_s: float
+
+    def __add__(self, other: Flow) -> Flow:
+        return Flow(self.rows_per_s + other.rows_per_s, self.bytes_per_s + other.bytes_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What leaves the sites of the sources of one result stage, and what a merge emits."""
+
+    stage: str
+    """The result stage."""
+    sources: Mapping[str, Flow]
+    """By site; several sources at a site are added up."""
+    results: Flow | None
+    """None when the sources' output is the result."""
+
+
+def estimate_flows(draft: DraftPlan, statistics: Statistics) -> tuple[Estimate, ...]:
+    """The expected flows of a plan, by result stage."""
+    return tuple(_estimate(draft, draft.stage(stage_id), statistics) for stage_id in draft.result_stages)
+
+
+def task_rates(draft: DraftPlan, statistics: Statistics) -> Mapping[tuple[str, str], float]:
+    """Bytes per second that each task is expected to send, by stage and site; of a merge, which has none yet, by "".
+
+    Copies of tables are sent once: they count nothing.
+    """
+    rates: dict[tuple[str, str], float] = {}
+    for last in (draft.stage(stage_id) for stage_id in draft.result_stages):
+        flows = {source.id: _leaving_source(draft, last, source, statistics) for source, _ in _sources(draft, last)}
+        rates |= {(stage, site): flow.bytes_per_s for stage, by_site in flows.items() for site, flow in by_site.items()}
+        results = _estimate(draft, last, statistics).results
+        if results is not None:
+            rates[last.id, ""] = results.bytes_per_s
+    return rates
+
+
+def _sources(draft: DraftPlan, last: Stage) -> list[tuple[Stage, str]]:
+    """The SOURCE stages that a result stage is made of, each with the view that it is part of there."""
+    if last.kind is not StageKind.MERGE:
+        return [(last, INPUT_VIEW)]
+    return [(draft.stage(i.stage), i.view) for i in last.inputs if i.stage in draft.shapes]
+
+
+def _leaving_source(draft: DraftPlan, last: Stage, source: Stage, statistics: Statistics) -> dict[str, Flow]:
+    """What leaves the sites of a SOURCE stage; to a join, its rows go once for each window that they are in."""
+    shape, join = draft.shapes[source.id], draft.joins.get(last.id)
+    known = source.columns
+    rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites}
+    if join is not None:
+        width = row_bytes(known or tuple(Column(name, "") for name in source.read_columns))
+        return {site: _flow(rate * (join.window // join.slide), width) for site, rate in rates.items()}
+    width = row_bytes(known or _assumed_columns(draft, last))
+    copies = _copies(last) if shape.window is None else 1
+    return {site: _flow(_leaving(shape, rate) * copies, width) for site, rate in rates.items()}
+
+
+def _copies(last: Stage) -> int:
+    """How often a row is sent to a merge that takes rows: once for each window that it is in."""
+    return last.merge.window // last.merge.period if last.merge is not None else 1
+
+
+def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate:
+    leaving: dict[str, Flow] = {}
+    arriving: list[tuple[QueryShape, str, float]] = []
+    for source, view in _sources(draft, last):
+        for site, flow in _leaving_source(draft, last, source, statistics).items():
+            leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + flow
+        shape = draft.shapes[source.id]
+        rate = sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites)
+        arriving.append((shape, view, rate))
+    if last.kind is not StageKind.MERGE:
+        return Estimate(last.id, leaving, None)
+    return Estimate(last.id, leaving, _flow(_results(draft.joins.get(last.id), arriving), row_bytes(draft.columns)))
+
+
+def _results(join: JoinShape | None, arriving: Sequence[tuple[QueryShape, str, float]]) -> float:
+    """Rows per second that a merge emits; `arriving` are shape, view and rows per second of each source."""
+    if join is None:
+        rates: dict[str, float] = {}
+        shapes: dict[str, QueryShape] = {}
+        for shape, view, rate in arriving:
+            shapes.setdefault(view, shape)
+            rates[view] = rates.get(view, 0.0) + rate
+        return max(_results_per_s(shape, rates[view]) for view, shape in shapes.items() if shape.window is not None)
+    # As many rows as the largest of the streams has; none are combined before the join.
+    joined = max(rate for _, _, rate in arriving) * join.selectivity
+    return joined * (join.window // join.slide) if join.result.window is None else _results_per_s(join.result, joined)
+
+
+def rows_per_s(shape: QueryShape, site: str, statistics: Statistics) -> float:
+    """Rows of the stream per second at a site."""
+    for name in (shape.relation, shape.relation.lower()):
+        stats = statistics.rates.get((name, site))
+        if stats is not None:
+            return stats.rows_per_s
+    return shape.declared_rates.get(site, DEFAULT_ROWS_PER_S)
+
+
+def _assumed_columns(draft: DraftPlan, last: Stage) -> tuple[Column, ...]:
+    operators = walk(last.body) if last.body is not None else iter(())
+    merge = next((found for found in operators if isinstance(found, MergeAggregate)), None)
+    if merge is None:
+        return draft.columns
+    return tuple(Column(str(index), "") for index in range(len(merge.keys) + len(merge.partials)))
+
+
+def _groups(keys: int) -> float:
+    return float(GROUPS_PER_KEY**keys)
+
+
+def _leaving(shape: QueryShape, rate: float) -> float:
+    if shape.window is None:
+        return rate
+    epoch_s = EPOCH.total_seconds()
+    # An epoch is shorter than any window, so its rows are in few of those that a longer one is made up of.
+    return min(rate * epoch_s, _groups(shape.keys)) * _windows_of_a_row(shape) / epoch_s
+
+
+def _windows_of_a_row(shape: QueryShape) -> int:
+    assert shape.window is not None
+    return shape.window // (shape.slide or shape.window)
+
+
+def _results_per_s(shape: QueryShape, rate: float) -> float:
+    assert shape.window is not None
+    window_s = shape.window.total_seconds()
+    rows = min(rate * window_s, _groups(shape.keys) * shape.inner_windows)
+    if shape.result_keys is not None:
+        rows = min(rows, _groups(shape.result_keys))
+    rows *= FILTER_SELECTIVITY**shape.having
+    if shape.top_k is not None:
+        rows = min(rows, shape.top_k * _groups(shape.top_k_keys))
+    return rows * _windows_of_a_row(shape) / window_s
+
+
+def _flow(rate: float, width: int) -> Flow:
+    return Flow(rate, rate * width)

@@ -1,0 +1,372 @@
+"""The physical plan: stages, where their tasks run, and which channels connect them.
+
+    SOURCE (one task per site of the stream) --channel--> MERGE (one task) --channel--> results at the gateway
+    TABLE  (one task per site of the table)  --channel--> joined inside the SOURCE tasks
+    INSERT INTO: what would go to the gateway goes to SINK (one task, at the sink's site) instead
+
+A task is a stage at one site; its output is the channel of the same id (`ChannelId` = `TaskId`).
+
+A batch query reads tables only:
+
+    MAP (one task per split of a table) --channel--> REDUCE (one task) --channel--> results at the gateway
+    TABLE (one task per site of a joined table) --channel--> joined inside the MAP tasks, or the REDUCE
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+
+from planner.graph.batchoptions import BatchOptions
+from planner.graph.operators import Operator
+from planner.relations.catalog import Column, Function
+from planner.values.edits import Edit
+from planner.values.errors import Position
+
+
+class StageKind(Enum):
+    SOURCE = "source"
+    TABLE = "table"
+    MERGE = "merge"
+    SINK = "sink"
+    MAP = "map"
+    """Batch: the part of the query over one split of a table."""
+    REDUCE = "reduce"
+    """Batch: the rest of it, over all that the MAP tasks gave."""
+    DERIVE = "derive"
+    """Of a task, not of a plan: what is left of a stage whose rows are part of what another query's task sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageInput:
+    """One edge of the stage graph."""
+
+    stage: str
+    view: str
+    same_site: bool = False
+    """True: a task reads only its own site's task of that stage (a join on `a.site = b.site`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeView:
+    """An input of a MERGE whose rows wait until their window closes."""
+
+    view: str
+    combine_sql: str = ""
+    """From partials to fewer partials of the same schema, over the view `input`; empty: they are rows, not partials."""
+    required: bool = True
+    """Windows in which the view has no row give no result."""
+    combine: Operator | None = None
+    """What `combine_sql` is the text of; None: they are rows, or the plan was made when there was text alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """How a MERGE stage treats its input: rows wait until their window closes."""
+
+    window_column: str
+    window: timedelta
+    combine_sql: str
+    """From partials of `input` to fewer partials of the same schema; empty when its rows are not partials."""
+    slide: timedelta | None = None
+    """A window begins every so often, and the length is a multiple of it; None: as often as the length."""
+    views: tuple[MergeView, ...] = ()
+    """The views whose rows wait; none: `input` alone, whose rows are partials. Other inputs are tables' copies."""
+    combine: Operator | None = None
+    """What `combine_sql` is the text of."""
+
+    @property
+    def period(self) -> timedelta:
+        return self.slide or self.window
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A chain of operators fused because no edge between them crosses sites."""
+
+    id: str
+    kind: StageKind
+    sites: tuple[str, ...]
+    """Where its tasks run; empty for a MERGE that is not placed yet."""
+    sql: str = ""
+    """Spark SQL over the views `input` and the views of `inputs`; may yield `_bin`. Written when planning ends."""
+    relation: str | None = None
+    read_columns: tuple[str, ...] = ()
+    inputs: tuple[StageInput, ...] = ()
+    merge: Merge | None = None
+    columns: tuple[Column, ...] = ()
+    """Output, without `_bin`; types may be empty until Spark has analysed the stage."""
+    appends: bool = False
+    """REDUCE: its SQL only concatenates the rows of the MAPs, unchanged."""
+    body: Operator | None = None
+    """What `sql` is the text of; None: a SINK, or the plan was made when there was text alone."""
+
+
+def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
+    for stage in stages:
+        if stage.id == stage_id:
+            return stage
+    raise KeyError(stage_id)
+
+
+def only_appends(stage: Stage, stages: Iterable[Stage]) -> bool:
+    """True when a stage only appends its inputs, with equal names and types, so that their epochs can be copied."""
+    return stage.appends and all(find_stage(stages, item.stage).columns == stage.columns for item in stage.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEstimate:
+    """What the plan is expected to send over one ordered pair of sites."""
+
+    source: str
+    target: str
+    rows_per_s: float
+    bytes_per_s: float
+    bandwidth_bytes_per_s: float | None
+    """What the link was taken to carry in all (`LinkFigures.capacity_bytes_per_s`); None: there is no link."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFigures:
+    """What a plan reckoned one directed link with, at the time it was made."""
+
+    source: str
+    target: str
+    capacity_bytes_per_s: float
+    """What the link carries for us in all."""
+    available_bytes_per_s: float
+    """Of that, what running queries leave."""
+    latency: timedelta
+    """One way."""
+    age: timedelta | None = None
+    """Since the capacity was measured; None: never, it is the topology file's bandwidth."""
+    confidence: float = 0.0
+    """In the measurement, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementCandidate:
+    """One site considered for a merge, with its cost and, if turned down, why."""
+
+    site: str
+    wan_bytes_per_s: float
+    cost: float
+    chosen: bool
+    reason: str
+    stage: str = ""
+    """The merge."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Whole lines (CSV, JSON: those that begin in the range) or row groups (Parquet: those whose middle is in it).
+
+    Without a path: the rows of a generated table with these numbers.
+    """
+
+    path: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a table's files at one site."""
+
+    site: str
+    parts: tuple[FilePart, ...]
+    """None: whatever is at the site."""
+    size_bytes: int
+    """On disk; of a generated table by estimate."""
+    stage: str = "map"
+    """The MAP stage that reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """What a batch query has besides its stages."""
+
+    splits: tuple[Split, ...]
+    """One MAP task each; at least one of each MAP stage."""
+    reduce_site: str
+    """Where the REDUCE is expected to run, by the splits' sizes; it is decided when the MAP tasks have ended."""
+    options: BatchOptions | None = None
+    """None: the plan was made when they were the master's alone."""
+    read_columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    """What a MAP reads of a split, by stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalPlan:
+    """Placed stages plus what EXPLAIN shows."""
+
+    stages: tuple[Stage, ...]
+    result_stage: str
+    """Stage whose channels are the query's results; of a UNION ALL, that of its first branch."""
+    gateway: str
+    columns: tuple[Column, ...]
+    links: tuple[LinkEstimate, ...] = ()
+    candidates: tuple[PlacementCandidate, ...] = ()
+    logical: tuple[str, ...] = field(default=())
+    """The logical plan as indented lines."""
+    functions: tuple[Function, ...] = ()
+    """Python functions that the query calls, in the versions it began with."""
+    more_results: tuple[str, ...] = ()
+    """Stages whose channels are results too: those of the further branches of a UNION ALL."""
+    figures: tuple[LinkFigures, ...] = ()
+    """Of every link that the plan or a candidate that was weighed would use; none: the plan was made before they were
+    kept."""
+    batch: BatchPlan | None = None
+    """None: the query reads streams."""
+
+    @property
+    def result_stages(self) -> tuple[str, ...]:
+        """All stages whose channels are the query's results."""
+        return (self.result_stage, *self.more_results)
+
+    def stage(self, stage_id: str) -> Stage:
+        """The stage of that id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return find_stage(self.stages, stage_id)
+
+    @property
+    def sink(self) -> Stage | None:
+        """The stage that writes the results into a sink; None: they are kept at the gateway for clients."""
+        return next((stage for stage in self.stages if stage.kind is StageKind.SINK), None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryShape:
+    """What the estimates need to know of a query; the rules are in `planner.estimate.rates`."""
+
+    relation: str
+    declared_rates: Mapping[str, float]
+    """Rows per second by site, where the binding says so."""
+    selectivity: float
+    """Share of the rows that pass the filters."""
+    window: timedelta | None = None
+    """None: the query does not aggregate."""
+    slide: timedelta | None = None
+    """None: the window's length."""
+    keys: int = 0
+    """Group keys besides the window."""
+    inner_windows: int = 1
+    """Windows of its groups that one is made up of; more than one where a query over them has longer windows."""
+    having: int = 0
+    """Conjuncts of HAVING."""
+    result_keys: int | None = None
+    """Keys besides the window of an aggregate over the groups; None: the results are the groups."""
+    top_k: int | None = None
+    top_k_keys: int = 0
+    """Keys that QUALIFY partitions by besides the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinShape:
+    """What the estimates need to know of streams that are joined in a window, besides the shapes of their sources."""
+
+    window: timedelta
+    slide: timedelta
+    selectivity: float
+    """Share of the joined rows that pass the conditions of WHERE which are left to them."""
+    result: QueryShape
+    """What is computed of the joined rows; without a window they are the results."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementText:
+    """A query as its author wrote it, to be checked by Spark."""
+
+    view: str
+    """The view that it defines; empty for the query itself."""
+    text: str
+    sql: str
+    """The text without QUALIFY, with `true` for the equal windows of joins of streams, and with `*` written out where
+    Spark would count `site` in."""
+    edits: tuple[Edit, ...]
+    """From `text` to `sql`."""
+    relations: tuple[str, ...]
+    """Streams, tables and views that it names."""
+    position: Position | None = None
+    """Where the view is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftPlan:
+    """A checked query in stages; the MERGE has no site yet and types are known only after Spark's analysis."""
+
+    text: str
+    """The query as submitted."""
+    stages: tuple[Stage, ...]
+    """In topological order."""
+    result_stage: str
+    columns: tuple[Column, ...]
+    logical: tuple[str, ...]
+    shapes: Mapping[str, QueryShape]
+    """By id of the SOURCE stage."""
+    site_named: frozenset[str]
+    """Relations whose `site` the query names."""
+    relations: Mapping[str, tuple[Column, ...]]
+    """Declared columns by name of the stream or table."""
+    joins: Mapping[str, JoinShape] = field(default_factory=dict)
+    """By id of the MERGE stage that joins streams."""
+    functions: tuple[Function, ...] = ()
+    """Python functions that the query and its views call."""
+    more_results: tuple[str, ...] = ()
+    texts: tuple[StatementText, ...] = ()
+    """What Spark is to check first: the definitions of the views, each after those it uses, then the query."""
+    unions: Mapping[str, Mapping[str, Operator]] = field(default_factory=dict)
+    """Of each UNION ALL whose columns' types are still to be found: what Spark is to analyse, over the relations."""
+    batch: bool = False
+    """It reads tables only: MAP stages, one REDUCE."""
+    site_read: frozenset[str] = frozenset()
+    """MAP stages that read `site`."""
+
+    @property
+    def map_stages(self) -> tuple[Stage, ...]:
+        """Those of a batch query: one for each time that a table is read by its splits."""
+        return tuple(stage for stage in self.stages if stage.kind is StageKind.MAP)
+
+    @property
+    def result_stages(self) -> tuple[str, ...]:
+        return (self.result_stage, *self.more_results)
+
+    def stage(self, stage_id: str) -> Stage:
+        """The stage of that id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return find_stage(self.stages, stage_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A statement for Spark to check over empty views."""
+
+    views: Mapping[str, tuple[Column, ...]]
+    statement: str
+    functions: tuple[Function, ...] = ()
+    """Python functions that the statement may call, by name or by version."""
+    edits: tuple[Edit, ...] = ()
+    """From the text as it was written to the statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationStats:
+    """What is known of one relation at one site, measured where it runs, else a documented default."""
+
+    rows_per_s: float
+    measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Rates by (relation, site)."""
+
+    rates: Mapping[tuple[str, str], RelationStats] = field(default_factory=dict)

@@ -1,0 +1,84 @@
+"""A batch query's plan: splits are where they are; where tasks run is decided while it runs (`planner.batch`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.batch import BatchOptions, reduce_site
+from planner.graph.plan import BatchPlan, DraftPlan, PhysicalPlan, Split, Stage, StageKind
+from planner.place.placement import check_site
+from planner.relations.catalog import SITE_COLUMN, Column
+from planner.values.errors import PlacementError
+from planner.values.topology import Topology
+
+MAX_SPLITS = 10_000
+"""What becomes of a query's tasks is stored whole with every change."""
+
+
+def place_batch(
+    draft: DraftPlan,
+    topology: Topology,
+    splits: Sequence[Split],
+    *,
+    alive: frozenset[str],
+    options: BatchOptions | None = None,
+) -> PhysicalPlan:
+    """The plan of a batch query.
+
+    Args:
+        draft: in stages, with types.
+        topology: all sites.
+        splits: all parts of the tables that its MAP stages read, at all their sites.
+        alive: sites that can take tasks now.
+        options: how its tasks are to be placed; None: as the master does it.
+
+    Raises:
+        PlacementError: a site that is needed is not in the topology, not alive, or draining; or there are too many
+            splits.
+    """
+    for stage in draft.stages:
+        leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.MAP else ""
+        for site in stage.sites:
+            why = (f"{stage.relation} is bound there", f"Start its agent{leave_out}.")
+            check_site(site, topology, alive, why)
+    check_site(topology.gateway, topology, alive, ("it is the gateway, which keeps the results", "Start its agent."))
+    if len(splits) > MAX_SPLITS:
+        names = sorted({stage.relation or "" for stage in draft.map_stages})
+        tables = f"table {names[0]} has" if len(names) == 1 else f"tables {', '.join(names)} have"
+        raise PlacementError(
+            f"{tables} {len(splits)} splits, and at most {MAX_SPLITS} are possible",
+            found=", ".join(names),
+            hint="SET split_size to more than it is, or read fewer sites, by conditions on site in WHERE.",
+        )
+    # Of no rows, too, an aggregate can have a result.
+    filled = {split.stage for split in splits}
+    parts = (*splits, *(Split(s.sites[0], (), 0, s.id) for s in draft.map_stages if s.id not in filled))
+    outputs = Counter[str]()
+    for split in parts:
+        outputs[split.site] += split.size_bytes
+    able = (alive & set(topology.sites)) - topology.draining
+    expected = reduce_site(outputs, able, topology.gateway)
+    sites = {stage.id: _sites(stage, parts) for stage in draft.map_stages} | {draft.result_stage: (expected,)}
+    return PhysicalPlan(
+        stages=tuple(replace(stage, sites=sites.get(stage.id, stage.sites)) for stage in draft.stages),
+        result_stage=draft.result_stage,
+        gateway=topology.gateway,
+        columns=draft.columns,
+        logical=draft.logical,
+        functions=draft.functions,
+        batch=BatchPlan(parts, expected, options, {s.id: _read_columns(draft, s) for s in draft.map_stages}),
+    )
+
+
+def _sites(stage: Stage, splits: Sequence[Split]) -> tuple[str, ...]:
+    """Where its splits are."""
+    return tuple(sorted({split.site for split in splits if split.stage == stage.id}))
+
+
+def _read_columns(draft: DraftPlan, source: Stage) -> tuple[Column, ...]:
+    """What a task reads of a split; where it runs elsewhere, so much is sent."""
+    declared = draft.relations[source.relation or ""]
+    columns = tuple(column for column in declared if column.name in source.read_columns)
+    return (*columns, Column(SITE_COLUMN, "STRING")) if source.id in draft.site_read else columns

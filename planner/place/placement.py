@@ -1,0 +1,262 @@
+"""Where the stages of a query run: a simple, documented rule.
+
+- SOURCE runs at every site of the stream that was not pruned, TABLE at the table's sites.
+- MERGE runs at the one alive site that makes the fewest bytes cross the WAN per second: the partials of all other
+  source sites to it, plus the results from it to the gateway.
+- A site is infeasible when a link would get more than it has available, or is missing; an infeasible site is taken
+  only when all are.
+- A draining site takes no stage: a query that needs one there is refused.
+- Ties (to a thousandth of a byte per second) go to the lower cost, then to the gateway, then to the first by name.
+
+Cost of a candidate, after Hourglass' network usage: the sum over its links of rate * latency^2 / capacity
+(bytes/s * s^2 / (bytes/s), that is s^2): traffic weighs more on slow and on far links.
+
+Capacity and what of it is available are as measured, else the topology file's bandwidth (`planner.wan.figures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from planner.estimate.rates import Estimate, Flow, estimate_flows
+from planner.graph.plan import (
+    DraftPlan,
+    LinkEstimate,
+    LinkFigures,
+    PhysicalPlan,
+    PlacementCandidate,
+    StageKind,
+    Statistics,
+)
+from planner.values.errors import PlacementError
+from planner.values.topology import Topology
+from planner.wan.figures import link_figures
+from planner.wan.snapshot import WanSnapshot
+
+BYTES_DIGITS = 3
+COST_DIGITS = 9
+
+DRAINING = "it is draining, and gets no new work"
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """One site for the merge, with what its links would carry."""
+
+    site: str
+    flows: Mapping[tuple[str, str], Flow]
+    wan_bytes_per_s: float
+    cost: float
+    obstacle: str
+    """Why it is infeasible; empty when it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What placement knows of sites and links."""
+
+    gateway: str
+    sites: frozenset[str]
+    """Those that are alive."""
+    draining: frozenset[str]
+    """Those where no merge may begin."""
+    links: Mapping[tuple[str, str], LinkFigures]
+
+
+def place(
+    draft: DraftPlan,
+    topology: Topology,
+    statistics: Statistics,
+    *,
+    alive: frozenset[str],
+    wan: WanSnapshot | None = None,
+) -> PhysicalPlan:
+    """The plan with a site for every stage, the links it uses and the candidates that were weighed.
+
+    Args:
+        draft: a query in stages.
+        topology: all sites and links.
+        statistics: rates of streams by site, as far as measured.
+        alive: sites that can take tasks now.
+        wan: what the monitor knows of the links now; None: nothing was measured.
+
+    Raises:
+        PlacementError: a site that is needed is not in the topology, not alive, or draining.
+    """
+    for stage in draft.stages:
+        leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.SOURCE else ""
+        for site in stage.sites:
+            check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
+    why = ("it is the gateway, which keeps the results", "Start its agent.")
+    check_site(topology.gateway, topology, alive, why)
+    alive = alive & set(topology.sites)
+    world = _World(topology.gateway, alive, topology.draining, link_figures(topology, wan))
+    placed = _Placed()
+    for estimate in estimate_flows(draft, statistics):
+        placed = _with(placed, estimate, world)
+    return _plan(draft, world, placed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """What is decided so far: one result stage after the other, each beside the traffic of those before it."""
+
+    flows: Mapping[tuple[str, str], Flow] = field(default_factory=dict)
+    sites: Mapping[str, str] = field(default_factory=dict)
+    """By merge."""
+    candidates: tuple[PlacementCandidate, ...] = ()
+    weighed: frozenset[tuple[str, str]] = frozenset()
+    """Links that a candidate would use."""
+
+
+def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
+    if estimate.results is None:
+        return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, world.gateway)))
+    options = [_option(site, estimate, world, placed.flows) for site in sorted(world.sites)]
+    # The gateway is one of them.
+    able = [option for option in options if option.site not in world.draining]
+    chosen = min(able, key=lambda option: _order(option, world.gateway))
+    return _Placed(
+        flows=_sum(placed.flows, chosen.flows),
+        sites={**placed.sites, estimate.stage: chosen.site},
+        candidates=(
+            *placed.candidates,
+            *(replace(_candidate(o, chosen, world), stage=estimate.stage) for o in options),
+        ),
+        weighed=placed.weighed.union(*(o.flows for o in options)),
+    )
+
+
+def _sum(first: Mapping[tuple[str, str], Flow], second: Mapping[tuple[str, str], Flow]) -> dict[tuple[str, str], Flow]:
+    total = dict(first)
+    for link, flow in second.items():
+        total[link] = total.get(link, Flow(0.0, 0.0)) + flow
+    return total
+
+
+def check_site(site: str, topology: Topology, alive: frozenset[str], reason: tuple[str, str]) -> None:
+    """Refuse a plan for which the site can take no task.
+
+    Args:
+        site: the site.
+        topology: all sites.
+        alive: those that can take tasks now.
+        reason: why the site is needed, and what helps when it is not alive.
+
+    Raises:
+        PlacementError
+    """
+    why, help_ = reason
+    known = topology.sites.get(site)
+    if known is None:
+        obstacle, hint = "the topology has no such site", f"The topology has {', '.join(sorted(topology.sites))}."
+    elif known.draining:
+        obstacle, hint = "it is draining", f"End that with: selat site undrain {site}."
+    elif site not in alive:
+        obstacle, hint = "it is not alive", help_
+    else:
+        return
+    raise PlacementError(f"site {site} is needed ({why}), but {obstacle}", found=site, hint=hint, ids={"site": site})
+
+
+def _to_gateway(estimate: Estimate, gateway: str) -> dict[tuple[str, str], Flow]:
+    return {(site, gateway): flow for site, flow in sorted(estimate.sources.items()) if site != gateway}
+
+
+def _option(site: str, estimate: Estimate, world: _World, before: Mapping[tuple[str, str], Flow]) -> _Option:
+    """The merge at that site; `before` is what other parts of the plan send."""
+    flows = {(source, site): flow for source, flow in sorted(estimate.sources.items()) if source != site}
+    if estimate.results is not None and site != world.gateway:
+        flows = _sum(flows, {(site, world.gateway): estimate.results})
+    links = _links(flows, world)
+    together = _sum({link: flow for link, flow in before.items() if link in flows}, flows)
+    obstacles = [text for link in _links(together, world) if (text := _obstacle(link, world))]
+    return _Option(
+        site=site,
+        flows=flows,
+        wan_bytes_per_s=sum(link.bytes_per_s for link in links),
+        cost=sum(_cost(link, world.links.get((link.source, link.target))) for link in links),
+        obstacle=obstacles[0] if obstacles else "",
+    )
+
+
+def _links(flows: Mapping[tuple[str, str], Flow], world: _World) -> tuple[LinkEstimate, ...]:
+    estimates = []
+    for pair, flow in flows.items():
+        figures = world.links.get(pair)
+        capacity = figures.capacity_bytes_per_s if figures is not None else None
+        estimates.append(LinkEstimate(*pair, flow.rows_per_s, flow.bytes_per_s, capacity))
+    return tuple(estimates)
+
+
+def _obstacle(estimate: LinkEstimate, world: _World) -> str:
+    figures = world.links.get((estimate.source, estimate.target))
+    if figures is None:
+        return f"there is no link from {estimate.source} to {estimate.target}"
+    if estimate.bytes_per_s > figures.capacity_bytes_per_s:
+        return f"the link from {estimate.source} to {estimate.target} is too narrow"
+    if estimate.bytes_per_s > figures.available_bytes_per_s:
+        return f"other queries leave too little of the link from {estimate.source} to {estimate.target}"
+    return ""
+
+
+def _cost(estimate: LinkEstimate, figures: LinkFigures | None) -> float:
+    if figures is None:
+        return 0.0
+    if not figures.capacity_bytes_per_s:
+        return float("inf")
+    return estimate.bytes_per_s * figures.latency.total_seconds() ** 2 / figures.capacity_bytes_per_s
+
+
+def _order(option: _Option, gateway: str) -> tuple[bool, float, float, bool, str]:
+    wan, cost = round(option.wan_bytes_per_s, BYTES_DIGITS), round(option.cost, COST_DIGITS)
+    return bool(option.obstacle), wan, cost, option.site != gateway, option.site
+
+
+def _candidate(option: _Option, chosen: _Option, world: _World) -> PlacementCandidate:
+    return PlacementCandidate(
+        site=option.site,
+        wan_bytes_per_s=option.wan_bytes_per_s,
+        cost=option.cost,
+        chosen=option is chosen,
+        reason=DRAINING if option.site in world.draining else _reason(option, chosen, world.gateway),
+    )
+
+
+def _reason(option: _Option, chosen: _Option, gateway: str) -> str:
+    """Why it was chosen or turned down: the first part of the order in which they differ."""
+    if option is chosen:
+        return (
+            f"fewest bytes over the WAN, although {option.obstacle}" if option.obstacle else "fewest bytes over the WAN"
+        )
+    own, best = _order(option, gateway), _order(chosen, gateway)
+    first = next(index for index, pair in enumerate(zip(own, best, strict=True)) if pair[0] != pair[1])
+    more = option.wan_bytes_per_s - chosen.wan_bytes_per_s
+    reasons: Sequence[str] = (
+        option.obstacle,
+        f"{more:.0f} bytes/s more over the WAN",
+        "as many bytes, over slower or farther links",
+        "as good, but the other is the gateway",
+        "as good, but later by name",
+    )
+    return reasons[first]
+
+
+def _plan(draft: DraftPlan, world: _World, placed: _Placed) -> PhysicalPlan:
+    used = placed.weighed.union(placed.flows)
+    stages = tuple(
+        replace(stage, sites=(placed.sites[stage.id],)) if stage.id in placed.sites else stage for stage in draft.stages
+    )
+    return PhysicalPlan(
+        stages=stages,
+        result_stage=draft.result_stage,
+        more_results=draft.more_results,
+        gateway=world.gateway,
+        columns=draft.columns,
+        links=_links(placed.flows, world),
+        candidates=placed.candidates,
+        logical=draft.logical,
+        functions=draft.functions,
+        figures=tuple(world.links[pair] for pair in sorted(used) if pair in world.links),
+    )

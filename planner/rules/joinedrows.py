@@ -1,0 +1,117 @@
+"""What a MERGE that joins streams computes: over one view per stream, whose rows are those of closed windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from planner.bind import joins as bound
+from planner.bind.binder import Window
+from planner.bind.logical import LogicalQuery
+from planner.bind.rows import kept
+from planner.bind.windowparts import window_part
+from planner.graph.expressions import with_children
+from planner.graph.operators import Alias, Join, Named, Operator, Project, Scan
+from planner.rules.split import Split, Splitter, note_aggregates, whole_groups
+from planner.rules.spread import LATE, Spread
+from planner.sql.dialect import exp
+from planner.values.names import WINDOW_START
+
+
+class JoinedRows:
+    """Makes the operators and notes which columns they need of each stream.
+
+    A stream's view has `_window_start` and the needed columns as `_c0`, `_c1`, ...: those of the stream and of the
+    tables that were joined at its sources.
+    """
+
+    def __init__(self, query: LogicalQuery, spread: Spread, window: Window, view: str = "") -> None:
+        """`view` is the first stream's in the MERGE, where that is not what the query calls it."""
+        self._query = query
+        self._spread = spread
+        self._window = window
+        self._first = query.scope.stream.view
+        self._view = view or self._first
+        self._computed: tuple[exp.Expr, ...] = ()
+        self._names: dict[str, dict[exp.Expr, str]] = {stream.view: {} for stream in query.scope.streams}
+
+    def result(self) -> Operator:
+        """The joined rows, or their aggregates."""
+        query = self._query
+        self._computed = (
+            *(output.expression for output in query.outputs),
+            *(*query.keys, *query.having, *(query.top_k.parts if query.top_k is not None else ())),
+        )
+        if query.window is not None:
+            return self._grouped()
+        items = tuple(Named(output.name, self._replace(output.expression)) for output in query.outputs)
+        return Project(self._rows(), items)
+
+    def partials(self, split: Split, change: Callable[[exp.Expr], exp.Expr]) -> Operator:
+        """Partials of the joined rows; `change` says what the expressions of `split` are over them."""
+        self._computed = tuple(map(change, split.read))
+        return split.at_source(self._rows(), lambda node: self._replace(change(node)), binned=False)
+
+    def view_of(self, stream: str) -> str:
+        """The view of the MERGE that a stream's rows are in."""
+        return self._view if stream == self._first else stream
+
+    def columns(self, stream: str) -> Mapping[exp.Expr, str]:
+        """The bound columns that are needed of the stream's view, and their names there."""
+        return self._names[stream]
+
+    def expressions(self) -> Iterator[exp.Expr]:
+        """All bound expressions that the SQL computes."""
+        yield from self._computed
+        yield from self._spread.late
+        yield from (conjunct for on in self._spread.on.values() for conjunct in on)
+
+    def _grouped(self) -> Operator:
+        splitter = Splitter(self._query)
+        note_aggregates(splitter)
+        kept = [Named(WINDOW_START, _start_of(self._first))]
+        kept += [Named(name, self._replace(key)) for key, name in zip(self._query.keys, splitter.keys, strict=True)]
+        kept += [Named(name, self._replace(column)) for column, name in splitter.columns.items()]
+        rows = Project(self._rows(), tuple(kept))
+        return splitter.result(whole_groups(splitter, rows, (WINDOW_START, *splitter.keys)), {})
+
+    def _rows(self) -> Operator:
+        rows: Operator = Scan(self._first)
+        if self._view != self._first:
+            rows = Alias(Scan(self._view), self._first)
+        for join in self._spread.late_joins(self._query.joins):
+            rows = self._join(rows, join)
+        return kept(rows, self._replaced(self._spread.late))
+
+    def _join(self, rows: Operator, join: bound.Join) -> Operator:
+        view = join.member.view
+        on = self._replaced(self._spread.on[view])
+        if join.same_window is not None:
+            on.append(exp.EQ(this=_start_of(join.same_window.other), expression=_start_of(view)))
+        return Join(rows, Scan(view), join.left, tuple(on))
+
+    def _replaced(self, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
+        return [self._replace(part) for part in parts]
+
+    def _replace(self, node: exp.Expr) -> exp.Expr:
+        """The expression over the views of the MERGE."""
+        part = window_part(node, self._window, _start_of(self._first))
+        if part is not None:
+            return part
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        return with_children(node, self._replace)
+
+    def _column(self, column: exp.Column) -> exp.Expr:
+        owner = self._spread.owners[column.table]
+        if owner == LATE:
+            return column.copy()
+        names = self._names[owner]
+        return _column_of(owner, names.setdefault(column.copy(), f"_c{len(names)}"))
+
+
+def _start_of(view: str) -> exp.Expr:
+    return _column_of(view, WINDOW_START)
+
+
+def _column_of(view: str, name: str) -> exp.Expr:
+    return exp.Column(this=exp.Identifier(this=name, quoted=False), table=exp.Identifier(this=view, quoted=False))

@@ -1,0 +1,222 @@
+"""Splitting an aggregating query: what is computed per epoch at the sources, and what is left for the merge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from planner.bind.binder import WINDOW_FIELDS
+from planner.bind.layers import over_rows
+from planner.bind.logical import LogicalQuery
+from planner.bind.windowparts import window_part
+from planner.functions.aggregates import MERGEABLE
+from planner.functions.traits import RANKS
+from planner.graph.aggregates import Call, split_call
+from planner.graph.expressions import arguments_of, is_aggregate, is_distinct, ordered_by, ties, with_children
+from planner.graph.operators import (
+    Aggregate,
+    Alias,
+    CombinePartials,
+    Filter,
+    MergeAggregate,
+    Merged,
+    Named,
+    Operator,
+    Partial,
+    PartialAggregate,
+    Project,
+    TopK,
+)
+from planner.sql.dialect import exp, name_node
+from planner.sql.refusals import function_name
+from planner.values.names import WINDOW_START
+
+KEPT = "kept"
+MERGED = "merged"
+
+
+@dataclass(slots=True)
+class Splitter:
+    """Names given so far: columns read by aggregates, partials and aggregates, each computed once."""
+
+    query: LogicalQuery
+    columns: dict[exp.Expr, str] = field(default_factory=dict)
+    partials: dict[exp.Expr, Partial] = field(default_factory=dict)
+    """By the call that makes them."""
+    aggregates: dict[exp.Expr, Merged] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the group keys besides the window's start."""
+        return tuple(f"_k{index}" for index in range(len(self.query.keys)))
+
+    def after_merge(self, node: exp.Expr) -> exp.Expr:
+        """The expression over the merged columns."""
+        bare = node.unnest()
+        if (rebuilt := self._window_part(bare)) is not None:
+            return rebuilt
+        if bare in self.query.keys:
+            return column(f"_k{self.query.keys.index(bare)}")
+        if is_aggregate(node) or (isinstance(node, exp.Filter) and is_aggregate(node.this)):
+            return column(self._aggregate(node).name)
+        return with_children(node, self.after_merge)
+
+    def result(self, rows: Operator, joined: Mapping[str, Operator]) -> Operator:
+        """HAVING, top-k, the select list and all layers, over the rows of groups; notes which aggregates they need.
+
+        Args:
+            rows: the groups, with a column for each key and aggregate.
+            joined: what layers join to them, by view.
+        """
+        query = self.query
+        having = tuple(self.after_merge(part) for part in query.having)
+        items = tuple(Named(output.name, self.after_merge(output.expression)) for output in query.outputs)
+        rows = Filter(rows, having) if having else rows
+        if query.top_k is not None:
+            rows = self._top_k(rows)
+        rows = Project(rows, items)
+        for layer in query.layers:
+            rows = over_rows(layer, rows, joined)
+        return rows
+
+    def whole(self) -> tuple[Named, ...]:
+        """The aggregates as they are, over rows that are all there."""
+        return tuple(Named(found.name, self.over_columns(node)) for node, found in self.aggregates.items())
+
+    def _top_k(self, rows: Operator) -> TopK:
+        """The rank; row_number gets all group keys as tie-breakers, so that equal input gives equal output."""
+        top_k = self.query.top_k
+        assert top_k is not None
+        window = (column(WINDOW_START),) if self.query.window is not None else ()
+        order = [ordered_by(ordered, self.after_merge(ordered.this)) for ordered in top_k.order]
+        if top_k.function == RANKS[0]:
+            order += ties(order, map(column, self.keys))
+        partition = (*window, *(self.after_merge(part) for part in top_k.partition))
+        return TopK(rows, top_k.function, partition, tuple(order), top_k.k)
+
+    def _aggregate(self, node: exp.Expr) -> Merged:
+        found = self.aggregates.get(node)
+        if found is None:
+            found = self._made(f"_a{len(self.aggregates)}", self._call(node))
+            self.aggregates[node.copy()] = found
+        return found
+
+    def _made(self, name: str, call: Call) -> Merged:
+        if call.name not in MERGEABLE:
+            # Of a query over tables, which Spark computes of rows that are all there.
+            return Merged(name, call.name, ())
+        split = split_call(call)
+        names: list[str] = []
+        for part, node in zip(split.parts, split.calls, strict=True):
+            of = tuple(names[place] for place in part.of)
+            partial = self.partials.setdefault(node, Partial(f"_p{len(self.partials)}", part.merge, of))
+            names.append(partial.name)
+        return Merged(name, split.function, tuple(names), split.argument)
+
+    def _call(self, node: exp.Expr) -> Call:
+        read = self.over_columns(node)
+        call = read.this if isinstance(read, exp.Filter) else read
+        condition = read.expression.this if isinstance(read, exp.Filter) else None
+        return Call(function_name(call), arguments_of(call), condition, is_distinct(call))
+
+    def over_columns(self, node: exp.Expr) -> exp.Expr:
+        """An aggregate over the named columns of the kept rows."""
+        if (rebuilt := self._window_part(node)) is not None:
+            return rebuilt
+        return self._read(node) if isinstance(node, exp.Column) else with_children(node, self.over_columns)
+
+    def _window_part(self, node: exp.Expr) -> exp.Expr | None:
+        """The window made of its start; None for anything else, and where there are no windows."""
+        window = self.query.window
+        return window_part(node, window, column(WINDOW_START)) if window is not None else None
+
+    def _read(self, read: exp.Column) -> exp.Expr:
+        name = self.columns.setdefault(read.copy(), f"_c{len(self.columns)}")
+        return column(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The two halves of an aggregating query."""
+
+    splitter: Splitter
+    read: tuple[exp.Expr, ...]
+    """Bound expressions that the SOURCE stage computes of each row: the window, the keys, what is aggregated."""
+    names: tuple[str, ...]
+    """Their names, but for the window's."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Columns of the groups: the start of the window and the keys."""
+        return (WINDOW_START, *self.splitter.keys)
+
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        """The columns of partials."""
+        return tuple(self.splitter.partials.values())
+
+    def at_source(self, rows: Operator, change: Callable[[exp.Expr], exp.Expr], *, binned: bool) -> PartialAggregate:
+        """Partials of these rows.
+
+        Args:
+            rows: what the source has.
+            change: what the expressions of the query are over these rows.
+            binned: whether groups get a bin, by which the rows of an epoch are ordered.
+        """
+        window, *others = self.read
+        start = exp.Dot(this=window.copy(), expression=name_node(WINDOW_FIELDS[0]))
+        items = [Named(WINDOW_START, change(start))]
+        items += [Named(name, change(node)) for node, name in zip(others, self.names, strict=True)]
+        return PartialAggregate(
+            Alias(Project(rows, tuple(items)), KEPT),
+            self.groups,
+            self.partials,
+            tuple(self.splitter.partials),
+            self.splitter.keys if binned else (),
+        )
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that partials of this query have."""
+        return (*self.groups, *(partial.name for partial in self.partials))
+
+    def combine(self, rows: Operator) -> CombinePartials:
+        """Fewer partials of the same columns."""
+        return CombinePartials(rows, self.groups, self.partials)
+
+    def merge(self, partials: Operator, joined: Mapping[str, Operator]) -> Operator:
+        """The results: of the partials of closed windows, and of the rows of other queries by view."""
+        aggregates = tuple(self.splitter.aggregates.values())
+        merged = MergeAggregate(partials, self.groups, self.partials, aggregates)
+        return self.splitter.result(Alias(merged, MERGED), joined)
+
+
+def split_aggregates(query: LogicalQuery) -> Split:
+    """Both halves."""
+    splitter = Splitter(query)
+    note_aggregates(splitter)
+    assert query.window is not None
+    return Split(
+        splitter,
+        read=(query.window.node, *query.keys, *splitter.columns),
+        names=(*splitter.keys, *splitter.columns.values()),
+    )
+
+
+def note_aggregates(splitter: Splitter) -> None:
+    """Have the splitter name all that the query aggregates."""
+    query = splitter.query
+    ordered = query.top_k.parts if query.top_k is not None else ()
+    for node in (*(output.expression for output in query.outputs), *query.having, *ordered):
+        splitter.after_merge(node)
+
+
+def whole_groups(splitter: Splitter, rows: Operator, groups: Iterable[str]) -> Alias:
+    """The query's groups of rows that are all there: nothing is split, Spark's own aggregates do."""
+    named = tuple(Named(name, column(name)) for name in groups)
+    keys = tuple(item.expression for item in named)
+    return Alias(Aggregate(Alias(rows, KEPT), keys, (*named, *splitter.whole())), MERGED)
+
+
+def column(name: str) -> exp.Expr:
+    """A column of the one input."""
+    return exp.Column(this=exp.Identifier(this=name, quoted=False))

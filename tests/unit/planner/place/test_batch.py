@@ -1,0 +1,112 @@
+"""Plans of batch queries: splits, the reduce's site, what EXPLAIN says of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.batch import BatchOptions, Policy
+from planner.graph.plan import FilePart, PhysicalPlan, Split
+from planner.place.batch import MAX_SPLITS, place_batch
+from planner.planning import draft_query, with_columns
+from planner.rules.sinks import destination, with_sink
+from planner.sql import parse_script
+from planner.sql.statements import InsertInto
+from planner.text.explain import explain_json, explain_text
+from planner.values.errors import PlacementError
+from planner.values.topology import Site, Topology
+from tests.unit.planner.build import catalog_of, columns, draft_of
+
+CATALOG = catalog_of(
+    """
+    CREATE TABLE texts (line STRING, at TIMESTAMP) WITH ('connector' = 'files') AT us AT eu;
+    CREATE SINK words AT ap WITH ('connector' = 'parquet', 'path' = '/out');
+    """
+)
+TOPOLOGY = Topology(sites={name: Site(name, slots=2) for name in ("us", "eu", "ap")}, links={}, gateway="us")
+ALIVE = frozenset(TOPOLOGY.sites)
+COUNT = "SELECT line, count(*) AS n FROM texts GROUP BY line"
+
+
+def split(site: str, number: int, size_bytes: int) -> Split:
+    return Split(site, (FilePart(f"/data/{number}", 0, size_bytes),), size_bytes)
+
+
+def plan_of(*splits: Split, sql: str = COUNT) -> PhysicalPlan:
+    return place_batch(draft_of(sql, CATALOG), TOPOLOGY, splits, alive=ALIVE)
+
+
+def test_maps_are_where_the_splits_are_and_the_reduce_where_most_of_the_bytes_are() -> None:
+    plan = plan_of(split("eu", 0, 5_000_000), split("us", 1, 3_000_000), split("eu", 2, 1_000_000))
+    assert plan.stage("map").sites == ("eu", "us")
+    assert plan.stage("reduce").sites == ("eu",)
+    assert plan.batch is not None
+    assert [s.site for s in plan.batch.splits] == ["eu", "us", "eu"]
+    assert [c.name for c in plan.batch.read_columns["map"]] == ["line"]
+
+
+def test_a_table_without_rows_still_has_one_task() -> None:
+    plan = plan_of(sql="SELECT count(*) AS n, max(site) AS s FROM texts")
+    assert plan.batch is not None
+    assert plan.batch.splits == (Split("eu", (), 0),)
+    assert [c.name for c in plan.batch.read_columns["map"]] == ["line", "site"]
+
+
+def test_explain_says_what_the_query_chose() -> None:
+    options = BatchOptions(Policy.RANDOM, 16_000_000, 0.25)
+    draft = draft_of(COUNT, CATALOG)
+    plan = place_batch(draft, TOPOLOGY, [split("eu", 0, 5)], alive=ALIVE, options=options)
+    assert "Scheduler (random): splits of 16 MB, 25% of the tasks near their input\n" in explain_text(plan)
+    found = explain_json(plan)["batch"]["options"]
+    assert found == {"scheduler": "random", "split_bytes": 16_000_000, "locality_min": 0.25}
+
+
+def test_explain_has_maps_reduce_and_splits_by_site() -> None:
+    plan = plan_of(split("eu", 0, 5_000_000), split("us", 1, 3_000_000), split("eu", 2, 1_000_000))
+    text = explain_text(plan)
+    assert text.startswith(
+        "Logical plan\n  Project[line, count(*)]\n    Aggregate[line]\n      Scan[texts at eu, us]\n"
+    )
+    assert "  map: map of texts, a task for each split, at eu, us\n" in text
+    assert "  reduce: reduce at eu, results at us\n    reads map as input\n" in text
+    assert "\nSplits\n  eu: 2, 6 MB\n  us: 1, 3 MB\nSites for the reduce\n  * eu: " in text
+    found = explain_json(plan)["batch"]
+    assert found == {
+        "splits": [
+            {"stage": "map", "site": "eu", "splits": 2, "size_bytes": 6_000_000},
+            {"stage": "map", "site": "us", "splits": 1, "size_bytes": 3_000_000},
+        ],
+        "reduce_site": "eu",
+        "options": None,
+    }
+
+
+def test_a_site_of_the_table_that_is_not_alive_is_refused() -> None:
+    with pytest.raises(PlacementError, match="texts is bound there") as caught:
+        place_batch(draft_of(COUNT, CATALOG), TOPOLOGY, (), alive=frozenset({"us", "ap"}))
+    assert caught.value.hint == "Start its agent or leave it out in WHERE, by conditions on site."
+
+
+def test_too_many_splits_are_refused() -> None:
+    with pytest.raises(PlacementError, match="texts has 10001 splits, and at most 10000 are possible") as caught:
+        plan_of(*[split("us", number, 1) for number in range(MAX_SPLITS + 1)])
+    assert "SET split_size" in caught.value.hint
+
+
+def test_results_of_an_insert_go_to_the_sinks_site() -> None:
+    (statement,) = parse_script(f"INSERT INTO words {COUNT}")
+    assert isinstance(statement, InsertInto)
+    sink = CATALOG.find("words")
+    assert sink is not None
+    partials, counts = columns("_k0 STRING, _p0 BIGINT"), columns("line STRING, n BIGINT")
+    typed = with_columns(draft_query(statement.query, CATALOG), {"map": partials, "reduce": counts}, counts)
+    draft = with_sink(typed, statement.target, sink)
+    plan = place_batch(draft, destination(sink, TOPOLOGY), (split("us", 0, 10),), alive=ALIVE)
+    assert plan.gateway == "ap"
+    assert plan.sink is not None
+    assert [i.stage for i in plan.sink.inputs] == ["reduce"]
+
+
+def test_a_draining_site_of_the_table_is_refused_and_no_other_is_the_reduces() -> None:
+    draining = TOPOLOGY.with_draining({"eu"})
+    with pytest.raises(PlacementError, match=r"texts is bound there\), but it is draining"):
+        place_batch(draft_of(COUNT, CATALOG), draining, (split("us", 0, 5),), alive=ALIVE)
