@@ -37,9 +37,8 @@ from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.config import AgentConfig, HostedSite, parse_arguments, security_of
 from site_agent.connectors.parquet.files import UserFiles
-from site_agent.connectors.registry import make_connectors
+from site_agent.connectors.registry import make_connectors, make_sinks
 from site_agent.connectors.secrets.values import RedactingFilter
-from site_agent.connectors.sink_registry import make_sinks
 from site_agent.engine.cluster.driver import driver_ports, serve_files
 from site_agent.engine.cluster.file_server import FileServer
 from site_agent.engine.jvm.lifeline import Lifeline, exit_on_fatal_errors

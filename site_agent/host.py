@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from machine.description import describe
 from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, lease_pb2_grpc, member_pb2_grpc, wan_pb2_grpc
-from site_agent.agent.convert import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.agent.health import Health
 from site_agent.agent.member import Describe, MemberServicer
 from site_agent.agent.splits import list_splits
@@ -17,6 +16,7 @@ from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.sources import Connector
 from site_agent.engine import AnalysisError, Engine
+from site_agent.engine.messages import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.exchange.options import connector
 from site_agent.exchange.server import ExchangeServicer, exchange_server
 from site_agent.ingest.service import IngestServicer

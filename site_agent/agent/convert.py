@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
-from planner.relations.catalog import DIGEST_CHARS
 from planner.values.names import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.disk_use import DiskUse
 from site_agent.agent.memory import MemoryUse
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.connectors.sources import Split
-from site_agent.engine import Field, FilePart, PythonFunction
+from site_agent.engine import FilePart
+from site_agent.engine.messages import fields_from_proto, functions_from_proto
 from site_agent.ingest import StreamLog
 from site_agent.port import Join
 from site_agent.tasks.progress import TaskState, TaskStatus
@@ -127,33 +127,9 @@ def disk_to_proto(disk: DiskUse) -> site_pb2.DiskUse:
     )
 
 
-def fields_from_proto(columns: Iterable[common_pb2.Column]) -> tuple[Field, ...]:
-    return tuple(Field(c.name, c.type) for c in columns)
-
-
-def functions_from_proto(messages: Iterable[common_pb2.Function]) -> tuple[PythonFunction, ...]:
-    return tuple(
-        PythonFunction(
-            name=m.name,
-            versioned_name=f"{m.name.lower()}__{m.digest[:DIGEST_CHARS]}",
-            parameters=fields_from_proto(m.parameters),
-            returns=m.returns,
-            entry=m.entry,
-            file=m.file,
-            source=m.source,
-            vectorised=m.vectorised,
-        )
-        for m in messages
-    )
-
-
 def split_to_proto(split: Split) -> site_pb2.Split:
     parts = [site_pb2.FilePart(path=p.path, offset=p.offset, length=p.length) for p in split.parts]
     return site_pb2.Split(parts=parts, size_bytes=split.size_bytes)
-
-
-def columns_to_proto(fields: Iterable[Field]) -> Sequence[common_pb2.Column]:
-    return [common_pb2.Column(name=f.name, type=f.type) for f in fields]
 
 
 def _task(message: site_pb2.TaskSpec) -> TaskSpec:

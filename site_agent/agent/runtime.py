@@ -14,16 +14,15 @@ from pathlib import Path
 from machine.durations import Durations
 from site_agent.agent.disk_use import SOURCES, TASKS
 from site_agent.agent.results import ResultKeeper
+from site_agent.agent.streams import pushed_streams, reads_pushed
 from site_agent.base.clock import Clock
 from site_agent.base.errors import ChannelError, SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.files.prepared import SHARED_NAME
-from site_agent.connectors.registry import find_connector
-from site_agent.connectors.sink_registry import SINKS, find_sink
+from site_agent.connectors.registry import SINKS, find_connector, find_sink
 from site_agent.connectors.sinks import SinkConnector
 from site_agent.connectors.sources import Connector, SourceContext
 from site_agent.engine import Engine
-from site_agent.ingest import PUSH_CONNECTOR
 from site_agent.ingest.streams import PushStreams
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
@@ -112,15 +111,15 @@ class SiteRuntime:
         try:
             # A task that ends may be in the middle of a long epoch: new ones need not wait for it.
             for _, spec in sorted(wanted.items()):
-                if not _is_pushed(spec):
+                if not reads_pushed(spec):
                     await self._ensure(spec)
         finally:
             await ending
         # Before its readers start, and after those of a dropped stream have ended.
         if self._services.streams is not None:
-            await self._services.streams.apply(assignment)
+            await self._services.streams.apply(pushed_streams(assignment))
         for _, spec in sorted(wanted.items()):
-            if _is_pushed(spec):
+            if reads_pushed(spec):
                 await self._ensure(spec)
         await self._results.apply(assignment.results)
         await self._services.router.keep_only(wanted.keys() | self._results.readers)
@@ -266,7 +265,3 @@ def _observe(epochs: Durations, kind: StageKind, busy_s: float) -> None:
 
 def _pauses(runner: TaskRunner, spec: TaskSpec | None) -> bool:
     return spec is not None and spec.paused and not runner.spec.paused
-
-
-def _is_pushed(spec: TaskSpec) -> bool:
-    return spec.relation is not None and spec.relation.options.get("connector") == PUSH_CONNECTOR

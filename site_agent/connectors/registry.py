@@ -1,4 +1,4 @@
-"""The connectors there are."""
+"""The connectors that there are: those that read, and sinks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from site_agent.base.errors import ConnectorError
+from site_agent.base.files import Files
 from site_agent.connectors.files.connector import FilesConnector
 from site_agent.connectors.files.prepared import Preparer
 from site_agent.connectors.generator.connector import GeneratorConnector
+from site_agent.connectors.parquet.sink import ParquetSink
 from site_agent.connectors.paths import ANYWHERE, AllowedPaths
 from site_agent.connectors.push import FindLog, PushConnector
+from site_agent.connectors.secrets.sinks import SecretSink
 from site_agent.connectors.secrets.sources import SecretConnector
 from site_agent.connectors.secrets.values import NO_SECRETS, Secrets
+from site_agent.connectors.sinks import SinkConnector
 from site_agent.connectors.sources import Connector
 
 
@@ -49,3 +53,29 @@ def find_connector(connectors: Mapping[str, Connector], options: Mapping[str, st
     close = get_close_matches(name, list(connectors), n=1)
     hint = f"did you mean '{close[0]}'? " if close else ""
     raise ConnectorError(f"there is no connector '{name}'", hint=f"{hint}connectors are {known}")
+
+
+def make_sinks(
+    files: Files | None = None, *, allowed: AllowedPaths = ANYWHERE, secrets: Secrets = NO_SECRETS
+) -> Mapping[str, SinkConnector]:
+    """All sinks of one site by name. They write through `files`, below the `allowed` paths; `secrets` has what options
+    refer to.
+    """
+    return {sink.name: SecretSink(sink, secrets) for sink in (ParquetSink(files, allowed),)}
+
+
+SINKS = make_sinks()
+"""Sinks that may write to any path."""
+
+
+def find_sink(options: Mapping[str, str], sinks: Mapping[str, SinkConnector] = SINKS) -> SinkConnector:
+    """The sink that option `connector` names.
+
+    Raises:
+        ConnectorError: it names none, or one that does not exist.
+    """
+    name = options.get("connector", "")
+    found = sinks.get(name)
+    if found is None:
+        raise ConnectorError(f"no sink has the connector '{name}'", hint=f"connectors of sinks: {', '.join(sinks)}")
+    return found

@@ -11,9 +11,12 @@ sequence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from site_agent.channels.codec import EncodedRows
+from site_agent.engine import Field
 
 PUSH_CONNECTOR = "push"
 
@@ -22,6 +25,18 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024
 MAX_BATCH_RAW_BYTES = 64 * 1024 * 1024
 """Largest size of its rows in memory."""
 MAX_BATCH_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PushedStream:
+    """A stream that clients push to at the site."""
+
+    name: str
+    columns: tuple[Field, ...]
+    options: Mapping[str, str]
+    created_at: datetime
+    readers: tuple[str, ...] = field(default=(), compare=False)
+    """The source tasks that read it here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,13 +14,12 @@ from site_agent.base.clock import Clock
 from site_agent.base.errors import IngestError, PushRequestError, SiteAgentError, UnknownStreamError
 from site_agent.base.offload import Offload
 from site_agent.base.times import to_us
-from site_agent.ingest import PUSH_CONNECTOR, StreamLog
+from site_agent.ingest import PushedStream, StreamLog
 from site_agent.ingest.files import LogFiles
 from site_agent.ingest.intake import Intake
 from site_agent.ingest.log import PushLog
 from site_agent.ingest.options import limits_of
 from site_agent.ingest.rows import RowFormat
-from site_agent.tasks.spec import Assignment, RelationSpec, StageKind
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ TRIM_INTERVAL_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    relation: RelationSpec
+    stream: PushedStream
     state: Intake | SiteAgentError
     """What keeps it from being pushed to, if it cannot be."""
 
@@ -48,18 +47,17 @@ class PushStreams:
         self._trimming: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
-    async def apply(self, assignment: Assignment) -> None:
+    async def apply(self, streams: Iterable[PushedStream]) -> None:
         """Open the logs of new streams, change options, say who reads, delete the logs of dropped streams."""
         async with self._lock:
-            wanted = {_key(r.name, r.created_at): r for r in assignment.streams}
+            wanted = {_key(stream.name, stream.created_at): stream for stream in streams}
             for key in sorted(self._entries.keys() - wanted.keys()):
                 await self._close(self._entries.pop(key))
             await self._offload.run(self._remove_but, wanted.keys())
-            readers = readers_by_stream(assignment)
-            for key, relation in sorted(wanted.items()):
-                self._entries[key] = entry = await self._updated(key, relation)
+            for key in sorted(wanted):
+                self._entries[key] = entry = await self._updated(key, wanted[key])
                 if isinstance(entry.state, Intake):
-                    entry.state.log.set_readers(readers.get(key, ()))
+                    entry.state.log.set_readers(wanted[key].readers)
             if self._entries and self._trimming is None:
                 self._trimming = asyncio.create_task(self._trim(), name=f"trim-{self._site}")
 
@@ -78,7 +76,7 @@ class PushStreams:
                 f"this is site {self._site}, not {site[:128]}", hint="ask the master for the site's address"
             )
         for entry in self._entries.values():
-            if entry.relation.name.lower() == stream.lower():
+            if entry.stream.name.lower() == stream.lower():
                 if isinstance(entry.state, SiteAgentError):
                     raise entry.state
                 return entry.state
@@ -103,7 +101,7 @@ class PushStreams:
 
     def use(self) -> tuple[StreamLog, ...]:
         """How much each log keeps, by the streams' names. Blocking."""
-        entries = sorted(self._entries.values(), key=lambda entry: entry.relation.name.lower())
+        entries = sorted(self._entries.values(), key=lambda entry: entry.stream.name.lower())
         return tuple(_use(entry) for entry in entries)
 
     async def close(self) -> None:
@@ -116,24 +114,24 @@ class PushStreams:
         self._entries.clear()
         self._offload.close()
 
-    async def _updated(self, key: str, relation: RelationSpec) -> _Entry:
+    async def _updated(self, key: str, stream: PushedStream) -> _Entry:
         known = self._entries.get(key)
-        if known is not None and known.relation == relation and isinstance(known.state, Intake):
+        if known is not None and known.stream == stream and isinstance(known.state, Intake):
             return known
         try:
-            limits = limits_of(relation.options)
+            limits = limits_of(stream.options)
             if known is not None and isinstance(known.state, Intake):
                 known.state.log.set_limits(limits)
-                return _Entry(relation, known.state)
-            rows = RowFormat(relation.columns)
+                return _Entry(stream, known.state)
+            rows = RowFormat(stream.columns)
             log = await self._offload.run(
                 PushLog, self._root / key, rows.schema, limits=limits, clock=self._clock, files=self._files
             )
         except SiteAgentError as error:
-            logger.error("stream=%s site=%s cannot be pushed to: %s", relation.name, self._site, error.message)  # noqa: TRY400
-            return _Entry(relation, error if known is None or not isinstance(known.state, Intake) else known.state)
-        logger.info("stream=%s site=%s is pushed to, from record %d on", relation.name, self._site, log.next_record)
-        return _Entry(relation, Intake(relation.name, log, rows, self._offload))
+            logger.error("stream=%s site=%s cannot be pushed to: %s", stream.name, self._site, error.message)  # noqa: TRY400
+            return _Entry(stream, error if known is None or not isinstance(known.state, Intake) else known.state)
+        logger.info("stream=%s site=%s is pushed to, from record %d on", stream.name, self._site, log.next_record)
+        return _Entry(stream, Intake(stream.name, log, rows, self._offload))
 
     async def _close(self, entry: _Entry) -> None:
         if isinstance(entry.state, Intake):
@@ -157,21 +155,11 @@ class PushStreams:
                         await self._offload.run(entry.state.log.trim)
 
 
-def readers_by_stream(assignment: Assignment) -> Mapping[str, Sequence[str]]:
-    """Which tasks read each pushed stream."""
-    readers: dict[str, list[str]] = {}
-    for task in assignment.tasks:
-        relation = task.relation
-        if task.kind is StageKind.SOURCE and relation and relation.options.get("connector") == PUSH_CONNECTOR:
-            readers.setdefault(_key(relation.name, relation.created_at), []).append(task.task_id)
-    return readers
-
-
 def _key(relation: str, created_at: datetime) -> str:
     """A directory name: a stream that is dropped and created anew is another."""
     return f"{relation.lower()}-{to_us(created_at)}"
 
 
 def _use(entry: _Entry) -> StreamLog:
-    name, state = entry.relation.name, entry.state
+    name, state = entry.stream.name, entry.state
     return state.log.use(name) if isinstance(state, Intake) else StreamLog(name, reason=state.message)

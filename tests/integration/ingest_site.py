@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from selat.v1 import common_pb2, site_pb2
+from site_agent.agent.streams import pushed_streams
 from site_agent.base.clock import SystemClock
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import Field
@@ -86,7 +87,7 @@ class IngestSite:
         tasks = tuple(reader_task(task_id, stream) for task_id in readers for stream in streams)
         self.assignment = Assignment("c", self.assignment.version + 1, tasks, streams=streams)
         if self.streams is not None:
-            self.run(self.streams.apply(self.assignment))
+            self.run(self.streams.apply(pushed_streams(self.assignment)))
 
     @property
     def log(self) -> PushLog:
@@ -110,7 +111,7 @@ class IngestSite:
         self.address = await start_exchange(
             self.address, store, TableEngine({}), stack, guests=Guests(streams=self.streams)
         )
-        await self.streams.apply(self.assignment)
+        await self.streams.apply(pushed_streams(self.assignment))
 
 
 def tell(master: FakeMaster, site: IngestSite) -> None:

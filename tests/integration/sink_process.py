@@ -16,7 +16,7 @@ import pyarrow as pa
 from site_agent.base.clock import SystemClock
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.connectors.sink_registry import find_sink
+from site_agent.connectors.registry import find_sink
 from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits

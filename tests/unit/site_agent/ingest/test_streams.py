@@ -9,9 +9,8 @@ import pytest
 
 from site_agent.base.errors import ConnectorError, CorruptLogError, SequenceGapError, UnknownStreamError
 from site_agent.engine import Field
-from site_agent.ingest import Acknowledged, Push, StreamLog
-from site_agent.ingest.streams import PushStreams, readers_by_stream
-from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
+from site_agent.ingest import Acknowledged, Push, PushedStream, StreamLog
+from site_agent.ingest.streams import PushStreams
 from tests.unit.site_agent.ingest.logs import push
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,14 +29,10 @@ class FrozenClock:
         await asyncio.Event().wait()
 
 
-def stream(name: str = "Orders", created_at: datetime = CREATED, **options: str) -> RelationSpec:
-    columns = (Field("v", "BIGINT"),)
-    return RelationSpec(name, columns, "ts", timedelta(0), {"connector": "push", **options}, created_at)
-
-
-def assigned(*streams: RelationSpec, readers: tuple[str, ...] = ()) -> Assignment:
-    tasks = tuple(TaskSpec(r, "q", "s1", StageKind.SOURCE, "", timedelta(0), s) for r in readers for s in streams)
-    return Assignment("c", 1, tasks, streams=streams)
+def stream(
+    name: str = "Orders", created_at: datetime = CREATED, readers: tuple[str, ...] = (), **options: str
+) -> PushedStream:
+    return PushedStream(name, (Field("v", "BIGINT"),), {"connector": "push", **options}, created_at, readers)
 
 
 @pytest.fixture
@@ -52,13 +47,13 @@ def directories(root: Path) -> list[str]:
 
 
 async def test_a_stream_is_taken_from_its_assignment_until_it_is_dropped(streams: PushStreams, tmp_path: Path) -> None:
-    await streams.apply(assigned(stream()))
+    await streams.apply([stream()])
     intake = streams.intake("orders", "us")
     assert await intake.submit(push("a", 1)) == Acknowledged(1, 1)
-    await streams.apply(assigned(stream(), readers=("q.s1.us",)))
+    await streams.apply([stream(readers=("q.s1.us",))])
     assert streams.intake("ORDERS", "us") is intake
 
-    await streams.apply(assigned())
+    await streams.apply([])
     assert directories(tmp_path) == []
     with pytest.raises(UnknownStreamError):
         streams.intake("orders", "us")
@@ -70,7 +65,7 @@ async def test_a_stream_is_taken_from_its_assignment_until_it_is_dropped(streams
 
 async def test_what_the_logs_keep_is_told(streams: PushStreams) -> None:
     wrong = stream("bad", retention="long")
-    await streams.apply(assigned(stream(retention_bytes="1000000"), wrong))
+    await streams.apply([stream(retention_bytes="1000000"), wrong])
     await streams.intake("orders", "us").submit(push("a", 1))
     await streams.intake("orders", "us").submit(push("a", 2))
 
@@ -84,10 +79,10 @@ async def test_what_the_logs_keep_is_told(streams: PushStreams) -> None:
 
 
 async def test_a_stream_that_was_created_anew_is_another(streams: PushStreams, tmp_path: Path) -> None:
-    await streams.apply(assigned(stream()))
+    await streams.apply([stream()])
     await streams.intake("orders", "us").submit(push("a", 1))
     again = stream(created_at=CREATED + timedelta(seconds=1))
-    await streams.apply(assigned(again))
+    await streams.apply([again])
     with pytest.raises(SequenceGapError):
         await streams.intake("orders", "us").submit(push("a", 2))
     assert len(directories(tmp_path)) == 1
@@ -95,12 +90,12 @@ async def test_a_stream_that_was_created_anew_is_another(streams: PushStreams, t
 
 async def test_what_was_dropped_while_the_agent_was_away_goes(streams: PushStreams, tmp_path: Path) -> None:
     (tmp_path / "ingest" / "visits-1").mkdir(parents=True)
-    await streams.apply(assigned(stream()))
+    await streams.apply([stream()])
     assert directories(tmp_path) == ["orders-1767225600000000"]
 
 
 async def test_pushes_wait_for_room_and_go_on_with_a_larger_budget(streams: PushStreams) -> None:
-    await streams.apply(assigned(stream(retention_bytes="600"), readers=("q.s1.us",)))
+    await streams.apply([stream(retention_bytes="600", readers=("q.s1.us",))])
     intake = streams.intake("orders", "us")
     answers = [intake.submit(push("a", n)) for n in range(1, 9)]
     await answers[0]
@@ -111,17 +106,17 @@ async def test_pushes_wait_for_room_and_go_on_with_a_larger_budget(streams: Push
     dropped = intake.submit(Push("gone", 1, None))
     dropped.cancel()
 
-    await streams.apply(assigned(stream(retention_bytes="100000"), readers=("q.s1.us",)))
+    await streams.apply([stream(retention_bytes="100000", readers=("q.s1.us",))])
     assert [(await a).rows for a in answers] == [1] * 8
     assert intake.log.last_sequence("gone") == 0
 
 
 async def test_one_damaged_or_wrong_stream_leaves_the_others_alone(streams: PushStreams, tmp_path: Path) -> None:
-    await streams.apply(assigned(stream("a"), stream("b", retention="never")))
+    await streams.apply([stream("a"), stream("b", retention="never")])
     with pytest.raises(ConnectorError, match="'retention'"):
         streams.intake("b", "us")
     await streams.intake("a", "us").submit(push("p", 1))
-    await streams.apply(assigned(stream("b")))
+    await streams.apply([stream("b")])
     assert streams.intake("b", "us").log.next_record == 0
 
     await streams.intake("b", "us").submit(push("p", 1))
@@ -129,15 +124,8 @@ async def test_one_damaged_or_wrong_stream_leaves_the_others_alone(streams: Push
     (segment,) = tmp_path.glob("ingest/b-*/*.segment")
     segment.write_bytes(segment.read_bytes()[:-1])
     later = PushStreams("us", tmp_path, clock=FrozenClock())
-    await later.apply(assigned(stream("a"), stream("b")))
+    await later.apply([stream("a"), stream("b")])
     with pytest.raises(CorruptLogError, match=segment.name):
         later.log("b", CREATED)
     assert later.intake("a", "us").log.next_record == 0
     await later.close()
-
-
-def test_readers_are_the_source_tasks_of_pushed_streams() -> None:
-    other = TaskSpec("q.t1.us", "q", "t1", StageKind.TABLE, "", timedelta(0), stream())
-    whole = assigned(stream(), readers=("q1.s1.us", "q2.s1.us"))
-    found = readers_by_stream(Assignment("c", 1, (*whole.tasks, other)))
-    assert found == {"orders-1767225600000000": ["q1.s1.us", "q2.s1.us"]}

@@ -13,7 +13,7 @@ from site_agent.base.errors import ConnectorError
 from site_agent.base.files import Files
 from site_agent.connectors.parquet.files import UserFiles
 from site_agent.connectors.parquet.sink import FILE_BYTES, ParquetSink
-from site_agent.connectors.sink_registry import find_sink
+from site_agent.connectors.registry import find_sink
 from site_agent.connectors.sinks import RollPolicy, SinkError
 from tests.unit.site_agent.connectors.parquet.rows import Epoch, commit_of, put, rows_of, seen
 
