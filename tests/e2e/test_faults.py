@@ -157,7 +157,7 @@ def away(isolated: Scene) -> Iterator[Away]:
 def stopped_with_copies(cluster: DevCluster, channel: str) -> Iterator[tuple[int, list[Path]]]:
     """The process of us, stopped when it has copies of a channel that it read already, but behind no checkpoint."""
     while True:
-        wait_until(lambda: len(epoch_files(cluster, "us", channel)) >= 2)
+        wait_until(lambda: epoch_files(cluster, "us", channel))
         with stopped(cluster, "agent-us") as pid:
             # A checkpoint may have come in between.
             if copies := epoch_files(cluster, "us", channel):

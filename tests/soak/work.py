@@ -117,6 +117,14 @@ class Work:
             return all(running.query.state().over for running in self.running.values())
         return False
 
+    def done_so_far(self) -> list[tuple[int, int, int]]:
+        """Rows in, rows out and tasks that ended, of each query: what changes as long as there is progress."""
+        with suppress(selat.SelatError):
+            infos = [running.query.info() for running in self.running.values()]
+            ended = selat.TaskState.ENDED
+            return [(i.rows_in, i.rows_out, sum(t.state is ended for t in i.tasks)) for i in infos]
+        return []
+
     def behind(self, instant: datetime, awake: frozenset[str]) -> list[str]:
         """Merges over the pushed stream that have not passed that event time, although a site that they need is awake.
 
