@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 BIN := .venv/bin
-SOURCES := selat planner master site_agent machine wire simulator evidence tests benchmarks examples \
+SOURCES := selat planner master site_agent contract machine wire simulator evidence tests benchmarks examples \
            scripts/check_sizes.py scripts/make_bundle.py scripts/make_places.py
 
 .PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak check format proto bench reproduce lock clean

@@ -23,9 +23,9 @@ from time import monotonic
 import pyarrow as pa
 
 from benchmarks.exchange import UnsyncedFiles, noise
+from machine.clock import SystemClock
 from site_agent.agent.loops import AgentIdentity, SiteAgent, running
 from site_agent.agent.runtime import SiteRuntime, SiteServices
-from site_agent.base.clock import SystemClock
 from site_agent.base.durable import write_atomically
 from site_agent.base.errors import EngineError
 from site_agent.channels.store import ChannelStore

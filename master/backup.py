@@ -18,10 +18,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from contract.times import from_us, to_us
 from machine.description import package_version
 from machine.private import NotPrivateError, make_private
 from master.base.errors import StoreError
-from master.base.times import from_us, to_us
 from master.store.database import LOCK_FILE, STATE_FILE, lock_directory, migrate
 from master.store.migrations import MIGRATIONS
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from contract.times import to_us
 from machine.description import package_version
 from machine.durations import Durations
 from machine.metrics import Family, Kind, Metric, Sheet
-from master.base.times import to_us
 from master.queries.registry import QueryRegistry
 from master.records.model import QueryRecord, QueryState, SiteState, StateChange
 from master.sites.registry import SiteRegistry, SiteStatus

@@ -20,6 +20,8 @@ import grpc.aio
 from grpc_health.v1 import health as health_service
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from contract.trailers import refuse
+from machine.clock import Clock, SystemClock
 from machine.description import describe
 from machine.durations import Durations
 from master.access.checkpoint import Checkpoint
@@ -29,7 +31,7 @@ from master.access.tokens import TokenManager
 from master.analysis.remembered import RememberedAnalyzer
 from master.analysis.spark import SiteAnalyzer
 from master.api.convert.leases import part_to_proto
-from master.api.interceptors import ErrorInterceptor, refuse
+from master.api.interceptors import ErrorInterceptor
 from master.api.services.access import AccessServicer
 from master.api.services.catalog import CatalogServicer
 from master.api.services.event import EventServicer
@@ -39,7 +41,6 @@ from master.api.services.query import QueryParts, QueryServicer
 from master.api.services.site import ClusterInfo, SiteParts, SiteServicer
 from master.api.services.wan import WanServicer
 from master.api.watch import Watches
-from master.base.clock import Clock, SystemClock
 from master.base.errors import StoreError
 from master.base.logs import line
 from master.base.pending import PendingCalls

@@ -14,7 +14,7 @@ MODULE_LINES = 600
 FUNCTION_LINES = 60
 
 PACKAGES = (
-    *("selat", "planner", "master", "site_agent", "machine", "wire"),
+    *("selat", "planner", "master", "site_agent", "contract", "machine", "wire"),
     *("simulator", "evidence", "benchmarks", "tests", "scripts"),
 )
 GENERATED = Path("selat/v1")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from machine.clock import SystemClock
 from machine.description import describe
 from machine.logs import formatter
 from machine.metrics import CannotListenError, serving_metrics
@@ -31,7 +32,6 @@ from site_agent.agent.measures import Measures
 from site_agent.agent.memory import MemoryUse, heap_use, memory_use
 from site_agent.agent.metrics import ROLE, AgentMetrics, SiteFigures
 from site_agent.agent.runtime import SiteRuntime, SiteServices
-from site_agent.base.clock import SystemClock
 from site_agent.base.durable import make_usable, sole_owner, write_atomically
 from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore

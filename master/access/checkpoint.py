@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import grpc.aio
 
+from machine.clock import Clock
 from master.access.audit import Audit, AuditLog, NoAudit
 from master.access.authentication import Authenticator, CertificateReader
 from master.access.bootstrap import bootstrap
@@ -14,7 +15,7 @@ from master.access.interceptor import AccessInterceptor, GateParts
 from master.access.keysets import key_source
 from master.access.oidc import OidcReader
 from master.access.tokens import TokenManager
-from master.base.clock import Clock, SteadyTime
+from master.base.clock import SteadyTime
 from master.base.errors import InvalidRequestError
 from planner.access.limits import Meters
 

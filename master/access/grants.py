@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
+from machine.clock import Clock
 from master.access.caller import caller, note_relations
 from master.access.rights import check_on
-from master.base.clock import Clock
 from master.base.errors import InvalidRequestError, NotGrantedError, NotOwnerError
 from master.base.logs import line
 from master.store import AccessStore

@@ -14,11 +14,12 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from machine.clock import Clock
 from master.access.audit import OK, Audit
 from master.access.authentication import Authenticator, Identity
 from master.access.caller import Call, begin
 from master.access.rights import limit_exceeded
-from master.base.clock import Clock, SteadyTime
+from master.base.clock import SteadyTime
 from master.base.errors import (
     InvalidRequestError,
     MasterError,

@@ -12,10 +12,11 @@ import jwt
 from jwt import PyJWK
 from jwt.exceptions import ExpiredSignatureError, ImmatureSignatureError, PyJWTError
 
+from machine.clock import Clock
 from master.access.authentication import Identity
 from master.access.config import OidcOptions
 from master.access.keysets import ALGORITHMS, KeySet
-from master.base.clock import Clock, SteadyTime
+from master.base.clock import SteadyTime
 from master.base.errors import KeySetError, UnauthenticatedError
 from master.base.logs import line
 from planner.access.claims import roles_by_claims

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from machine.bearer import PREFIX, new_token
-from master.base.clock import Clock
+from machine.clock import Clock
 from master.base.errors import InvalidRequestError, LastAdminError, UnknownTokenError
 from master.base.logs import line
 from master.records.access import TokenRecord, digest_of

@@ -13,9 +13,8 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from contract.trailers import Context, abort
 from master.base.errors import (
-    CallerRefusedError,
-    CallerUnknownError,
     InvalidRequestError,
     LimitExceededError,
     MasterError,
@@ -23,15 +22,12 @@ from master.base.errors import (
 )
 from master.base.logs import line
 from master.base.pending import PendingCalls
-from master.base.status import ERROR_TRAILER, StatusCode, detail_of, status_of, unexpected
+from master.base.status import StatusCode, detail_of, status_of, unexpected
 from master.records.ids import RandomHex
 from planner.values.errors import PlannerError
-from selat.v1 import common_pb2
-from wire.callers import Refused
 
 logger = logging.getLogger(__name__)
 
-Context = grpc.aio.ServicerContext[Any, Any]
 # A string: the class takes parameters only in its stubs.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
@@ -98,23 +94,16 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             # A flood of calls must not become one of lines.
             level = logging.DEBUG if isinstance(error, UnauthenticatedError | LimitExceededError) else logging.INFO
             logger.log(level, _refusal(method, error))
-            await _abort(context, status_of(error), detail_of(error))
+            await abort(context, status_of(error), detail_of(error))
         error_id = f"e-{self._random_hex(8)}"
         logger.error(line("call failed", method=method, error=error_id), exc_info=error)
-        await _abort(context, StatusCode.INTERNAL, unexpected(error_id))
+        await abort(context, StatusCode.INTERNAL, unexpected(error_id))
 
 
 def _refusal(method: str, error: MasterError | PlannerError) -> str:
     """The log line of an error. An id whose name the line itself has gets an underscore behind its own."""
     own = {"method": method, "code": error.code, "message": error.message}
     return line("call refused", **own, **{f"{name}_" if name in own else name: id_ for name, id_ in error.ids.items()})
-
-
-async def refuse(context: Context, refused: Refused) -> NoReturn:
-    """End the call of a member who may not make it."""
-    kinds: tuple[type[MasterError], ...] = (CallerUnknownError, CallerRefusedError)
-    kind = next(kind for kind in kinds if kind.code == refused.code)
-    await _abort(context, refused.status, detail_of(kind(refused.message, hint=refused.hint)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +132,3 @@ def _whole(request: Any, method: str) -> Any:
             f"the request of {method} cannot be read: {request.reason}", hint="send the message that the method takes"
         )
     return request
-
-
-async def _abort(context: Context, code: grpc.StatusCode, detail: common_pb2.ErrorDetail) -> NoReturn:
-    trailer = ((ERROR_TRAILER, detail.SerializeToString()),)
-    await context.abort(code, detail.message, trailer)

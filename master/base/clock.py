@@ -1,30 +1,10 @@
-"""The clock port: whoever needs the time is given one of these."""
+"""A time that setting the machine's clock does not change."""
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from datetime import datetime, timedelta
 
-
-class Clock(Protocol):
-    def now(self) -> datetime:
-        """The time, in UTC."""
-        ...
-
-    def monotonic(self) -> timedelta:
-        """The time since a fixed moment; setting the machine's clock does not change it."""
-        ...
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic(self) -> timedelta:
-        return timedelta(seconds=time.monotonic())
+from machine.clock import Clock
 
 
 class SteadyTime:
@@ -35,10 +15,10 @@ class SteadyTime:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._origin = clock.now() - clock.monotonic()
+        self._origin = clock.now() - _running(clock)
 
     def now(self) -> datetime:
-        return self._origin + self._clock.monotonic()
+        return self._origin + _running(self._clock)
 
     @property
     def departure(self) -> timedelta:
@@ -48,3 +28,7 @@ class SteadyTime:
     def move(self, by: timedelta) -> None:
         """Shift this time by a duration, forward or back."""
         self._origin += by
+
+
+def _running(clock: Clock) -> timedelta:
+    return timedelta(seconds=clock.monotonic())

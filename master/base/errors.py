@@ -216,18 +216,6 @@ class SiteNotRegisteredError(MasterError):
     code = "SITE_NOT_REGISTERED"
 
 
-class CallerUnknownError(MasterError):
-    """The caller's certificate names no member, or is revoked or out of date."""
-
-    code = "CALLER_UNKNOWN"
-
-
-class CallerRefusedError(MasterError):
-    """The caller may not call this, or not in the name that it gives."""
-
-    code = "CALLER_REFUSED"
-
-
 class SiteDisplacedError(MasterError):
     """A newer agent of the same site has registered; the older one has to stop."""
 

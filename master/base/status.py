@@ -1,16 +1,15 @@
-"""The one table from error class to gRPC status code, and the trailer that tells the rest."""
+"""The one table from error class to gRPC status code, and what is told besides."""
 
 from __future__ import annotations
 
 import grpc
 
+from contract.trailers import detail
 from master.base import errors
 from master.base.errors import MasterError
 from planner.values import errors as planner_errors
 from planner.values.errors import PlannerError
 from selat.v1 import common_pb2
-
-ERROR_TRAILER = "selat-error-bin"
 
 StatusCode = grpc.StatusCode
 
@@ -61,8 +60,6 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     errors.ProbeFailedError: StatusCode.UNAVAILABLE,
     errors.SplitsUnavailableError: StatusCode.UNAVAILABLE,
     errors.SiteNotRegisteredError: StatusCode.FAILED_PRECONDITION,
-    errors.CallerUnknownError: StatusCode.UNAUTHENTICATED,
-    errors.CallerRefusedError: StatusCode.PERMISSION_DENIED,
     errors.SiteDisplacedError: StatusCode.ABORTED,
     errors.ResultsUnavailableError: StatusCode.UNAVAILABLE,
     errors.ResultsExpiredError: StatusCode.NOT_FOUND,
@@ -75,34 +72,17 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
 """Every error class; docs/errors.md is checked against it."""
 
 
-_MESSAGE_BYTES = 1000
-_WORD_BYTES = 200
-
-
 def status_of(error: MasterError | PlannerError) -> grpc.StatusCode:
     """The code of the class, or of its nearest listed ancestor."""
     return next(STATUS_CODES[kind] for kind in type(error).__mro__ if kind in STATUS_CODES)
 
 
 def detail_of(error: MasterError | PlannerError) -> common_pb2.ErrorDetail:
-    """Its texts are shortened where needed: gRPC drops a trailer of more than 8 KiB, and with it the status."""
-    return common_pb2.ErrorDetail(
-        code=error.code,
-        message=shortened(error.message, _MESSAGE_BYTES),
-        line=error.position.line if error.position else 0,
-        column=error.position.column if error.position else 0,
-        found=shortened(error.found, _WORD_BYTES),
-        hint=shortened(error.hint, _MESSAGE_BYTES),
-        ids={name: shortened(value, _WORD_BYTES) for name, value in error.ids.items()},
-    )
-
-
-def shortened(text: str, limit_bytes: int) -> str:
-    """The text, or its beginning and an ellipsis, in so many bytes of UTF-8 at most."""
-    data = text.encode("utf-8", "replace")
-    if len(data) <= limit_bytes:
-        return data.decode()
-    return data[: limit_bytes - len("…".encode())].decode("utf-8", "ignore") + "…"
+    """What to tell of the error."""
+    told = detail(error.code, error.message, hint=error.hint, found=error.found, ids=error.ids)
+    if error.position:
+        told.line, told.column = error.position.line, error.position.column
+    return told
 
 
 def unexpected(error_id: str) -> common_pb2.ErrorDetail:

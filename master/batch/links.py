@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
+from contract.tasks import TaskState
 from master.batch.scheduled import tasks_of
 from master.queries.batch_tasks import map_id
-from master.records.model import QueryRecord, TaskState
+from master.records.model import QueryRecord
 from planner.batch import Assigned, TaskPhase
 
 

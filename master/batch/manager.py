@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from contract.tasks import TaskState
 from master.batch.estimates import Bandwidth, Estimates
 from master.batch.links import Links
 from master.batch.placer import TaskPlacer
@@ -22,7 +23,7 @@ from master.batch.view import BatchView, Wait, batch_view
 from master.config.values import BatchConfig
 from master.queries.batch_tasks import map_id, reduce_id
 from master.queries.registry import QueryRegistry
-from master.records.model import BatchTask, QueryRecord, SiteState, TaskState
+from master.records.model import BatchTask, QueryRecord, SiteState
 from master.sites.registry import SiteRegistry
 from planner.batch import BatchOptions, TaskEvent, TaskPhase, next_phase
 from planner.batch.placing import Randomness

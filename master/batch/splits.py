@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import grpc
 import grpc.aio
 
+from contract.trailers import received_detail
 from master.base.errors import SplitsUnavailableError
-from master.base.status import ERROR_TRAILER
 from master.convert.assignments import split_from_proto
 from master.convert.relations import relation_to_proto
 from master.records.specs import relation_at
@@ -16,7 +16,7 @@ from master.sites.peers import Peers
 from master.sites.registry import SiteRegistry
 from planner.graph.plan import Split
 from planner.relations.catalog import Relation
-from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+from selat.v1 import exchange_pb2, exchange_pb2_grpc
 
 TIMEOUT_S = 30.0
 """Long enough to list a folder of very many files."""
@@ -62,9 +62,5 @@ class SiteSplits:
 
 def _said(error: grpc.aio.AioRpcError) -> tuple[str, str]:
     """The agent's words and its hint, where it has given them."""
-    metadata: Any = error.trailing_metadata() or ()
-    for key, value in metadata:
-        if key == ERROR_TRAILER and isinstance(value, bytes):
-            detail = common_pb2.ErrorDetail.FromString(value)
-            return detail.message, detail.hint
-    return error.details() or error.code().name, ""
+    told = received_detail(error)
+    return (told.message, told.hint) if told else (error.details() or error.code().name, "")

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from master.base.times import duration_us
+from contract.tasks import JOINS
+from contract.times import duration_us
 from master.convert.functions import function_to_proto
 from master.convert.relations import column_to_proto, relation_to_proto
-from master.records.specs import (
-    ChannelInput,
-    Join,
-    ResultsLimit,
-    TaskSpec,
-    VersionedAssignment,
-)
+from master.records.specs import ChannelInput, ResultsLimit, TaskSpec, VersionedAssignment
 from planner.graph.plan import FilePart, Merge, Split, StageKind
 from selat.v1 import site_pb2
 
@@ -24,11 +19,6 @@ STAGE_KINDS = {
     StageKind.SINK: site_pb2.STAGE_KIND_SINK,
     StageKind.REDUCE: site_pb2.STAGE_KIND_REDUCE,
     StageKind.DERIVE: site_pb2.STAGE_KIND_DERIVE,
-}
-JOINS = {
-    Join.OWN: site_pb2.CHANNEL_JOIN_UNSPECIFIED,
-    Join.WHOLE: site_pb2.CHANNEL_JOIN_WHOLE,
-    Join.LATE: site_pb2.CHANNEL_JOIN_LATE,
 }
 _MILLISECOND = timedelta(milliseconds=1)
 

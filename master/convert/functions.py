@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from master.base.times import to_us
+from contract.times import to_us
 from master.convert.relations import column_to_proto
 from planner.relations.catalog import Column, Function
 from selat.v1 import common_pb2

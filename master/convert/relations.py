@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from contract.times import duration_us, from_us, to_us
 from master.base.errors import InvalidRequestError
-from master.base.times import duration_us, from_us, to_us
 from planner.relations.catalog import Binding, Column, Relation, RelationKind
 from selat.v1 import common_pb2
 

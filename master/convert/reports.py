@@ -7,6 +7,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from contract.tasks import TASK_STATES, TASK_STATES_BACK, TaskState
 from master.base.errors import InvalidRequestError
 from master.records.model import (
     ChannelUse,
@@ -19,22 +20,10 @@ from master.records.model import (
     SiteRecord,
     SiteReport,
     StreamLog,
-    TaskState,
     TaskStatus,
 )
 from planner.values.topology import MOST_SLOTS
 from selat.v1 import common_pb2, site_pb2
-
-_TASK_STATES = {
-    TaskState.STARTING: site_pb2.TASK_STATE_STARTING,
-    TaskState.RUNNING: site_pb2.TASK_STATE_RUNNING,
-    TaskState.BACK_PRESSURED: site_pb2.TASK_STATE_BACK_PRESSURED,
-    TaskState.RETRYING: site_pb2.TASK_STATE_RETRYING,
-    TaskState.ENDED: site_pb2.TASK_STATE_ENDED,
-    TaskState.FAILED: site_pb2.TASK_STATE_FAILED,
-    TaskState.PAUSED: site_pb2.TASK_STATE_PAUSED,
-}
-_TASK_STATES_BACK = {wire: state for state, wire in _TASK_STATES.items()}
 
 LARGEST_COUNT = 2**53
 """Rows and bytes never come near it; sums of a thousand still fit 64 bits, and JSON keeps each whole."""
@@ -60,7 +49,7 @@ _LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
 def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
     return site_pb2.TaskStatus(
         **_shared(status, _TASK_FIELDS),
-        state=_TASK_STATES[status.state],
+        state=TASK_STATES[status.state],
         watermark_us=status.watermark_us,
         late_inputs=status.late_inputs,
         starts_at_us=status.starts_at_us,
@@ -73,7 +62,7 @@ def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
     """A state that is not said counts as STARTING."""
     return TaskStatus(
         **_shared(message, _TASK_FIELDS),
-        state=_TASK_STATES_BACK.get(message.state, TaskState.STARTING),
+        state=TASK_STATES_BACK.get(message.state, TaskState.STARTING),
         watermark_us=_optional_watermark(message),
         late_inputs=tuple(message.late_inputs),
         starts_at_us=_optional_start(message),

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from master.base.clock import Clock
+from machine.clock import Clock
 from master.base.notify import Notifier
 from master.events import EVENTS_KEPT, SAME_WITHIN, Event, EventFilter, EventStore, Subject
 

@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
+from contract.times import from_us, to_us
 from master.base.logs import line
-from master.base.times import from_us, to_us
 from master.events import Event, EventKind, Subject
 
 logger = logging.getLogger(__name__)

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from master.base.clock import Clock, SteadyTime
+from machine.clock import Clock
+from machine.faults import reached
+from master.base.clock import SteadyTime
 from master.base.errors import InvalidRequestError, StoreError
-from master.base.faults import FaultPoint, reached
+from master.base.faults import FaultPoint
 from master.base.logs import line
 from master.leases.tickets import TicketEvent, Tickets
 from master.records.ids import RandomHex

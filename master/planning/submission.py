@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from machine.faults import reached
 from machine.tracing import span
 from master.analysis.spark import Analyzer, RefusedStatementError
 from master.base.errors import CatalogChangedError
-from master.base.faults import FaultPoint, reached
+from master.base.faults import FaultPoint
 from master.batch.splits import SplitLister
 from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry

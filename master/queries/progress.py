@@ -6,19 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from contract.tasks import TaskState
 from master.queries.batch_tasks import source_ids, task_list
 from master.queries.sharing import initial_tasks
 from master.records.lifecycle import QueryEvent
-from master.records.model import (
-    ChannelCounter,
-    ChannelUse,
-    Progress,
-    QueryRecord,
-    ResultStatus,
-    SiteReport,
-    TaskState,
-    TaskStatus,
-)
+from master.records.model import ChannelCounter, ChannelUse, Progress, QueryRecord, ResultStatus, SiteReport, TaskStatus
 from planner.graph.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Deployment, Start
 from planner.sharing.running import is_derived

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 
-from master.base.clock import Clock
+from machine.clock import Clock
+from machine.faults import reached
 from master.base.errors import QueryNameTakenError, QueryPurgedError, UnknownQueryError
-from master.base.faults import FaultPoint, reached
+from master.base.faults import FaultPoint
 from master.base.logs import line
 from master.base.notify import Notifier
 from master.base.rates import RateMeter

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from contract.tasks import Join
 from master.queries.batch_tasks import batch_results, batch_sites, batch_tasks
 from master.queries.sharing import (
     channel_of,
@@ -21,7 +22,6 @@ from master.records.specs import (
     PUSH_CONNECTOR,
     Assignment,
     ChannelInput,
-    Join,
     ResultsLimit,
     ResultSpec,
     TaskSpec,

@@ -6,8 +6,9 @@ import hashlib
 import logging
 from collections.abc import Mapping
 
+from machine.faults import reached
 from master.base.errors import NotSettledError
-from master.base.faults import FaultPoint, reached
+from master.base.faults import FaultPoint
 from master.base.logs import line
 from master.base.notify import Notifier
 from master.records.model import AssignmentMark

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from master.base.clock import Clock
+from machine.clock import Clock
 from master.config.values import MasterConfig
 from master.queries.sharing import is_task
 from master.reconcile.assignments import AssignmentInput, build_assignments, keeps_results, stage_sites

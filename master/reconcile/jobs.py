@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from master.base.clock import Clock, SteadyTime
+from machine.clock import Clock
+from machine.faults import reached
+from master.base.clock import SteadyTime
 from master.base.errors import NotSettledError, QueryNotPausableError, QueryNotPausedError, QueryOverError
-from master.base.faults import FaultPoint, reached
+from master.base.faults import FaultPoint
 from master.base.logs import line
 from master.config.values import MasterConfig
 from master.queries.progress import resumed_progress

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from contract.tasks import TaskState
 from master.batch.slots import BATCH
 from master.leases.manager import LeaseManager
 from master.leases.streaming import STREAMING
 from master.reconcile.board import AssignmentBoard
-from master.records.model import TaskState
 from master.records.specs import TaskSpec
 from master.sites.registry import SiteStatus
 from planner.place.draining import Work, WorkKind

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from contract.tasks import TaskState
 from planner.batch import TaskPhase
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Deployment
@@ -52,20 +53,6 @@ class SiteState(Enum):
     ALIVE = "alive"
     UNREACHABLE = "unreachable"
     """Its heartbeat is overdue; nothing is moved or ended for that."""
-
-
-class TaskState(Enum):
-    STARTING = "starting"
-    RUNNING = "running"
-    BACK_PRESSURED = "back_pressured"
-    RETRYING = "retrying"
-    ENDED = "ended"
-    FAILED = "failed"
-    PAUSED = "paused"
-
-    @property
-    def started(self) -> bool:
-        return self not in (TaskState.STARTING, TaskState.FAILED, TaskState.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)

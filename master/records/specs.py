@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from enum import Enum
 
+from contract.tasks import Join
 from master.base.errors import MasterError
 from planner.graph.plan import Merge, Split, StageKind
 from planner.relations.catalog import Catalog, Column, Function, Relation
 
 PUSH_CONNECTOR = "push"
 """Streams of this connector are pushed to their sites by clients."""
-
-
-class Join(Enum):
-    """Where the reader of a channel may begin."""
-
-    OWN = "own"
-    """Wherever the channel begins: it is of the same query."""
-    WHOLE = "whole"
-    """At its first epoch, or not at all."""
-    LATE = "late"
-    """Where it still is whole."""
 
 
 @dataclass(frozen=True, slots=True)

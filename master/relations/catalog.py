@@ -9,9 +9,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
-from master.base.clock import Clock
+from machine.clock import Clock
+from machine.faults import reached
 from master.base.errors import RelationExistsError, RelationInUseError
-from master.base.faults import FaultPoint, reached
+from master.base.faults import FaultPoint
 from master.base.logs import line
 from master.records.ids import did_you_mean
 from master.records.specs import PUSH_CONNECTOR

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from machine.clock import Clock
 from master.analysis.spark import Analyzer, RefusedStatementError
-from master.base.clock import Clock
 from master.base.errors import FunctionExistsError, FunctionInUseError, FunctionsRefusedError, InvalidRequestError
 from master.base.logs import line
 from master.records.ids import did_you_mean

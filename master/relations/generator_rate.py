@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from master.base.times import to_us
+from contract.times import to_us
 from planner.relations.catalog import Relation
 from planner.values.errors import InvalidDefinitionError
 

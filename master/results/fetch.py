@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 
-from master.base.clock import Clock
+from machine.clock import Clock
 from master.base.errors import (
     InvalidRequestError,
     NoResultsError,
@@ -170,7 +169,7 @@ class ResultFetcher:
 
     async def _epochs(self, query: str, target: PullTarget) -> AsyncGenerator[SentEpoch, None]:
         """One channel to its end, resuming after every break."""
-        wanted, from_first, failing_since, failures = target.from_epoch, target.from_first, None, 0
+        wanted, from_first, failing_since_s, failures = target.from_epoch, target.from_first, None, 0
         while True:
             record = self._parts.queries.get(query)
             live = target.follow and not record.state.over
@@ -179,7 +178,7 @@ class ResultFetcher:
                     async for item in items:
                         if isinstance(item, EndOfChannel):
                             return
-                        failing_since, failures = None, 0
+                        failing_since_s, failures = None, 0
                         if item.epoch >= wanted:
                             wanted, from_first = item.epoch + 1, False
                             yield item
@@ -190,8 +189,8 @@ class ResultFetcher:
             except (GatewayAbsentError, ChannelAbsentError) as error:
                 if _nothing_there(error, record, follow=target.follow):
                     return
-                failing_since = self._parts.clock.monotonic() if failing_since is None else failing_since
-                self._check_patience(record, error, follow=target.follow, since=failing_since)
+                failing_since_s = self._parts.clock.monotonic() if failing_since_s is None else failing_since_s
+                self._check_patience(record, error, follow=target.follow, since_s=failing_since_s)
                 await asyncio.sleep(RETRIES_S[min(failures, len(RETRIES_S) - 1)])
                 failures += 1
 
@@ -225,10 +224,12 @@ class ResultFetcher:
                 return
             await changes.wait_beyond(version)
 
-    def _check_patience(self, record: QueryRecord, error: Exception, *, follow: bool, since: timedelta) -> None:
+    def _check_patience(self, record: QueryRecord, error: Exception, *, follow: bool, since_s: float) -> None:
         """While a followed query is live its gateway is waited for without limit; else it has to answer at last."""
         unlimited = not record.state.over and not isinstance(error, GatewayRefusedError)
-        patient = unlimited or self._parts.clock.monotonic() < since + self._parts.config.results_retry
+        patient = (
+            unlimited or self._parts.clock.monotonic() < since_s + self._parts.config.results_retry.total_seconds()
+        )
         if follow and patient:
             return
         gateway = record.plan.gateway

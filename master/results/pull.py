@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
 
-from master.base.status import ERROR_TRAILER
+from contract.trailers import received_detail
 from master.results.decode import EndOfChannel, EpochAssembler, SentEpoch
-from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+from selat.v1 import exchange_pb2, exchange_pb2_grpc
 
 CLIENT_CONSUMER = "client"
 UNLIMITED_BYTES = 1 << 62
@@ -105,11 +104,9 @@ def _first_epoch(error: grpc.aio.AioRpcError) -> int | None:
     """The first epoch that the agent keeps, from its refusal of an earlier one; None for any other error."""
     if error.code() is not grpc.StatusCode.OUT_OF_RANGE:
         return None
-    # The stubs describe the trailer as one item instead of a sequence of them.
-    for key, value in cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ()):
-        if key == ERROR_TRAILER and isinstance(value, bytes):
-            with suppress(DecodeError, ValueError):
-                return int(common_pb2.ErrorDetail.FromString(value).ids.get("first_epoch", ""))
+    told = received_detail(error)
+    with suppress(ValueError):
+        return int(told.ids.get("first_epoch", "")) if told else None
     return None
 
 

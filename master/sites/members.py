@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import grpc.aio
 
+from contract.times import to_us
+from machine.clock import Clock
 from machine.description import Description
-from master.base.clock import Clock
-from master.base.times import to_us
 from master.sites.peers import Peers
 from master.sites.registry import SiteRegistry, SiteStatus
 from selat.v1 import member_pb2, site_pb2
@@ -63,7 +63,7 @@ class Members:
         except grpc.aio.AioRpcError as error:
             found.reason = f"{error.code().name}: {error.details()}"
             return found
-        took = clock.monotonic() - began
+        took = timedelta(seconds=clock.monotonic() - began)
         found.member.CopyFrom(answer.member)
         # The agent read its clock when it had found out all else.
         round_trip = max(took - timedelta(seconds=answer.member.took_s), timedelta(0))

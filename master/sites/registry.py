@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from master.base.clock import Clock, SteadyTime
+from machine.clock import Clock
+from master.base.clock import SteadyTime
 from master.base.errors import SiteDisplacedError, SiteNotRegisteredError
 from master.base.logs import line
 from master.base.rates import RateMeter

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from master.records.model import QueryRecord, SiteReport, TaskState
+from contract.tasks import TaskState
+from master.records.model import QueryRecord, SiteReport
 from planner.graph.plan import RelationStats, StageKind, Statistics
 from planner.sharing.running import is_derived
 

@@ -11,8 +11,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from master.base.times import from_us, to_us
-from master.records.model import LinkUse, TaskState, TaskStatus
+from contract.tasks import TaskState
+from contract.times import from_us, to_us
+from master.records.model import LinkUse, TaskStatus
 from master.views.queries import QueryView
 from planner.graph.plan import LinkEstimate, Stage
 from planner.text.explain import explain_json

@@ -6,12 +6,12 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
+from machine.clock import Clock
 from machine.tracing import span
 from master.access.caller import caller, note_query, note_statement
 from master.access.grants import GrantManager
 from master.access.ownership import check_live, check_statement, own
 from master.access.rights import check_right
-from master.base.clock import Clock
 from master.base.errors import InvalidRequestError, MasterError, StatementTooLongError
 from master.config.values import STATEMENT_LIMIT_BYTES
 from master.planning.definitions import ViewDefinitions

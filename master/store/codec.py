@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from master.base.times import duration_us, from_us, to_us
+from contract.times import duration_us, from_us, to_us
 from planner.graph.operators import Operator
 from planner.graph.stored import CLASS, loaded_expression, stored_expression
 from planner.sql.dialect import exp

@@ -11,10 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
+from contract.times import from_us, to_us
 from machine.durations import Durations
 from machine.private import NotPrivateError, make_private
 from master.base.errors import StoreError, StoreFullError
-from master.base.times import from_us, to_us
 from master.store import StoreFigures
 from master.store.migrations import MIGRATIONS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import timedelta
 
-from master.base.times import duration_us, from_us, to_us
+from contract.times import duration_us, from_us, to_us
 from master.store import LeaseUpdate, StoredLeases, codec
 from master.store.database import Database, readable
 from planner.leases import Framework, Lease, Slot

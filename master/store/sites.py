@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from master.base.times import from_us, to_us
+from contract.times import from_us, to_us
 from master.records.model import SiteRecord
 from master.store import INCARNATIONS_KEPT
 from master.store.database import Database, instant, instant_us, readable

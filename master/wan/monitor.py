@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from master.base.clock import Clock, SteadyTime
+from machine.clock import Clock
+from master.base.clock import SteadyTime
 from master.base.errors import ProbeFailedError
 from master.base.logs import line
 from master.wan.history import LinkHistory, LinkPoint

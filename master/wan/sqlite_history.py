@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from master.base.times import from_us, to_us
+from contract.times import from_us, to_us
 from master.wan.history import LinkPoint
 from planner.wan.probing import Pair
 from planner.wan.samples import Method

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
+from contract.tasks import JOINS_BACK, TASK_STATES, Join
 from planner.values.names import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.disk_use import DiskUse
@@ -15,8 +16,7 @@ from site_agent.connectors.sources import Split
 from site_agent.engine import FilePart
 from site_agent.engine.messages import fields_from_proto, functions_from_proto
 from site_agent.ingest import StreamLog
-from site_agent.port import Join
-from site_agent.tasks.progress import TaskState, TaskStatus
+from site_agent.tasks.progress import TaskStatus
 from site_agent.tasks.spec import (
     Assignment,
     InputSpec,
@@ -39,16 +39,6 @@ _KINDS = {
     site_pb2.STAGE_KIND_REDUCE: StageKind.REDUCE,
     site_pb2.STAGE_KIND_DERIVE: StageKind.DERIVE,
 }
-_JOINS = {site_pb2.CHANNEL_JOIN_WHOLE: Join.WHOLE, site_pb2.CHANNEL_JOIN_LATE: Join.LATE}
-_STATES = {
-    TaskState.STARTING: site_pb2.TASK_STATE_STARTING,
-    TaskState.RUNNING: site_pb2.TASK_STATE_RUNNING,
-    TaskState.BACK_PRESSURED: site_pb2.TASK_STATE_BACK_PRESSURED,
-    TaskState.RETRYING: site_pb2.TASK_STATE_RETRYING,
-    TaskState.ENDED: site_pb2.TASK_STATE_ENDED,
-    TaskState.FAILED: site_pb2.TASK_STATE_FAILED,
-    TaskState.PAUSED: site_pb2.TASK_STATE_PAUSED,
-}
 
 
 def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
@@ -69,7 +59,7 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
         query_id=status.query_id,
         stage_id=status.stage_id,
         site=site,
-        state=_STATES[status.state],
+        state=TASK_STATES[status.state],
         reason=status.reason,
         next_epoch=status.next_epoch,
         rows_in=status.totals.rows_in,
@@ -183,7 +173,7 @@ def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
             m.site,
             m.view,
             fields_from_proto(m.columns),
-            join=_JOINS.get(m.join, Join.OWN),
+            join=JOINS_BACK.get(m.join, Join.OWN),
             event_delay_us=m.event_delay_us,
         )
         for m in messages

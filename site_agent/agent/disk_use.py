@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from site_agent.base.clock import Clock
+from machine.clock import Clock
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.files.prepared import SHARED_NAME
 from site_agent.ingest.streams import DIRECTORY_NAME as INGEST

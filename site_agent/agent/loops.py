@@ -21,6 +21,8 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from machine.bearer import Bearer, Metadata
+from machine.clock import SystemClock
+from machine.faults import reached
 from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
 from site_agent.agent.convert import (
     assignment_from_proto,
@@ -33,10 +35,9 @@ from site_agent.agent.measures import Measured, Measures
 from site_agent.agent.metrics import SiteFigures
 from site_agent.agent.results import TRIM_INTERVAL_S
 from site_agent.agent.runtime import SiteRuntime
-from site_agent.base.clock import SystemClock
 from site_agent.base.durable import write_atomically
 from site_agent.base.errors import SiteAgentError
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 from site_agent.probes.echo import EchoLoop
 from site_agent.router import Router
 from wire.security import PLAIN, Security

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
 
+from contract.trailers import Context
 from machine.description import Description, describe
 from selat.v1 import member_pb2 as pb
 from selat.v1.member_pb2_grpc import MemberServiceServicer
-from site_agent.base.status import Context
 
 Describe = Callable[[], Description]
 """Describes the process that calls it; blocks."""

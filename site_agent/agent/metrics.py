@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from contract.tasks import TaskState
 from machine.description import package_version
 from machine.durations import Distribution
 from machine.metrics import Family, Kind, Metric, Sheet
 from site_agent.agent.measures import Measured
-from site_agent.tasks.progress import TaskState, TaskStatus
+from site_agent.tasks.progress import TaskStatus
 
 ROLE = "agent"
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from contract.tasks import Join
 from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.log import ChannelLog
-from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from machine.clock import Clock
 from machine.durations import Durations
 from site_agent.agent.disk_use import SOURCES, TASKS
 from site_agent.agent.results import ResultKeeper
 from site_agent.agent.streams import pushed_streams, reads_pushed
-from site_agent.base.clock import Clock
 from site_agent.base.errors import ChannelError, SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.files.prepared import SHARED_NAME

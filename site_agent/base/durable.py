@@ -10,9 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
+from machine.faults import reached
 from machine.private import NotPrivateError, make_private
 from site_agent.base.errors import SiteAgentError
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -174,15 +174,3 @@ class NotHolderError(SiteAgentError):
     """Work in a slot that is leased to another framework."""
 
     code = "NOT_HOLDER"
-
-
-class CallerUnknownError(SiteAgentError):
-    """The caller's certificate names no member, or is revoked or out of date."""
-
-    code = "CALLER_UNKNOWN"
-
-
-class CallerRefusedError(SiteAgentError):
-    """The caller may not call this, or not in the name that it gives."""
-
-    code = "CALLER_REFUSED"

@@ -1,22 +1,8 @@
-"""Places where a test has this process kill itself, as a crash would: with SIGKILL, and nothing cleaned up.
-
-`SELAT_FAULT=epoch-written:3` kills at the third passage of that point. Several are separated by commas; points of the
-master are none of ours. With `SELAT_FAULT_MARKS=DIR` a fault leaves a file of its name there, and happens only once,
-whoever passes first. Without the variable nothing happens. For tests; docs/operations.md lists the points.
-"""
+"""The points of an agent at which a test can have it kill itself; see `machine.faults`."""
 
 from __future__ import annotations
 
-import os
-import signal
-from collections import Counter
-from collections.abc import Mapping
 from enum import Enum
-from pathlib import Path
-from threading import Lock
-
-FAULT_VARIABLE = "SELAT_FAULT"
-MARKS_VARIABLE = "SELAT_FAULT_MARKS"
 
 
 class FaultPoint(Enum):
@@ -74,57 +60,3 @@ class FaultPoint(Enum):
     """Everything of an assignment is started."""
     CHANNEL_DOOMED = "channel-doomed"
     """A channel has no name any more, and its files are there."""
-
-
-class Faults:
-    """The faults of one process. Safe to use from several threads."""
-
-    def __init__(self, wanted: Mapping[FaultPoint, int], marks: Path | None = None) -> None:
-        self._wanted = dict(wanted)
-        self._marks = marks
-        self._passages: Counter[FaultPoint] = Counter()
-        self._lock = Lock()
-
-    def passed(self, point: FaultPoint) -> bool:
-        """Whether this passage is the one to die at."""
-        if point not in self._wanted:
-            return False
-        with self._lock:
-            self._passages[point] += 1
-            return self._passages[point] == self._wanted[point] and self._is_first(point)
-
-    def _is_first(self, point: FaultPoint) -> bool:
-        if self._marks is None:
-            return True
-        try:
-            os.close(os.open(self._marks / point.value, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return False
-        return True
-
-
-def parse_faults(environment: Mapping[str, str]) -> Faults | None:
-    """What the environment asks of this package; None: nothing."""
-    by_name = {point.value: point for point in FaultPoint}
-    wanted: dict[FaultPoint, int] = {}
-    for item in environment.get(FAULT_VARIABLE, "").split(","):
-        name, _, passage = item.strip().partition(":")
-        if name in by_name:
-            wanted[by_name[name]] = int(passage or "1")
-    marks = environment.get(MARKS_VARIABLE)
-    return Faults(wanted, Path(marks) if marks else None) if wanted else None
-
-
-_faults = parse_faults(os.environ)
-
-
-def arm(environment: Mapping[str, str]) -> None:
-    """Take over the faults of another environment; for a process that was forked with our modules loaded."""
-    global _faults
-    _faults = parse_faults(environment)
-
-
-def reached(point: FaultPoint) -> None:
-    """Does not return if the process is to die here."""
-    if _faults is not None and _faults.passed(point):
-        os.kill(os.getpid(), signal.SIGKILL)

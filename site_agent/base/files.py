@@ -11,7 +11,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from site_agent.base.faults import FaultPoint, reached
+from machine.faults import reached
+from site_agent.base.faults import FaultPoint
 
 _COPY_BYTES = 64 * 1024
 

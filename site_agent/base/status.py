@@ -1,18 +1,15 @@
-"""How errors cross the wire: a status code, and an ErrorDetail in a trailer."""
+"""The status code that each class of errors has on the wire."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NoReturn, cast
+from typing import NoReturn
 
 import grpc
-import grpc.aio
-from google.protobuf.message import DecodeError
 
+from contract import trailers
+from contract.trailers import Context, detail
 from selat.v1.common_pb2 import ErrorDetail
 from site_agent.base.errors import (
-    CallerRefusedError,
-    CallerUnknownError,
     ChannelError,
     ChannelRequestError,
     ConnectorError,
@@ -41,14 +38,6 @@ from site_agent.base.errors import (
     UnknownSlotError,
     UnknownStreamError,
 )
-from wire.callers import Refused
-
-Context = grpc.aio.ServicerContext[Any, Any]
-
-ERROR_TRAILER = "selat-error-bin"
-
-_MESSAGE_BYTES = 1000
-_WORD_BYTES = 200
 
 STATUS_CODES: dict[type[SiteAgentError], grpc.StatusCode] = {
     SiteAgentError: grpc.StatusCode.INTERNAL,
@@ -78,8 +67,6 @@ STATUS_CODES: dict[type[SiteAgentError], grpc.StatusCode] = {
     UnknownSlotError: grpc.StatusCode.NOT_FOUND,
     StaleFencingError: grpc.StatusCode.FAILED_PRECONDITION,
     NotHolderError: grpc.StatusCode.PERMISSION_DENIED,
-    CallerUnknownError: grpc.StatusCode.UNAUTHENTICATED,
-    CallerRefusedError: grpc.StatusCode.PERMISSION_DENIED,
 }
 """A class that is not listed has its nearest ancestor's code."""
 
@@ -89,44 +76,10 @@ def status_of(error: SiteAgentError) -> grpc.StatusCode:
 
 
 def detail_of(error: SiteAgentError) -> ErrorDetail:
-    """Its texts are shortened where needed: gRPC drops a trailer of more than 8 KiB, and with it the status."""
-    return ErrorDetail(
-        code=error.code,
-        message=shortened(error.message, _MESSAGE_BYTES),
-        hint=shortened(error.hint, _MESSAGE_BYTES),
-        ids={name: shortened(value, _WORD_BYTES) for name, value in error.ids.items()},
-    )
-
-
-def shortened(text: str, limit_bytes: int) -> str:
-    """The text, or its beginning and an ellipsis, in so many bytes of UTF-8 at most."""
-    data = text.encode("utf-8", "replace")
-    if len(data) <= limit_bytes:
-        return data.decode()
-    return data[: limit_bytes - len("…".encode())].decode("utf-8", "ignore") + "…"
+    """What to tell of the error."""
+    return detail(error.code, error.message, hint=error.hint, ids=error.ids)
 
 
 async def abort(context: Context, error: SiteAgentError) -> NoReturn:
     """End the call with this error."""
-    detail = detail_of(error)
-    await context.abort(status_of(error), detail.message, ((ERROR_TRAILER, detail.SerializeToString()),))
-
-
-async def refuse(context: Context, refused: Refused) -> NoReturn:
-    """End the call of a member who may not make it."""
-    kinds: tuple[type[SiteAgentError], ...] = (CallerUnknownError, CallerRefusedError)
-    kind = next(kind for kind in kinds if kind.code == refused.code)
-    detail = detail_of(kind(refused.message, hint=refused.hint))
-    await context.abort(refused.status, detail.message, ((ERROR_TRAILER, detail.SerializeToString()),))
-
-
-def received_detail(error: grpc.aio.AioRpcError) -> ErrorDetail | None:
-    """What the other end said, None when it was not one of ours (a broken connection)."""
-    # The stubs describe the trailer as one item instead of a sequence of them.
-    for key, value in cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ()):
-        if key == ERROR_TRAILER and isinstance(value, bytes):
-            try:
-                return ErrorDetail.FromString(value)
-            except DecodeError:
-                return None
-    return None
+    await trailers.abort(context, status_of(error), detail_of(error))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from machine.faults import reached
 from site_agent.base.disk import disk_error
 from site_agent.base.errors import (
     ChannelError,
@@ -20,7 +21,7 @@ from site_agent.base.errors import (
     TrimmedEpochError,
     UnknownChannelError,
 )
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 from site_agent.base.files import Files, write_json
 from site_agent.base.json import Json
 from site_agent.base.waiters import Waiters
@@ -482,11 +483,10 @@ class ChannelLog:
     def _awaited_cursors(self) -> Mapping[str, int]:
         """By consumer, the next epoch that it has not taken."""
         awaited = self._awaited
-        found = {}
-        for name, cursor in self._consumers.cursors.items():
-            said = awaited.get(name, 0)
-            found[name] = self._next if said is None else max(said, cursor)
-        return found
+        return {
+            name: self._next if (said := awaited.get(name, 0)) is None else max(said, cursor)
+            for name, cursor in self._consumers.cursors.items()
+        }
 
     def _commit(self, files: Mapping[int, list[bytes]]) -> dict[int, int]:
         """Put epochs' files in place, in order; their sizes in bytes."""

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from machine.faults import reached
 from site_agent.base.errors import ChannelRequestError, UnconfirmedChannelsError, UnknownChannelError
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 from site_agent.base.files import Files
 from site_agent.base.waiters import Waiters
 from site_agent.channels.log import ChannelLog

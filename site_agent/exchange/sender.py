@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 
+from machine.faults import reached
 from selat.v1 import exchange_pb2 as pb
 from site_agent.base.errors import ChannelError, ChannelRequestError
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 from site_agent.base.offload import Offload
 from site_agent.channels.codec import EncodedRows
 from site_agent.channels.log import ChannelLog

@@ -9,10 +9,11 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from contract.trailers import Context, refuse
 from selat.v1 import exchange_pb2 as pb
 from site_agent.base.errors import ChannelRequestError, ConnectorError, SiteAgentError
 from site_agent.base.offload import Offload
-from site_agent.base.status import Context, abort, refuse
+from site_agent.base.status import abort
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import SERVER_OPTIONS
 from site_agent.exchange.sender import Sender

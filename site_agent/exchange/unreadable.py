@@ -11,8 +11,9 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from contract.trailers import Context
 from site_agent.base.errors import ChannelRequestError
-from site_agent.base.status import Context, abort
+from site_agent.base.status import abort
 
 # A string: the class takes parameters only in its stubs.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from site_agent.base.clock import Clock
+from contract.times import to_us
+from machine.clock import Clock
 from site_agent.base.errors import (
     CorruptEpochError,
     CorruptLogError,
@@ -20,7 +21,6 @@ from site_agent.base.errors import (
     StreamEndedError,
     UnknownStreamError,
 )
-from site_agent.base.times import to_us
 from site_agent.base.waiters import Waiters
 from site_agent.channels.codec import EncodedRows, decode
 from site_agent.ingest import Acknowledged, NoRoom, Push, StreamLog

@@ -8,11 +8,12 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+from contract.trailers import Context
 from selat.v1 import ingest_pb2 as pb
 from selat.v1.ingest_pb2_grpc import IngestServiceServicer
 from site_agent.base.errors import IngestError, PushRequestError, SiteAgentError
 from site_agent.base.offload import Offload
-from site_agent.base.status import Context, abort
+from site_agent.base.status import abort
 from site_agent.engine.messages import columns_to_proto
 from site_agent.ingest import Acknowledged, Push
 from site_agent.ingest.intake import Intake

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from site_agent.base.clock import Clock
+from contract.times import to_us
+from machine.clock import Clock
 from site_agent.base.errors import IngestError, PushRequestError, SiteAgentError, UnknownStreamError
 from site_agent.base.offload import Offload
-from site_agent.base.times import to_us
 from site_agent.ingest import PushedStream, StreamLog
 from site_agent.ingest.files import LogFiles
 from site_agent.ingest.intake import Intake

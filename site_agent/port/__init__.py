@@ -6,7 +6,7 @@
 `watermark` is the rule by which channels' watermarks become the port's; `inputs` what is known of each channel.
 """
 
-from site_agent.port.inputs import Join, Origin, PortInput
+from site_agent.port.inputs import Origin, PortInput
 from site_agent.port.port import Port, PortBatch
 
-__all__ = ["Join", "Origin", "Port", "PortBatch", "PortInput"]
+__all__ = ["Origin", "Port", "PortBatch", "PortInput"]

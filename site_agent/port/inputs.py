@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 
+from contract.tasks import Join
 from site_agent.base.errors import TrimmedEpochError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import Standing
 from site_agent.port.watermark import InputWatermark
-
-
-class Join(Enum):
-    """Where the reader of a channel may begin, when it has read nothing of it yet."""
-
-    OWN = "own"
-    """Wherever the channel begins."""
-    WHOLE = "whole"
-    """At its first epoch; a channel that has let go of it is not read at all."""
-    LATE = "late"
-    """At the oldest epoch that is there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from time import monotonic
 import grpc
 import grpc.aio
 
+from contract.trailers import received_detail
+from machine.faults import reached
 from selat.v1 import exchange_pb2 as pb
 from site_agent.base.errors import SiteAgentError
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 from site_agent.base.offload import Offload
-from site_agent.base.status import received_detail
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import Standing
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import grpc
 import grpc.aio
 
+from contract.trailers import received_detail
 from site_agent.base.errors import LostChannelError
-from site_agent.base.status import received_detail
 
 PATIENCE_S = 60.0
 """A producer may get its assignment later than its readers, and its agent may still be reading its disk."""

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from random import random as system_random
 
+from machine.faults import reached
 from site_agent.base.errors import ChannelError, CorruptEpochError, UnknownChannelError
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 from site_agent.base.offload import Offload
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore

@@ -6,8 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from machine.faults import reached
 from machine.tracing import sampled_span
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 from site_agent.base.offload import Offload
 from site_agent.channels.codec import verify
 from site_agent.channels.log import ChannelLog

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from contract.trailers import Context
 from selat.v1 import lease_pb2 as pb
 from selat.v1.lease_pb2_grpc import SlotServiceServicer
 from site_agent.base.errors import NoSpaceError, SiteAgentError
-from site_agent.base.status import Context, abort
+from site_agent.base.status import abort
 from site_agent.slots.guard import SlotGuard, Work, WorkEvent, WorkState
 from wire.callers import name_of
 from wire.names import MemberName

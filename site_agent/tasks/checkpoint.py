@@ -17,11 +17,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from machine.faults import reached
 from planner.values.names import INPUT_VIEW
 from site_agent.base.disk import disk_error
 from site_agent.base.durable import write_atomically
 from site_agent.base.errors import SiteAgentError
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 from site_agent.tasks.progress import Totals
 from site_agent.tasks.views import Rows
 

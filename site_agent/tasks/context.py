@@ -11,14 +11,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
+from contract.tasks import TaskState
+from machine.clock import Clock
 from machine.tracing import sampled_span
-from site_agent.base.clock import Clock
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.pace import Pressure, pressure
 from site_agent.engine import Engine
 from site_agent.router import Router
 from site_agent.tasks.crashes import Crashes
-from site_agent.tasks.progress import Progress, TaskState
+from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import TaskSpec
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from site_agent.base.clock import Clock
+from machine.clock import Clock
 from site_agent.base.durable import replacing, sync_directory
 from site_agent.engine import MalformedRow, MalformedSink
 

@@ -18,16 +18,17 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from contract.tasks import Join, TaskState
+from machine.faults import reached
 from site_agent.base.errors import CorruptEpochError, SiteAgentError, TrimmedEpochError
-from site_agent.base.faults import FaultPoint, reached
+from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.codec import decode
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult
-from site_agent.port import Join
 from site_agent.tasks.context import TaskContext
-from site_agent.tasks.progress import Sample, TaskState, Totals
+from site_agent.tasks.progress import Sample, Totals
 
 T = TypeVar("T")
 

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from site_agent.base.faults import FaultPoint, reached
+from contract.tasks import TaskState
+from machine.faults import reached
+from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, OperatorRows
@@ -24,7 +26,7 @@ from site_agent.port import Origin, Port, PortBatch, PortInput
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
-from site_agent.tasks.progress import Sample, TaskState, Totals
+from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.views import OpenViews, Rows, scans_of
 

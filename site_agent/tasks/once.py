@@ -7,14 +7,16 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
-from site_agent.base.faults import FaultPoint, reached
+from contract.tasks import TaskState
+from machine.faults import reached
+from site_agent.base.faults import FaultPoint
 from site_agent.channels.codec import FAST_LEVEL, EncodedRows, decode, encode
 from site_agent.channels.log import BYTES_OUT, ChannelLog
 from site_agent.engine import EpochResult
 from site_agent.engine.chunks import CHUNK_BYTES, Chunks, gathered
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
-from site_agent.tasks.progress import Sample, TaskState, Totals
+from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import StageKind
 
 SMALL_BYTES = 2 * 1024 * 1024

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from enum import Enum
 
+from contract.tasks import TaskState
 from site_agent.base.json import Json
 from site_agent.channels.pace import Behind
 from site_agent.engine import OperatorRows
 
 RATE_WINDOW_S = 60.0
-
-
-class TaskState(Enum):
-    STARTING = "starting"
-    RUNNING = "running"
-    BACK_PRESSURED = "back_pressured"
-    RETRYING = "retrying"
-    ENDED = "ended"
-    FAILED = "failed"
-    PAUSED = "paused"
 
 
 @dataclass(frozen=True, slots=True)

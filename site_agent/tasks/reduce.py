@@ -15,6 +15,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from contract.tasks import TaskState
 from planner.values.names import INPUT_VIEW
 from site_agent.base.errors import CorruptEpochError
 from site_agent.base.waiting import first_of
@@ -23,7 +24,6 @@ from site_agent.engine import ChunksScan, EmptyScan, EpochRequest, EpochResult, 
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import tables_of, until_ended
 from site_agent.tasks.once import end, publish_copies, publish_whole
-from site_agent.tasks.progress import TaskState
 from site_agent.tasks.spec import InputSpec
 
 

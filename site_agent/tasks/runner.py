@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from site_agent.base.clock import Clock
+from contract.tasks import TaskState
+from machine.clock import Clock
 from site_agent.base.disk import NO_SPACE_HINT, lacks_space
 from site_agent.base.errors import (
     FunctionLimitError,
@@ -23,7 +24,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask
-from site_agent.tasks.progress import Progress, TaskState, TaskStatus
+from site_agent.tasks.progress import Progress, TaskStatus
 from site_agent.tasks.reduce import ReduceTask
 from site_agent.tasks.sink import SinkTask
 from site_agent.tasks.source import SourceTask

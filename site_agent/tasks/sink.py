@@ -18,12 +18,13 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from contract.tasks import TaskState
 from site_agent.base.errors import ChannelError, ConnectorError, CorruptEpochError, TrimmedEpochError
 from site_agent.connectors.sinks import EncodedFile, EpochRange, SinkCommit, SinkConnector, SinkWriter
 from site_agent.port import Port, PortBatch, PortInput
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.ledger import Ledger, Pending, Reached
-from site_agent.tasks.progress import Sample, TaskState
+from site_agent.tasks.progress import Sample
 from site_agent.tasks.spec import InputSpec
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from site_agent.base.faults import FaultPoint, reached
+from contract.tasks import TaskState
+from machine.faults import reached
+from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.base.options import idle_timeout_of
 from site_agent.channels.log import ChannelLog
@@ -17,7 +19,7 @@ from site_agent.engine import Admission, EpochRequest, EpochResult
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.dead_letters import DeadLetters
-from site_agent.tasks.progress import Sample, TaskState, Totals
+from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import RelationSpec
 
 logger = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
+from contract.tasks import Join
 from site_agent.channels.pace import QueryReaders
 from site_agent.connectors.sources import Split
 from site_agent.engine import Field, PythonFunction
-from site_agent.port import Join
 
 
 class StageKind(Enum):

@@ -6,6 +6,7 @@ it may be joined with copies of other tables, and its rows are as many as a spli
 
 from __future__ import annotations
 
+from contract.tasks import TaskState
 from site_agent.base.errors import SiteAgentError
 from site_agent.connectors.sources import Table
 from site_agent.engine import EpochRequest, EpochResult
@@ -13,7 +14,6 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.dead_letters import DeadLetters
 from site_agent.tasks.once import end, publish_whole
-from site_agent.tasks.progress import TaskState
 
 
 class TableTask:

@@ -15,8 +15,11 @@ class VirtualClock:
     def now(self) -> datetime:
         return self._now
 
-    def monotonic(self) -> timedelta:
-        return self._passed
+    def monotonic(self) -> float:
+        return self._passed.total_seconds()
+
+    async def sleep(self, seconds: float) -> None:
+        self.advance(timedelta(seconds=seconds))
 
     def advance(self, duration: timedelta) -> None:
         self._now += duration

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from master.convert.assignments import JOINS, STAGE_KINDS, split_from_proto
+from contract.tasks import JOINS
+from master.convert.assignments import STAGE_KINDS, split_from_proto
 from master.convert.functions import function_from_proto
 from master.convert.relations import relation_from_proto
 from master.records.specs import (

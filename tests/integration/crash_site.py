@@ -14,11 +14,11 @@ from typing import Never
 
 import pyarrow as pa
 
+from machine import faults
+from machine.clock import SystemClock
 from planner.failures.crashes import Ending
 from site_agent.agent.loops import AgentIdentity, SiteAgent, running
 from site_agent.agent.runtime import SiteRuntime, SiteServices
-from site_agent.base import faults
-from site_agent.base.clock import SystemClock
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.sources import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
 from site_agent.engine import ArrowScan

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from machine.clock import SystemClock
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.streams import pushed_streams
-from site_agent.base.clock import SystemClock
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import Field
 from site_agent.host import Guests, start_exchange

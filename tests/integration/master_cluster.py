@@ -14,10 +14,11 @@ import grpc.aio
 import pytest
 import sqlglot
 
+from contract.tasks import TaskState
+from contract.trailers import ERROR_TRAILER
 from machine.description import describe
-from master.base.status import ERROR_TRAILER
 from master.config.values import MasterConfig
-from master.records.model import TaskState, TaskStatus
+from master.records.model import TaskStatus
 from master.server import Master, Surroundings, serving
 from master.sites.members import Describe
 from master.store.sqlite import SqliteStore

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from site_agent.base.clock import SystemClock
+from machine.clock import SystemClock
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.registry import find_sink

@@ -18,8 +18,8 @@ from google.protobuf import descriptor_pool, message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import selat
+from contract.tasks import TaskState
 from machine.bearer import Metadata, metadata_of
-from master.records.model import TaskState
 from planner.access.limits import Limits
 from planner.access.methods import METHODS
 from selat.cli import cli

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from contract.trailers import ERROR_TRAILER
 from selat.v1 import common_pb2
 from selat.v1 import exchange_pb2 as pb
 from site_agent.base.errors import SiteAgentError
-from site_agent.base.status import ERROR_TRAILER, STATUS_CODES
+from site_agent.base.status import STATUS_CODES
 from site_agent.exchange.options import connect
 from tests.integration.exchange_sites import CHANNEL, PullCall, Site, eventually, numbers
 

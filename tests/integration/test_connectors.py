@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from contract.times import to_us
 from site_agent.base.errors import EngineError
-from site_agent.base.times import to_us
 from site_agent.connectors.generator.schedule import Schedule
 from site_agent.connectors.registry import find_connector, make_connectors
 from site_agent.connectors.sources import Poll, ReadLimit, Source, SourceContext

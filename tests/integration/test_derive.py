@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from contract.tasks import Join
+from machine.clock import SystemClock
 from planner.graph.plan import DraftPlan
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
 from planner.relations.catalog import Column
 from planner.values.names import BIN_COLUMN
-from site_agent.base.clock import SystemClock
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import ArrowScan, EpochRequest
 from site_agent.engine.spark import SparkEngine
 from site_agent.exchange.options import connect
-from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.derive import DeriveTask

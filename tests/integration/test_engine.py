@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
 
+from contract.times import to_us
 from site_agent.base.errors import EngineError
-from site_agent.base.times import to_us
 from site_agent.engine import (
     Admission,
     AnalysisError,

@@ -9,9 +9,9 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
+from contract.trailers import received_detail
 from selat.v1 import exchange_pb2 as pb
 from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
-from site_agent.base.status import received_detail
 from site_agent.exchange.options import connect
 from tests.integration.exchange_sites import CHANNEL, PullCall, epochs_in, eventually, noise, numbers, pulled, sites
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from contract.tasks import Join
 from site_agent.channels.log import ChannelLog
-from site_agent.port import Join, Port, PortInput
+from site_agent.port import Port, PortInput
 from site_agent.tasks.source import end_idleness
 from tests.integration.exchange_sites import Site, eventually, numbers, sites
 from tests.integration.test_port import next_batch

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from master.records.model import TaskState
+from contract.tasks import TaskState
 from selat.v1 import lease_pb2 as pb
 from selat.v1 import lease_pb2_grpc
 from tests.integration.master_cluster import CREATE, FILTER, Cluster, eventually, refusal, running_cluster

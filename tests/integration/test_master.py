@@ -12,8 +12,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import selat
+from contract.tasks import TaskState
 from master.config.values import REQUEST_LIMIT_BYTES, STATEMENT_LIMIT_BYTES
-from master.records.model import ChannelUse, ResultStatus, TaskState, TaskStatus
+from master.records.model import ChannelUse, ResultStatus, TaskStatus
 from master.server import SERVICES
 from selat.v1 import (
     catalog_pb2,

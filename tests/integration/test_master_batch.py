@@ -10,7 +10,8 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from master.records.model import ResultStatus, TaskState, TaskStatus
+from contract.tasks import TaskState
+from master.records.model import ResultStatus, TaskStatus
 from selat.v1 import lease_pb2, query_pb2, site_pb2
 from tests.fakes.agent import FakeChannel
 from tests.integration.master_cluster import Cluster, eventually, refusal, running_cluster

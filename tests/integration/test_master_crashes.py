@@ -15,8 +15,10 @@ import grpc
 import grpc.aio
 import pytest
 
-from master.base.faults import FAULT_VARIABLE, FaultPoint
-from master.records.model import ResultStatus, TaskState, TaskStatus
+from contract.tasks import TaskState
+from machine.faults import FAULT_VARIABLE
+from master.base.faults import FaultPoint
+from master.records.model import ResultStatus, TaskStatus
 from selat.v1 import lease_pb2, lease_pb2_grpc, query_pb2, query_pb2_grpc, site_pb2
 from tests.e2e.faults import free_port
 from tests.fakes.agent import FakeAgent

@@ -12,7 +12,8 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
-from master.records.model import ChannelUse, ResultStatus, TaskState
+from contract.tasks import TaskState
+from master.records.model import ChannelUse, ResultStatus
 from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
 from master.results.pull import ChannelAbsentError, EpochGoneError, PullTarget, pull
 from master.sites.peers import Peers

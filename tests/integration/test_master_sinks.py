@@ -8,7 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from master.records.model import TaskState, TaskStatus
+from contract.tasks import TaskState
+from master.records.model import TaskStatus
 from selat.v1 import catalog_pb2, common_pb2, query_pb2, site_pb2
 from tests.integration.master_cluster import COUNT, CREATE, FILTER, NAMES, Cluster, refusal, running_cluster
 

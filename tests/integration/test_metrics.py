@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from contract.tasks import TaskState
 from machine.metrics import CannotListenError, serving_metrics
-from master.records.model import TaskState
 from tests.integration.master_cluster import CREATE, eventually, running_cluster
 from tests.integration.test_master_process import Process
 from tests.needs import unless

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from contract.tasks import Join
 from site_agent.agent.results import ResultKeeper
-from site_agent.port import Join, PortInput
+from site_agent.port import PortInput
 from site_agent.tasks.spec import InputSpec, ResultSpec
 from tests.integration.exchange_sites import Site, eventually, numbers, sites
 from tests.integration.test_port import next_batch, port_at, values

@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contract.tasks import TaskState
+from machine.clock import SystemClock
 from site_agent.agent.runtime import SiteRuntime, SiteServices
-from site_agent.base.clock import SystemClock
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import Field
@@ -21,7 +22,6 @@ from site_agent.exchange.options import connect
 from site_agent.host import start_exchange
 from site_agent.router import Router
 from site_agent.tasks.context import TaskLimits
-from site_agent.tasks.progress import TaskState
 from site_agent.tasks.spec import (
     Assignment,
     InputSpec,

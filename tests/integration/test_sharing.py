@@ -10,7 +10,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from master.records.model import ChannelUse, QueryBehind, ResultStatus, TaskState, TaskStatus
+from contract.tasks import TaskState
+from master.records.model import ChannelUse, QueryBehind, ResultStatus, TaskStatus
 from selat.v1 import query_pb2, site_pb2
 from tests.integration.master_cluster import COUNT, CREATE, FILTER, NAMES, Cluster, eventually, refusal, running_cluster
 from tests.seeds import random_of

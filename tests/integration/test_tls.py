@@ -16,6 +16,8 @@ import grpc.aio
 import pytest
 from cryptography import x509
 
+from contract.trailers import received_detail, refuse
+from machine.clock import SystemClock
 from master.server import Master, Surroundings, serving
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
@@ -33,8 +35,6 @@ from selat.v1 import (
     wan_pb2,
     wan_pb2_grpc,
 )
-from site_agent.base.clock import SystemClock
-from site_agent.base.status import received_detail, refuse
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import connector
 from site_agent.host import Guests, start_exchange

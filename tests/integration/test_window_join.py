@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from machine.clock import SystemClock
 from planner.graph.plan import DraftPlan, Stage, StageKind
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
 from planner.relations.catalog import Column
 from planner.values.names import BIN_COLUMN
-from site_agent.base.clock import SystemClock
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import ArrowScan, EpochRequest, Field

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from contract.times import to_us
 from master.access.tokens import TokenWish
 from master.base.errors import InvalidRequestError
-from master.base.times import to_us
 from master.records.access import TokenRecord
 from planner.access.principal import Principal
 from selat.v1 import access_pb2 as pb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from master.base.times import to_us
+from contract.times import to_us
 from master.events import Event, EventFilter, EventKind
 from selat.v1 import event_pb2 as pb
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
+from contract.times import to_us
 from master.base.errors import InvalidRequestError
-from master.base.times import to_us
 from master.leases.feed import FeedPart
 from master.leases.tickets import TicketEvent
 from planner.leases import (

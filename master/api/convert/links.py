@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from contract.times import to_us
 from master.base.errors import InvalidRequestError
-from master.base.times import to_us
 from master.convert.reports import LARGEST_COUNT
 from master.wan.agent_prober import METHODS
 from master.wan.history import LinkPoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from master.base.times import to_us
+from contract.times import to_us
 from master.batch.view import BatchView
 from master.convert.relations import column_to_proto
 from master.convert.reports import link_to_proto, task_status_to_proto

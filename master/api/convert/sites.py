@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from master.base.times import to_us
+from contract.times import to_us
 from master.convert.reports import (
     disk_to_proto,
     link_to_proto,

@@ -10,10 +10,11 @@ from typing import Any
 
 import grpc.aio
 
+from machine.faults import reached
 from master.api.convert.links import echoes_from_proto, transfers_from_proto
 from master.api.convert.sites import site_to_proto
 from master.api.watch import Watches
-from master.base.faults import FaultPoint, reached
+from master.base.faults import FaultPoint
 from master.convert.assignments import assignment_to_proto
 from master.convert.reports import registration_from_proto, report_from_proto
 from master.reconcile.jobs import JobManager

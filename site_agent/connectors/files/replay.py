@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
+from contract.times import to_us
 from site_agent.base.errors import ConnectorError
-from site_agent.base.times import to_us
 from site_agent.connectors.files.options import REPLAY_START, SPEED
 from site_agent.connectors.files.prepared import PreparedFiles
 from site_agent.connectors.files.timeline import Timeline

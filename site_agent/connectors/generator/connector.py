@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import pairwise
 from zlib import crc32
 
+from contract.times import to_us
 from planner.relations.catalog import Column
 from planner.relations.widths import row_bytes
 from site_agent.base.errors import ConnectorError
@@ -24,7 +25,6 @@ from site_agent.base.options import (
     refuse_unknown,
     require,
 )
-from site_agent.base.times import to_us
 from site_agent.connectors.generator.columns import (
     PREFIX,
     column_specs,

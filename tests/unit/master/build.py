@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from contract.tasks import TaskState
 from master.queries.progress import initial_progress
-from master.records.model import QueryRecord, QueryState, SiteRecord, SiteReport, TaskState, TaskStatus
+from master.records.model import QueryRecord, QueryState, SiteRecord, SiteReport, TaskStatus
 from planner.graph.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.values.topology import Link, Site, Topology

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from contract.tasks import TaskState
 from machine.metrics import Family
 from master.config.values import MasterConfig
 from master.metrics import LINKS_TOLD, MASTER_METRICS, told
-from master.records.model import TaskState
 from master.server import Master, Surroundings
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory

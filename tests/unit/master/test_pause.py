@@ -6,9 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from contract.tasks import TaskState
 from master.base.errors import QueryNotPausedError, QueryOverError
 from master.leases.streaming import STREAMING
-from master.records.model import QueryBehind, QueryState, TaskState
+from master.records.model import QueryBehind, QueryState
 from tests.unit.master.build import report, status
 from tests.unit.master.reconcile.test_jobs import CONFIG, World
 

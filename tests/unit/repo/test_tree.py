@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("selat", "planner", "master", "site_agent", "machine", "wire")
+PACKAGES = ("selat", "planner", "master", "site_agent", "contract", "machine", "wire")
 GENERATED = ROOT / "selat" / "v1"
 IMPURE = frozenset(
     {

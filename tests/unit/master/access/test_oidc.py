@@ -19,10 +19,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from machine.clock import SystemClock
 from master.access.config import OidcOptions
 from master.access.keysets import KeySet, key_source, parse_keys
 from master.access.oidc import OidcReader
-from master.base.clock import SystemClock
 from master.base.errors import InvalidRequestError, KeySetError, UnauthenticatedError
 from planner.access.claims import ClaimRule, read_claim_rules, roles_by_claims
 from planner.access.principal import Kind, Principal

@@ -10,11 +10,11 @@ import grpc
 import grpc.aio
 import pytest
 
+from contract.trailers import ERROR_TRAILER
 from machine.logs import JsonFormatter
 from master.api.interceptors import ErrorInterceptor
 from master.base.errors import UnknownQueryError
 from master.base.pending import PendingCalls
-from master.base.status import ERROR_TRAILER
 from selat.v1 import common_pb2
 from tests.fakes import CountingHex
 

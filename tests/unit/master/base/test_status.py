@@ -13,7 +13,7 @@ import selat.errors
 import site_agent.base.errors
 from master.base import errors
 from master.base.errors import MasterError
-from master.base.status import STATUS_CODES, detail_of, shortened, status_of
+from master.base.status import STATUS_CODES, detail_of, status_of
 from planner.values import errors as planner_errors
 from planner.values.errors import PlannerError, Position
 
@@ -73,11 +73,3 @@ def test_the_detail_says_everything() -> None:
     assert (detail.code, detail.message, detail.line, detail.column) == ("UNKNOWN_COLUMN", "no column x", 2, 7)
     assert (detail.found, detail.hint, dict(detail.ids)) == ("x", "did you mean y?", {"relation": "r"})
     assert detail_of(errors.UnknownQueryError("x")).line == 0
-
-
-def test_long_texts_are_cut_at_a_whole_character() -> None:
-    assert shortened("x" * 200, 200) == "x" * 200
-    assert shortened("x" * 201, 200) == "x" * 197 + "…"
-    assert shortened("é" * 200, 200) == "é" * 98 + "…"
-    detail = detail_of(MasterError("m" * 9000, hint="h" * 9000, ids={"name": "i" * 9000}, found="f" * 9000))
-    assert len(detail.SerializeToString()) < 3000

@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from contract.tasks import TaskState
 from master.base.errors import InvalidRequestError
 from master.batch.links import Links
 from master.batch.slots import BATCH
 from master.config.values import BatchConfig, MasterConfig
-from master.records.model import QueryState, ResultStatus, TaskState, TaskStatus
+from master.records.model import QueryState, ResultStatus, TaskStatus
 from master.records.specs import TaskSpec
 from planner.batch import BatchOptions, Policy, SkipRule, TaskPhase
 from planner.graph.plan import FilePart, PhysicalPlan, Split, StageKind

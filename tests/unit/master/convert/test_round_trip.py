@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.tasks import TaskState
+from contract.times import from_us
 from master.base.errors import InvalidRequestError
-from master.base.times import from_us
 from master.convert.assignments import assignment_to_proto
 from master.convert.relations import relation_from_proto, relation_to_proto
 from master.convert.reports import LARGEST_COUNT, registration_from_proto, report_from_proto
@@ -24,7 +25,6 @@ from master.records.model import (
     SiteRecord,
     SiteReport,
     StreamLog,
-    TaskState,
     TaskStatus,
 )
 from master.records.specs import (

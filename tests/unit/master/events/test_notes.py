@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contract.tasks import TaskState
 from master.config.values import MasterConfig
 from master.events import EventFilter, Subject
 from master.events.notes import Notes, placed
-from master.records.model import QueryState, StateChange, TaskState
+from master.records.model import QueryState, StateChange
 from master.server import Master, Surroundings
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory

@@ -7,10 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from contract.tasks import TaskState
 from master.queries.flows import measured_rates
 from master.queries.progress import initial_progress
 from master.queries.sharing import running_of
-from master.records.model import QueryRecord, QueryState, TaskState
+from master.records.model import QueryRecord, QueryState
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import deployment_of, told_apart
 from planner.sharing.modes import Sharing

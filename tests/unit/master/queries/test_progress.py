@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.tasks import TaskState
 from master.queries.progress import (
     behind_texts,
     initial_progress,
@@ -19,7 +20,7 @@ from master.queries.progress import (
     with_report,
 )
 from master.records.lifecycle import QueryEvent
-from master.records.model import ChannelUse, QueryBehind, QueryRecord, QueryState, ResultStatus, SiteReport, TaskState
+from master.records.model import ChannelUse, QueryBehind, QueryRecord, QueryState, ResultStatus, SiteReport
 from planner.graph.plan import Stage, StageInput, StageKind
 from tests.unit.master.build import (
     CLICKS_EU,

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from contract.tasks import Join, TaskState
 from master.base.errors import InvalidRequestError
 from master.planning.settings import Settings, checked_setting, setting_rows, with_settings
 from master.queries.progress import initial_progress, with_report
@@ -14,8 +15,8 @@ from master.queries.retention import EndedRetention, purgeable
 from master.queries.savings import shared_operators, shared_parts
 from master.queries.sharing import edges_of, running_of, without_late
 from master.reconcile.assignments import AssignmentInput, build_assignments, result_channels
-from master.records.model import ChannelCounter, ChannelUse, QueryRecord, QueryState, SiteReport, TaskState, TaskStatus
-from master.records.specs import ChannelReader, Join, QueryReaders, TaskSpec
+from master.records.model import ChannelCounter, ChannelUse, QueryRecord, QueryState, SiteReport, TaskStatus
+from master.records.specs import ChannelReader, QueryReaders, TaskSpec
 from master.store import codec
 from planner.batch import BatchOptions, Policy
 from planner.sharing.deployment import Deployment, Start, deployment_of, told_apart

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from contract.tasks import TaskState
 from master.base.errors import (
     QueryNameTakenError,
     QueryOverError,
@@ -27,7 +28,7 @@ from master.queries.registry import QueryRegistry
 from master.reconcile.board import AssignmentBoard
 from master.reconcile.jobs import JobManager
 from master.reconcile.parts import JobParts
-from master.records.model import AssignmentMark, ChannelUse, QueryState, ResultStatus, SiteState, TaskState
+from master.records.model import AssignmentMark, ChannelUse, QueryState, ResultStatus, SiteState
 from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from contract.tasks import TaskState
 from master.backup import back_up, restore
 from master.base.errors import NotSettledError
-from master.records.model import QueryState, TaskState
+from master.records.model import QueryState
 from master.store.sqlite import SqliteStore
 from tests.unit.master.reconcile.test_jobs import CONFIG, World
 

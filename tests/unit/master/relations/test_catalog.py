@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
+from contract.times import to_us
 from master.base.errors import RelationExistsError, RelationInUseError
-from master.base.times import to_us
 from master.relations.catalog import CatalogManager
 from master.store.sqlite import SqliteStore
 from planner.relations import options as planner_options

@@ -8,9 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from master.base.times import to_us
+from contract.tasks import TaskState
+from contract.times import to_us
 from master.queries.progress import totals
-from master.records.model import LinkUse, OperatorStatus, QueryRecord, QueryState, ResultStatus, TaskState, TaskStatus
+from master.records.model import LinkUse, OperatorStatus, QueryRecord, QueryState, ResultStatus, TaskStatus
 from master.statements.analyze import analyze_json
 from master.statements.analyze_text import analyze_text
 from master.views.queries import QueryView

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from contract.tasks import TaskState
 from master.records.access import TokenRecord
 from master.records.model import (
     AssignmentMark,
@@ -15,7 +16,6 @@ from master.records.model import (
     QueryState,
     ResultStatus,
     StateChange,
-    TaskState,
 )
 from master.store import INCARNATIONS_KEPT, LeaseUpdate, Store, StoredLeases
 from planner.access.grants import Grant, Owner

@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from contract.tasks import TaskState
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.convert import assignment_from_proto, split_to_proto, status_to_proto
 from site_agent.connectors.sources import Split
 from site_agent.engine import Field, FilePart, PythonFunction
-from site_agent.tasks.progress import OperatorStatus, Rates, TaskState, TaskStatus, Totals
+from site_agent.tasks.progress import OperatorStatus, Rates, TaskStatus, Totals
 from site_agent.tasks.spec import (
     Assignment,
     InputSpec,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from contract.tasks import TaskState
 from machine.durations import Durations
 from site_agent.agent.disk_use import DiskUse
 from site_agent.agent.measures import Measured
 from site_agent.agent.memory import HeapUse, MemoryUse
 from site_agent.agent.metrics import AGENT_METRICS, AgentMetrics, SiteFigures
 from site_agent.ingest import StreamLog
-from site_agent.tasks.progress import Rates, TaskState, TaskStatus, Totals
+from site_agent.tasks.progress import Rates, TaskStatus, Totals
 
 MAP = TaskStatus(
     task_id="q-1.map-0.us",

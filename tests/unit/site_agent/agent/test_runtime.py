@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contract.tasks import TaskState
 from site_agent.agent.results import reader_of
 from site_agent.agent.runtime import SiteRuntime, SiteServices
 from site_agent.channels.manifest import Standing
@@ -19,7 +20,6 @@ from site_agent.connectors.sources import Source, SourceContext, Split, Table
 from site_agent.engine import ArrowScan, Field
 from site_agent.exchange.options import connect
 from site_agent.router import Router
-from site_agent.tasks.progress import TaskState
 from site_agent.tasks.spec import (
     Assignment,
     InputSpec,

@@ -4,12 +4,11 @@ import inspect
 import pickle
 
 import grpc
-import grpc.aio
 import pytest
 
 from site_agent.base import errors
 from site_agent.base.errors import SiteAgentError, TrimmedEpochError
-from site_agent.base.status import ERROR_TRAILER, STATUS_CODES, detail_of, received_detail, status_of
+from site_agent.base.status import STATUS_CODES, detail_of, status_of
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, SiteAgentError)]
 
@@ -28,14 +27,3 @@ def test_an_unlisted_error_has_its_ancestors_status() -> None:
         pass
 
     assert status_of(SpecialError("x")) is grpc.StatusCode.OUT_OF_RANGE
-
-
-def received(*trailer: tuple[str, str | bytes]) -> grpc.aio.AioRpcError:
-    return grpc.aio.AioRpcError(grpc.StatusCode.NOT_FOUND, grpc.aio.Metadata(), grpc.aio.Metadata(*trailer), "", "")
-
-
-def test_a_detail_is_read_from_the_trailer() -> None:
-    detail = detail_of(TrimmedEpochError("gone", ids={"first_epoch": "4"}))
-    assert received_detail(received(("other", "x"), (ERROR_TRAILER, detail.SerializeToString()))) == detail
-    assert received_detail(received()) is None
-    assert received_detail(received((ERROR_TRAILER, b"\xff\xff"))) is None

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contract.times import to_us
 from site_agent.base.errors import ConnectorError
-from site_agent.base.times import to_us
 from site_agent.channels.codec import encode
 from site_agent.connectors.push import PushConnector
 from site_agent.connectors.sources import ReadLimit, Source

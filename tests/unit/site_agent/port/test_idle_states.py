@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from contract.tasks import Join
 from selat.v1 import exchange_pb2 as pb
 from site_agent.base.errors import TrimmedEpochError
 from site_agent.base.offload import Offload
@@ -31,7 +32,7 @@ from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.sender import Sender
 from site_agent.exchange.turns import Turns
 from site_agent.exchange.wire import serialize
-from site_agent.port import Join, Port, PortInput
+from site_agent.port import Port, PortInput
 from site_agent.port.watermark import InputWatermark, port_watermark
 from site_agent.router import Router
 from site_agent.tasks.source import end_idleness

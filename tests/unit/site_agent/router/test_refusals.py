@@ -6,6 +6,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from contract.trailers import ERROR_TRAILER
 from site_agent.base.errors import (
     ChannelError,
     CorruptEpochError,
@@ -15,7 +16,7 @@ from site_agent.base.errors import (
     UnconfirmedChannelsError,
     UnknownChannelError,
 )
-from site_agent.base.status import ERROR_TRAILER, detail_of, status_of
+from site_agent.base.status import detail_of, status_of
 from site_agent.router.refusals import PATIENCE_S, Refusals
 
 GONE = UnknownChannelError("no channel c here")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contract.tasks import TaskState
 from planner.failures.crashes import Ending
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.crashes import Crashes
-from site_agent.tasks.progress import TaskState
 from site_agent.tasks.spec import StageKind, TaskSpec
 from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.batch import BatchSite

@@ -17,16 +17,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from contract.tasks import Join, TaskState
 from site_agent.base.errors import ChannelError, EngineError, SiteAgentError, TrimmedEpochError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import END_OF_TIME_US, Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import connect
-from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.derive import DeriveTask
-from site_agent.tasks.progress import Progress, TaskState
+from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, ViewSpec, WindowSpec
 from tests.unit.site_agent.fakes import TableEngine, VirtualClock
 

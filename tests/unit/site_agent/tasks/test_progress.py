@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from contract.tasks import TaskState
 from site_agent.engine import OperatorRows
-from site_agent.tasks.progress import OperatorStatus, Progress, Rates, Sample, TaskState, Totals
+from site_agent.tasks.progress import OperatorStatus, Progress, Rates, Sample, Totals
 
 
 def test_totals_survive_json() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contract.tasks import TaskState
 from site_agent.base.errors import CorruptEpochError, EngineError, SiteAgentError
 from site_agent.engine import ChunksScan, EmptyScan, Field
 from site_agent.tasks.context import TaskContext
-from site_agent.tasks.progress import TaskState
 from site_agent.tasks.reduce import ReduceTask
 from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec
 from tests.unit.site_agent.fakes import TableEngine

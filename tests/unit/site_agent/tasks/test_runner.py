@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contract.tasks import TaskState
 from site_agent.base.errors import (
     ConnectorError,
     CorruptEpochError,
@@ -22,7 +23,7 @@ from site_agent.base.errors import (
 )
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
-from site_agent.tasks.progress import Progress, Sample, TaskState
+from site_agent.tasks.progress import Progress, Sample
 from site_agent.tasks.runner import RETRY_DELAYS_S, TaskRunner
 from site_agent.tasks.spec import StageKind, TaskSpec
 from tests.unit.site_agent.fakes import VirtualClock

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from contract.tasks import Join, TaskState
 from site_agent.base.files import Files
 from site_agent.channels.codec import decode, encode
 from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.parquet.sink import ParquetSink
 from site_agent.exchange.options import connect
-from site_agent.port import Join
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.ledger import Ledger
-from site_agent.tasks.progress import Progress, TaskState
+from site_agent.tasks.progress import Progress
 from site_agent.tasks.sink import Collected, SinkTask
 from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec
 from tests.unit.site_agent.connectors.parquet.rows import Epoch, rows_of, seen

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contract.tasks import TaskState
 from site_agent.base.errors import EngineError
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
@@ -16,7 +17,7 @@ from site_agent.engine import Field, MalformedRow
 from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
-from site_agent.tasks.progress import Progress, TaskState
+from site_agent.tasks.progress import Progress
 from site_agent.tasks.source import FIRST_LOOK_S, LEAST_EPOCH_ROWS, SourceTask, advance_watermark, read_limit
 from site_agent.tasks.spec import RelationSpec, StageKind, TaskSpec
 from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine, VirtualClock

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from contract.tasks import TaskState
 from site_agent.base.errors import SiteAgentError
 from site_agent.connectors.sources import Split
 from site_agent.engine import ArrowScan, Field, FilePart, MalformedRow
 from site_agent.tasks.context import TaskLimits
-from site_agent.tasks.progress import TaskState
 from site_agent.tasks.spec import InputSpec, RelationSpec, StageKind, TaskSpec
 from site_agent.tasks.table import TableTask
 from tests.unit.site_agent.fakes import TableEngine

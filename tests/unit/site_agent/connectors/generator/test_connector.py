@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.times import to_us
 from site_agent.base.errors import ConnectorError
-from site_agent.base.times import to_us
 from site_agent.connectors.generator.connector import GeneratorConnector
 from site_agent.connectors.sources import Offset, ReadLimit, Source
 from site_agent.engine import Field, RangeScan

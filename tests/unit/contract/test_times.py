@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from site_agent.base.times import to_us
+from contract.times import to_us
 
 
 def test_microseconds_since_1970_in_any_zone() -> None:

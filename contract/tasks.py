@@ -1,0 +1,52 @@
+"""States of tasks, and where the readers of their channels begin."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from selat.v1 import site_pb2
+
+
+class TaskState(Enum):
+    STARTING = "starting"
+    RUNNING = "running"
+    BACK_PRESSURED = "back_pressured"
+    RETRYING = "retrying"
+    ENDED = "ended"
+    FAILED = "failed"
+    PAUSED = "paused"
+
+    @property
+    def started(self) -> bool:
+        """Whether the task has run, and may have rows out."""
+        return self not in (TaskState.STARTING, TaskState.FAILED, TaskState.PAUSED)
+
+
+class Join(Enum):
+    """Where the reader of a channel may begin, when it has read nothing of it yet."""
+
+    OWN = "own"
+    """Wherever the channel begins: it is of the same query."""
+    WHOLE = "whole"
+    """At its first epoch; a channel that has let go of it is not read at all."""
+    LATE = "late"
+    """At the oldest epoch that is there."""
+
+
+TASK_STATES = {
+    TaskState.STARTING: site_pb2.TASK_STATE_STARTING,
+    TaskState.RUNNING: site_pb2.TASK_STATE_RUNNING,
+    TaskState.BACK_PRESSURED: site_pb2.TASK_STATE_BACK_PRESSURED,
+    TaskState.RETRYING: site_pb2.TASK_STATE_RETRYING,
+    TaskState.ENDED: site_pb2.TASK_STATE_ENDED,
+    TaskState.FAILED: site_pb2.TASK_STATE_FAILED,
+    TaskState.PAUSED: site_pb2.TASK_STATE_PAUSED,
+}
+TASK_STATES_BACK = {wire: state for state, wire in TASK_STATES.items()}
+
+JOINS = {
+    Join.OWN: site_pb2.CHANNEL_JOIN_UNSPECIFIED,
+    Join.WHOLE: site_pb2.CHANNEL_JOIN_WHOLE,
+    Join.LATE: site_pb2.CHANNEL_JOIN_LATE,
+}
+JOINS_BACK = {wire: join for join, wire in JOINS.items()}
