@@ -113,8 +113,8 @@ def merge_task(session: SparkSession, directory: Path, rows: int) -> Epochs:
             output = merge.log.next_epoch
             # The first epoch closes nothing.
             if epoch:
-                await merge.log.wait(output)
-            return Epoch(partial(merge.log.read, output), *fed)
+                await merge.log.state.wait(output)
+            return Epoch(partial(merge.log.epochs.read, output), *fed)
 
         work = runner.get_loop().create_task(merge.task.run())
         try:

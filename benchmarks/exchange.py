@@ -148,9 +148,9 @@ async def measure_large(router: Router, channel: str) -> Speed:
     os.sync()
     started_s, started_cpu_s = time.perf_counter(), time.process_time()
     copy = await router.subscribe(channel, "producer", "benchmark")
-    await copy.wait(2**40)
+    await copy.state.wait(2**40)
     wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - started_cpu_s
-    size_bytes = sum(copy.manifest(epoch).size_bytes for epoch in range(copy.next_epoch))
+    size_bytes = sum(copy.epochs.manifest(epoch).size_bytes for epoch in range(copy.next_epoch))
     await router.unsubscribe(channel, "benchmark")
     return Speed(size_bytes, wall_s, cpu_s)
 
@@ -167,7 +167,7 @@ async def measure_many(router: Router, channels: int, port: int) -> Fairness:
         nonlocal halfway
         longest_s, before_s = 0.0, started_s
         while copy.next_epoch < MANY_EPOCHS:
-            await copy.wait(copy.next_epoch)
+            await copy.state.wait(copy.next_epoch)
             now_s = time.perf_counter()
             longest_s, before_s = max(longest_s, now_s - before_s), now_s
             stored = tuple(log.next_epoch for log in copies)
@@ -176,7 +176,7 @@ async def measure_many(router: Router, channels: int, port: int) -> Fairness:
 
     waits_s = await asyncio.gather(*map(watch, copies))
     wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - started_cpu_s
-    size_bytes = sum(copy.manifest(epoch).size_bytes for copy in copies for epoch in range(MANY_EPOCHS))
+    size_bytes = sum(copy.epochs.manifest(epoch).size_bytes for copy in copies for epoch in range(MANY_EPOCHS))
     return Fairness(Speed(size_bytes, wall_s, cpu_s), halfway, tuple(waits_s))
 
 
@@ -185,7 +185,7 @@ async def measure_small(router: Router) -> tuple[float, float]:
     before_bytes = router.link_bytes()["producer"].bytes
     started_s = time.perf_counter()
     copy = await router.subscribe("small", "producer", "benchmark")
-    await copy.wait(2**40)
+    await copy.state.wait(2**40)
     wall_s = time.perf_counter() - started_s
     return SMALL_EPOCHS / wall_s, (router.link_bytes()["producer"].bytes - before_bytes) / SMALL_EPOCHS
 

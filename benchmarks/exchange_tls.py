@@ -84,8 +84,8 @@ async def serve(root: Path, arguments: argparse.Namespace, peer: Connection) -> 
 async def pull(router: Router, channel: str) -> int:
     """Until every epoch is durable at the reader; how many bytes that were."""
     copy = await router.subscribe(channel, "producer", "benchmark")
-    await copy.wait(2**40)
-    size_bytes = sum(copy.manifest(epoch).size_bytes for epoch in range(copy.next_epoch))
+    await copy.state.wait(2**40)
+    size_bytes = sum(copy.epochs.manifest(epoch).size_bytes for epoch in range(copy.next_epoch))
     await router.unsubscribe(channel, "benchmark")
     return size_bytes
 

@@ -101,7 +101,7 @@ class Load:
         began_s, sent_bytes = monotonic(), 0
         while True:
             early = bytes_per_s is not None and sent_bytes >= (monotonic() - began_s) * bytes_per_s
-            if early or log.retained_bytes >= AHEAD_BYTES:
+            if early or log.epochs.retained_bytes >= AHEAD_BYTES:
                 await asyncio.sleep(_POLL_S)
                 continue
             await asyncio.to_thread(log.publish, log.next_epoch, rows[log.next_epoch % len(rows)], watermark_us=None)
@@ -111,7 +111,7 @@ class Load:
         copy = await self._router.subscribe(channel, source, READER)
         try:
             while True:
-                await copy.wait(copy.next_epoch)
+                await copy.state.wait(copy.next_epoch)
                 await asyncio.to_thread(self._router.acknowledge, channel, READER, copy.next_epoch - 1)
         finally:
             await self._router.unsubscribe(channel, READER)

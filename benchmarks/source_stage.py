@@ -108,13 +108,13 @@ async def run_selat(engine: SparkEngine, root: Path, files: Path, rows: int) -> 
         site = Site(engine, root, slots)
         running = site.make_task("stage", Stage(COLUMNS, "ts", options, SQL, timedelta(0)))
         work = asyncio.create_task(running.task.run())
-        await running.log.wait(WARM_UP_FILES - 1)
+        await running.log.state.wait(WARM_UP_FILES - 1)
         started_s, started_cpu_s = time.perf_counter(), cpu_s()
         first = running.log.next_epoch
         await asyncio.wait_for(work, LIMIT_S)
         wall_s, used_s = time.perf_counter() - started_s, cpu_s() - started_cpu_s
         log = running.log
-        tables = [t for t in (log.read(e) for e in range(log.next_epoch)) if t is not None]
+        tables = [t for t in (log.epochs.read(e) for e in range(log.next_epoch)) if t is not None]
         await site.close()
     return _run((len(tables) - first) * rows, wall_s, used_s, tables)
 

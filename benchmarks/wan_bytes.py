@@ -70,10 +70,10 @@ async def measure(root: Path, batches: Sequence[pa.RecordBatch]) -> int:
             copy = await router.subscribe("partials", "producer", "benchmark")
             for epoch, batch in enumerate(batches):
                 log.publish(epoch, pa.Table.from_batches([batch]), watermark_us=epoch)
-                await copy.wait(epoch)
+                await copy.state.wait(epoch)
                 router.acknowledge("partials", "benchmark", epoch)
                 # At an epoch a second, as in life, no two share a message.
-                while log.acknowledged("reader") != epoch:
+                while log.readers.acknowledged("reader") != epoch:
                     await asyncio.sleep(0.001)
             log.finish()
         await router.close()

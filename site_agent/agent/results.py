@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from contract.tasks import Join
 from site_agent.base.errors import CorruptEpochError
+from site_agent.channels.epochs import Epochs
 from site_agent.channels.log import ChannelLog
 from site_agent.router import Router
 from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
@@ -72,7 +73,8 @@ class ResultKeeper:
             logs = self._logs.get(query_id, {})
             if spec.limit is not None and logs:
                 first = {name: self._kept_from.get((query_id, name), 0) for name in logs}
-                kept = await self._router.offload.run(kept_from, logs, first, spec.limit, now)
+                epochs = {name: log.epochs for name, log in logs.items()}
+                kept = await self._router.offload.run(kept_from, epochs, first, spec.limit, now)
                 for name in sorted(kept.keys() & self._logs.get(query_id, {}).keys()):
                     self._kept_from[query_id, name] = kept[name]
                     await self._router.offload.run(self._router.acknowledge, name, reader_of(query_id), kept[name] - 1)
@@ -102,7 +104,7 @@ class ResultKeeper:
         return ResultStatus(
             query_id=spec.query_id,
             rows=sum(_rows(log) for log in logs.values()),
-            size_bytes=sum(log.retained_bytes for log in logs.values()),
+            size_bytes=sum(log.epochs.retained_bytes for log in logs.values()),
             complete=len(logs) == len(spec.inputs) and all(log.end is not None for log in logs.values()),
             watermark_us=min(known) if known and len(known) == len(watermarks) else None,
             starts_at_us=max((at_us for at_us in starts if at_us is not None), default=None),
@@ -110,33 +112,35 @@ class ResultKeeper:
 
 
 def kept_from(
-    logs: Mapping[str, ChannelLog], first: Mapping[str, int], limit: ResultsLimit, now: datetime
+    channels: Mapping[str, Epochs], first: Mapping[str, int], limit: ResultsLimit, now: datetime
 ) -> dict[str, int]:
     """The first epoch that the limit lets a query keep, by channel; only channels in which it is later than `first`.
 
     The oldest epochs of all of its channels go first. The newest epoch of each channel stays.
     """
-    positions = {name: max(first[name], log.first_epoch) for name, log in logs.items()}
-    size_bytes = sum(log.bytes_from(positions[name]) for name, log in logs.items())
-    while oldest := _oldest(logs, positions):
+    positions = {name: max(first[name], epochs.first) for name, epochs in channels.items()}
+    size_bytes = sum(epochs.bytes_from(positions[name]) for name, epochs in channels.items())
+    while oldest := _oldest(channels, positions):
         written_at, name = oldest
         if size_bytes <= limit.size_bytes and written_at > now - limit.age:
             break
-        size_bytes -= logs[name].stored_bytes(positions[name])
+        size_bytes -= channels[name].stored_bytes(positions[name])
         positions[name] += 1
-    return {name: epoch for name, epoch in positions.items() if epoch > max(first[name], logs[name].first_epoch)}
+    return {name: epoch for name, epoch in positions.items() if epoch > max(first[name], channels[name].first)}
 
 
-def _oldest(logs: Mapping[str, ChannelLog], positions: Mapping[str, int]) -> tuple[datetime, str] | None:
+def _oldest(channels: Mapping[str, Epochs], positions: Mapping[str, int]) -> tuple[datetime, str] | None:
     """The time of the oldest first epoch, and its channel. A channel's newest epoch does not count."""
-    passed = {name: log for name, log in logs.items() if positions[name] < log.next_epoch - 1}
-    return min(((log.written_at(positions[name]) or _LONG_AGO, name) for name, log in passed.items()), default=None)
+    passed = {name: epochs for name, epochs in channels.items() if positions[name] < epochs.next - 1}
+    return min(
+        ((epochs.written_at(positions[name]) or _LONG_AGO, name) for name, epochs in passed.items()), default=None
+    )
 
 
 def _rows(log: ChannelLog) -> int:
     """A damaged epoch must not silence the agent's reports; whoever fetches the results is told."""
     try:
-        return log.rows_from(log.first_epoch)
+        return log.epochs.rows_from(log.first_epoch)
     except CorruptEpochError:
         return 0
 
@@ -151,7 +155,7 @@ def _starts_at_us(item: InputSpec, log: ChannelLog) -> int | None:
     if item.join is not Join.LATE or not 0 < log.first_epoch < log.next_epoch:
         return None
     try:
-        watermark_us = log.manifest(log.first_epoch).watermark_us
+        watermark_us = log.epochs.manifest(log.first_epoch).watermark_us
     except CorruptEpochError:
         return None
     return None if watermark_us is None else watermark_us + item.event_delay_us + 1

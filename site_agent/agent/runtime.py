@@ -133,7 +133,7 @@ class SiteRuntime:
     async def _ensure(self, spec: TaskSpec) -> None:
         log = self._services.store.open(spec.task_id)
         log.set_consumers(spec.consumers)
-        log.set_queries(spec.readers)
+        log.readers.set_queries(spec.readers)
         if spec.paused:
             await self._hold_inputs(spec)
         runner = self._runners.get(spec.task_id)

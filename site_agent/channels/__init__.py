@@ -2,6 +2,7 @@
 
     publish --> codec (Arrow, zstd) --> epoch file --rename--> log --> readers, exchange --> acknowledge --> trim
 
-`log` is one channel, `store` all of a site's; `epoch_file` is the format on disk, `codec` the payload that
-disk and wire share.
+`store` has all channels of a site, `log` is one of them. Of that, `epochs` has what is there, `readers` who needs it,
+`state` whether more can come, and `directory` does what is done to its files; `recovery` finds all of it again.
+`epoch_file` is the format on disk, `codec` the payload that disk and wire share.
 """

@@ -110,4 +110,4 @@ class ChannelStore:
     def retained_by_channel(self) -> Mapping[str, int]:
         """Disk bytes of the epochs that someone still needs, by channel, of the channels opened so far."""
         with self._lock:
-            return {name: log.retained_bytes for name, log in self._open.items()}
+            return {name: log.epochs.retained_bytes for name, log in self._open.items()}

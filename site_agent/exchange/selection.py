@@ -27,7 +27,7 @@ def read_selected(log: ChannelLog, epoch: int, selection: Selection) -> tuple[Ep
     Raises:
         ChannelError: as `ChannelLog.read`.
     """
-    manifest, encoded = log.read_encoded(epoch)
+    manifest, encoded = log.epochs.read_encoded(epoch)
     if encoded is None or selection.everything:
         return manifest, encoded
     table = select(decode(encoded), manifest.bins, columns=selection.columns, bins=selection.bins)

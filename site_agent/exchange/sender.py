@@ -86,10 +86,10 @@ class Sender:
             self._check_reader()
             # What need not be waited for costs no task of the event loop: epochs may be small and many.
             if self._position >= self._log.next_epoch:
-                await self._unless_reader_fails(self._log.wait(self._position))
+                await self._unless_reader_fails(self._log.state.wait(self._position))
             if self._position >= self._log.next_epoch:
                 return
-            turn = self._turns.take(self._flow, self._log.stored_bytes(self._position))
+            turn = self._turns.take(self._flow, self._log.epochs.stored_bytes(self._position))
             if turn is not None:
                 await self._unless_reader_fails(turn)
             manifest, encoded = await self._next()
@@ -122,7 +122,7 @@ class Sender:
     def _quickly_read(self, epoch: int) -> bool:
         """Sooner than a thread would begin with it. What is to be selected from is decoded and encoded again."""
         limit_bytes = _INLINE_BYTES if self._selection.everything else _INLINE_SELECTED_BYTES
-        return self._log.stored_bytes(epoch) <= limit_bytes
+        return self._log.epochs.stored_bytes(epoch) <= limit_bytes
 
     def _messages(self, manifest: EpochManifest, encoded: EncodedRows | None) -> Iterator[Response]:
         described = manifest_to_proto(manifest)
@@ -162,7 +162,7 @@ class Sender:
 
     def _note_ahead(self, ahead: pb.ReadersAhead) -> None:
         for cursor in ahead.readers:
-            self._log.passed(self._request.consumer, cursor.reader, cursor.epoch)
+            self._log.readers.passed(self._request.consumer, cursor.reader, cursor.epoch)
 
     def _check_reader(self) -> None:
         """Raises what the reader did wrong, if it did."""

@@ -68,7 +68,7 @@ class InputState:
             LostChannelError: its producer does not send the next epoch.
         """
         if not (self.ended or self.missed):
-            self.log.check_can_come(self.cursor)
+            self.log.state.check_can_come(self.cursor)
         self._skip()
         standing = self.log.standing if self.unheard and not (self.ended or self.missed) else None
         if standing is not None and standing.next_epoch == self.cursor:
@@ -156,7 +156,7 @@ def pick_epochs(states: Iterable[InputState], *, max_bytes: int) -> list[Pick]:
     size_bytes = 0
     while waiting:
         state = min(waiting, key=lambda s: s.last_turn if not picks else _behind(said[id(s)]))
-        manifest = state.log.manifest(cursors[id(state)])
+        manifest = state.log.epochs.manifest(cursors[id(state)])
         if picks and size_bytes + manifest.raw_bytes > max_bytes:
             break
         picks.append(Pick(state, manifest.epoch))

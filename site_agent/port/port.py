@@ -273,18 +273,18 @@ class Port:
 
     async def _wait(self) -> None:
         states = [state for state in self._states.values() if not state.ended and not state.missed]
-        waits = (state.log.wait(state.cursor, or_standing=state.unheard) for state in states)
+        waits = (state.log.state.wait(state.cursor, or_standing=state.unheard) for state in states)
         await first_of(waits, self._changed)
 
 
 def _read(picks: Sequence[Pick]) -> list[tuple[EpochManifest, pa.Table | None]]:
-    read = [pick.state.log.read_encoded(pick.epoch) for pick in picks]
+    read = [pick.state.log.epochs.read_encoded(pick.epoch) for pick in picks]
     return [(manifest, None if encoded is None else decode(encoded)) for manifest, encoded in read]
 
 
 def _waiting_rows(state: InputState) -> int:
     try:
-        return state.log.rows_from(state.cursor)
+        return state.log.epochs.rows_from(state.cursor)
     except CorruptEpochError:
         # Taking the epoch is what puts it right, or says what is wrong.
         return 0

@@ -140,7 +140,7 @@ class Pull:
         if unknown and self._log.end is not None:
             # Everything is here, and the producer has forgotten the channel: nobody is left to acknowledge to.
             return None
-        self._log.set_lost(self._refusals.add(error, self._env.now_s()))
+        self._log.state.set_lost(self._refusals.add(error, self._env.now_s()))
         if unknown:
             # Quite usual while a query is being deployed; do not be late for its first result.
             return self._backoff.next_delay_s(longest_s=_LONGEST_WAIT_FOR_UNKNOWN_S)
@@ -167,7 +167,7 @@ class Pull:
             await self._call()
         except grpc.aio.AioRpcError as error:
             first_epoch = _first_kept_epoch(error)
-            if first_epoch is None or self._log.stored_bytes(self._log.next_epoch - 1):
+            if first_epoch is None or self._log.epochs.stored_bytes(self._log.next_epoch - 1):
                 # A copy with epochs would get a gap.
                 raise
             await self._env.offload.run(self._log.begin_at, first_epoch)
@@ -219,7 +219,7 @@ class Pull:
 
     def _sends(self) -> None:
         self._refusals.clear()
-        self._log.set_lost(None)
+        self._log.state.set_lost(None)
 
     def _stored(self, payload_bytes: int) -> None:
         self._granted_bytes += payload_bytes

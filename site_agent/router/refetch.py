@@ -43,7 +43,7 @@ async def refetch(log: ChannelLog, epoch: int, *, from_site: str, environment: P
             _log.warning("channel %s: epoch %d came damaged again: %s", log.id, epoch, error)
         await asyncio.sleep(backoff.next_delay_s())
     await environment.offload.run(log.put_right, received.manifest, received.encoded)
-    await environment.offload.run(log.read_encoded, epoch)
+    await environment.offload.run(log.epochs.read_encoded, epoch)
     _log.warning("channel %s: epoch %d was damaged here and was fetched from %s again", log.id, epoch, from_site)
 
 

@@ -231,14 +231,14 @@ class Router:
             self._pulls[log.id].acknowledge()
         elif readers.from_site == self.site:
             for name, cursor in readers.ahead_there(log.next_epoch).items():
-                log.passed(self.site, name, cursor)
+                log.readers.passed(self.site, name, cursor)
             self._say_awaited(log)
 
     def _say_awaited(self, log: ChannelLog) -> None:
         """Let the producer's log at this site know what readers here have still to take; the newest word stays."""
         with self._changing:
             readers = self._readers.get(log.id)
-            log.set_awaited(self.site, readers.awaited if readers is not None else 0)
+            log.readers.set_awaited(self.site, readers.awaited if readers is not None else 0)
 
     def _existing(self, channel: str) -> ChannelLog | None:
         """None: the channel was removed from the store by its producer."""

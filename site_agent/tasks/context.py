@@ -45,7 +45,7 @@ class TaskLimits:
     def pressure_of(self, log: ChannelLog) -> Pressure:
         """What the readers of a task's channel mean to it."""
         return pressure(
-            log.waiting(),
+            log.readers.waiting(),
             retained_bytes=self.retained_bytes_per_channel,
             kept_behind_bytes=self.kept_behind_bytes_per_channel,
             growing=log.end is None,

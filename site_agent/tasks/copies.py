@@ -46,7 +46,7 @@ async def until_ended(log: ChannelLog) -> None:
         UnknownChannelError: the channel was removed.
     """
     while log.end is None:
-        await log.wait(log.next_epoch)
+        await log.state.wait(log.next_epoch)
 
 
 def tables_of(log: ChannelLog) -> Iterator[pa.Table]:
@@ -57,7 +57,7 @@ def tables_of(log: ChannelLog) -> Iterator[pa.Table]:
         SiteAgentError: the first epochs are not kept any more.
     """
     check_whole(log)
-    tables = (log.read(epoch) for epoch in range(log.next_epoch))
+    tables = (log.epochs.read(epoch) for epoch in range(log.next_epoch))
     yield from (table for table in tables if table is not None)
 
 

@@ -77,7 +77,7 @@ class DeriveTask:
         """Nothing is held open; the subscription stays, so that a restarted task goes on."""
 
     def _restore(self) -> None:
-        last = self._context.log.last_manifest
+        last = self._context.log.epochs.last_manifest
         if last is None:
             return
         through = last.commit.get("through")
@@ -89,7 +89,7 @@ class DeriveTask:
         context, log = self._context, self._context.log
         while log.end is None:
             await context.wait_for_room()
-            await source.wait(log.next_epoch)
+            await source.state.wait(log.next_epoch)
             if not await self._is_in_reach(source):
                 await self._give_up()
             started_s = context.clock.monotonic()
@@ -111,7 +111,7 @@ class DeriveTask:
         log = self._context.log
         if source.first_epoch <= log.next_epoch:
             return True
-        if log.last_manifest is not None:
+        if log.epochs.last_manifest is not None:
             raise TrimmedEpochError(
                 f"channel {source.id} no longer holds epoch {log.next_epoch}, which was not read yet",
                 hint=f"its oldest epoch is {source.first_epoch}",
@@ -120,7 +120,7 @@ class DeriveTask:
         if self._input.join is Join.WHOLE:
             return False
         if source.standing is None:
-            await source.wait(source.first_epoch, or_standing=True)
+            await source.state.wait(source.first_epoch, or_standing=True)
         first = source.first_epoch
         if first >= source.next_epoch and source.end is not None:
             # It has ended, and nothing of it is left.
@@ -156,7 +156,7 @@ class DeriveTask:
             await self._publish(taken, result, started_s)
         await self._acknowledge(source)
         with suppress(CorruptEpochError):
-            context.progress.lag_rows = source.rows_from(context.log.next_epoch)
+            context.progress.lag_rows = source.epochs.rows_from(context.log.next_epoch)
         return result is not None
 
     async def _undamaged(self, read: Callable[[], T]) -> T:
@@ -172,7 +172,7 @@ class DeriveTask:
         tables: list[pa.Table] = []
         size_bytes, most_bytes = 0, self._context.limits.port_batch_bytes
         for epoch in range(self._context.log.next_epoch, source.next_epoch):
-            manifest, encoded = source.read_encoded(epoch)
+            manifest, encoded = source.epochs.read_encoded(epoch)
             size_bytes += manifest.raw_bytes
             if manifests and size_bytes > most_bytes:
                 break
@@ -189,7 +189,7 @@ class DeriveTask:
         end after its watermark are still to come, and no others where it is known what was said before this epoch.
         """
         context, window = self._context, self._context.spec.window
-        begins = context.log.last_manifest is None and manifest.epoch == context.log.next_epoch > 0
+        begins = context.log.epochs.last_manifest is None and manifest.epoch == context.log.next_epoch > 0
         before = context.log.standing
         watermark_us = manifest.watermark_us if before is None else before.watermark_us
         if not begins or window is None or watermark_us is None:
@@ -235,7 +235,7 @@ class DeriveTask:
         """After a crash: the epochs whose rows are in one that was published before it."""
         log = self._context.log
         epochs = range(log.next_epoch, min(self._through + 1, source.next_epoch))
-        manifests = await self._undamaged(lambda: [source.manifest(epoch) for epoch in epochs])
+        manifests = await self._undamaged(lambda: [source.epochs.manifest(epoch) for epoch in epochs])
         await self._publish_empty(manifests)
         await self._acknowledge(source)
 
@@ -251,5 +251,5 @@ class DeriveTask:
         """What is published is not needed any more, even after a crash."""
         context, channel = self._context, self._input.channel
         last = min(context.log.next_epoch, source.next_epoch) - 1
-        if last >= source.first_epoch and context.log.last_manifest is not None:
+        if last >= source.first_epoch and context.log.epochs.last_manifest is not None:
             await context.in_thread(lambda: context.router.acknowledge(channel, context.spec.task_id, last))

@@ -148,7 +148,7 @@ class MergeTask:
     async def _restore(self) -> None:
         context = self._context
         self._checkpoint, rows = await context.in_thread(self._checkpoints.load)
-        emitted = Emitted.from_manifest(context.log.last_manifest)
+        emitted = Emitted.from_manifest(context.log.epochs.last_manifest)
         closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
         self._open = OpenViews(self._window, closed_us=max(closed, default=None))
         for view, table in rows.items():

@@ -58,7 +58,7 @@ async def publish_copies(context: TaskContext, logs: Sequence[ChannelLog], *, st
         ChannelError: the disk refused.
     """
     reached(FaultPoint.EPOCH_COMPUTED)
-    rows = sum(log.rows_from(0) for log in logs)
+    rows = sum(log.epochs.rows_from(0) for log in logs)
     totals = Totals(rows_in=rows, rows_out=rows)
     size_bytes = await context.in_thread(lambda: _copy(context.log, logs, totals))
     finished_s = context.clock.monotonic()
@@ -89,7 +89,7 @@ def _copy(log: ChannelLog, sources: Sequence[ChannelLog], totals: Totals) -> int
 def _epochs_of(logs: Iterable[ChannelLog]) -> Iterator[EncodedRows]:
     for log in logs:
         for epoch in range(log.next_epoch):
-            _, encoded = log.read_encoded(epoch)
+            _, encoded = log.epochs.read_encoded(epoch)
             if encoded is not None:
                 yield encoded
 
@@ -117,7 +117,7 @@ def _raw_bytes(epochs: Iterable[EncodedRows]) -> int:
 
 def end(context: TaskContext) -> None:
     """End the channel, with the totals of its epochs, whoever published them."""
-    manifest = context.log.last_manifest
+    manifest = context.log.epochs.last_manifest
     if manifest is not None:
         totals = Totals.from_json(manifest.commit.get("totals"))
         bytes_out = manifest.commit.get(BYTES_OUT, manifest.size_bytes)

@@ -89,7 +89,7 @@ class ReduceTask:
         if tuple(item.spec for item in inputs) != self._inputs:
             result.chunks.close()
             return False
-        rows_in = sum(item.log.rows_from(0) for item in inputs)
+        rows_in = sum(item.log.epochs.rows_from(0) for item in inputs)
         await publish_whole(context, result, rows_in=rows_in, started_s=started_s)
         return True
 

@@ -130,9 +130,9 @@ class TaskRunner:
     def status(self) -> TaskStatus:
         progress = self._progress
         state, reason = progress.state, progress.reason
-        if self._log.damage is not None:
+        if self._log.epochs.damage is not None:
             # What the task made and somebody still needs cannot be read, and it is not made twice.
-            state, reason = TaskState.FAILED, self._log.damage.message
+            state, reason = TaskState.FAILED, self._log.epochs.damage.message
         return TaskStatus(
             task_id=self.spec.task_id,
             query_id=self.spec.query_id,
@@ -147,7 +147,7 @@ class TaskRunner:
             lag_rows=progress.lag_rows,
             state_rows=progress.state_rows,
             state_bytes=progress.state_bytes,
-            retained_bytes=self._log.retained_bytes,
+            retained_bytes=self._log.epochs.retained_bytes,
             watermark_us=progress.watermark_us,
             operators=progress.operators(self._clock.monotonic()),
             in_flight_bytes=progress.in_flight_bytes(self._clock.monotonic()),

@@ -174,9 +174,9 @@ class SinkTask:
         context = self._context
         log = await context.router.subscribe(channel, site, context.spec.task_id, query_id=context.spec.query_id)
         while True:
-            await log.wait(epoch)
+            await log.state.wait(epoch)
             try:
-                return await context.in_thread(lambda: log.read(epoch))
+                return await context.in_thread(lambda: log.epochs.read(epoch))
             except CorruptEpochError as damage:
                 await context.router.put_right(damage)
 

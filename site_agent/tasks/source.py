@@ -92,7 +92,7 @@ def end_idleness(log: ChannelLog) -> None:
     Raises:
         ChannelError: the disk refused.
     """
-    last = log.last_manifest
+    last = log.epochs.last_manifest
     if last is not None and last.idle and log.end is None:
         log.publish(last.epoch + 1, None, watermark_us=last.watermark_us, commit=last.commit)
 
@@ -122,7 +122,7 @@ class SourceTask:
         context = self._context
         async with context.attempt():
             initial = await context.in_thread(self._source.initial)
-        position = position_after(context.log.last_manifest, initial)
+        position = position_after(context.log.epochs.last_manifest, initial)
         context.progress.restore(position.totals, position.watermark_us)
         await context.in_thread(lambda: end_idleness(context.log))
         await put_table_copies(context, context.spec.inputs)

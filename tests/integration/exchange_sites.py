@@ -110,7 +110,7 @@ def noise(seed: int, size_bytes: int) -> pa.Table:
 
 
 def rows_of(log: ChannelLog, epochs: range) -> list[int]:
-    tables = [log.read(epoch) for epoch in epochs]
+    tables = [log.epochs.read(epoch) for epoch in epochs]
     return [value for table in tables if table is not None for value in table.column("n").to_pylist()]
 
 

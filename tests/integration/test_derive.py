@@ -147,12 +147,12 @@ async def test_stopped_again_and_again_it_sends_every_row_once(
             # Sometimes in the middle of an epoch, sometimes behind it.
             await asyncio.sleep(0.02 * (number % 3))
             if number % 2:
-                await asyncio.wait_for(log.wait(number), 60)
+                await asyncio.wait_for(log.state.wait(number), 60)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         await router.close()
         executor.shutdown()
-    found = [table for epoch in range(log.next_epoch) if (table := log.read(epoch)) is not None]
+    found = [table for epoch in range(log.next_epoch) if (table := log.epochs.read(epoch)) is not None]
     direct = [sent(run(spark_engine, draft.stage("s1").sql, rows)) for rows in epochs]
     assert log.next_epoch == len(epochs)
     merged = [run(spark_engine, draft.stage("m1").sql, pa.concat_tables(tables)) for tables in (found, direct)]

@@ -33,7 +33,7 @@ async def test_a_client_reads_what_is_there_and_retains_nothing(tmp_path: Path) 
             (2, 2, 30, False),
         ]
         assert manifests[0].commit == {}
-        assert log.consumers == ()
+        assert log.readers.consumers == ()
         log.finish(successor_channel="next.one", successor_site="jfk")
         (*_, last) = await pulled(ewr, from_epoch=2, follow=True)
         assert last.end == pb.EndOfChannel(last_epoch=2, successor_channel="next.one", successor_site="jfk")
@@ -181,7 +181,7 @@ async def test_acknowledgements_of_a_site_trim_and_those_of_a_client_do_not(tmp_
         await site.acknowledge(0)
         await eventually(lambda: log.first_epoch == 1)
         await asyncio.sleep(0.05)
-        assert (log.first_epoch, log.consumers) == (1, ("jfk",))
+        assert (log.first_epoch, log.readers.consumers) == (1, ("jfk",))
         await client.close()
         await site.close()
 

@@ -96,7 +96,7 @@ def merge_at_hub(root: Path, engine: SparkEngine, router: Router) -> tuple[Merge
 def emitted(log: ChannelLog) -> Counts:
     counts: Counts = Counter()
     for epoch in range(log.next_epoch):
-        table = log.read(epoch)
+        table = log.epochs.read(epoch)
         for row in table.to_pylist() if table is not None else []:
             place = (round(row["s"].timestamp() * 1e6), row["k"])
             assert place not in counts, f"{place} was emitted twice"
@@ -136,7 +136,7 @@ async def test_channels_join_and_leave_under_load(
     addresses["us2"] = await start_exchange("127.0.0.1:0", successor_store, spark_engine, stack)
     router.set_addresses(addresses)
     logs["eu"].finish(successor_channel=successor.id, successor_site="us2")
-    floor_us = logs["eu"].last_manifest.watermark_us if logs["eu"].last_manifest else 0
+    floor_us = logs["eu"].epochs.last_manifest.watermark_us if logs["eu"].epochs.last_manifest else 0
     assert floor_us is not None
     await produce(successor, epochs=60, floor_us=floor_us, sent=sent)
     await us

@@ -34,13 +34,13 @@ async def test_two_readers_one_transfer(tmp_path: Path) -> None:
         for epoch in range(5):
             log.publish(epoch, numbers(epoch * 10, 10), watermark_us=epoch, commit={"secret": epoch})
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "q1.merge", query_id="q1")
-        await copy.wait(4)
+        await copy.state.wait(4)
         again = await jfk.router.subscribe(CHANNEL, "ewr", "q2.merge", query_id="q2")
         assert again is copy
         assert rows_of(copy, range(5)) == list(range(50))
-        manifest = copy.manifest(4)
+        manifest = copy.epochs.manifest(4)
         assert (manifest.watermark_us, manifest.rows, manifest.commit) == (4, 10, {})
-        assert manifest.crc32 == log.manifest(4).crc32
+        assert manifest.crc32 == log.epochs.manifest(4).crc32
         (usage,) = jfk.router.usage()
         expected = sum(r.ByteSize() for r in await pulled(ewr))
         assert (usage.bytes, usage.epochs, usage.readers, usage.query_id) == (expected, 5, 2, "q1")
@@ -65,18 +65,18 @@ async def test_readers_of_one_copy_are_told_apart_for_the_producer(tmp_path: Pat
         log = ewr.store.open(CHANNEL)
         log.set_consumers(["ewr", "jfk"])
         fast, slow, here = (ChannelReader(*pair) for pair in (("jfk", "a.m"), ("jfk", "b.m"), ("ewr", "c.m")))
-        log.set_queries([QueryReaders("a", (fast,)), QueryReaders("b", (slow,)), QueryReaders("c", (here,))])
+        log.readers.set_queries([QueryReaders("a", (fast,)), QueryReaders("b", (slow,)), QueryReaders("c", (here,))])
         for epoch in range(5):
             log.publish(epoch, numbers(epoch, 1), watermark_us=None)
         for reader in ("a.m", "b.m"):
             copy = await jfk.router.subscribe(CHANNEL, "ewr", reader)
         for reader in ("c.m", "other"):
             await ewr.router.subscribe(CHANNEL, "ewr", reader)
-        await copy.wait(4)
-        size_bytes = log.retained_bytes
+        await copy.state.wait(4)
+        size_bytes = log.epochs.retained_bytes
 
         def waits() -> list[int]:
-            return [waiting.size_bytes for waiting in log.waiting()]
+            return [waiting.size_bytes for waiting in log.readers.waiting()]
 
         assert waits() == [size_bytes] * 3
         jfk.router.acknowledge(CHANNEL, "a.m", 4)
@@ -85,12 +85,12 @@ async def test_readers_of_one_copy_are_told_apart_for_the_producer(tmp_path: Pat
         # After a break the producer is told again; nothing was let go of meanwhile.
         await ewr.restart()
         log = ewr.store.open(CHANNEL)
-        log.set_queries([QueryReaders("a", (fast,)), QueryReaders("b", (slow,))])
+        log.readers.set_queries([QueryReaders("a", (fast,)), QueryReaders("b", (slow,))])
         jfk.router.set_addresses({"ewr": ewr.address})
         await eventually(lambda: waits() == [0, size_bytes])
         jfk.router.acknowledge(CHANNEL, "b.m", 3)
-        await eventually(lambda: log.acknowledged("jfk") == 3)
-        assert waits() == [0, log.stored_bytes(4)]
+        await eventually(lambda: log.readers.acknowledged("jfk") == 3)
+        assert waits() == [0, log.epochs.stored_bytes(4)]
         assert rows_of(copy, range(4, 5)) == [4]
 
 
@@ -102,7 +102,7 @@ async def test_a_reader_that_comes_late_begins_at_the_first_epoch_still_kept(tmp
             log.publish(epoch, numbers(epoch, 1), watermark_us=None)
         log.acknowledge("jfk", 2)
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "late")
-        await copy.wait(3)
+        await copy.state.wait(3)
         assert (copy.first_epoch, copy.next_epoch) == (3, 4)
         assert rows_of(copy, range(3, 4)) == [3]
 
@@ -129,9 +129,9 @@ async def test_local_readers_count_as_their_site(tmp_path: Path) -> None:
         assert await ewr.router.subscribe(CHANNEL, "ewr", "a") is log
         await ewr.router.subscribe(CHANNEL, "ewr", "b")
         ewr.router.acknowledge(CHANNEL, "a", 2)
-        assert log.acknowledged("ewr") is None
+        assert log.readers.acknowledged("ewr") is None
         ewr.router.acknowledge(CHANNEL, "b", 1)
-        assert (log.acknowledged("ewr"), log.first_epoch) == (1, 0)
+        assert (log.readers.acknowledged("ewr"), log.first_epoch) == (1, 0)
         with pytest.raises(ChannelError, match="not published yet"):
             ewr.router.acknowledge(CHANNEL, "b", 3)
         await ewr.router.unsubscribe(CHANNEL, "a")
@@ -181,14 +181,14 @@ async def test_the_reading_site_goes_on_where_it_was_after_a_restart(tmp_path: P
         log.set_consumers(["jfk"])
         for epoch in range(4):
             log.publish(epoch, numbers(epoch, 1), watermark_us=None)
-        await (await jfk.router.subscribe(CHANNEL, "ewr", "r")).wait(3)
+        await (await jfk.router.subscribe(CHANNEL, "ewr", "r")).state.wait(3)
         await jfk.restart()
         assert jfk.router.subscriptions("r") == {CHANNEL: "ewr"}
         jfk.router.set_addresses({"ewr": ewr.address})
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
         assert copy.next_epoch == 4
         log.publish(4, numbers(4, 1), watermark_us=None)
-        await copy.wait(4)
+        await copy.state.wait(4)
         assert rows_of(copy, range(5)) == [0, 1, 2, 3, 4]
         assert jfk.router.usage()[0].epochs == 1
 
@@ -199,7 +199,7 @@ async def test_a_site_that_moves_is_followed(tmp_path: Path) -> None:
         log.set_consumers(["jfk"])
         log.publish(0, numbers(0, 1), watermark_us=None)
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
-        await copy.wait(0)
+        await copy.state.wait(0)
         old = ewr.server
         ewr.port, ewr.server = 0, None
         await ewr.serve()
@@ -207,7 +207,7 @@ async def test_a_site_that_moves_is_followed(tmp_path: Path) -> None:
         await old.stop(None)  # type: ignore[union-attr]
         log.publish(1, numbers(1, 1), watermark_us=None)
         async with asyncio.timeout(30):
-            await copy.wait(1)
+            await copy.state.wait(1)
         assert rows_of(copy, range(2)) == [0, 1]
 
 
@@ -221,7 +221,7 @@ async def test_a_link_that_our_transfers_fill_is_measured(tmp_path: Path) -> Non
         for epoch in range(12):
             log.publish(epoch, noise(epoch, 100_000), watermark_us=epoch)
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
-        await copy.wait(11)
+        await copy.state.wait(11)
         clock.now_s += SETTLE_S
         (transfer,) = jfk.router.take_transfers()
         assert transfer.from_site == "ewr"
@@ -235,7 +235,7 @@ async def test_a_link_that_brings_nothing_is_not_measured(tmp_path: Path) -> Non
         log = ewr.store.open(CHANNEL)
         log.set_consumers(["jfk"])
         log.publish(0, numbers(0, 10), watermark_us=0)
-        await (await jfk.router.subscribe(CHANNEL, "ewr", "r")).wait(0)
+        await (await jfk.router.subscribe(CHANNEL, "ewr", "r")).state.wait(0)
         assert jfk.router.take_transfers() == ()
 
 
@@ -289,11 +289,11 @@ async def test_a_link_that_falls_silent_is_given_up_and_tried_again(tmp_path: Pa
         log = ewr.store.open(CHANNEL)
         log.publish(0, numbers(0, 1), watermark_us=None)
         copy = await router.subscribe(CHANNEL, "ewr", "r")
-        await copy.wait(0)
+        await copy.state.wait(0)
         wire.sever()
         log.publish(1, numbers(1, 1), watermark_us=None)
         async with asyncio.timeout(30):
-            await copy.wait(1)
+            await copy.state.wait(1)
         assert rows_of(copy, range(2)) == [0, 1]
         await router.close()
         await wire.stop()
@@ -308,7 +308,7 @@ async def test_a_channel_may_be_subscribed_before_it_exists_and_before_its_site_
         await eventually(lambda: ewr.pulls >= 2)
         ewr.store.open(CHANNEL).publish(0, numbers(7, 1), watermark_us=None)
         async with asyncio.timeout(30):
-            await copy.wait(0)
+            await copy.state.wait(0)
         assert rows_of(copy, range(1)) == [7]
 
 
@@ -330,7 +330,7 @@ async def test_a_corrupt_payload_is_fetched_again(tmp_path: Path) -> None:
         ewr.mangle = spoil_once
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
         async with asyncio.timeout(30):
-            await copy.wait(2)
+            await copy.state.wait(2)
         assert rows_of(copy, range(3)) == [*range(100), *range(1, 101), *range(2, 102)]
         assert (len(spoiled), ewr.pulls) == (1, 2)
 
@@ -361,7 +361,7 @@ async def test_a_slow_router_slows_the_sender_and_both_hold_little(tmp_path: Pat
         await asyncio.sleep(0.3)
         assert sizes[0] <= sent[0] <= window_bytes
         gate.set()
-        await copy.wait(11)
+        await copy.state.wait(11)
         assert sent[0] == sum(sizes)
 
 
@@ -379,26 +379,26 @@ async def test_a_damaged_epoch_of_a_copy_is_fetched_again(tmp_path: Path) -> Non
         port = Port(jfk.router, reader="q1.merge", query_id="q1")
         await port.set_inputs([PortInput(CHANNEL, "ewr")])
         copy = jfk.store.open(CHANNEL)
-        await copy.wait(2)
-        retained_bytes = copy.retained_bytes
+        await copy.state.wait(2)
+        retained_bytes = copy.epochs.retained_bytes
         damage(copy, 1)
         damage(copy, 2)
 
         batch = await port.next(max_bytes=1 << 20)
 
         assert [n for table in batch.tables for n in table.column("n").to_pylist()] == list(range(30))
-        assert (copy.damage, copy.retained_bytes) == (None, retained_bytes)
+        assert (copy.epochs.damage, copy.epochs.retained_bytes) == (None, retained_bytes)
 
 
 async def test_it_waits_for_a_producer_that_is_away(tmp_path: Path) -> None:
     async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
         ewr.store.open(CHANNEL).publish(0, numbers(0, 10), watermark_us=0)
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "q1.merge")
-        await copy.wait(0)
+        await copy.state.wait(0)
         damage(copy, 0)
         await ewr.stop_serving()
         with pytest.raises(CorruptEpochError) as caught:
-            copy.read(0)
+            copy.epochs.read(0)
         waiting = asyncio.create_task(jfk.router.put_right(caught.value))
         await asyncio.sleep(0.3)
         assert not waiting.done()
@@ -419,7 +419,7 @@ async def test_what_the_producer_no_longer_keeps_is_lost_and_named(tmp_path: Pat
         await eventually(lambda: log.first_epoch == 2)
         damage(copy, 0)
         with pytest.raises(CorruptEpochError) as caught:
-            copy.read(0)
+            copy.epochs.read(0)
 
         with pytest.raises(CorruptEpochError, match=r"000000000000\.epoch .* is damaged, and ewr cannot send it again"):
             await jfk.router.put_right(caught.value)
@@ -434,7 +434,7 @@ async def test_a_copy_whose_newest_epoch_is_damaged_goes_on_after_a_restart(tmp_
         for epoch in range(2):
             log.publish(epoch, numbers(epoch, 1), watermark_us=None)
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "q1.merge")
-        await copy.wait(1)
+        await copy.state.wait(1)
         jfk.router.acknowledge(CHANNEL, "q1.merge", 1)
         await eventually(lambda: log.first_epoch == 2)
         path = copy.directory / "000000000001.epoch"
@@ -444,7 +444,7 @@ async def test_a_copy_whose_newest_epoch_is_damaged_goes_on_after_a_restart(tmp_
         jfk.router.set_addresses({"ewr": ewr.address})
         copy = await jfk.router.subscribe(CHANNEL, "ewr", "q1.merge")
         log.publish(2, numbers(2, 1), watermark_us=None)
-        await copy.wait(2)
+        await copy.state.wait(2)
 
         assert rows_of(copy, range(2, 3)) == [2]
 

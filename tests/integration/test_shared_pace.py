@@ -135,7 +135,7 @@ def complete(ewr: Site, query: str) -> bool:
 
 def rows(ewr: Site, query: str) -> list[tuple[object, ...]]:
     log = ewr.store.get(merge_of(query))
-    tables = [log.read(epoch) for epoch in range(log.next_epoch)]
+    tables = [log.epochs.read(epoch) for epoch in range(log.next_epoch)]
     whole = pa.concat_tables([table for table in tables if table is not None])
     return sorted(tuple(row.values()) for row in whole.to_pylist())
 
@@ -153,14 +153,14 @@ async def test_a_query_that_stands_still_leaves_the_other_untouched_and_catches_
         log = ewr.store.get(SOURCE)
         assert log.first_epoch == 0
         # The first has said of all that it needs it no more.
-        await eventually(lambda: min(waiting.size_bytes for waiting in log.waiting()) == 0)
+        await eventually(lambda: min(waiting.size_bytes for waiting in log.readers.waiting()) == 0)
         (behind,) = ewr.runtime.runners[SOURCE].status().behind
         assert (behind.query_id, behind.sites, behind.left) == ("b", ("jfk",), False)
-        assert behind.size_bytes == log.retained_bytes > 2 * SOME_EPOCHS_BYTES
+        assert behind.size_bytes == log.epochs.retained_bytes > 2 * SOME_EPOCHS_BYTES
         await jfk.runtime.apply(Assignment("c", 2, (merge("a"), merge("b")), (), addresses(ewr, jfk)))
         await eventually(lambda: complete(ewr, "b"))
         assert rows(ewr, "b") == expected()
-        await eventually(lambda: log.retained_bytes == 0)
+        await eventually(lambda: log.epochs.retained_bytes == 0)
         assert not ewr.runtime.runners[SOURCE].status().behind
 
 

@@ -122,7 +122,7 @@ class Hub:
 
     def rows(self) -> list[dict[str, object]]:
         log = self.context.log
-        tables = [log.read(epoch) for epoch in range(log.next_epoch)]
+        tables = [log.epochs.read(epoch) for epoch in range(log.next_epoch)]
         return sorted((row for t in tables if t is not None for row in t.to_pylist()), key=repr)
 
 

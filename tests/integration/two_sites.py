@@ -299,6 +299,6 @@ def expected() -> list[tuple[int, int, int]]:
 def stored_results(root: Path) -> list[tuple[int, int, int]]:
     log = ChannelStore(root / "ewr" / "channels").open(MERGE)
     assert log.end is not None
-    tables = [log.read(epoch) for epoch in range(log.next_epoch)]
+    tables = [log.epochs.read(epoch) for epoch in range(log.next_epoch)]
     rows = [row for table in tables if table is not None for row in table.to_pylist()]
     return sorted((row["w"].microsecond, row["n"], row["v"]) for row in rows)

@@ -54,7 +54,7 @@ async def test_what_is_older_than_the_limit_goes_but_never_the_newest_epoch(site
     await keeper.trim(NOW)
     assert (log.first_epoch, log.next_epoch) == (3, 5)
     with pytest.raises(TrimmedEpochError) as gone:
-        log.read(2)
+        log.epochs.read(2)
     assert gone.value.ids["first_epoch"] == "3"
 
     await keeper.trim(NOW + timedelta(days=400))
@@ -67,9 +67,9 @@ async def test_a_producer_does_not_wait_for_what_is_kept(site: BatchSite) -> Non
     await keeper.apply([spec(ResultsLimit(2**40, AGES), "a")])
     for _ in range(5):
         write(log, 1)
-    assert log.awaited_bytes == 0
+    assert log.readers.awaited_bytes == 0
     await keeper.trim(NOW)
-    assert (log.first_epoch, log.awaited_bytes) == (0, 0)
+    assert (log.first_epoch, log.readers.awaited_bytes) == (0, 0)
 
 
 async def test_beyond_the_bytes_the_oldest_epochs_of_all_channels_go(site: BatchSite) -> None:
@@ -77,13 +77,13 @@ async def test_beyond_the_bytes_the_oldest_epochs_of_all_channels_go(site: Batch
     keeper = ResultKeeper(site.router)
     for hours_ago in range(20, 10, -1):
         write(logs["a" if hours_ago % 5 else "b"], hours_ago)
-    size_bytes = sum(log.retained_bytes for log in logs.values())
+    size_bytes = sum(log.epochs.retained_bytes for log in logs.values())
     await keeper.apply([spec(ResultsLimit(size_bytes // 2, AGES), "a", "b")])
 
     await keeper.trim(NOW)
     # Hours 20 and 15 are of b, of which the newest stays.
     assert logs["b"].first_epoch == 1
-    assert sum(log.retained_bytes for log in logs.values()) <= size_bytes // 2
+    assert sum(log.epochs.retained_bytes for log in logs.values()) <= size_bytes // 2
     assert logs["a"].first_epoch == 4
 
 
@@ -140,22 +140,22 @@ async def test_another_reader_of_the_channel_keeps_what_it_has_not_read(site: Ba
 )
 def test_exactly_the_oldest_go(ages: list[list[int]], limit: int, hours: int) -> None:
     """Against one list of all epochs, sorted by age."""
-    logs = {f"c{number}": FakeLog(sorted(of, reverse=True)) for number, of in enumerate(ages)}
+    logs = {f"c{number}": FakeEpochs(sorted(of, reverse=True)) for number, of in enumerate(ages)}
     found = kept_from(logs, dict.fromkeys(logs, 0), ResultsLimit(limit, timedelta(hours=hours)), NOW)  # type: ignore[arg-type]
     assert dict(found) == oldest_first(logs, limit, hours)
 
 
-class FakeLog:
+class FakeEpochs:
     """Epochs of ten bytes, by how old they are in hours."""
 
-    first_epoch = 0
+    first = 0
 
     def __init__(self, hours_ago: list[int]) -> None:
         self.hours_ago = hours_ago
-        self.next_epoch = len(hours_ago)
+        self.next = len(hours_ago)
 
     def bytes_from(self, epoch: int) -> int:
-        return 10 * (self.next_epoch - epoch)
+        return 10 * (self.next - epoch)
 
     def stored_bytes(self, _: int) -> int:
         return 10
@@ -164,9 +164,9 @@ class FakeLog:
         return NOW - timedelta(hours=self.hours_ago[epoch])
 
 
-def oldest_first(logs: Mapping[str, FakeLog], limit: int, hours: int) -> dict[str, int]:
+def oldest_first(logs: Mapping[str, FakeEpochs], limit: int, hours: int) -> dict[str, int]:
     epochs = [(-at, name, epoch) for name, log in logs.items() for epoch, at in enumerate(log.hours_ago[:-1])]
-    left = 10 * sum(log.next_epoch for log in logs.values())
+    left = 10 * sum(log.next for log in logs.values())
     kept: dict[str, int] = {}
     for minus_age, name, epoch in sorted(epochs):
         if left <= limit and -minus_age < hours:

@@ -282,7 +282,7 @@ async def test_a_source_that_is_paused_is_not_idle(tmp_path: Path) -> None:
         await site.runtime.apply(Assignment("c", version, paused(SOURCE)))
         assert site.state(SOURCE.task_id) is TaskState.PAUSED
         assert log.standing == Standing(2 * version, 7)
-        assert log.manifest(log.next_epoch - 1).commit == {"offset": {"group": 0}}
+        assert log.epochs.manifest(log.next_epoch - 1).commit == {"offset": {"group": 0}}
         await site.close()
 
 
@@ -331,6 +331,6 @@ async def test_a_source_that_is_paused_in_the_middle_goes_on_from_its_last_epoch
     while site.state(source.task_id) is not TaskState.ENDED:
         await asyncio.sleep(0.01)
     log = site.store.get(source.task_id)
-    tables = [log.read(epoch) for epoch in range(log.next_epoch)]
+    tables = [log.epochs.read(epoch) for epoch in range(log.next_epoch)]
     assert sum(table.num_rows for table in tables if table is not None) == EVENTS.num_rows
     await site.close()

@@ -39,23 +39,23 @@ def test_an_epoch_is_read_as_it_was_published(log: ChannelLog) -> None:
     manifest = log.publish(0, TABLE, watermark_us=5, idle=True, commit={"offset": 3})
     assert (manifest.rows, manifest.watermark_us, manifest.idle, manifest.commit) == (3, 5, True, {"offset": 3})
     assert manifest.bins == (BinRange(0, 0, 1), BinRange(1, 1, 2))
-    assert log.manifest(0) == log.last_manifest == manifest
-    rows = log.read(0)
+    assert log.epochs.manifest(0) == log.epochs.last_manifest == manifest
+    rows = log.epochs.read(0)
     assert rows is not None
     assert rows.to_pydict() == {"k": ["a", "b", "c"], "n": [2, 1, 3]}
-    part = log.read(0, columns=["n"], bins=[1])
+    part = log.epochs.read(0, columns=["n"], bins=[1])
     assert part is not None
     assert part.to_pydict() == {"n": [1, 3]}
-    assert log.read(0, bins=[7]) is None
+    assert log.epochs.read(0, bins=[7]) is None
     with pytest.raises(ChannelRequestError):
-        log.read(0, columns=["x"])
+        log.epochs.read(0, columns=["x"])
 
 
 @pytest.mark.parametrize("table", [None, TABLE.slice(0, 0)])
 def test_an_epoch_without_rows_is_only_a_manifest(log: ChannelLog, table: pa.Table | None) -> None:
     manifest = log.publish(0, table, watermark_us=9)
     assert (manifest.rows, manifest.size_bytes, manifest.crc32, manifest.raw_bytes) == (0, 0, 0, 0)
-    assert log.read(0) is None
+    assert log.epochs.read(0) is None
 
 
 def test_a_published_epoch_stays_what_it_is(log: ChannelLog) -> None:
@@ -90,9 +90,9 @@ def test_the_last_manifest_outlives_its_rows(store: ChannelStore, log: ChannelLo
         log.publish(epoch, TABLE, watermark_us=epoch, commit={"offset": epoch})
     log.acknowledge("jfk", 2)
     for seen in (log, ChannelStore(store.root).open("q.s.ewr")):
-        assert (seen.first_epoch, seen.next_epoch, seen.retained_bytes) == (3, 3, 0)
-        assert seen.last_manifest is not None
-        assert seen.last_manifest.commit == {"offset": 2}
+        assert (seen.first_epoch, seen.next_epoch, seen.epochs.retained_bytes) == (3, 3, 0)
+        assert seen.epochs.last_manifest is not None
+        assert seen.epochs.last_manifest.commit == {"offset": 2}
 
 
 def test_what_is_not_published_cannot_be_acknowledged(log: ChannelLog) -> None:
@@ -114,9 +114,9 @@ def test_reading_one_epoch_touches_no_other(log: ChannelLog) -> None:
         log.publish(epoch, TABLE, watermark_us=None)
     for epoch in (0, 2):
         (log.directory / f"{epoch:012d}.epoch").write_bytes(b"rubbish")
-    assert log.read(1) is not None
+    assert log.epochs.read(1) is not None
     with pytest.raises(CorruptEpochError):
-        log.read(0)
+        log.epochs.read(0)
 
 
 def test_opening_reads_no_epoch(store: ChannelStore, log: ChannelLog) -> None:
@@ -126,7 +126,7 @@ def test_opening_reads_no_epoch(store: ChannelStore, log: ChannelLog) -> None:
     again = ChannelStore(store.root).open("q.s.ewr")
     assert (again.first_epoch, again.next_epoch) == (0, 3)
     with pytest.raises(CorruptEpochError):
-        _ = again.last_manifest
+        _ = again.epochs.last_manifest
 
 
 def test_what_lies_below_a_gap_was_given_up(store: ChannelStore, log: ChannelLog) -> None:
@@ -145,7 +145,7 @@ def test_damaged_consumers_keep_everything(store: ChannelStore, log: ChannelLog)
     log.acknowledge("jfk", 0)
     (log.directory / "consumers.json").write_text('{"cursors": 5}')
     again = ChannelStore(store.root).open("q.s.ewr")
-    assert (again.first_epoch, again.consumers) == (1, ())
+    assert (again.first_epoch, again.readers.consumers) == (1, ())
 
 
 class FullDisk(Files):
@@ -166,11 +166,11 @@ def test_a_full_disk_is_reported_and_can_be_retried(tmp_path: Path) -> None:
 
 
 async def test_waiting_ends_with_the_epoch_or_the_end(log: ChannelLog) -> None:
-    first, second = asyncio.create_task(log.wait(0)), asyncio.create_task(log.wait(1))
+    first, second = asyncio.create_task(log.state.wait(0)), asyncio.create_task(log.state.wait(1))
     thread = threading.Thread(target=log.publish, args=(0, TABLE), kwargs={"watermark_us": None})
     thread.start()
     await first
-    await log.wait(0)
+    await log.state.wait(0)
     assert not second.done()
     log.finish()
     await second
@@ -178,7 +178,7 @@ async def test_waiting_ends_with_the_epoch_or_the_end(log: ChannelLog) -> None:
 
 
 async def test_a_removed_channel_is_not_waited_for(store: ChannelStore, log: ChannelLog) -> None:
-    waiting = asyncio.create_task(log.wait(0))
+    waiting = asyncio.create_task(log.state.wait(0))
     await asyncio.sleep(0)
     store.remove("q.s.ewr")
     with pytest.raises(UnknownChannelError):
@@ -195,46 +195,46 @@ READERS = (
 
 
 def waits(log: ChannelLog) -> dict[str, int]:
-    return {waiting.query_id: waiting.size_bytes for waiting in log.waiting()}
+    return {waiting.query_id: waiting.size_bytes for waiting in log.readers.waiting()}
 
 
 def test_what_waits_is_counted_for_each_query(store: ChannelStore, log: ChannelLog) -> None:
     log.set_consumers(["jfk", "lga"])
     for epoch in range(4):
         log.publish(epoch, TABLE if epoch % 2 else None, watermark_us=None)
-    sizes = [log.stored_bytes(epoch) for epoch in range(4)]
+    sizes = [log.epochs.stored_bytes(epoch) for epoch in range(4)]
     assert waits(log) == {"": sum(sizes)}
-    log.set_queries(READERS)
+    log.readers.set_queries(READERS)
     assert waits(log) == {"a": sum(sizes), "b": sum(sizes)}
-    log.passed("jfk", "a.m", 4)
-    log.passed("jfk", "b.m", 3)
+    log.readers.passed("jfk", "a.m", 4)
+    log.readers.passed("jfk", "b.m", 3)
     log.acknowledge("lga", 0)
     assert waits(log) == {"a": 0, "b": sum(sizes[1:])}
     # All the same nothing may go: a site keeps what one of its readers needs.
-    assert (log.first_epoch, log.retained_bytes) == (0, sum(sizes))
+    assert (log.first_epoch, log.epochs.retained_bytes) == (0, sum(sizes))
     log.acknowledge("jfk", 1)
     log.acknowledge("lga", 2)
     assert (waits(log), log.first_epoch) == ({"a": 0, "b": sizes[3]}, 2)
     with pytest.raises(ChannelError, match="not published yet"):
-        log.passed("jfk", "a.m", 5)
+        log.readers.passed("jfk", "a.m", 5)
     store.open("other")
     again = ChannelStore(store.root).open(log.id)
-    again.set_queries(READERS)
+    again.readers.set_queries(READERS)
     # Sites say again what their readers passed.
     assert waits(again) == {"a": sizes[2] + sizes[3], "b": sizes[2] + sizes[3]}
-    again.set_queries(())
+    again.readers.set_queries(())
     assert waits(again) == {"": sizes[2] + sizes[3]}
 
 
 def test_an_epoch_that_was_put_right_counts_with_its_new_size(log: ChannelLog) -> None:
     log.set_consumers(["jfk"])
-    log.set_queries(READERS)
+    log.readers.set_queries(READERS)
     for epoch in range(3):
         log.publish(epoch, TABLE, watermark_us=None)
-    manifest, encoded = log.read_encoded(1)
+    manifest, encoded = log.epochs.read_encoded(1)
     log.put_right(manifest, encoded)
-    log.passed("jfk", "a.m", 1)
-    assert waits(log)["a"] == log.stored_bytes(1) + log.stored_bytes(2)
+    log.readers.passed("jfk", "a.m", 1)
+    assert waits(log)["a"] == log.epochs.stored_bytes(1) + log.epochs.stored_bytes(2)
 
 
 def test_what_a_channel_last_said_outlives_its_rows_and_the_process(tmp_path: Path) -> None:
@@ -284,8 +284,8 @@ def test_where_a_log_begins_it_may_know_what_was_said_before(tmp_path: Path) -> 
 async def test_who_waits_for_an_epoch_or_for_what_was_said_before_it(tmp_path: Path) -> None:
     copy = ChannelStore(tmp_path).open("c")
     copy.begin_at(4)
-    either = asyncio.create_task(copy.wait(4, or_standing=True))
-    epoch = asyncio.create_task(copy.wait(4))
+    either = asyncio.create_task(copy.state.wait(4, or_standing=True))
+    epoch = asyncio.create_task(copy.state.wait(4))
     await asyncio.sleep(0)
     copy.learn(Standing(4, 9))
     await asyncio.wait_for(either, 10)
@@ -297,12 +297,12 @@ async def test_who_waits_for_an_epoch_or_for_what_was_said_before_it(tmp_path: P
 async def test_who_waits_for_what_does_not_come_is_told(tmp_path: Path) -> None:
     copy = ChannelStore(tmp_path).open("c")
     copy.publish(0, None, watermark_us=1)
-    waiting = asyncio.create_task(copy.wait(1))
+    waiting = asyncio.create_task(copy.state.wait(1))
     await asyncio.sleep(0)
-    copy.set_lost(LostChannelError("ewr does not send it"))
+    copy.state.set_lost(LostChannelError("ewr does not send it"))
     with pytest.raises(LostChannelError):
         await waiting
     # Epochs that are here can still be read.
-    await asyncio.wait_for(copy.wait(0), 10)
-    copy.set_lost(None)
-    copy.check_can_come(1)
+    await asyncio.wait_for(copy.state.wait(0), 10)
+    copy.state.set_lost(None)
+    copy.state.check_can_come(1)

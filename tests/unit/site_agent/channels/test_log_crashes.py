@@ -75,16 +75,18 @@ def looks_like(log: ChannelLog, model: Model) -> bool:
     return (
         (log.first_epoch, log.next_epoch) == (model.first, model.next)
         and (log.end is not None) == model.end
-        and dict.fromkeys(log.consumers) == dict.fromkeys(sorted(model.cursors))
-        and all(log.acknowledged(name) == (cursor - 1 if cursor else None) for name, cursor in model.cursors.items())
-        and (log.last_manifest.commit if log.last_manifest else None)
+        and dict.fromkeys(log.readers.consumers) == dict.fromkeys(sorted(model.cursors))
+        and all(
+            log.readers.acknowledged(name) == (cursor - 1 if cursor else None) for name, cursor in model.cursors.items()
+        )
+        and (log.epochs.last_manifest.commit if log.epochs.last_manifest else None)
         == ({"at": model.next - 1} if model.epochs else None)
         and all(holds(log, epoch, model.epochs[epoch - model.begin]) for epoch in range(model.first, model.next))
     )
 
 
 def holds(log: ChannelLog, epoch: int, rows: Rows) -> bool:
-    table = log.read(epoch)
+    table = log.epochs.read(epoch)
     return ([] if table is None else table.column("v").to_pylist()) == grouped(rows)
 
 
@@ -135,7 +137,7 @@ class LogMachine(RuleBasedStateMachine):
     def publish_again(self, data: st.DataObject) -> None:
         epoch = data.draw(st.integers(self.model.first, self.model.next - 1))
         manifest = self.log.publish(epoch, table_of(((9, 9),)), watermark_us=-1)
-        assert manifest == self.log.manifest(epoch)
+        assert manifest == self.log.epochs.manifest(epoch)
         assert manifest.watermark_us == epoch
 
     @rule(names=st.frozensets(st.sampled_from(NAMES)), crash_after=crash_points)
@@ -187,16 +189,16 @@ class LogMachine(RuleBasedStateMachine):
         # The newest file stays for its manifest.
         assert kept == (needed or ([self.model.next - 1] if self.model.epochs else []))
         sizes = [(self.log.directory / f"{epoch:012d}.epoch").stat().st_size for epoch in needed]
-        assert self.log.retained_bytes == sum(sizes)
+        assert self.log.epochs.retained_bytes == sum(sizes)
         assert not list(self.log.directory.glob("*.tmp"))
 
     @invariant()
     def outside_is_refused(self) -> None:
         if self.model.first > 0:
             with pytest.raises(TrimmedEpochError):
-                self.log.read(self.model.first - 1)
+                self.log.epochs.read(self.model.first - 1)
         with pytest.raises(ChannelError):
-            self.log.read(self.model.next)
+            self.log.epochs.read(self.model.next)
         with pytest.raises(ChannelError):
             self.log.publish(self.model.next + 1, None, watermark_us=None)
 
@@ -204,7 +206,7 @@ class LogMachine(RuleBasedStateMachine):
     def lag_is_the_sum_of_rows(self) -> None:
         counts = [len(rows) for rows in self.model.epochs]
         for epoch in range(self.model.first, self.model.next + 1):
-            assert self.log.rows_from(epoch) == sum(counts[epoch - self.model.begin :])
+            assert self.log.epochs.rows_from(epoch) == sum(counts[epoch - self.model.begin :])
 
 
 LogMachine.TestCase.settings = settings(
@@ -229,8 +231,8 @@ def test_every_crash_point_of_a_publish_leaves_all_or_nothing(tmp_path: Path) ->
         again = ChannelStore(tmp_path / str(crash_after), files).open("c")
         seen.append(again.next_epoch)
         if again.next_epoch == 2:
-            assert again.manifest(1).bins == (BinRange(1, 0, 1), BinRange(2, 1, 1))
-            assert again.manifest(1).commit == {"offset": 5}
+            assert again.epochs.manifest(1).bins == (BinRange(1, 0, 1), BinRange(2, 1, 1))
+            assert again.epochs.manifest(1).commit == {"offset": 5}
             assert holds(again, 1, ((2, 7), (1, 8)))
     assert seen == [1, 1, 2, 2]
 
@@ -249,12 +251,14 @@ def test_a_crash_while_several_epochs_are_stored_leaves_the_first_of_them(tmp_pa
         files.arm(None)
         log = ChannelStore(tmp_path / str(crash_after), files).open("q.s.ewr")
         seen.add(log.next_epoch)
-        assert [log.read(epoch) for epoch in range(log.next_epoch)] == [table(epoch) for epoch in range(log.next_epoch)]
+        assert [log.epochs.read(epoch) for epoch in range(log.next_epoch)] == [
+            table(epoch) for epoch in range(log.next_epoch)
+        ]
         assert not list(log.directory.glob("*.tmp"))
         log.append_all(several)
         assert log.next_epoch == 5
-        assert log.rows_from(0) == 5
-        assert [manifest.epoch for manifest in map(log.manifest, range(5))] == list(range(5))
+        assert log.epochs.rows_from(0) == 5
+        assert [manifest.epoch for manifest in map(log.epochs.manifest, range(5))] == list(range(5))
     assert seen == {2, 3, 4, 5}
 
 
@@ -273,12 +277,12 @@ def test_a_crash_while_a_whole_channel_is_published_leaves_all_of_it_or_nothing(
         assert not list(log.directory.glob("*.tmp"))
         assert not (log.directory / "whole.json").exists()
         size_bytes = log.publish_all(map(encoded, range(3)), {"rows": 3})
-        assert [log.read(epoch) for epoch in range(log.next_epoch)] == [table(epoch) for epoch in range(3)]
-        assert log.rows_from(0) == 3
-        last = log.last_manifest
+        assert [log.epochs.read(epoch) for epoch in range(log.next_epoch)] == [table(epoch) for epoch in range(3)]
+        assert log.epochs.rows_from(0) == 3
+        last = log.epochs.last_manifest
         assert last is not None
         assert last.commit == {"rows": 3, "bytes_out": size_bytes}
-        assert size_bytes == sum(log.manifest(epoch).size_bytes for epoch in range(3))
+        assert size_bytes == sum(log.epochs.manifest(epoch).size_bytes for epoch in range(3))
     assert set(seen) == {0, 3}
     assert seen == sorted(seen)
 
@@ -310,11 +314,11 @@ def test_several_epochs_are_stored_in_order_or_not_at_all(tmp_path: Path) -> Non
     log = ChannelStore(tmp_path).open("q.s.ewr")
     with pytest.raises(ChannelError, match=r"epoch 2 of channel q\.s\.ewr is out of order"):
         log.append_all([received(0), received(2)])
-    assert (log.next_epoch, log.retained_bytes) == (0, 0)
+    assert (log.next_epoch, log.epochs.retained_bytes) == (0, 0)
     log.append_all([])
     log.append_all([received(0), received(1)])
-    assert log.retained_bytes == sum(log.stored_bytes(epoch) for epoch in range(2)) > 0
-    assert log.stored_bytes(2) == 0
+    assert log.epochs.retained_bytes == sum(log.epochs.stored_bytes(epoch) for epoch in range(2)) > 0
+    assert log.epochs.stored_bytes(2) == 0
 
 
 def table(epoch: int) -> pa.Table:

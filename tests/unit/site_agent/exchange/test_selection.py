@@ -22,7 +22,7 @@ def log(tmp_path: Path) -> ChannelLog:
 
 
 def test_everything_is_sent_as_it_is_stored(log: ChannelLog) -> None:
-    assert read_selected(log, 0, Selection()) == log.read_encoded(0)
+    assert read_selected(log, 0, Selection()) == log.epochs.read_encoded(0)
 
 
 def test_a_part_has_a_manifest_of_its_own(log: ChannelLog) -> None:

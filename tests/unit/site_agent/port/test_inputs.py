@@ -44,7 +44,7 @@ def test_the_channel_that_is_farthest_behind_goes_first(tmp_path: Path) -> None:
 
 def test_the_limit_is_kept_but_one_epoch_always_fits(tmp_path: Path) -> None:
     source = filled(ChannelStore(tmp_path), "a", 1, 2, 3)
-    size_bytes = source.log.manifest(0).raw_bytes
+    size_bytes = source.log.epochs.manifest(0).raw_bytes
     assert picked([source], max_bytes=1) == [("a", 0)]
     assert picked([source], max_bytes=2 * size_bytes) == [("a", 0), ("a", 1)]
     assert picked([source], max_bytes=2 * size_bytes - 1) == [("a", 0)]

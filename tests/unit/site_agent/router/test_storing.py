@@ -59,7 +59,7 @@ async def test_what_was_put_is_stored_in_order_with_its_end(log: ChannelLog, off
     await storing.run()
     assert (log.next_epoch, log.end) == (100, EndMark(99))
     assert sum(told) == sum(received(epoch).manifest.size_bytes for epoch in range(100))
-    assert [log.manifest(epoch).watermark_us for epoch in range(100)] == list(range(100))
+    assert [log.epochs.manifest(epoch).watermark_us for epoch in range(100)] == list(range(100))
 
 
 async def test_epochs_before_a_damaged_one_are_stored(log: ChannelLog, offload: Offload) -> None:

@@ -75,11 +75,13 @@ class Site:
             self.source.publish(epoch, numbers(rows), watermark_us=epoch * 10)
 
     def rows(self) -> list[int]:
-        tables = [self.log.read(epoch) for epoch in range(self.log.first_epoch, self.log.next_epoch)]
+        tables = [self.log.epochs.read(epoch) for epoch in range(self.log.first_epoch, self.log.next_epoch)]
         return [value for table in tables if table is not None for value in table.column("v").to_pylist()]
 
     def marks(self) -> list[int | None]:
-        return [self.log.manifest(epoch).watermark_us for epoch in range(self.log.first_epoch, self.log.next_epoch)]
+        return [
+            self.log.epochs.manifest(epoch).watermark_us for epoch in range(self.log.first_epoch, self.log.next_epoch)
+        ]
 
     async def run(self) -> DeriveTask:
         task = DeriveTask(self.context)
@@ -101,14 +103,14 @@ async def test_each_epoch_is_made_of_that_of_its_number(tmp_path: Path) -> None:
         task = asyncio.create_task(DeriveTask(hub.context).run())
         for number, rows in enumerate(((1, 2), (), (3,), (4, 6))):
             hub.publish(rows)
-            await asyncio.wait_for(hub.log.wait(number), 10)
+            await asyncio.wait_for(hub.log.state.wait(number), 10)
         hub.source.publish(4, None, watermark_us=END_OF_TIME_US, idle=True)
         hub.source.finish()
         await asyncio.wait_for(task, 10)
 
-        assert [hub.log.manifest(epoch).rows for epoch in range(5)] == [1, 0, 0, 2, 0]
+        assert [hub.log.epochs.manifest(epoch).rows for epoch in range(5)] == [1, 0, 0, 2, 0]
         assert hub.marks() == [0, 10, 20, 30, END_OF_TIME_US]
-        assert hub.log.manifest(4).idle
+        assert hub.log.epochs.manifest(4).idle
         assert hub.log.end is not None
         totals = hub.context.progress.totals
         assert (totals.rows_in, totals.rows_out) == (5, 3)
@@ -124,7 +126,7 @@ async def test_what_waits_is_worked_on_at_once_under_the_same_numbers(tmp_path: 
         hub.source.finish()
         await hub.run()
         assert len(hub.engine.requests) == 1
-        assert [hub.log.manifest(epoch).rows for epoch in range(4)] == [3, 0, 0, 0]
+        assert [hub.log.epochs.manifest(epoch).rows for epoch in range(4)] == [3, 0, 0, 0]
         # An epoch's watermark may be that of the input's only when all rows before it are out.
         assert hub.marks() == [0, 10, 20, 30]
 
@@ -134,7 +136,7 @@ async def test_a_step_takes_no_more_than_fits(tmp_path: Path) -> None:
         hub.publish((2,), (4,), (6,))
         hub.source.finish()
         await hub.run()
-        assert [hub.log.manifest(epoch).rows for epoch in range(3)] == [1, 1, 1]
+        assert [hub.log.epochs.manifest(epoch).rows for epoch in range(3)] == [1, 1, 1]
 
 
 class Broken:
@@ -305,7 +307,7 @@ async def test_epochs_that_are_gone_in_the_middle_are_an_error(tmp_path: Path) -
     async with site(tmp_path) as hub:
         hub.publish((2,))
         task = asyncio.create_task(DeriveTask(hub.context).run())
-        await asyncio.wait_for(hub.log.wait(0), 10)
+        await asyncio.wait_for(hub.log.state.wait(0), 10)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await hub.router.unsubscribe(CHANNEL, SPEC.task_id)

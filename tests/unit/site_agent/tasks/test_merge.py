@@ -71,7 +71,7 @@ class Site:
         )
 
     def results(self) -> list[tuple[int, str, int]]:
-        tables = [self.log.read(e) for e in range(self.log.next_epoch)]
+        tables = [self.log.epochs.read(e) for e in range(self.log.next_epoch)]
         rows = [row for t in tables if t is not None for row in t.to_pylist()]
         return sorted((int(r["_window_start"].timestamp() * 1e6), r["k"], r["n"]) for r in rows)
 
@@ -100,7 +100,7 @@ async def test_a_window_is_emitted_once_when_every_channel_has_passed_its_end(tm
 
         eu.publish(1, partials((10, "b", 7)), watermark_us=11)
         while not hub.results():
-            await hub.log.wait(hub.log.next_epoch)
+            await hub.log.state.wait(hub.log.next_epoch)
         assert hub.results() == [(0, "a", 3)]
         us.finish()
         eu.finish()
@@ -108,7 +108,7 @@ async def test_a_window_is_emitted_once_when_every_channel_has_passed_its_end(tm
 
         assert hub.results() == [(0, "a", 3), (10, "a", 5), (10, "b", 7)]
         assert hub.log.end is not None
-        assert hub.log.manifest(hub.log.next_epoch - 1).watermark_us == END_OF_TIME_US
+        assert hub.log.epochs.manifest(hub.log.next_epoch - 1).watermark_us == END_OF_TIME_US
         assert hub.context.progress.state is TaskState.ENDED
         assert (hub.context.progress.totals.rows_in, hub.context.progress.totals.rows_out) == (4, 3)
 
@@ -124,7 +124,7 @@ async def test_a_window_does_not_wait_because_rows_came_just_before(tmp_path: Pa
                 await asyncio.sleep(0.01)
             assert paced.clock.monotonic() == 0
             eu.publish(0, partials((0, "a", 2)), watermark_us=12)
-            await hub.log.wait(0)
+            await hub.log.state.wait(0)
         assert paced.clock.monotonic() <= 1
         assert hub.results() == [(0, "a", 3)]
         task.cancel()
@@ -167,7 +167,7 @@ async def ran(hub: Site, *, until: int, rows_in: int = 0) -> None:
     """Run the merge until its output has so many epochs and it has read so many rows, and kill it."""
     task = asyncio.create_task(MergeTask(hub.context, WINDOW).run())
     async with asyncio.timeout(10):
-        await hub.log.wait(until - 1)
+        await hub.log.state.wait(until - 1)
         while hub.context.progress.totals.rows_in < rows_in or hub.context.progress.state is not TaskState.RUNNING:
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
@@ -188,14 +188,14 @@ async def test_its_output_is_idle_when_all_its_inputs_are(tmp_path: Path, checkp
         # Killed and started again it knows, and says nothing twice.
         async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
             await ran(hub, until=2)
-            assert [(m.watermark_us, m.idle) for m in map(hub.log.manifest, range(hub.log.next_epoch))] == [
+            assert [(m.watermark_us, m.idle) for m in map(hub.log.epochs.manifest, range(hub.log.next_epoch))] == [
                 (12, False),
                 (12, True),
             ]
     async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
         hub.inputs[1].publish(1, partials((20, "b", 1)), watermark_us=22)
         await ran(hub, until=3)
-        assert not hub.log.manifest(2).idle
+        assert not hub.log.epochs.manifest(2).idle
         assert hub.results() == [(0, "a", 1)]
 
 
@@ -222,7 +222,7 @@ async def test_rows_of_a_channel_that_wakes_are_judged_once(tmp_path: Path, chec
             log.finish()
         await asyncio.wait_for(MergeTask(hub.context, WINDOW).run(), 10)
         assert hub.results() == [(0, "a", 1), (10, "a", 1), (20, "a", 8)]
-        marks = [hub.log.manifest(epoch).watermark_us or 0 for epoch in range(hub.log.next_epoch)]
+        marks = [hub.log.epochs.manifest(epoch).watermark_us or 0 for epoch in range(hub.log.next_epoch)]
         assert marks == sorted(marks)
 
 
@@ -266,7 +266,7 @@ async def test_it_acknowledges_what_it_took_though_nothing_more_comes(tmp_path: 
         us.publish(1, partials((0, "a", 1)), watermark_us=6)
         task = asyncio.create_task(MergeTask(hub.context, WINDOW).run())
         async with asyncio.timeout(10):
-            while us.acknowledged("hub") != 1:
+            while us.readers.acknowledged("hub") != 1:
                 await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -114,7 +114,7 @@ async def results_of(epochs: Sequence[Sequence[Sequence[Row]]], stops: Sequence[
                 log.publish(number, table_of(published[index]), watermark_us=(number + 1) * LENGTH_US)
         await run_for(context, stops[number] if published is not None else None)
     log = context_of(root, engine).log
-    emitted = [row for epoch in range(log.next_epoch) for row in rows_of(log.read(epoch))]
+    emitted = [row for epoch in range(log.next_epoch) for row in rows_of(log.epochs.read(epoch))]
     assert rows_of(engine.tables[SPEC.task_id, "t2"]) == [(0, "copy")]
     return sorted(emitted)
 

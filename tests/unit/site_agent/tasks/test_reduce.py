@@ -61,7 +61,7 @@ async def told(context: TaskContext, reason: str) -> None:
 def result(context: TaskContext) -> object:
     assert context.log.end is not None
     assert context.log.next_epoch == 1
-    rows = context.log.read(0)
+    rows = context.log.epochs.read(0)
     return None if rows is None else rows.column("n").to_pylist()
 
 
@@ -202,7 +202,7 @@ async def test_without_sql_its_inputs_are_the_result_and_spark_is_not_asked(
     async with running(context):
         pass
 
-    tables = [context.log.read(epoch) for epoch in range(context.log.next_epoch)]
+    tables = [context.log.epochs.read(epoch) for epoch in range(context.log.next_epoch)]
     rows = [table.column("n").to_pylist() for table in tables if table is not None]
     assert rows == [[1, 2], list(range(100)), [3]]
     assert site.engine.requests == []
@@ -233,4 +233,4 @@ async def test_without_sql_a_damaged_input_leaves_nothing_of_the_result(site: Ba
 
 
 def _payload_bytes(context: TaskContext) -> int:
-    return sum(context.log.manifest(epoch).size_bytes for epoch in range(context.log.next_epoch))
+    return sum(context.log.epochs.manifest(epoch).size_bytes for epoch in range(context.log.next_epoch))

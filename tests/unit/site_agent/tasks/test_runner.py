@@ -197,7 +197,7 @@ async def test_a_task_whose_output_is_damaged_has_failed_even_after_its_end(log:
     path = log.directory / "000000000000.epoch"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CorruptEpochError):
-        log.read(0)
+        log.epochs.read(0)
 
     assert made.status().state is TaskState.FAILED
     assert "epoch file 000000000000.epoch of channel q.s1.us is damaged" in made.status().reason

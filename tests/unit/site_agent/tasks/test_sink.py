@@ -154,7 +154,7 @@ async def test_all_epochs_of_all_channels_are_written_and_acknowledged(tmp_path:
             await asyncio.wait_for(run, 20)
 
         assert seen(hub.out) == epochs(EU, 1) + epochs(US, 3)
-        assert [log.retained_bytes for log in hub.inputs] == [0, 0]
+        assert [log.epochs.retained_bytes for log in hub.inputs] == [0, 0]
         progress = hub.progress
         assert (progress.state, progress.watermark_us) == (TaskState.ENDED, END_OF_TIME_US)
         assert (progress.totals.rows_in, progress.totals.rows_out) == (4, 4)
@@ -199,7 +199,7 @@ async def test_small_epochs_share_a_file_and_wait_unacknowledged(tmp_path: Path)
         async with running(hub.task()) as run:
             await until(lambda: hub.progress.state_rows == 3)
             assert seen(hub.out) == []
-            assert hub.inputs[0].acknowledged("hub") is None
+            assert hub.inputs[0].readers.acknowledged("hub") is None
             hub.publish(US, end=True)
             hub.publish(EU, 0, end=True)
             await asyncio.wait_for(run, 20)
@@ -229,7 +229,7 @@ async def test_rows_that_wait_for_two_files_become_two_commits_one_after_the_oth
                 await until(lambda: run.done() or hub.progress.state is TaskState.RETRYING)
                 assert run.done() is (files is None)
             assert seen(hub.out) == there
-            assert [log.retained_bytes > 0 for log in hub.inputs] == [files is not None] * 2
+            assert [log.epochs.retained_bytes > 0 for log in hub.inputs] == [files is not None] * 2
             ledger = Ledger(tmp_path / "task")
             ledger.load()
             assert (ledger.number, ledger.pending is None) == ((1, False) if files else (2, True))
@@ -336,7 +336,7 @@ async def test_epochs_without_rows_are_acknowledged_and_make_no_file(tmp_path: P
             hub.inputs[0].publish(epoch, None, watermark_us=epoch)
         hub.clock = TickingClock()
         async with running(hub.task()):
-            await until(lambda: hub.inputs[0].acknowledged("hub") == 2)
+            await until(lambda: hub.inputs[0].readers.acknowledged("hub") == 2)
         assert seen(hub.out) == []
     ledger = Ledger(tmp_path / "task")
     ledger.load()

@@ -57,7 +57,7 @@ def context(tmp_path: Path, engine: TableEngine, *, retained_bytes: int = 10**9)
 
 
 def published(ctx: TaskContext) -> list[list[int]]:
-    tables = [ctx.log.read(epoch) for epoch in range(ctx.log.next_epoch)]
+    tables = [ctx.log.epochs.read(epoch) for epoch in range(ctx.log.next_epoch)]
     return [t.column("v").to_pylist() if t is not None else [] for t in tables]
 
 
@@ -71,7 +71,7 @@ async def test_each_poll_becomes_one_epoch_and_the_end_ends_the_channel(tmp_path
     await SourceTask(ctx, RELATION, ListSource([events(1, 2), events(10), events(12)])).run()
 
     assert published(ctx) == [[1, 2], [10], [12]]
-    assert [ctx.log.manifest(e).watermark_us for e in range(3)] == [-1, 7, 9]
+    assert [ctx.log.epochs.manifest(e).watermark_us for e in range(3)] == [-1, 7, 9]
     assert ctx.log.end is not None
     assert ctx.progress.state is TaskState.ENDED
     assert (ctx.progress.totals.rows_in, ctx.progress.totals.rows_out) == (4, 4)
@@ -149,7 +149,7 @@ async def test_a_silent_source_says_so_once_after_its_idle_timeout(tmp_path: Pat
     await SourceTask(ctx, RELATION, ListSource([events(10), *quiet, events(20)])).run()
 
     assert published(ctx) == [[10], [], [20]]
-    assert [ctx.log.manifest(e).idle for e in range(3)] == [False, True, False]
+    assert [ctx.log.epochs.manifest(e).idle for e in range(3)] == [False, True, False]
 
 
 async def test_before_the_first_rows_it_looks_sooner(tmp_path: Path) -> None:
@@ -215,16 +215,19 @@ async def test_results_that_are_kept_for_clients_hold_nobody_back(tmp_path: Path
     ctx.log.set_consumers(["us"])
     await ctx.router.subscribe(SPEC.task_id, "us", "results:q", keeps=True)
     await SourceTask(ctx, RELATION, ListSource([events(10), events(11)])).run()
-    assert (ctx.log.next_epoch, ctx.log.first_epoch, ctx.log.awaited_bytes) == (2, 0, 0)
-    assert ctx.log.retained_bytes > 1
+    assert (ctx.log.next_epoch, ctx.log.first_epoch, ctx.log.readers.awaited_bytes) == (2, 0, 0)
+    assert ctx.log.epochs.retained_bytes > 1
     # A reader beside it that has to take them does.
     await ctx.router.subscribe(SPEC.task_id, "us", "q.m1.us")
-    assert (ctx.log.awaited_bytes, ctx.log.slowest_consumers) == (ctx.log.retained_bytes, ("us",))
+    assert (ctx.log.readers.awaited_bytes, ctx.log.readers.slowest_consumers) == (
+        ctx.log.epochs.retained_bytes,
+        ("us",),
+    )
     ctx.router.acknowledge(SPEC.task_id, "q.m1.us", 1)
-    assert (ctx.log.awaited_bytes, ctx.log.first_epoch) == (0, 0)
+    assert (ctx.log.readers.awaited_bytes, ctx.log.first_epoch) == (0, 0)
     await ctx.router.unsubscribe(SPEC.task_id, "q.m1.us")
     await ctx.router.unsubscribe(SPEC.task_id, "results:q")
-    assert ctx.log.awaited_bytes == ctx.log.retained_bytes
+    assert ctx.log.readers.awaited_bytes == ctx.log.epochs.retained_bytes
 
 
 @pytest.mark.parametrize(
@@ -255,7 +258,7 @@ async def test_what_came_while_a_source_waited_is_read_in_parts(tmp_path: Path) 
     many = events(*range(1000))
     ctx = context(tmp_path, TableEngine({"all": everything}), retained_bytes=1_000_000)
     await SourceTask(ctx, RELATION, Asked([many, many])).run()
-    assert limits == [ReadLimit().rows, 250_000_000 // ctx.log.manifest(0).size_bytes]
+    assert limits == [ReadLimit().rows, 250_000_000 // ctx.log.epochs.manifest(0).size_bytes]
 
 
 async def test_a_query_that_does_not_read_stops_the_intake_only_when_it_is_far_behind(tmp_path: Path) -> None:
@@ -265,18 +268,18 @@ async def test_a_query_that_does_not_read_stops_the_intake_only_when_it_is_far_b
         ctx, "limits", TaskLimits(retained_bytes_per_channel=1, kept_behind_bytes_per_channel=size_bytes)
     )
     fast, slow = QueryReaders("a", (ChannelReader("hub", "a.m"),)), QueryReaders("b", (ChannelReader("hub", "b.m"),))
-    ctx.log.set_queries([fast, slow])
+    ctx.log.readers.set_queries([fast, slow])
     seen: list[tuple[int, str]] = []
 
     class Reader(VirtualClock):
         async def sleep(self, seconds: float) -> None:
             await super().sleep(seconds)
-            ctx.log.passed("hub", "a.m", ctx.log.next_epoch)
+            ctx.log.readers.passed("hub", "a.m", ctx.log.next_epoch)
             behind = ctx.limits.pressure_of(ctx.log).behind
             if any(b.left for b in behind) and ctx.progress.state is TaskState.BACK_PRESSURED:
                 seen.append((behind[0].size_bytes, ctx.progress.reason))
                 # As when the query has failed: nobody waits for it any more.
-                ctx.log.set_queries([fast])
+                ctx.log.readers.set_queries([fast])
                 ctx.log.acknowledge("hub", ctx.log.next_epoch - 1)
 
     object.__setattr__(ctx, "clock", Reader())
@@ -310,15 +313,15 @@ async def test_a_source_that_starts_anew_is_not_idle_until_it_was_silent_again(t
     quiet: list[pa.Table | None] = [None] * 8
     first = context(tmp_path, TableEngine({"all": everything}))
     running = asyncio.create_task(SourceTask(first, RELATION, ListSource([events(10), *quiet], ends=False)).run())
-    await asyncio.wait_for(first.log.wait(1), 10)
+    await asyncio.wait_for(first.log.state.wait(1), 10)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert first.log.manifest(1).idle
+    assert first.log.epochs.manifest(1).idle
 
     again = context(tmp_path, TableEngine({"all": everything}))
     await SourceTask(again, RELATION, ListSource([events(10), *quiet, *quiet, events(20)])).run()
 
-    marks = [(m.watermark_us, m.idle) for m in map(again.log.manifest, range(again.log.next_epoch))]
+    marks = [(m.watermark_us, m.idle) for m in map(again.log.epochs.manifest, range(again.log.next_epoch))]
     assert marks == [(7, False), (7, True), (7, False), (7, True), (17, False)]
     assert published(again) == [[10], [], [], [], [20]]
     assert again.progress.totals.rows_in == 2

@@ -49,7 +49,7 @@ async def test_a_split_is_read_and_nothing_else(site: BatchSite) -> None:
     context = site.context(replace(SPEC, split=split(3, 2)))
     await TableTask(context, Numbers()).run()
 
-    rows = context.log.read(0)
+    rows = context.log.epochs.read(0)
     assert rows is not None
     assert rows.to_pydict() == {"n": [3, 4]}
     assert (context.log.next_epoch, context.log.end is not None) == (1, True)
@@ -83,12 +83,12 @@ async def test_a_large_result_is_several_epochs_in_order(site: BatchSite) -> Non
     for _ in range(2):
         context = site.context(replace(SPEC, split=split(0, 1)))
         await TableTask(context, Many()).run()
-        epochs = [context.log.read(epoch) for epoch in range(context.log.next_epoch)]
+        epochs = [context.log.epochs.read(epoch) for epoch in range(context.log.next_epoch)]
         assert len(epochs) == 3
         assert pa.concat_tables([epoch for epoch in epochs if epoch is not None]).equals(rows)
         totals = context.progress.totals
         assert totals.rows_out == 5_000_000
-        assert totals.bytes_out == sum(context.log.manifest(epoch).size_bytes for epoch in range(3))
+        assert totals.bytes_out == sum(context.log.epochs.manifest(epoch).size_bytes for epoch in range(3))
     assert len(site.engine.requests) == 1
 
 

@@ -1,0 +1,93 @@
+"""Who reads a channel, how far each is, and what waits for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from site_agent.base.errors import ChannelError
+from site_agent.channels.consumers import Consumers
+from site_agent.channels.epochs import Epochs
+from site_agent.channels.pace import ChannelReader, QueryReaders, ReaderCursors, Waiting
+from site_agent.channels.state import ChannelState
+
+
+class ChannelReaders:
+    """Consumers, which are sites and hold epochs; and where queries share the channel, the readers at those sites."""
+
+    def __init__(self, state: ChannelState, epochs: Epochs, consumers: Consumers) -> None:
+        self._state = state
+        self._epochs = epochs
+        self.stored = consumers
+        """As the log has stored them."""
+        self._awaited: dict[str, int | None] = {}
+        self._cursors = ReaderCursors()
+        self._lock = threading.Lock()
+
+    @property
+    def consumers(self) -> tuple[str, ...]:
+        return tuple(self.stored.cursors)
+
+    @property
+    def awaited_bytes(self) -> int:
+        """Disk bytes of the epochs that some consumer has still to take, so that the producer may have to wait.
+
+        Fewer than those retained where a consumer keeps what it has, see `set_awaited`.
+        """
+        first = min(self._awaited_cursors().values(), default=self._epochs.first)
+        return self._epochs.bytes_from(first)
+
+    @property
+    def slowest_consumers(self) -> tuple[str, ...]:
+        """Those that have taken least."""
+        cursors = self._awaited_cursors()
+        least = min(cursors.values(), default=0)
+        return tuple(name for name, cursor in cursors.items() if cursor == least)
+
+    def acknowledged(self, consumer: str) -> int | None:
+        """The newest epoch this consumer does not need, None if it needs all or is not one."""
+        cursor = self.stored.cursors.get(consumer, 0)
+        return cursor - 1 if cursor else None
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """What is kept for each query that reads, as far as they were named; else for all readers together."""
+        if not self._cursors.queries:
+            return (Waiting("", self.awaited_bytes, self.slowest_consumers),)
+        positions = self._cursors.positions(self._awaited_cursors())
+        return tuple(
+            Waiting(query, 0 if cursor is None else self._epochs.bytes_from(cursor), sites)
+            for query, (cursor, sites) in positions.items()
+        )
+
+    def set_awaited(self, consumer: str, epoch: int | None) -> None:
+        """Say what a consumer has still to take, although it acknowledges less because it keeps what it has.
+
+        Nothing before `epoch`; None: it has taken whatever is published. Not stored: it is to be said again after a
+        restart, until when all that is not acknowledged counts. One caller at a time; never waits for the disk.
+        """
+        self._awaited = {**self._awaited, consumer: epoch}
+
+    def set_queries(self, queries: Iterable[QueryReaders]) -> None:
+        """Say which readers belong to which query, where several queries read; none: they count together."""
+        with self._lock:
+            self._cursors = self._cursors.named(queries)
+
+    def passed(self, site: str, reader: str, cursor: int) -> None:
+        """This reader needs nothing before `cursor`, though its site may. Nothing is removed for that, or stored.
+
+        Raises:
+            ChannelError: the cursor is beyond the channel.
+        """
+        if cursor > self._epochs.next:
+            state = self._state
+            raise ChannelError(f"epoch {cursor - 1} of channel {state.channel} is not published yet", ids=state.ids())
+        with self._lock:
+            self._cursors = self._cursors.passed(ChannelReader(site, reader), cursor)
+
+    def _awaited_cursors(self) -> Mapping[str, int]:
+        """By consumer, the next epoch that it has not taken."""
+        awaited = self._awaited
+        return {
+            name: self._epochs.next if (said := awaited.get(name, 0)) is None else max(said, cursor)
+            for name, cursor in self.stored.cursors.items()
+        }
