@@ -42,7 +42,7 @@ class PushSource:
         try:
             return {"record": int(json.loads(path.read_bytes())["record"])}
         except FileNotFoundError:
-            record = self._log.next_record if self._latest else self._log.first_record
+            record = self._log.kept.next_record if self._latest else self._log.kept.first_record
         except (ValueError, KeyError, TypeError) as error:
             raise ConnectorError(f"{path} is damaged: {error}", hint="submit the query again") from error
         write_atomically(path, json.dumps({"record": record}).encode())
@@ -54,10 +54,10 @@ class PushSource:
         log = self._log
         # Asked for in this order: an end that is seen comes after every row.
         ended = log.ended
-        end = log.extent(first, rows=limit.rows, raw_bytes=min(limit.size_bytes, MAX_EPOCH_BYTES))
-        log.advance(self._context.reader, first)
-        left = log.rows_from(end)
-        return Poll({"record": end}, empty=end == first, ended=ended and end == log.next_record, lag_rows=left)
+        end = log.kept.extent(first, rows=limit.rows, raw_bytes=min(limit.size_bytes, MAX_EPOCH_BYTES))
+        log.room.advance(self._context.reader, first)
+        left = log.kept.rows_from(end)
+        return Poll({"record": end}, empty=end == first, ended=ended and end == log.kept.next_record, lag_rows=left)
 
     def scan(self, start: Offset, end: Offset) -> Scan:
         """See `Source.scan`. Rows that were too far ahead of the clock when the log stored them are set aside."""
@@ -65,13 +65,14 @@ class PushSource:
         columns = [c.name for c in self._context.columns if c.name in wanted]
         first, last = _record(start), _record(end)
         if self._max_ahead is None:
-            return ArrowScan(self._log.read(first, last, columns))
+            return ArrowScan(self._log.kept.read(first, last, columns))
         found = [
-            by_arrival(record, self._context.event_time, self._max_ahead) for record in self._log.records(first, last)
+            by_arrival(record, self._context.event_time, self._max_ahead)
+            for record in self._log.kept.records(first, last)
         ]
         ahead = [part for _, part in found if part.rows.num_rows]
         return ArrowScan(
-            pa.concat_tables([self._log.schema.empty_table(), *(rows for rows, _ in found)]).select(columns),
+            pa.concat_tables([self._log.kept.schema.empty_table(), *(rows for rows, _ in found)]).select(columns),
             SetAside(sum(part.rows.num_rows for part in ahead), partial(_malformed, ahead)) if ahead else None,
         )
 

@@ -4,6 +4,8 @@
                                                                                                ^
     connectors.push: where a query's source stands, and the rows from there on ---------------+
 
+Of a log, `kept` has the records that are there, `tail` writes and removes them, `room` says how much may stay.
+
 A **record** is one pushed batch; records are numbered from 0 for each stream and site. A **segment** is a file of
 consecutive records. A batch is acknowledged when its record is synced to disk, and known again by its producer and
 sequence.

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from site_agent.engine import MalformedRow
-from site_agent.ingest.log import Arrived
+from site_agent.ingest.kept import Arrived
 
 _MICROSECOND = timedelta(microseconds=1)
 _LAST_US = 2**63 - 1

@@ -51,7 +51,7 @@ class Intake:
             return answer
         self._pending.append(_Pending(push, answer))
         self._arrived += 1
-        self.log.changes.wake()
+        self.log.room.changes.wake()
         return answer
 
     async def finish(self) -> int:
@@ -69,12 +69,12 @@ class Intake:
 
     async def _commit(self) -> None:
         while True:
-            arrived, room = self._arrived, self.log.room_changes
+            arrived, room = self._arrived, self.log.room.count
             group = self._group()
             if not group or not await self._store(group):
-                await self.log.changes.until(
+                await self.log.room.changes.until(
                     lambda arrived=arrived, room=room: (  # type: ignore[misc]
-                        self._arrived != arrived or (bool(self._pending) and self.log.room_changes != room)
+                        self._arrived != arrived or (bool(self._pending) and self.log.room.count != room)
                     )
                 )
 

@@ -57,7 +57,7 @@ class PushStreams:
             for key in sorted(wanted):
                 self._entries[key] = entry = await self._updated(key, wanted[key])
                 if isinstance(entry.state, Intake):
-                    entry.state.log.set_readers(wanted[key].readers)
+                    entry.state.log.room.set_readers(wanted[key].readers)
             if self._entries and self._trimming is None:
                 self._trimming = asyncio.create_task(self._trim(), name=f"trim-{self._site}")
 
@@ -121,7 +121,7 @@ class PushStreams:
         try:
             limits = limits_of(stream.options)
             if known is not None and isinstance(known.state, Intake):
-                known.state.log.set_limits(limits)
+                known.state.log.room.set_limits(limits)
                 return _Entry(stream, known.state)
             rows = RowFormat(stream.columns)
             log = await self._offload.run(
@@ -130,7 +130,7 @@ class PushStreams:
         except SiteAgentError as error:
             logger.error("stream=%s site=%s cannot be pushed to: %s", stream.name, self._site, error.message)  # noqa: TRY400
             return _Entry(stream, error if known is None or not isinstance(known.state, Intake) else known.state)
-        logger.info("stream=%s site=%s is pushed to, from record %d on", stream.name, self._site, log.next_record)
+        logger.info("stream=%s site=%s is pushed to, from record %d on", stream.name, self._site, log.kept.next_record)
         return _Entry(stream, Intake(stream.name, log, rows, self._offload))
 
     async def _close(self, entry: _Entry) -> None:

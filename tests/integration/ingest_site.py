@@ -96,8 +96,8 @@ class IngestSite:
 
     def rows(self, column: str = "id") -> list[Any]:
         """All that is kept."""
-        log = self.log
-        values: list[Any] = log.read(log.first_record, log.next_record, [column]).column(column).to_pylist()
+        kept = self.log.kept
+        values: list[Any] = kept.read(kept.first_record, kept.next_record, [column]).column(column).to_pylist()
         return values
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

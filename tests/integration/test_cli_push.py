@@ -120,7 +120,7 @@ def test_input_that_is_wrong_is_told_and_nothing_of_the_batch_is_stored(
 ) -> None:
     (tmp_path / name).write_text(text)
     result = push(tmp_path / name)
-    assert (result.exit_code, site.log.next_record) == (exit_code, 0), result.output
+    assert (result.exit_code, site.log.kept.next_record) == (exit_code, 0), result.output
     assert message in result.stderr
 
 

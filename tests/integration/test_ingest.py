@@ -212,15 +212,15 @@ def test_a_full_log_makes_pushes_wait_and_loses_nothing(client: selat.Client, si
     while not done.is_set():
         log = site.log
         first = len(seen)
-        if log.next_record > first:
-            seen += log.read(first, log.next_record, ["id"]).column("id").to_pylist()
+        if log.kept.next_record > first:
+            seen += log.kept.read(first, log.kept.next_record, ["id"]).column("id").to_pylist()
             assert not done.is_set() or len(seen) == 10
-            log.advance("q.s1.us", len(seen))
+            log.room.advance("q.s1.us", len(seen))
         done.wait(0.02)
     thread.join(30)
     log = site.log
-    if log.next_record > len(seen):
-        seen += log.read(len(seen), log.next_record, ["id"]).column("id").to_pylist()
+    if log.kept.next_record > len(seen):
+        seen += log.kept.read(len(seen), log.kept.next_record, ["id"]).column("id").to_pylist()
     assert seen == list(range(10))
 
 
@@ -234,7 +234,7 @@ def test_a_waiting_push_is_told_why(site: IngestSite) -> None:
 
     thread = threading.Thread(target=send)
     thread.start()
-    wait_until(lambda: site.log.next_record >= 1)
+    wait_until(lambda: site.log.kept.next_record >= 1)
     with grpc.insecure_channel(site.address) as channel:
         stub = ingest_pb2_grpc.IngestServiceStub(channel)
         calls = stub.Push(iter([opening("other"), batch(1, rows(9))]), timeout=20)
@@ -280,7 +280,7 @@ def test_rows_that_do_not_fit_are_refused_whole(
         producer.send(table)
     assert caught.value.code == "SCHEMA_MISMATCH"
     assert message in caught.value.message
-    assert site.log.next_record == 0
+    assert site.log.kept.next_record == 0
 
 
 def test_an_ended_stream_takes_no_more(client: selat.Client, site: IngestSite) -> None:

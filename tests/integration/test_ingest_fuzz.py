@@ -78,8 +78,8 @@ def test_every_message_is_answered_as_documented_and_the_service_lives(site: Ing
     opening = pb.PushRequest(open=pb.OpenPush(stream="orders", site="us", producer="alive"))
     good = pb.PushRequest(batch=pb.PushBatch(sequence=log.last_sequence("alive") + 1, arrow_stream=WHOLE))
     assert outcome(channel, opening, good)[0] is grpc.StatusCode.OK
-    table = log.read(0, log.next_record, ["id", "name"])
-    assert table.num_rows == log.next_row
+    table = log.kept.read(0, log.kept.next_record, ["id", "name"])
+    assert table.num_rows == log.kept.next_row
     table.validate(full=True)
 
 
@@ -102,4 +102,4 @@ def test_a_message_beyond_the_limit_is_refused(site: IngestSite, channel: grpc.C
     opening = pb.PushRequest(open=pb.OpenPush(stream="orders", site="us", producer="p"))
     large = pb.PushRequest(batch=pb.PushBatch(sequence=1, arrow_stream=bytes(10 * 1024 * 1024)))
     assert outcome(channel, opening, large)[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert site.log.next_record == 0
+    assert site.log.kept.next_record == 0

@@ -32,7 +32,7 @@ def push(producer: str, sequence: int, values: list[int] | None = None) -> Push:
 
 def values(log: PushLog) -> list[int]:
     """All rows that are kept."""
-    rows = log.read(log.first_record, log.next_record, ["v"]).column("v").to_pylist()
+    rows = log.kept.read(log.kept.first_record, log.kept.next_record, ["v"]).column("v").to_pylist()
     return [int(v) for v in rows]
 
 

@@ -28,7 +28,7 @@ def test_rows_come_back_in_the_order_of_their_records(tmp_path: Path) -> None:
     assert log.append([push("a", 2, [])]) == [Acknowledged(2, 0)]
 
     assert values(log) == [1, 2, 3]
-    assert (log.next_record, log.next_row) == (3, 3)
+    assert (log.kept.next_record, log.kept.next_row) == (3, 3)
 
 
 def test_a_batch_is_stored_once_however_often_it_comes(tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_producers_outlive_the_segments_that_tell_of_them(tmp_path: Path) -> Non
     log.append([push("b", 1)])
     clock.elapsed_s += 10.0
     log.trim()
-    assert log.first_record == log.next_record == 2
+    assert log.kept.first_record == log.kept.next_record == 2
 
     again = open_log(tmp_path, clock=clock)
     assert (again.last_sequence("a"), again.last_sequence("b")) == (1, 1)
-    assert again.next_row == 2
+    assert again.kept.next_row == 2
 
 
 def test_a_producer_that_is_silent_for_long_is_forgotten(tmp_path: Path) -> None:
@@ -85,25 +85,25 @@ def test_a_producer_that_is_silent_for_long_is_forgotten(tmp_path: Path) -> None
 def test_what_every_reader_has_passed_is_trimmed_when_it_is_old(tmp_path: Path) -> None:
     clock = VirtualClock()
     log = open_log(tmp_path, limits=LogLimits(timedelta(seconds=60), segment_bytes=1), clock=clock)
-    log.set_readers(["q1", "q2"])
+    log.room.set_readers(["q1", "q2"])
     for sequence in range(1, 5):
         log.append([push("a", sequence)])
-    log.advance("q1", 4)
+    log.room.advance("q1", 4)
     clock.elapsed_s += 61.0
     log.trim()
-    assert log.first_record == 0, "q2 has not said where it is"
+    assert log.kept.first_record == 0, "q2 has not said where it is"
 
-    log.advance("q2", 2)
+    log.room.advance("q2", 2)
     log.trim()
     assert values(log) == [3, 4]
-    log.set_readers(["q1"])
+    log.room.set_readers(["q1"])
     log.trim()
     assert values(log) == []
 
 
 def test_a_full_log_waits_for_its_readers_and_loses_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path, limits=LogLimits(retention_bytes=2000, segment_bytes=500))
-    log.set_readers(["q1"])
+    log.room.set_readers(["q1"])
     sequence, outcome = 0, log.append([push("a", 1)])[0]
     while isinstance(outcome, Acknowledged):
         sequence += 1
@@ -112,10 +112,10 @@ def test_a_full_log_waits_for_its_readers_and_loses_nothing(tmp_path: Path) -> N
     assert "q1" in outcome.reason
     assert sequence > 2
     assert stored(log.append([push("a", 1)])) == [(1, True)], "what is known needs no room"
-    changes = log.room_changes
+    changes = log.room.count
 
-    log.advance("q1", sequence)
-    assert log.room_changes > changes
+    log.room.advance("q1", sequence)
+    assert log.room.count > changes
     assert stored(log.append([push("a", sequence + 1)])) == [(sequence + 1, False)]
     assert values(log)[-1] == sequence + 1
 
@@ -127,15 +127,15 @@ def test_without_readers_a_full_log_drops_its_oldest(tmp_path: Path) -> None:
     kept = values(log)
     assert kept == list(range(kept[0], 30))
     assert 1 < kept[0] < 30
-    assert log.size_bytes <= 2000 + 500, "the head of a new segment comes on top"
+    assert log.kept.size_bytes <= 2000 + 500, "the head of a new segment comes on top"
 
 
 def test_a_batch_larger_than_the_budget_is_taken_by_an_empty_log(tmp_path: Path) -> None:
     log = open_log(tmp_path, limits=LogLimits(retention_bytes=10, segment_bytes=300))
-    log.set_readers(["q1"])
+    log.room.set_readers(["q1"])
     assert stored(log.append([push("a", 1)])) == [(1, False)]
     assert isinstance(log.append([push("a", 2)])[0], NoRoom)
-    log.advance("q1", 1)
+    log.room.advance("q1", 1)
     assert stored(log.append([push("a", 2)])) == [(2, False)]
 
 
@@ -155,14 +155,14 @@ def test_an_ended_log_takes_nothing_new_and_knows_what_it_has(tmp_path: Path) ->
 def test_extents_and_lags_count_rows_and_bytes(tmp_path: Path) -> None:
     log = open_log(tmp_path, limits=replace(SMALL, segment_bytes=100_000))
     log.append([push("a", n, [n] * 10) for n in range(1, 6)])
-    assert log.extent(0, rows=25, raw_bytes=1_000_000) == 2
-    assert log.extent(1, rows=5, raw_bytes=1_000_000) == 2, "one record at least"
-    assert log.extent(0, rows=1000, raw_bytes=1) == 1
-    assert log.extent(2, rows=1000, raw_bytes=1_000_000) == 5
-    assert log.extent(5, rows=1000, raw_bytes=1_000_000) == 5
-    assert [log.rows_from(n) for n in (0, 2, 5)] == [50, 30, 0]
+    assert log.kept.extent(0, rows=25, raw_bytes=1_000_000) == 2
+    assert log.kept.extent(1, rows=5, raw_bytes=1_000_000) == 2, "one record at least"
+    assert log.kept.extent(0, rows=1000, raw_bytes=1) == 1
+    assert log.kept.extent(2, rows=1000, raw_bytes=1_000_000) == 5
+    assert log.kept.extent(5, rows=1000, raw_bytes=1_000_000) == 5
+    assert [log.kept.rows_from(n) for n in (0, 2, 5)] == [50, 30, 0]
     with pytest.raises(CorruptLogError, match="not record 6"):
-        log.extent(6, rows=1, raw_bytes=1)
+        log.kept.extent(6, rows=1, raw_bytes=1)
 
 
 def test_an_extent_goes_over_segments(tmp_path: Path) -> None:
@@ -170,12 +170,12 @@ def test_an_extent_goes_over_segments(tmp_path: Path) -> None:
     for number in range(1, 6):
         log.append([push("a", number, [number] * 10)])
     assert len(list(tmp_path.glob("*.segment"))) == 5
-    assert log.extent(0, rows=1000, raw_bytes=1_000_000) == 5
-    assert log.extent(1, rows=25, raw_bytes=1_000_000) == 3
-    assert log.extent(1, rows=5, raw_bytes=1_000_000) == 2
-    one = log.read(0, 1, ["v"]).nbytes
-    assert log.extent(0, rows=1000, raw_bytes=one) == 1
-    assert log.read(1, 4, ["v"]).column("v").to_pylist() == [2] * 10 + [3] * 10 + [4] * 10
+    assert log.kept.extent(0, rows=1000, raw_bytes=1_000_000) == 5
+    assert log.kept.extent(1, rows=25, raw_bytes=1_000_000) == 3
+    assert log.kept.extent(1, rows=5, raw_bytes=1_000_000) == 2
+    one = log.kept.read(0, 1, ["v"]).nbytes
+    assert log.kept.extent(0, rows=1000, raw_bytes=one) == 1
+    assert log.kept.read(1, 4, ["v"]).column("v").to_pylist() == [2] * 10 + [3] * 10 + [4] * 10
 
 
 @pytest.mark.parametrize("truncates", [True, False])
@@ -187,7 +187,7 @@ def test_a_full_disk_is_said_and_the_log_stays_sound(tmp_path: Path, truncates: 
     disk.free_bytes = 50
     with pytest.raises(DiskFullError, match="nothing of this was stored"):
         log.append([push("a", 2), push("b", 1)])
-    assert (log.last_sequence("a"), log.last_sequence("b"), log.next_record) == (1, 0, 1)
+    assert (log.last_sequence("a"), log.last_sequence("b"), log.kept.next_record) == (1, 0, 1)
 
     disk.free_bytes = None
     assert stored(log.append([push("b", 1, [9]), push("a", 2)])) == [(1, False), (2, False)]
