@@ -32,11 +32,12 @@ from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.reduce import ReduceTask
-from site_agent.tasks.runner import RunnableTask, TaskRunner
+from site_agent.tasks.runner import TaskRunner
 from site_agent.tasks.sink import SinkTask
 from site_agent.tasks.source import SourceTask, end_idleness
 from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
 from site_agent.tasks.table import TableTask
+from site_agent.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +201,7 @@ class SiteRuntime:
     def _source_root(self) -> Path:
         return self._services.directory / SOURCES
 
-    def _build(self, spec: TaskSpec, progress: Progress) -> RunnableTask:
+    def _build(self, spec: TaskSpec, progress: Progress) -> Task:
         services = self._services
         directory = self._task_root() / spec.task_id
         directory.mkdir(parents=True, exist_ok=True)
@@ -229,7 +230,7 @@ class SiteRuntime:
             return DeriveTask(context)
         return self._build_bound(context)
 
-    def _build_bound(self, context: TaskContext) -> RunnableTask:
+    def _build_bound(self, context: TaskContext) -> Task:
         """A task of a relation: its options name what reads or writes it."""
         spec = context.spec
         relation = spec.relation

@@ -29,6 +29,7 @@ from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.progress import Sample, Totals
+from site_agent.tasks.task import Task
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class Taken:
     """All of theirs; None: they have none."""
 
 
-class DeriveTask:
+class DeriveTask(Task):
     """The loop over the epochs of one channel; it has no state but its own output channel."""
 
     def __init__(self, context: TaskContext) -> None:

@@ -28,6 +28,7 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
+from site_agent.tasks.task import Task
 from site_agent.tasks.views import OpenViews, Rows, scans_of
 
 
@@ -60,7 +61,7 @@ class Emission:
     operators: tuple[OperatorRows, ...] = ()
 
 
-class MergeTask:
+class MergeTask(Task):
     """The loop of a MERGE stage. After a failed epoch it is of no more use: a new one goes on from the checkpoint."""
 
     def __init__(self, context: TaskContext, window: WindowSpec) -> None:

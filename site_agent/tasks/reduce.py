@@ -25,6 +25,7 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import tables_of, until_ended
 from site_agent.tasks.once import end, publish_copies, publish_whole
 from site_agent.tasks.spec import InputSpec
+from site_agent.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class PlacedInput:
         return self.log.end is not None
 
 
-class ReduceTask:
+class ReduceTask(Task):
     """Publishes epoch 0 and ends its channel."""
 
     def __init__(self, context: TaskContext) -> None:

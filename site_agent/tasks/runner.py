@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 from contract.tasks import TaskState
 from machine.clock import Clock
@@ -22,13 +21,9 @@ from site_agent.base.errors import (
 )
 from site_agent.channels.log import ChannelLog
 from site_agent.tasks.context import TaskLimits
-from site_agent.tasks.derive import DeriveTask
-from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress, TaskStatus
-from site_agent.tasks.reduce import ReduceTask
-from site_agent.tasks.sink import SinkTask
-from site_agent.tasks.source import SourceTask
 from site_agent.tasks.spec import StageKind, TaskSpec
+from site_agent.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
@@ -50,21 +45,13 @@ class Failure:
     """Not to be retried: that would not help."""
 
 
-class RunnableTask(Protocol):
-    async def run(self) -> None: ...
-
-    async def close(self) -> None:
-        """Let go of what the task holds open; it is not run again."""
-        ...
-
-
 class TaskRunner:
     """Runs a task; `build` makes it anew from the spec that is in force."""
 
     def __init__(
         self,
         spec: TaskSpec,
-        build: Callable[[TaskSpec, Progress], RunnableTask],
+        build: Callable[[TaskSpec, Progress], Task],
         *,
         log: ChannelLog,
         clock: Clock,
@@ -78,7 +65,7 @@ class TaskRunner:
         self.ended: Callable[[], None] = lambda: None
         """Called when the task has ended by itself, successfully or not."""
         self._progress = Progress(clock.monotonic())
-        self._task: RunnableTask | None = None
+        self._task: Task | None = None
         self._running: asyncio.Task[None] | None = None
 
     def time_epochs(self, timed: Callable[[float], None]) -> None:
@@ -122,9 +109,9 @@ class TaskRunner:
                 self._progress.enter(TaskState.STARTING)
             self.start()
             return
-        if isinstance(self._task, MergeTask | SinkTask | ReduceTask) and before.inputs != spec.inputs:
+        if self._task is not None and before.inputs != spec.inputs:
             await self._task.set_inputs(spec.inputs)
-        if isinstance(self._task, SourceTask | SinkTask) and _options(before) != _options(spec):
+        if self._task is not None and _options(before) != _options(spec):
             self._task.reconfigure(_options(spec))
 
     def status(self) -> TaskStatus:
@@ -151,7 +138,7 @@ class TaskRunner:
             watermark_us=progress.watermark_us,
             operators=progress.operators(self._clock.monotonic()),
             in_flight_bytes=progress.in_flight_bytes(self._clock.monotonic()),
-            late_inputs=self._task.late_inputs if isinstance(self._task, MergeTask | SinkTask | DeriveTask) else (),
+            late_inputs=self._task.late_inputs if self._task else (),
             starts_at_us=progress.starts_at_us,
             behind=self._limits.pressure_of(self._log).behind,
         )

@@ -26,6 +26,7 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.ledger import Ledger, Pending, Reached
 from site_agent.tasks.progress import Sample
 from site_agent.tasks.spec import InputSpec
+from site_agent.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class Collected:
         return pa.concat_tables([table for _, table in sorted(self.tables.items())], promote_options="permissive")
 
 
-class SinkTask:
+class SinkTask(Task):
     """The loop of a SINK stage. After an error it is of no more use: a new one goes on from the ledger."""
 
     def __init__(self, context: TaskContext, connector: SinkConnector, options: Mapping[str, str]) -> None:

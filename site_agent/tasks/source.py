@@ -21,6 +21,7 @@ from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.dead_letters import DeadLetters
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import RelationSpec
+from site_agent.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ def end_idleness(log: ChannelLog) -> None:
         log.publish(last.epoch + 1, None, watermark_us=last.watermark_us, commit=last.commit)
 
 
-class SourceTask:
+class SourceTask(Task):
     """The epoch loop of a SOURCE stage at one site."""
 
     def __init__(self, context: TaskContext, relation: RelationSpec, source: Source) -> None:

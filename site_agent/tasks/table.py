@@ -14,9 +14,10 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.dead_letters import DeadLetters
 from site_agent.tasks.once import end, publish_whole
+from site_agent.tasks.task import Task
 
 
-class TableTask:
+class TableTask(Task):
     """Publishes epoch 0 and ends its channel."""
 
     def __init__(self, context: TaskContext, table: Table) -> None:

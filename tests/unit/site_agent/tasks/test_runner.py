@@ -26,12 +26,13 @@ from site_agent.channels.store import ChannelStore
 from site_agent.tasks.progress import Progress, Sample
 from site_agent.tasks.runner import RETRY_DELAYS_S, TaskRunner
 from site_agent.tasks.spec import StageKind, TaskSpec
+from site_agent.tasks.task import Task
 from tests.unit.site_agent.fakes import VirtualClock
 
 SPEC = TaskSpec("q.s1.us", "q", "s1", StageKind.SOURCE, "", timedelta(seconds=1))
 
 
-class ScriptedTask:
+class ScriptedTask(Task):
     """Does what the next step of its script says, each time it is run."""
 
     def __init__(self, step: Callable[[], None], progress: Progress) -> None:

@@ -1,0 +1,30 @@
+"""What all tasks have in common, for whoever runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from site_agent.tasks.spec import InputSpec
+
+
+class Task:
+    """One run of a task. Of what can change while it runs, a kind of task takes over what concerns it."""
+
+    async def run(self) -> None:
+        """Return when the task has ended."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Let go of what the task holds open; it is not run again."""
+        raise NotImplementedError
+
+    async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
+        """Read exactly these channels from now on. Tasks whose inputs cannot change ignore it."""
+
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        """Take over the changed options of the task's relation. Tasks that cannot do so ignore it."""
+
+    @property
+    def late_inputs(self) -> tuple[str, ...]:
+        """Channels that it does not read, because their first epochs are gone."""
+        return ()
