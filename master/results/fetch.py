@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 
+from machine.backoff import delay_after
 from machine.clock import Clock
 from master.base.errors import (
     InvalidRequestError,
@@ -191,7 +192,7 @@ class ResultFetcher:
                     return
                 failing_since_s = self._parts.clock.monotonic() if failing_since_s is None else failing_since_s
                 self._check_patience(record, error, follow=target.follow, since_s=failing_since_s)
-                await asyncio.sleep(RETRIES_S[min(failures, len(RETRIES_S) - 1)])
+                await asyncio.sleep(delay_after(failures, RETRIES_S))
                 failures += 1
 
     async def _pull(self, record: QueryRecord, target: PullTarget) -> AsyncGenerator[SentEpoch | EndOfChannel, None]:

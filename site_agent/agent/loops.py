@@ -20,6 +20,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from machine.backoff import delay_after
 from machine.bearer import Bearer, Metadata
 from machine.clock import SystemClock
 from machine.faults import reached
@@ -38,13 +39,13 @@ from site_agent.agent.runtime import SiteRuntime
 from site_agent.base.durable import write_atomically
 from site_agent.base.errors import SiteAgentError
 from site_agent.base.faults import FaultPoint
+from site_agent.base.waiting import RECONNECT_DELAYS_S
 from site_agent.probes.echo import EchoLoop
 from site_agent.router import Router
 from wire.security import PLAIN, Security
 
 logger = logging.getLogger(__name__)
 
-RECONNECT_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 REPORT_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 2.0
 VERSION = "0.1.0"
@@ -159,7 +160,7 @@ class SiteAgent:
                 level = _level(error, failures)
                 logger.log(level, "master away site=%s: %s %s", self._identity.site, error.code().name, error.details())
             self._registered.clear()
-            await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
+            await asyncio.sleep(delay_after(failures, RECONNECT_DELAYS_S))
             failures += 1
 
     async def _watch(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:

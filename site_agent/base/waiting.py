@@ -1,10 +1,13 @@
-"""Waiting for whichever of several things comes first."""
+"""Waiting: for the master to come back, and for whichever of several things comes first."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
+
+RECONNECT_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Between attempts to reach the master."""
 
 
 async def first_of(waits: Iterable[Coroutine[Any, Any, object]], event: asyncio.Event) -> None:

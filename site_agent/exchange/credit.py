@@ -15,13 +15,9 @@ class Credit:
             raise ChannelRequestError("no credit was given", hint="open with credit_bytes above 0")
         self._window_bytes = window_bytes
         self._available_bytes = window_bytes
+        """Below zero after an epoch that was larger than the window."""
         self._closed = False
         self._changed = asyncio.Event()
-
-    @property
-    def available_bytes(self) -> int:
-        """Below zero after an epoch that was larger than the window."""
-        return self._available_bytes
 
     def grant(self, size_bytes: int) -> None:
         self._available_bytes += size_bytes

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager, suppress
 import grpc
 import grpc.aio
 
+from machine.backoff import delay_after
 from machine.bearer import Bearer
 from selat.v1 import lease_pb2 as pb
 from selat.v1 import lease_pb2_grpc
+from site_agent.base.waiting import RECONNECT_DELAYS_S
 from site_agent.slots.guard import SlotGuard, SlotLease
 
 logger = logging.getLogger(__name__)
-
-RECONNECT_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 
 async def follow_slots(master: grpc.aio.Channel, site: str, guard: SlotGuard, bearer: Bearer | None = None) -> None:
@@ -34,7 +34,7 @@ async def follow_slots(master: grpc.aio.Channel, site: str, guard: SlotGuard, be
         except grpc.aio.AioRpcError as error:
             level = logging.INFO if failures == 0 else logging.DEBUG
             logger.log(level, "slots not followed site=%s: %s %s", site, error.code().name, error.details())
-        await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
+        await asyncio.sleep(delay_after(failures, RECONNECT_DELAYS_S))
         failures += 1
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from contract.tasks import TaskState
+from machine.backoff import delay_after
 from machine.clock import Clock
 from site_agent.base.disk import NO_SPACE_HINT, lacks_space
 from site_agent.base.errors import (
@@ -162,7 +163,7 @@ class TaskRunner:
                 return
             self._progress.enter(TaskState.RETRYING, failure.reason)
             logger.warning("epoch failed task=%s attempt=%d reason=%s", self.spec.task_id, retries, failure.reason)
-            await self._clock.sleep(RETRY_DELAYS_S[min(retries, len(RETRY_DELAYS_S)) - 1])
+            await self._clock.sleep(delay_after(retries - 1, RETRY_DELAYS_S))
 
     def _made(self) -> int:
         """Grows with each epoch that counts: published, or of a sink, which has no output channel, committed."""

@@ -19,6 +19,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from contract.tasks import TaskState
+from machine.backoff import delay_after
 from site_agent.base.errors import ChannelError, ConnectorError, CorruptEpochError, TrimmedEpochError
 from site_agent.connectors.sinks import EncodedFile, EpochRange, SinkCommit, SinkConnector, SinkWriter
 from site_agent.port import Port, PortBatch, PortInput
@@ -291,7 +292,7 @@ class SinkTask(Task):
                 reason = _why(error)
                 logger.warning("sink waits task=%s reason=%s", self._context.spec.task_id, reason)
                 progress.enter(TaskState.RETRYING, reason)
-                await self._context.clock.sleep(RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)])
+                await self._context.clock.sleep(delay_after(failures, RETRY_DELAYS_S))
                 failures += 1
             else:
                 if failures:
