@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from site_agent.tasks.spec import InputSpec
 
 
-class Task:
+class Task(ABC):
     """One run of a task. Of what can change while it runs, a kind of task takes over what concerns it."""
 
+    @abstractmethod
     async def run(self) -> None:
         """Return when the task has ended."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def close(self) -> None:
         """Let go of what the task holds open; it is not run again."""
-        raise NotImplementedError
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Read exactly these channels from now on. Tasks whose inputs cannot change ignore it."""
+        return
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over the changed options of the task's relation. Tasks that cannot do so ignore it."""
+        return
 
     @property
     def late_inputs(self) -> tuple[str, ...]:
