@@ -21,7 +21,8 @@ how they share, who comes late, is paused or cancelled, which write into a Parqu
 and faults: SIGKILL or SIGSTOP of the master or an agent, a link that loses packets or refuses connections. At its end
 every result and sink is compared with DuckDB's over all input; of a query that was cancelled, no row may be there
 that DuckDB does not have. No task, shared operator or slot may be left. A round in which nothing moves for four
-minutes after its last fault, or that has not ended a quarter of an hour after it, counts as a difference. `python -m tests.soak --seed N --rounds 1` draws the same round again;
+minutes after its last fault, or that has not ended a quarter of an hour after it, counts as a difference. \
+`python -m tests.soak --seed N --rounds 1` draws the same round again;
 when its faults strike depends on the machine."""
 TABLE = "| seed | workload | faults | seconds | rows | result |\n|---|---|---|---|---|---|"
 MOST_TOLD = 300
