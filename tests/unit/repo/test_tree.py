@@ -176,10 +176,12 @@ def test_what_is_too_long_is_found(tmp_path: Path) -> None:
     docstring = '    """' + "\n".join(["a long story"] * 60) + '"""\n'
     (package / "short.py").write_text("def f():\n" + docstring + "    x = 1\n" * 59)
     (package / "long.py").write_text("def f():\n" + "    x = 1\n" * 60 + "\n" * 600)
+    (package / "wide.py").write_text("class C:\n" + docstring + "    x = 1\n" * 300)
     command = [sys.executable, str(ROOT / "scripts" / "check_sizes.py"), str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert result.stdout.splitlines() == [
         "planner/long.py:1: 661 lines; split it (600 at most)",
         "planner/long.py:1: f has 61 lines; split it (60 at most)",
+        "planner/wide.py:1: C has 301 lines; split it (300 at most)",
     ]
