@@ -92,7 +92,7 @@ class Traces:
         first_s: dict[str, float] = {}
         for path, at_s in self.seen_s.items():
             task = _task_of(path, query, stage) if path.match(pattern) else None
-            if task is not None and task.rpartition(".")[2] in path.parts:
+            if task is not None and (path.name == task or path.parents[2] / "tasks" / task in self.seen_s):
                 first_s[task] = min(at_s, first_s.get(task, at_s))
         return max(first_s.values(), default=None)
 

@@ -84,8 +84,8 @@ class Watermarks:
 
     def _note(self, path: Path) -> None:
         channel = path.parent.name
-        # A copy lies at another site than its channel's name says.
-        if channel.rpartition(".")[2] not in path.parts:
+        # A copy lies at a site where its task is not.
+        if not (path.parents[2] / "tasks" / channel).exists():
             return
         try:
             written_s = path.stat().st_mtime

@@ -258,7 +258,7 @@ def _ended(query: selat.Query, number: int, answer: Counts) -> Job:
     counts = {row["word"]: row["n"] for row in query.results().rows()}
     assert info.ended_at is not None
     remote = sum(task.stage_id == READ_STAGE for task in info.tasks)
-    maps = sum(task.task_id.split(".")[1].startswith("map-") for task in info.tasks)
+    maps = sum(".map." in task.task_id for task in info.tasks)
     job = Job(
         number,
         (info.ended_at - info.submitted_at).total_seconds(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
@@ -20,8 +20,13 @@ LOG_FORMAT_HELP = "log lines as text for people or as one JSON object each (defa
 
 _PLACEHOLDER = re.compile(r"(?:\b(\w+)=)?%[-#0 +]*\d*(?:\.\d+)?([a-zA-Z%])")
 _OWN = ("time", "level", "logger", "message", "error")
-_STAGE_OF = re.compile(r"([^.]+)\.(.+)\.([^.]+)")
-"""The id of a task, and of the channel that it makes: query, stage and site."""
+
+IdParts = Callable[[str], Mapping[str, str]]
+"""The fields that the id of a task, or of a channel, stands for; none for a text that is no such id."""
+
+
+def _no_parts(_: str) -> Mapping[str, str]:
+    return {}
 
 
 class LogFormat(Enum):
@@ -45,6 +50,10 @@ class Line(str):
 class JsonFormatter(logging.Formatter):
     """One JSON object a line, in ASCII: control characters and all others beyond are written as escapes."""
 
+    def __init__(self, parts_of: IdParts = _no_parts) -> None:
+        super().__init__()
+        self._parts_of = parts_of
+
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)
         content: dict[str, object] = {
@@ -53,7 +62,9 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        for name, value in with_ids(fields_of(record)).items():
+        fields = fields_of(record)
+        ids = self._parts_of(str(fields.get("task") or fields.get("channel") or ""))
+        for name, value in {**ids, **fields}.items():
             content[f"{name}_" if name in _OWN else name] = value
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
@@ -74,16 +85,9 @@ def fields_of(record: logging.LogRecord) -> dict[str, object]:
     return {name: _plain(value) for name, value in zip(names, record.args, strict=True) if name}
 
 
-def with_ids(fields: Mapping[str, object]) -> dict[str, object]:
-    """The fields, with the query, the stage and the site that the id of a task or a channel begins and ends with."""
-    found = _STAGE_OF.fullmatch(str(fields.get("task") or fields.get("channel") or ""))
-    ids = dict(zip(("query", "stage", "site"), found.groups(), strict=True)) if found else {}
-    return {**ids, **fields}
-
-
-def formatter(log_format: LogFormat, text: LogFormatter) -> logging.Formatter:
-    """`text`, or one for JSON."""
-    return JsonFormatter() if log_format is LogFormat.JSON else text
+def formatter(log_format: LogFormat, text: LogFormatter, parts_of: IdParts = _no_parts) -> logging.Formatter:
+    """`text`, or one for JSON, whose lines have the parts of the ids of tasks and channels as well."""
+    return JsonFormatter(parts_of) if log_format is LogFormat.JSON else text
 
 
 def _plain(value: object) -> Any:

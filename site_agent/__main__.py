@@ -25,6 +25,7 @@ from machine.metrics import CannotListenError, serving_metrics
 from machine.private import make_private_umask
 from machine.terminal import LogFormatter
 from machine.tracing import tracing
+from planner.graph.ids import log_fields
 from site_agent.agent.disk_use import SiteDisk
 from site_agent.agent.health import Health
 from site_agent.agent.loops import AgentIdentity, SiteAgent, running
@@ -74,7 +75,7 @@ def main() -> int:
     failed: list[Exception] = []
     try:
         config = parse_arguments()
-        handler.setFormatter(formatter(config.log_format, TEXT))
+        handler.setFormatter(formatter(config.log_format, TEXT, log_fields))
         handler.addFilter(RedactingFilter(config.secrets))
         with tracing(ROLE, os.environ):
             asyncio.run(_serve(config))

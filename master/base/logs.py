@@ -8,6 +8,7 @@ import time
 
 from machine.logs import Line, LogFormat, formatter
 from machine.terminal import LogFormatter
+from planner.graph.ids import log_fields
 
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
 
@@ -23,7 +24,7 @@ def configure(log_format: LogFormat = LogFormat.TEXT, level: int = logging.INFO)
     text = LogFormatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
     text.converter = time.gmtime
     handler = logging.StreamHandler()
-    handler.setFormatter(formatter(log_format, text))
+    handler.setFormatter(formatter(log_format, text, log_fields))
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 

@@ -54,7 +54,7 @@ class Estimates:
         if number is None or batch is None:
             return
         split = batch.splits[number]
-        read = record.progress.tasks.get(read_id(record, number, split))
+        read = record.progress.tasks.get(read_id(record, number))
         if read is not None and read.bytes_out:
             model = scheduled(record, number).model
             self._sent.add(model, size_bytes=split.size_bytes, sent_bytes=read.bytes_out)

@@ -47,6 +47,6 @@ def _sending(live: Iterable[QueryRecord]) -> Iterator[tuple[str, str]]:
         for number, task in tasks_of(record):
             if number is None or task.phase is not TaskPhase.RUNNING or task.site == batch.splits[number].site:
                 continue
-            status = record.progress.tasks.get(map_id(record, number, task))
+            status = record.progress.tasks.get(map_id(record, number))
             if status is None or status.state is TaskState.STARTING:
                 yield batch.splits[number].site, task.site

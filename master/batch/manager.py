@@ -137,10 +137,10 @@ class BatchManager:
         for number, task in tasks_of(record):
             if task.phase is not TaskPhase.RUNNING:
                 continue
-            identifier = reduce_id(record) if number is None else map_id(record, number, task)
+            identifier = reduce_id(record) if number is None else map_id(record, number)
             status = statuses.get(identifier)
             if status is not None and status.state is TaskState.ENDED:
-                phase = next_phase(identifier, task.phase, TaskEvent.ENDED)
+                phase = next_phase(str(identifier), task.phase, TaskEvent.ENDED)
                 found[number] = replace(task, phase=phase, ended_at=now)
         if not found:
             return False

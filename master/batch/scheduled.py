@@ -47,7 +47,7 @@ def _outputs(record: QueryRecord) -> Iterator[Shard]:
     sizes: dict[str, int] = {}
     for number, task in enumerate(record.batch.maps):
         if task.placed:
-            status = record.progress.tasks.get(map_id(record, number, task))
+            status = record.progress.tasks.get(map_id(record, number))
             sizes[task.site] = sizes.get(task.site, 0) + (status.bytes_out if status else 0)
     for site, size_bytes in sorted(sizes.items()):
         yield Shard(site, size_bytes)

@@ -46,7 +46,7 @@ def _limit_to_proto(limit: ResultsLimit | None) -> site_pb2.ResultsLimit | None:
 
 def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
     return site_pb2.TaskSpec(
-        task_id=task.task_id,
+        task_id=str(task.task_id),
         query_id=task.query_id,
         stage_id=task.stage_id,
         kind=STAGE_KINDS[task.kind],
@@ -84,7 +84,7 @@ def split_from_proto(message: site_pb2.Split, site: str) -> Split:
 def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
     columns = [column_to_proto(c) for c in item.columns]
     return site_pb2.ChannelInput(
-        channel=item.channel,
+        channel=str(item.channel),
         site=item.site,
         view=item.view,
         columns=columns,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -22,8 +23,12 @@ from master.records.model import (
     StreamLog,
     TaskStatus,
 )
+from planner.graph.ids import TaskId
 from planner.values.topology import MOST_SLOTS
 from selat.v1 import common_pb2, site_pb2
+
+M = TypeVar("M")
+V = TypeVar("V")
 
 LARGEST_COUNT = 2**53
 """Rows and bytes never come near it; sums of a thousand still fit 64 bits, and JSON keeps each whole."""
@@ -31,7 +36,7 @@ _INSTANTS = ("watermark_us", "starts_at_us")
 
 # Fields that message and value share by name and type.
 _TASK_FIELDS = (
-    *("task_id", "query_id", "stage_id", "site", "reason", "next_epoch", "rows_in", "rows_out", "rows_late"),
+    *("query_id", "stage_id", "site", "reason", "next_epoch", "rows_in", "rows_out", "rows_late"),
     *("bytes_out", "rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio", "lag_rows"),
     *("state_bytes", "state_rows", "retained_bytes", "epochs", "rows_malformed"),
     *("in_flight_bytes", "input_bytes"),
@@ -41,7 +46,7 @@ _BEHIND_FIELDS = ("query_id", "bytes", "sites", "left")
 _MEMORY_FIELDS = ("agent_bytes", "jvm_bytes", "heap_used_bytes", "heap_committed_bytes", "heap_max_bytes", "sites")
 _LOG_FIELDS = ("stream", "size_bytes", "rows", "batches", "rows_stored", "limit_bytes", "ended", "reason")
 _DISK_FIELDS = ("replay_bytes", "stream_log_bytes", "budget_bytes", "free_bytes")
-_USE_FIELDS = ("channel", "query_id", "from_site", "bytes", "epochs", "readers")
+_USE_FIELDS = ("query_id", "from_site", "bytes", "epochs", "readers")
 _RESULT_FIELDS = ("query_id", "rows", "bytes", "complete")
 _LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
 
@@ -49,9 +54,10 @@ _LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
 def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
     return site_pb2.TaskStatus(
         **_shared(status, _TASK_FIELDS),
+        task_id=str(status.task_id),
         state=TASK_STATES[status.state],
         watermark_us=status.watermark_us,
-        late_inputs=status.late_inputs,
+        late_inputs=map(str, status.late_inputs),
         starts_at_us=status.starts_at_us,
         operators=[site_pb2.OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in status.operators],
         behind=[site_pb2.QueryBehind(**_shared(b, _BEHIND_FIELDS)) for b in status.behind],
@@ -59,12 +65,13 @@ def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
 
 
 def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
-    """A state that is not said counts as STARTING."""
+    """A state that is not said counts as STARTING. Raises ValueError when an id is none."""
     return TaskStatus(
         **_shared(message, _TASK_FIELDS),
+        task_id=TaskId.parse(message.task_id),
         state=TASK_STATES_BACK.get(message.state, TaskState.STARTING),
         watermark_us=_optional_watermark(message),
-        late_inputs=tuple(message.late_inputs),
+        late_inputs=tuple(map(TaskId.parse, message.late_inputs)),
         starts_at_us=_optional_start(message),
         operators=tuple(OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in message.operators),
         behind=tuple(QueryBehind(b.query_id, b.bytes, tuple(b.sites), b.left) for b in message.behind),
@@ -126,8 +133,8 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
         site=message.site,
         incarnation=message.incarnation,
         assignment_version=message.assignment_version,
-        tasks=tuple(task_status_from_proto(t) for t in message.tasks),
-        channels=tuple(ChannelUse(**_shared(c, _USE_FIELDS)) for c in message.channels),
+        tasks=tuple(_known(task_status_from_proto, message.tasks)),
+        channels=tuple(_known(_use_from_proto, message.channels)),
         results=tuple(result_status_from_proto(r) for r in message.results),
         links=tuple(LinkUse(**_shared(link, _LINK_FIELDS)) for link in message.links),
         memory_bytes=message.memory_bytes,
@@ -135,6 +142,17 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
         stream_logs=tuple(StreamLog(**_shared(log, _LOG_FIELDS)) for log in message.stream_logs),
         disk=_disk_from_proto(message.disk),
     )
+
+
+def _known(convert: Callable[[M], V], messages: Iterable[M]) -> Iterator[V]:
+    """Without those whose task has no id of this version: an agent may still have tasks of another."""
+    for message in messages:
+        with suppress(ValueError):
+            yield convert(message)
+
+
+def _use_from_proto(message: site_pb2.ChannelUse) -> ChannelUse:
+    return ChannelUse(TaskId.parse(message.channel), **_shared(message, _USE_FIELDS))
 
 
 def registration_from_proto(message: site_pb2.RegisterRequest) -> SiteRecord:

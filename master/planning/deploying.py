@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from master.planning.settings import Settings
@@ -11,6 +11,7 @@ from master.queries.forms import KnownForms
 from master.queries.registry import QueryRegistry
 from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry
+from planner.graph.ids import VertexId
 from planner.graph.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Deployment, deployment_of, known, told_apart
 from planner.sharing.modes import Sharing
@@ -64,15 +65,16 @@ class Deployer:
             wan=wan_of(parts.topology, parts.wan()),
             alive=parts.sites.able(),
             sharing=settings.sharing,
-            placed={s.id: s.sites[0] for s in planned.plan.stages if s.kind is StageKind.MERGE},
+            placed={VertexId(s.id): s.sites[0] for s in planned.plan.stages if s.kind is StageKind.MERGE},
         )
         shared = share(query, vertices, setting)
         return _with_sites(planned.plan, shared), deployment_of(shared, vertices, running, start=settings.start)
 
 
 def _with_sites(plan: PhysicalPlan, shared: SharingPlan) -> PhysicalPlan:
-    sites: Mapping[str, str] = {decision.vertex: decision.site for decision in shared.decisions}
+    sites = {decision.vertex: decision.site for decision in shared.decisions}
     stages = tuple(
-        replace(stage, sites=(sites[stage.id],)) if stage.kind is StageKind.MERGE else stage for stage in plan.stages
+        replace(stage, sites=(sites[VertexId(stage.id)],)) if stage.kind is StageKind.MERGE else stage
+        for stage in plan.stages
     )
     return replace(plan, stages=stages)

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from master.records.model import BatchTask, QueryRecord, TaskStatus, task_id
+from master.records.model import BatchTask, QueryRecord, TaskStatus
 from master.records.specs import ChannelInput, TaskSpec, bound_at
+from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan, Split, Stage, StageKind, only_appends
 from planner.relations.catalog import Catalog, Column, Function
 from planner.sql.dialect import quoted
 from planner.values.names import INPUT_VIEW
 
+MAP = "map"
+"""In the ids of tasks, of all MAP stages: their splits are numbered together."""
 READ = "read"
 """Stage of the tasks that read a split for a MAP elsewhere."""
 
@@ -40,8 +43,8 @@ def batch_tasks(query: QueryRecord, catalog: Catalog, sites: Collection[str]) ->
     readers = tuple(sorted(sites))
     for stage in plan.stages:
         if stage.kind is StageKind.TABLE:
-            for site in stage.sites:
-                yield site, _copy(query, stage, catalog, site, readers)
+            for number, site in enumerate(stage.sites):
+                yield site, _copy(query, (stage, number, site), catalog, readers)
     for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
         if task.placed:
             yield from _map(query, plan.stage(split.stage), catalog, (number, split, task), readers)
@@ -49,28 +52,27 @@ def batch_tasks(query: QueryRecord, catalog: Catalog, sites: Collection[str]) ->
         yield from _ending(query, catalog)
 
 
-def map_id(query: QueryRecord, number: int, task: BatchTask) -> str:
-    return task_id(query.id, f"map-{number}", task.site)
+def map_id(query: QueryRecord, number: int) -> TaskId:
+    """The MAP over the split of that number, of all splits of the query."""
+    return TaskId(query.id, MAP, number)
 
 
-def read_id(query: QueryRecord, number: int, split: Split) -> str:
-    """Of the task that reads a split for a MAP elsewhere."""
-    return task_id(query.id, f"{READ}-{number}", split.site)
+def read_id(query: QueryRecord, number: int) -> TaskId:
+    """The task that reads the split of that number for a MAP elsewhere."""
+    return TaskId(query.id, READ, number)
 
 
-def reduce_id(query: QueryRecord) -> str:
-    """Once it is placed."""
-    assert query.batch is not None
-    return task_id(query.id, query.plan.result_stage, query.batch.reduce.site)
+def reduce_id(query: QueryRecord) -> TaskId:
+    return TaskId(query.id, query.plan.result_stage)
 
 
-def source_ids(query: QueryRecord) -> frozenset[str]:
+def source_ids(query: QueryRecord) -> frozenset[TaskId]:
     """The tasks that read splits."""
     batch, state = query.plan.batch, query.batch
     if batch is None or state is None:
         return frozenset()
     return frozenset(
-        map_id(query, number, task) if task.site == split.site else read_id(query, number, split)
+        map_id(query, number) if task.site == split.site else read_id(query, number)
         for number, (split, task) in enumerate(zip(batch.splits, state.maps, strict=True))
         if task.placed
     )
@@ -99,23 +101,27 @@ def task_list(query: QueryRecord) -> Iterator[TaskStatus]:
     assert query.batch is not None
     for stage in plan.stages:
         if stage.kind is StageKind.TABLE:
-            yield from (TaskStatus(task_id(query.id, stage.id, site), query.id, stage.id, site) for site in stage.sites)
+            yield from (
+                TaskStatus(TaskId(query.id, stage.id, number), query.id, stage.id, site)
+                for number, site in enumerate(stage.sites)
+            )
     for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
         if task.placed:
-            yield TaskStatus(map_id(query, number, task), query.id, split.stage, task.site)
+            yield TaskStatus(map_id(query, number), query.id, split.stage, task.site)
             if task.site != split.site:
-                yield TaskStatus(read_id(query, number, split), query.id, READ, split.site)
+                yield TaskStatus(read_id(query, number), query.id, READ, split.site)
     if query.batch.reduce.placed:
         yield TaskStatus(reduce_id(query), query.id, plan.result_stage, query.batch.reduce.site)
         if plan.sink is not None:
             site = plan.sink.sites[0]
-            yield TaskStatus(task_id(query.id, plan.sink.id, site), query.id, plan.sink.id, site)
+            yield TaskStatus(TaskId(query.id, plan.sink.id), query.id, plan.sink.id, site)
 
 
-def _copy(query: QueryRecord, stage: Stage, catalog: Catalog, site: str, readers: tuple[str, ...]) -> TaskSpec:
-    """A joined table's rows at one of its sites."""
+def _copy(query: QueryRecord, place: tuple[Stage, int, str], catalog: Catalog, readers: tuple[str, ...]) -> TaskSpec:
+    """A joined table's rows at one of its sites; `place` is its stage, and the site with its number there."""
+    stage, number, site = place
     return TaskSpec(
-        task_id=task_id(query.id, stage.id, site),
+        task_id=TaskId(query.id, stage.id, number),
         query_id=query.id,
         stage_id=stage.id,
         kind=StageKind.TABLE,
@@ -133,7 +139,7 @@ def _map(
     number, split, task = placed
     relation = bound_at(stage.relation, catalog, site=split.site, query_id=query.id)
     part = split if split.parts else None
-    identifier, copies = map_id(query, number, task), _copies(query, stage, split.site)
+    identifier, copies = map_id(query, number), _copies(query, stage, split.site)
     if task.site == split.site:
         yield (
             task.site,
@@ -154,7 +160,7 @@ def _map(
         return
     batch = query.plan.batch
     assert batch is not None
-    reading, columns = read_id(query, number, split), batch.read_columns.get(stage.id, ())
+    reading, columns = read_id(query, number), batch.read_columns.get(stage.id, ())
     yield (
         split.site,
         TaskSpec(
@@ -197,7 +203,7 @@ def _ending(query: QueryRecord, catalog: Catalog) -> Iterator[tuple[str, TaskSpe
     stage = plan.stage(plan.result_stage)
     views = {item.stage: item.view for item in stage.inputs}
     inputs = tuple(
-        ChannelInput(map_id(query, number, task), task.site, views[split.stage], plan.stage(split.stage).columns)
+        ChannelInput(map_id(query, number), task.site, views[split.stage], plan.stage(split.stage).columns)
         for number, (split, task) in enumerate(zip(batch.splits, state.maps, strict=True))
     )
     yield (
@@ -220,7 +226,7 @@ def _ending(query: QueryRecord, catalog: Catalog) -> Iterator[tuple[str, TaskSpe
         yield (
             site,
             TaskSpec(
-                task_id=task_id(query.id, sink.id, site),
+                task_id=TaskId(query.id, sink.id),
                 query_id=query.id,
                 stage_id=sink.id,
                 kind=StageKind.SINK,
@@ -235,14 +241,14 @@ def _copies(query: QueryRecord, stage: Stage, site: str | None) -> tuple[Channel
     """The joined tables that a stage reads; of a join on `site`, those of the split's own site."""
     return tuple(
         ChannelInput(
-            channel=task_id(query.id, item.stage, producer),
+            channel=TaskId(query.id, item.stage, number),
             site=producer,
             view=item.view,
             columns=query.plan.stage(item.stage).columns,
         )
         for item in stage.inputs
         if query.plan.stage(item.stage).kind is StageKind.TABLE
-        for producer in query.plan.stage(item.stage).sites
+        for number, producer in enumerate(query.plan.stage(item.stage).sites)
         if not item.same_site or producer == site
     )
 

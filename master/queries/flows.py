@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from master.queries.sharing import channel_of
 from master.records.model import QueryRecord, TaskStatus
-from planner.sharing.running import Operator, Running, query_of
+from planner.graph.ids import TaskId
+from planner.sharing.running import Operator, Running
 from planner.sharing.vertices import VertexKind
 
 LEAST = timedelta(seconds=10)
@@ -18,7 +18,7 @@ _FLOWING = (VertexKind.SOURCE, VertexKind.MERGE)
 """A table is sent once, and sinks and results send nothing."""
 
 
-def measured_rates(running: Running, records: Mapping[str, QueryRecord], now: datetime) -> dict[str, float]:
+def measured_rates(running: Running, records: Mapping[str, QueryRecord], now: datetime) -> dict[TaskId, float]:
     """Bytes per second of the operators' outputs, by operator id; those that are not in it were not measured yet.
 
     The agents' means over the last minute. A merge of long windows sends seldom: of such it is the mean since its query
@@ -30,12 +30,12 @@ def measured_rates(running: Running, records: Mapping[str, QueryRecord], now: da
         if record.state.live
         for task in record.progress.tasks.values()
     }
-    found: dict[str, float] = {}
+    found: dict[TaskId, float] = {}
     for operator in running.operators:
-        status = statuses.get(channel_of(operator.id, operator.site))
+        status = statuses.get(operator.id)
         if operator.vertex.kind not in _FLOWING or status is None:
             continue
-        if rate := _rate(operator, status, records[query_of(operator.id)], now):
+        if rate := _rate(operator, status, records[operator.id.query], now):
             found[operator.id] = rate
     return found
 

@@ -9,7 +9,7 @@ from planner.graph.plan import PhysicalPlan
 from planner.relations.catalog import Catalog
 from planner.sharing.deployment import is_apart
 from planner.sharing.forms import Form
-from planner.sharing.running import Running, query_of
+from planner.sharing.running import Running
 from planner.sharing.vertices import forms_of
 
 
@@ -30,7 +30,7 @@ class KnownForms:
         self._by_query = {query: forms for query, forms in self._by_query.items() if query in known}
         for operator in running.operators:
             if operator.vertex.reads in reads and not is_apart(operator):
-                query = query_of(operator.id)
+                query = operator.id.query
                 form = self._forms(query, known[query], catalog).get(operator.vertex.stage)
                 if form is not None:
                     running.describe(operator.id, form)

@@ -11,9 +11,9 @@ from master.queries.batch_tasks import source_ids, task_list
 from master.queries.sharing import initial_tasks
 from master.records.lifecycle import QueryEvent
 from master.records.model import ChannelCounter, ChannelUse, Progress, QueryRecord, ResultStatus, SiteReport, TaskStatus
+from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Deployment, Start
-from planner.sharing.running import is_derived
 
 _COUNTS = ("rows_in", "rows_out", "rows_late", "rows_malformed", "bytes_out", "epochs", "input_bytes")
 
@@ -37,8 +37,8 @@ def with_report(
     report: SiteReport,
     *,
     now: datetime,
-    edges: Collection[tuple[str, str]] = (),
-    beneath: Mapping[str, str] | None = None,
+    edges: Collection[tuple[TaskId, str]] = (),
+    beneath: Mapping[TaskId, str] | None = None,
 ) -> Progress:
     """The query's progress after one site's report.
 
@@ -132,7 +132,7 @@ def totals(record: QueryRecord) -> Totals:
     result = _result(record)
     return Totals(
         rows_in=sum(
-            t.rows_in for t in tasks if (t.stage_id in sources and not is_derived(t.task_id)) or t.task_id in readers
+            t.rows_in for t in tasks if (t.stage_id in sources and not t.task_id.derived) or t.task_id in readers
         ),
         rows_out=result.rows if result else 0,
         rows_late=sum(t.rows_late for t in tasks),
@@ -158,13 +158,13 @@ def _result(record: QueryRecord) -> ResultStatus | None:
     return ResultStatus(record.id, rows=sum(t.rows_out for t in tasks), watermark_us=watermark_us)
 
 
-def _written(plan: PhysicalPlan, tasks: Mapping[str, TaskStatus]) -> bool:
+def _written(plan: PhysicalPlan, tasks: Mapping[TaskId, TaskStatus]) -> bool:
     """The query has a sink, which has committed all there is."""
     found = _sink_tasks(plan, tasks)
     return bool(found) and all(t.state is TaskState.ENDED for t in found)
 
 
-def _sink_tasks(plan: PhysicalPlan, tasks: Mapping[str, TaskStatus]) -> tuple[TaskStatus, ...]:
+def _sink_tasks(plan: PhysicalPlan, tasks: Mapping[TaskId, TaskStatus]) -> tuple[TaskStatus, ...]:
     sink = plan.sink
     return tuple(t for t in tasks.values() if sink is not None and t.stage_id == sink.id)
 
@@ -177,7 +177,7 @@ def _complete(progress: Progress, *, alive: frozenset[str], now: datetime, final
     return not waiting or now >= progress.complete_since + final_report_wait
 
 
-def _needed(record: QueryRecord, beneath: Mapping[str, str]) -> Mapping[str, TaskStatus]:
+def _needed(record: QueryRecord, beneath: Mapping[TaskId, str]) -> Mapping[TaskId, TaskStatus]:
     """Without the tasks of others that did a part of its work and do not any more."""
     known = record.progress.tasks
     if record.deployment is None:
@@ -187,8 +187,8 @@ def _needed(record: QueryRecord, beneath: Mapping[str, str]) -> Mapping[str, Tas
 
 
 def _newer_tasks(
-    known: Mapping[str, TaskStatus], report: SiteReport, beneath: Mapping[str, str]
-) -> dict[str, TaskStatus]:
+    known: Mapping[TaskId, TaskStatus], report: SiteReport, beneath: Mapping[TaskId, str]
+) -> dict[TaskId, TaskStatus]:
     # A task of another query that stands for one of this query's counts as that.
     news = {
         status.task_id: _taken(known[status.task_id], status)
@@ -232,7 +232,7 @@ def _newer_result(record: QueryRecord, report: SiteReport) -> ResultStatus | Non
 
 
 def _newer_counters(
-    record: QueryRecord, report: SiteReport, edges: Collection[tuple[str, str]]
+    record: QueryRecord, report: SiteReport, edges: Collection[tuple[TaskId, str]]
 ) -> tuple[ChannelCounter, ...]:
     counters = {(c.channel, c.to_site): c for c in record.progress.counters}
     for use in report.channels:
@@ -246,7 +246,7 @@ def _first(record: QueryRecord, use: ChannelUse, report: SiteReport) -> ChannelC
     """Of a channel that was not heard of; what others received before a query joined in the middle is not its use."""
     deployment = record.deployment
     late = deployment is not None and deployment.start is Start.NEXT_WINDOW
-    before = use.bytes if late and not use.channel.startswith(f"{record.id}.") else 0
+    before = use.bytes if late and use.channel.query != record.id else 0
     return ChannelCounter(use.channel, use.from_site, report.site, report.incarnation, earlier_bytes=-before)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from master.queries.sharing import channel_of, is_task
+from master.queries.sharing import is_task
 from master.records.model import QueryRecord
+from planner.graph.ids import TaskId
 from planner.sharing.running import Operator, Running
 
 
@@ -28,7 +29,7 @@ class SharedLink:
 class SharedOperator:
     """A task that several queries need."""
 
-    task_id: str
+    task_id: TaskId
     kind: str
     site: str
     queries: tuple[str, ...]
@@ -76,7 +77,7 @@ def shared_parts(record: QueryRecord, records: Sequence[QueryRecord], running: R
     )
 
 
-_Received = dict[tuple[str, str, str], dict[str, int]]
+_Received = dict[tuple[TaskId, str, str], dict[str, int]]
 """Bytes by channel, from, to, and by query in order of submission."""
 
 
@@ -101,15 +102,15 @@ def _saved_by(query: str, by_query: dict[str, int]) -> int:
 def _shared(
     operator: Operator, records: Sequence[QueryRecord], running: Running, received: _Received
 ) -> SharedOperator:
-    channel, users = channel_of(operator.id, operator.site), running.users(operator.id)
+    users = running.users(operator.id)
     links = [
         SharedLink(source, target, max(by_query.values()), sum(by_query.values()) - max(by_query.values()))
         for (name, source, target), by_query in sorted(received.items())
-        if name == channel
+        if name == operator.id
     ]
-    statuses = (r.progress.tasks.get(channel) for r in records if r.id in users)
+    statuses = (r.progress.tasks.get(operator.id) for r in records if r.id in users)
     return SharedOperator(
-        task_id=channel,
+        task_id=operator.id,
         kind=operator.vertex.kind.value,
         site=operator.site,
         queries=tuple(r.id for r in records if r.id in users),

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from master.records.model import QueryRecord, TaskStatus, task_id
+from master.records.model import QueryRecord, TaskStatus
 from master.records.specs import ChannelReader, QueryReaders
+from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan, StageInput
 from planner.sharing.deployment import Deployment, alone, taken_back
-from planner.sharing.running import Operator, Running, is_derived, query_of
+from planner.sharing.running import Operator, Running
 from planner.sharing.vertices import VertexKind
 from planner.values.names import INPUT_VIEW
 
@@ -21,7 +22,7 @@ from planner.values.names import INPUT_VIEW
 class Read:
     """A channel that an operator reads."""
 
-    channel: str
+    channel: TaskId
     site: str
     """The site that produces it."""
     item: StageInput
@@ -33,14 +34,6 @@ def operators_of(record: QueryRecord) -> tuple[Operator, ...]:
     if record.batch is not None:
         return ()
     return record.deployment.operators if record.deployment is not None else alone(record.plan, record.id)
-
-
-def channel_of(operator: str, site: str) -> str:
-    """The channel, and the task, of the operator of that id at that site."""
-    query, _, vertex = operator.partition("/")
-    stage, _, home = vertex.partition("@")
-    # What is derived for several sites may be at one.
-    return task_id(query, f"{stage}-{home}" if home and is_derived(operator) else stage, site)
 
 
 def is_task(operator: Operator) -> bool:
@@ -58,7 +51,7 @@ def running_of(records: Iterable[QueryRecord], among: Collection[str]) -> Runnin
         if query in added:
             return
         used = _used(known[query])
-        for owner in sorted({query_of(name) for name in used}):
+        for owner in sorted({name.query for name in used}):
             add(owner)
         running.add(query, operators_of(known[query]), used)
         added.append(query)
@@ -72,7 +65,7 @@ def running_of(records: Iterable[QueryRecord], among: Collection[str]) -> Runnin
     return running
 
 
-def _used(record: QueryRecord) -> tuple[str, ...]:
+def _used(record: QueryRecord) -> tuple[TaskId, ...]:
     return record.deployment.used if record.deployment is not None else ()
 
 
@@ -90,48 +83,42 @@ def reads_of(record: QueryRecord, operator: Operator) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def result_reads(record: QueryRecord) -> tuple[tuple[str, str, str], ...]:
+def result_reads(record: QueryRecord) -> tuple[tuple[TaskId, str, str], ...]:
     """The channels of a query's results, each with the site that produces it and the stage of the query's plan."""
     results = (operator for operator in operators_of(record) if not is_task(operator))
     return tuple(
-        (channel, site, vertex.partition("@")[0])
+        (channel, site, vertex.stage)
         for operator in results
         for vertex, (channel, site) in zip(operator.vertex.inputs, _channels(record, operator), strict=True)
     )
 
 
-def _channels(record: QueryRecord, operator: Operator) -> Iterator[tuple[str, str]]:
+def _channels(record: QueryRecord, operator: Operator) -> Iterator[tuple[TaskId, str]]:
     own = {other.id: other.site for other in operators_of(record)}
-    foreign = record.deployment.sites if record.deployment is not None else {}
-    for name in operator.inputs:
-        site = own[name] if name in own else foreign[name]
-        yield channel_of(name, site), site
+    foreign = record.deployment.foreign if record.deployment is not None else {}
+    return ((name, own[name] if name in own else foreign[name]) for name in operator.inputs)
 
 
-def edges_of(running: Running, query: str) -> frozenset[tuple[str, str]]:
+def edges_of(running: Running, query: str) -> frozenset[tuple[TaskId, str]]:
     """Channel and reading site of all that a query needs, directly or through others; none when it does not run."""
     if query not in running.queries:
         return frozenset()
     operators = [running.operator(name) for name in running.needed_by(query)]
-    return frozenset(
-        (channel_of(name, running.operator(name).site), operator.site)
-        for operator in operators
-        for name in operator.inputs
-    )
+    return frozenset((name, operator.site) for operator in operators for name in operator.inputs)
 
 
-def readers_by_query(running: Running) -> Mapping[str, tuple[QueryReaders, ...]]:
+def readers_by_query(running: Running) -> Mapping[TaskId, tuple[QueryReaders, ...]]:
     """By operator, the readers of its channel without which each query does not go on, where that differs.
 
     A gateway that keeps results of its own site reads nothing: it is not waited for.
     """
-    found: dict[str, dict[str, set[ChannelReader]]] = {}
+    found: dict[TaskId, dict[str, set[ChannelReader]]] = {}
     for query in sorted(running.queries):
         for operator in map(running.operator, running.needed_by(query)):
             for name in operator.inputs:
                 readers = found.setdefault(name, {}).setdefault(query, set())
                 if is_task(operator):
-                    readers.add(ChannelReader(operator.site, channel_of(operator.id, operator.site)))
+                    readers.add(ChannelReader(operator.site, str(operator.id)))
                 elif operator.site != running.operator(name).site:
                     readers.add(ChannelReader(operator.site, f"results:{query}"))
     return {
@@ -141,7 +128,7 @@ def readers_by_query(running: Running) -> Mapping[str, tuple[QueryReaders, ...]]
     }
 
 
-def tasks_beneath(record: QueryRecord, running: Running) -> Mapping[str, str]:
+def tasks_beneath(record: QueryRecord, running: Running) -> Mapping[TaskId, str]:
     """Tasks of others that stand for none of a query's vertices, but do a part of their work: the stage of it, by task.
 
     The stage is the query's own; empty where it has none that reads the same.
@@ -153,9 +140,9 @@ def tasks_beneath(record: QueryRecord, running: Running) -> Mapping[str, str]:
     standing = set(deployment.stands.values())
     needed = (running.operator(name) for name in running.needed_by(record.id) if name not in standing)
     return {
-        channel_of(operator.id, operator.site): stages.get(operator.vertex.reads, "")
+        operator.id: stages.get(operator.vertex.reads, "")
         for operator in needed
-        if is_task(operator) and query_of(operator.id) != record.id
+        if is_task(operator) and operator.id.query != record.id
     }
 
 
@@ -171,15 +158,15 @@ def initial_tasks(query: str, plan: PhysicalPlan, deployment: Deployment | None)
             tasks.append(_status(own[vertex.id].id, vertex.stage, own[vertex.id].site))
         elif vertex.id in deployment.stands:
             name = deployment.stands[vertex.id]
-            tasks.append(_status(name, vertex.stage, deployment.sites[name]))
+            tasks.append(_status(name, vertex.stage, deployment.foreign[name]))
     return tuple(tasks)
 
 
-def _status(operator: str, stage: str, site: str) -> TaskStatus:
-    return TaskStatus(task_id=channel_of(operator, site), query_id=query_of(operator), stage_id=stage, site=site)
+def _status(task: TaskId, stage: str, site: str) -> TaskStatus:
+    return TaskStatus(task_id=task, query_id=task.query, stage_id=stage, site=site)
 
 
-def without_late(record: QueryRecord, channels: Collection[str], running: Running | None = None) -> QueryRecord:
+def without_late(record: QueryRecord, channels: Collection[TaskId], running: Running | None = None) -> QueryRecord:
     """The query with tasks of its own in the place of channels of others that no longer hold their first epochs.
 
     With `running`, also in the place of operators that have ended: what was shared beneath such a channel may have.
@@ -187,10 +174,10 @@ def without_late(record: QueryRecord, channels: Collection[str], running: Runnin
     deployment = record.deployment
     if deployment is None:
         return record
-    late = {name for name in deployment.used if channel_of(name, deployment.sites[name]) in channels}
+    late = set(deployment.used) & set(channels)
     # What is derived of a channel begins where that begins.
     derived = (operator for operator in deployment.operators if operator.residual)
-    late |= {name for o in derived if channel_of(o.id, o.site) in channels for name in o.inputs}
+    late |= {name for o in derived if o.id in channels for name in o.inputs}
     if not late:
         return record
     changed = taken_back(deployment, record.id, late, why="its first rows are gone, which this query has to read")

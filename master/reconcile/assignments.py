@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from contract.tasks import Join
 from master.queries.batch_tasks import batch_results, batch_sites, batch_tasks
 from master.queries.sharing import (
-    channel_of,
     is_task,
     operators_of,
     readers_by_query,
@@ -28,10 +27,11 @@ from master.records.specs import (
     bound_at,
     relation_at,
 )
+from planner.graph.ids import TaskId
 from planner.graph.plan import Stage, StageKind
 from planner.relations.catalog import Catalog, Relation, RelationKind
 from planner.sharing.deployment import Start
-from planner.sharing.running import Operator, Running, is_derived, query_of
+from planner.sharing.running import Operator, Running
 
 _JOINS = {Start.HISTORY: Join.WHOLE, Start.NEXT_WINDOW: Join.LATE}
 
@@ -79,9 +79,9 @@ def build_assignments(
     at_work = {operator.id for operator in (running_of(snapshot.queries, given) if kept else running).operators}
     readers, by_query = _readers(running), readers_by_query(running)
     tasks: dict[str, list[TaskSpec]] = {}
-    for operator in sorted(running.operators, key=lambda o: query_of(o.id)):
+    for operator in sorted(running.operators, key=lambda o: o.id.query):
         if is_task(operator):
-            task = _task(known[query_of(operator.id)], operator, snapshot.catalog, readers.get(operator.id, set()))
+            task = _task(known[operator.id.query], operator, snapshot.catalog, readers.get(operator.id, set()))
             task = replace(task, paused=operator.id not in at_work, readers=by_query.get(operator.id, ()))
             task = replace(task, epoch_interval=epoch_interval)
             tasks.setdefault(operator.site, []).append(task)
@@ -111,7 +111,7 @@ def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) ->
     return query.ended_at is None or now < query.ended_at + retention
 
 
-def result_channels(query: QueryRecord) -> tuple[str, ...]:
+def result_channels(query: QueryRecord) -> tuple[TaskId, ...]:
     if query.batch is not None:
         return tuple(item.channel for item in batch_results(query))
     return tuple(channel for channel, _, _ in result_reads(query))
@@ -129,9 +129,9 @@ def stage_sites(query: QueryRecord) -> frozenset[str]:
     return frozenset(planned | {operator.site for operator in operators_of(query) if is_task(operator)})
 
 
-def _readers(running: Running) -> dict[str, set[str]]:
+def _readers(running: Running) -> dict[TaskId, set[str]]:
     """The sites that read each operator."""
-    readers: dict[str, set[str]] = {}
+    readers: dict[TaskId, set[str]] = {}
     for operator in running.operators:
         for name in operator.inputs:
             readers.setdefault(name, set()).add(operator.site)
@@ -145,7 +145,7 @@ def _task(query: QueryRecord, operator: Operator, catalog: Catalog, readers: Col
     relation = None if derived else bound_at(stage.relation, catalog, site=site, query_id=query.id)
     sql = operator.residual or stage.sql
     return TaskSpec(
-        task_id=channel_of(operator.id, site),
+        task_id=operator.id,
         query_id=query.id,
         stage_id=stage.id,
         kind=StageKind.DERIVE if derived else stage.kind,
@@ -180,7 +180,7 @@ def _inputs(query: QueryRecord, operator: Operator, catalog: Catalog) -> tuple[C
     return tuple(inputs)
 
 
-def _join(query: QueryRecord, channel: str, stage: Stage, catalog: Catalog) -> tuple[Join, timedelta]:
+def _join(query: QueryRecord, channel: TaskId, stage: Stage, catalog: Catalog) -> tuple[Join, timedelta]:
     """Where the query may begin to read the channel, and how late its rows may be."""
     if begins_at_zero(query, channel):
         return Join.OWN, timedelta(0)
@@ -188,11 +188,10 @@ def _join(query: QueryRecord, channel: str, stage: Stage, catalog: Catalog) -> t
     return join, _event_delay(stage, catalog) if join is Join.LATE else timedelta(0)
 
 
-def begins_at_zero(query: QueryRecord, channel: str) -> bool:
+def begins_at_zero(query: QueryRecord, channel: TaskId) -> bool:
     """True when the query itself has the channel made, from epoch 0 on; another query's may have begun long before."""
     # A derived channel begins where the channel that it is made from begins.
-    own = channel.startswith(f"{query.id}.")
-    return own and (_start_of(query) is Start.HISTORY or not is_derived(channel))
+    return channel.query == query.id and (_start_of(query) is Start.HISTORY or not channel.derived)
 
 
 def _start_of(query: QueryRecord) -> Start:

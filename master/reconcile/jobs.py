@@ -24,7 +24,6 @@ from master.records.lifecycle import QueryEvent
 from master.records.model import QueryRecord, QueryState, SiteRecord, SiteReport
 from planner.graph.plan import PhysicalPlan
 from planner.relations.catalog import Relation, RelationKind
-from planner.sharing.running import query_of
 
 logger = logging.getLogger(__name__)
 
@@ -218,7 +217,7 @@ class JobManager:
     def _purge(self) -> None:
         """Forget queries that have been over for long; their results follow when the gateway's assignment changes."""
         retention = EndedRetention(self._config.ended_retention, self._config.ended_count)
-        needed = {query_of(operator.id) for operator in self._parts.queries.held().operators}
+        needed = {operator.id.query for operator in self._parts.queries.held().operators}
         doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention, needed=needed)
         if doomed:
             self._parts.queries.purge(doomed)

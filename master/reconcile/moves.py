@@ -11,7 +11,6 @@ from master.reconcile.parts import JobParts
 from master.reconcile.removals import Removals
 from master.records.lifecycle import QueryEvent
 from master.records.model import QueryRecord, QueryState, SiteReport
-from planner.sharing.running import query_of
 
 
 class QueryMoves:
@@ -74,11 +73,11 @@ class QueryMoves:
         Also a query that is over, as long as others need the operators that it brought.
         """
         late = {channel for task in report.tasks if task.query_id == record.id for channel in task.late_inputs}
-        if not late or not any(query_of(o.id) == record.id for o in self._parts.queries.running().operators):
+        if not late or not any(o.id.query == record.id for o in self._parts.queries.running().operators):
             return
         changed = without_late(record, late, self._parts.queries.running())
         if changed is not record:
-            self._parts.queries.redeploy(changed, reason="runs its own of " + ", ".join(sorted(late)))
+            self._parts.queries.redeploy(changed, reason="runs its own of " + ", ".join(map(str, sorted(late))))
             self._handout.refresh()
 
     def _concerned(self, report: SiteReport) -> tuple[QueryRecord, ...]:

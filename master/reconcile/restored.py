@@ -33,8 +33,8 @@ def lost_queries(
         made_at: When the backup was made.
     """
     reports = [status.report for status in sites if status.report is not None]
-    expected = _by_query((site, t.query_id, t.task_id) for site, a in assignments.items() for t in a.tasks)
-    reported = _by_query((report.site, t.query_id, t.task_id) for report in reports for t in report.tasks)
+    expected = _by_query((site, t.query_id, str(t.task_id)) for site, a in assignments.items() for t in a.tasks)
+    reported = _by_query((report.site, t.query_id, str(t.task_id)) for report in reports for t in report.tasks)
     found = unconfirmed(expected, reported, {report.site for report in reports})
     held = {query.id: query for query in queries if query.state.held}
     lost = {query: reason for query, reason in found.items() if query in held}

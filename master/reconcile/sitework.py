@@ -50,4 +50,4 @@ class SiteWorkView:
 def _task_work(task: TaskSpec, *, ended: bool) -> Work:
     kind = WorkKind.MAP if task.split is not None else WorkKind(task.kind.value)
     subject = task.relation.name if task.relation is not None else ""
-    return Work(kind, query=task.query_id, task=task.task_id, subject=subject, ended=ended)
+    return Work(kind, query=task.query_id, task=str(task.task_id), subject=subject, ended=ended)

@@ -9,6 +9,7 @@ from enum import Enum
 
 from contract.tasks import TaskState
 from planner.batch import TaskPhase
+from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Deployment
 
@@ -81,7 +82,7 @@ class QueryBehind:
 class TaskStatus:
     """One task as its agent last reported it. Counts are totals since the query began, whatever restarted meanwhile."""
 
-    task_id: str
+    task_id: TaskId
     query_id: str
     stage_id: str
     site: str
@@ -106,7 +107,7 @@ class TaskStatus:
     operators: tuple[OperatorStatus, ...] = ()
     """From the stage's input to its output."""
     in_flight_bytes: int = 0
-    late_inputs: tuple[str, ...] = ()
+    late_inputs: tuple[TaskId, ...] = ()
     """Channels that it was to read from their first epoch on, which is gone."""
     starts_at_us: int | None = None
     """Where it began, when that was in the middle of its inputs."""
@@ -159,7 +160,7 @@ class DiskUse:
 class ChannelUse:
     """A query's use of one incoming link, counted since the agent's start."""
 
-    channel: str
+    channel: TaskId
     query_id: str
     from_site: str
     bytes: int
@@ -212,7 +213,7 @@ class SiteReport:
 class ChannelCounter:
     """Bytes that one site received of one channel, over all incarnations of its agent: `earlier_*` plus `current_*`."""
 
-    channel: str
+    channel: TaskId
     from_site: str
     to_site: str
     incarnation: str
@@ -234,8 +235,7 @@ class ChannelCounter:
 class Progress:
     """All that is known of how far a query has come."""
 
-    tasks: Mapping[str, TaskStatus] = field(default_factory=dict)
-    """By task id."""
+    tasks: Mapping[TaskId, TaskStatus] = field(default_factory=dict)
     counters: tuple[ChannelCounter, ...] = ()
     result: ResultStatus | None = None
     complete_since: datetime | None = None
@@ -328,8 +328,3 @@ class AssignmentMark:
     site: str
     version: int
     digest: str
-
-
-def task_id(query_id: str, stage_id: str, site: str) -> str:
-    """Also the id of the task's output channel."""
-    return f"{query_id}.{stage_id}.{site}"

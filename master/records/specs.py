@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from contract.tasks import Join
 from master.base.errors import MasterError
+from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, Split, StageKind
 from planner.relations.catalog import Catalog, Column, Function, Relation
 
@@ -17,7 +18,7 @@ PUSH_CONNECTOR = "push"
 
 @dataclass(frozen=True, slots=True)
 class ChannelInput:
-    channel: str
+    channel: TaskId
     site: str
     """The site that produces it."""
     view: str = ""
@@ -47,7 +48,7 @@ class QueryReaders:
 class TaskSpec:
     """One stage at one site."""
 
-    task_id: str
+    task_id: TaskId
     query_id: str
     stage_id: str
     kind: StageKind

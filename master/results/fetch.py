@@ -32,6 +32,7 @@ from master.results.pull import (
 )
 from master.sites.peers import Peers
 from master.sites.registry import SiteRegistry
+from planner.graph.ids import TaskId
 
 RETRIES_S = (0.05, 0.1, 0.2, 0.5)
 """Pauses between attempts; the last one repeats. A new query's channels are at its gateway after a moment."""
@@ -128,11 +129,13 @@ class ResultFetcher:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
 
-    def _targets(self, query: str, channels: Sequence[str], start: FetchStart, *, follow: bool) -> Sequence[PullTarget]:
+    def _targets(
+        self, query: str, channels: Sequence[TaskId], start: FetchStart, *, follow: bool
+    ) -> Sequence[PullTarget]:
         record = self._parts.queries.get(query)
-        return [start.target(name, follow=follow, own=begins_at_zero(record, name)) for name in channels]
+        return [start.target(str(name), follow=follow, own=begins_at_zero(record, name)) for name in channels]
 
-    def _channels(self, query: str, cursor: Mapping[str, int]) -> tuple[str, ...]:
+    def _channels(self, query: str, cursor: Mapping[str, int]) -> tuple[TaskId, ...]:
         record = self._parts.queries.get(query)
         if record.plan.sink is not None:
             raise NoResultsError(
@@ -147,11 +150,11 @@ class ResultFetcher:
                 ids={"query": query},
             )
         channels = result_channels(record)
-        foreign = sorted(cursor.keys() - set(channels))
+        foreign = sorted(cursor.keys() - set(map(str, channels)))
         if foreign:
             raise InvalidRequestError(
                 f"{foreign[0]} is no result channel of query {query}",
-                hint="its result channels: " + ", ".join(channels),
+                hint="its result channels: " + ", ".join(map(str, channels)),
                 ids={"query": query, "channel": foreign[0]},
             )
         return channels

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from contract.tasks import TaskState
 from master.records.model import QueryRecord, SiteReport
 from planner.graph.plan import RelationStats, StageKind, Statistics
-from planner.sharing.running import is_derived
 
 _READING = (TaskState.RUNNING, TaskState.BACK_PRESSURED)
 
@@ -25,7 +24,7 @@ class MeasuredRates:
             # By the query's own stage, also where another query's task does its work.
             known = record.progress.tasks.get(task.task_id)
             relation = relations.get(known.stage_id) if known is not None else None
-            reads = task.state in _READING and not is_derived(task.task_id)
+            reads = task.state in _READING and not task.task_id.derived
             if relation and reads and task.rows_in_per_s > 0:
                 self._rates[relation, report.site] = RelationStats(rows_per_s=task.rows_in_per_s, measured=True)
 

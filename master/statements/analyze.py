@@ -63,7 +63,7 @@ def _task(task: TaskStatus, *, now: datetime) -> dict[str, Any]:
     )
     watermark_us = task.watermark_us
     return {
-        "task": task.task_id,
+        "task": str(task.task_id),
         "state": task.state.value,
         **{name: counts[name] for name in names},
         **_watermark(watermark_us, now=now),

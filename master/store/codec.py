@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from contract.times import duration_us, from_us, to_us
+from planner.graph.ids import TaskId, VertexId
 from planner.graph.operators import Operator
 from planner.graph.stored import CLASS, loaded_expression, stored_expression
 from planner.sql.dialect import exp
@@ -41,6 +42,8 @@ def _encode(value: object) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = {CLASS: type(value).__name__} if isinstance(value, Operator) else {}
         return named | {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, TaskId | VertexId):
+        return str(value)
     if isinstance(value, exp.Expr):
         return stored_expression(value)
     if isinstance(value, Enum):
@@ -66,7 +69,7 @@ def _decode(kind: Any, value: Any) -> Any:
     if origin is tuple:
         return tuple(_decode(arguments[0], item) for item in value)
     if origin is not None and issubclass(origin, Mapping):
-        return {key: _decode(arguments[1], item) for key, item in value.items()}
+        return {_decode(arguments[0], key): _decode(arguments[1], item) for key, item in value.items()}
     if isinstance(kind, type) and issubclass(kind, exp.Expr):
         return loaded_expression(value)
     if is_dataclass(kind):
@@ -80,6 +83,8 @@ def _decode_scalar(kind: Any, value: Any) -> Any:
         return from_us(value)
     if kind is timedelta:
         return timedelta(microseconds=value)
+    if kind in (TaskId, VertexId):
+        return kind.parse(value)
     if kind is float:
         return float(value)
     if isinstance(kind, type) and issubclass(kind, Enum):

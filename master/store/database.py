@@ -15,8 +15,10 @@ from contract.times import from_us, to_us
 from machine.durations import Durations
 from machine.private import NotPrivateError, make_private
 from master.base.errors import StoreError, StoreFullError
+from master.records.model import QueryState
 from master.store import StoreFigures
-from master.store.migrations import MIGRATIONS
+from master.store.migrations import MIGRATIONS, TASK_IDS
+from master.store.taskids import with_task_ids
 
 STATE_FILE = "master.sqlite"
 LOCK_FILE = "master.lock"
@@ -126,9 +128,24 @@ def migrate(connection: sqlite3.Connection) -> None:
             f"the state file is of version {done}, this master knows versions up to {len(MIGRATIONS)}",
             hint="start the newer master that wrote it",
         )
+    if 0 < done < TASK_IDS:
+        _check_nothing_runs(connection)
+    connection.create_function("with_task_ids", 1, with_task_ids, deterministic=True)
     for number, step in enumerate(MIGRATIONS[done:], start=done + 1):
         # One script, one transaction: a step is done whole or not at all.
         connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
+
+
+def _check_nothing_runs(connection: sqlite3.Connection) -> None:
+    """Raises StoreError when queries run whose tasks have ids of an earlier version."""
+    over = ", ".join(f"'{state.value}'" for state in QueryState if state.over)
+    rows = connection.execute(f"SELECT id FROM queries WHERE state NOT IN ({over}) ORDER BY id").fetchall()
+    if rows:
+        raise StoreError(
+            "queries run whose tasks were begun by an earlier version, which this one cannot take over: "
+            f"{', '.join(name for (name,) in rows)}",
+            hint="start the earlier version, end them with `selat query cancel`, then start this one; all else is kept",
+        )
 
 
 def lock_directory(directory: Path) -> IO[str]:

@@ -117,4 +117,10 @@ MIGRATIONS: tuple[str, ...] = (
         body TEXT NOT NULL
     );
     """,
+    """
+    UPDATE queries SET progress = with_task_ids(progress), deployment = '';
+    """,
 )
+
+TASK_IDS = len(MIGRATIONS)
+"""From this version on, no site is part of a task's id. Tasks that run under other ids cannot be taken over."""

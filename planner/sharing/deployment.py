@@ -6,18 +6,19 @@ was to be shared turns out to be out of reach: `taken_back` lets the query run i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.explain import sharing_notes
 from planner.sharing.forms import digest
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Operator, Running, operator_id, query_of
+from planner.sharing.running import Operator, Running
 from planner.sharing.schedule import Action, SharingPlan
-from planner.sharing.vertices import Vertex, VertexKind
+from planner.sharing.vertices import RESULTS, Vertex, VertexKind
 
 _KINDS = frozenset(kind.value for kind in VertexKind)
 
@@ -40,18 +41,20 @@ class Deployment:
     """All of the query, each behind those it reads, without forms."""
     operators: tuple[Operator, ...]
     """What it runs of its own, its results included, each behind those it reads."""
-    stands: Mapping[str, str] = field(default_factory=dict)
+    stands: Mapping[VertexId, TaskId] = field(default_factory=dict)
     """Operators of other queries, by the vertex that each stands for."""
-    sites: Mapping[str, str] = field(default_factory=dict)
-    """Of each vertex, and of each operator of others."""
+    sites: Mapping[VertexId, str] = field(default_factory=dict)
+    """Of each vertex."""
+    foreign: Mapping[TaskId, str] = field(default_factory=dict)
+    """Sites of the operators of others."""
     start: Start = Start.HISTORY
-    notes: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[VertexId, str] = field(default_factory=dict)
     """By vertex, what became of it and why, for people."""
     wan_bytes_per_s: float = 0.0
     """What the query was expected to add to all links."""
 
     @property
-    def used(self) -> tuple[str, ...]:
+    def used(self) -> tuple[TaskId, ...]:
         """Ids of the operators of others that its own read; sorted."""
         own = {operator.id for operator in self.operators}
         return tuple(sorted({name for operator in self.operators for name in operator.inputs} - own))
@@ -84,16 +87,15 @@ def deployment_of(
         running: what they were planned among.
         start: where the query may begin.
     """
-    foreign = {name for operator in plan.operators for name in operator.inputs if query_of(name) != plan.query}
+    foreign = {name for operator in plan.operators for name in operator.inputs if name.query != plan.query}
     stands = _standing(plan, running.with_inputs(foreign), running)
-    sites = {decision.vertex: decision.site for decision in plan.decisions}
-    sites |= {name: running.operator(name).site for name in sorted(foreign | set(stands.values()))}
     deployment = Deployment(
         sharing=plan.sharing,
         vertices=tuple(_stored(vertex) for vertex in vertices),
         operators=tuple(replace(operator, vertex=_stored(operator.vertex)) for operator in plan.operators),
         stands=stands,
-        sites=sites,
+        sites={decision.vertex: decision.site for decision in plan.decisions},
+        foreign={name: running.operator(name).site for name in sorted(foreign | set(stands.values()))},
         start=start,
         notes=sharing_notes(plan),
         wan_bytes_per_s=plan.wan_bytes_per_s,
@@ -105,14 +107,14 @@ def deployment_of(
     return deployment if whole else _kept_apart(deployment, plan.query)
 
 
-def _standing(plan: SharingPlan, needed: Collection[str], running: Running) -> dict[str, str]:
+def _standing(plan: SharingPlan, needed: Collection[TaskId], running: Running) -> dict[VertexId, TaskId]:
     """Operators of others by the vertex that each stands for, of those that the query really needs.
 
     Where nobody of the query reads a shared vertex, one of those that do may read another operator in its place.
     """
     found = {}
     for decision in plan.decisions:
-        if decision.action is Action.SHARED:
+        if decision.operator is not None and decision.action is Action.SHARED:
             same = (decision.operator, *running.same(running.operator(decision.operator).fingerprint))
             name = next((name for name in same if name in needed), None)
             if name is not None:
@@ -124,12 +126,12 @@ def _stored(vertex: Vertex) -> Vertex:
     return replace(vertex, form=None)
 
 
-def _without_results(deployment: Deployment, running: Running) -> frozenset[str]:
+def _without_results(deployment: Deployment, running: Running) -> frozenset[TaskId]:
     """Operators of others that results are made of, although no gateway has kept all of their output."""
-    names: set[str] = set()
+    names: set[TaskId] = set()
     for operator in deployment.operators:
         if operator.vertex.kind is VertexKind.RESULTS:
-            names |= {name for name in operator.inputs if name in deployment.sites}
+            names |= {name for name in operator.inputs if name in deployment.foreign}
     kept = {
         name
         for other in running.operators
@@ -141,22 +143,22 @@ def _without_results(deployment: Deployment, running: Running) -> frozenset[str]
 
 def _kept_apart(deployment: Deployment, query: str) -> Deployment:
     """Nobody shares with a query that shares nothing, or that began somewhere in the middle."""
-    vertices = {v.id: replace(v, fingerprint=_apart(operator_id(query, v.id))) for v in deployment.vertices}
+    vertices = {v.id: replace(v, fingerprint=_apart(query, v.id)) for v in deployment.vertices}
     operators = tuple(replace(operator, vertex=vertices[operator.vertex.id]) for operator in deployment.operators)
     return replace(deployment, vertices=tuple(vertices.values()), operators=operators)
 
 
-def _apart(operator: str) -> str:
-    """A fingerprint that no other operator has."""
-    return digest([operator])
+def _apart(query: str, vertex: VertexId) -> str:
+    """A fingerprint that no other vertex has."""
+    return digest([query, str(vertex)])
 
 
 def is_apart(operator: Operator) -> bool:
     """Whether nobody may share an operator, nor make anything of its output."""
-    return operator.fingerprint == _apart(operator_id(query_of(operator.id), operator.vertex.id))
+    return operator.fingerprint == _apart(operator.id.query, operator.vertex.id)
 
 
-def taken_back(deployment: Deployment, query: str, late: Collection[str], *, why: str) -> Deployment:
+def taken_back(deployment: Deployment, query: str, late: Collection[TaskId], *, why: str) -> Deployment:
     """The query runs its own in the place of these operators of others, and of what it makes of their output.
 
     What these read is shared on: where that is out of reach as well, it is taken back in its turn. `why` is for people.
@@ -179,10 +181,10 @@ def taken_back(deployment: Deployment, query: str, late: Collection[str], *, why
     todo = list(own.values())
     while todo:
         for name in todo.pop().inputs:
-            vertex_id = name.removeprefix(operator_id(query, ""))
-            if vertex_id in vertices and vertex_id not in own:
-                own[vertex_id] = _whole(vertices[vertex_id], suppliers, sites, query)
-                todo.append(own[vertex_id])
+            vertex = name.vertex
+            if name.query == query and vertex not in own:
+                own[vertex] = _whole(vertices[vertex], suppliers, sites, query)
+                todo.append(own[vertex])
     notes = {
         vertex: f"{vertex} at {sites[vertex]}: not shared with {name}, {why}"
         for vertex, name in (*deployment.stands.items(), *((o.vertex.id, o.inputs[0]) for o in derived))
@@ -192,17 +194,18 @@ def taken_back(deployment: Deployment, query: str, late: Collection[str], *, why
     return replace(deployment, operators=operators, stands=stands, sites=sites, notes={**deployment.notes, **notes})
 
 
-def _with_own(operator: Operator, vertex: Vertex, gone: Collection[str], query: str) -> Operator:
+def _with_own(operator: Operator, vertex: Vertex, gone: Collection[TaskId], query: str) -> Operator:
     """An operator that reads the query's own in the place of these."""
     if operator.residual:
         return operator
-    return replace(operator, inputs=_replaced(vertex, operator.inputs, gone, query))
+    pairs = zip(vertex.inputs, operator.inputs, strict=True)
+    return replace(operator, inputs=tuple(TaskId.of(query, own) if name in gone else name for own, name in pairs))
 
 
-def _whole(vertex: Vertex, suppliers: Mapping[str, str], sites: Mapping[str, str], query: str) -> Operator:
+def _whole(vertex: Vertex, suppliers: Mapping[VertexId, TaskId], sites: Mapping[VertexId, str], query: str) -> Operator:
     """The query's own operator for all of a vertex; suppliers give what other vertices would, where that is known."""
-    inputs = tuple(suppliers.get(name, operator_id(query, name)) for name in vertex.inputs)
-    return Operator(operator_id(query, vertex.id), vertex, sites[vertex.id], inputs)
+    inputs = tuple(suppliers.get(name, TaskId.of(query, name)) for name in vertex.inputs)
+    return Operator(TaskId.of(query, vertex.id), vertex, sites[vertex.id], inputs)
 
 
 def deployment_lines(deployment: Deployment) -> tuple[str, ...]:
@@ -226,23 +229,17 @@ def deployment_json(deployment: Deployment) -> dict[str, Any]:
         "wan_bytes_per_s": deployment.wan_bytes_per_s,
         "operators": [
             {
-                "operator": vertex,
+                "operator": str(vertex),
                 "site": deployment.sites[vertex],
                 "runs": vertex in own,
-                "with": others.get(vertex),
-                "query": query_of(others[vertex]) if vertex in others else None,
+                "with": str(others[vertex]) if vertex in others else None,
+                "query": others[vertex].query if vertex in others else None,
                 "residual": derived[vertex].residual if vertex in derived else None,
                 "reason": note,
             }
             for vertex, note in deployment.notes.items()
         ],
     }
-
-
-def _replaced(vertex: Vertex, inputs: Iterable[str], late: Collection[str], query: str) -> tuple[str, ...]:
-    return tuple(
-        operator_id(query, own) if name in late else name for own, name in zip(vertex.inputs, inputs, strict=True)
-    )
 
 
 def known(plan: PhysicalPlan) -> bool:
@@ -252,28 +249,25 @@ def known(plan: PhysicalPlan) -> bool:
 
 def alone(plan: PhysicalPlan, query: str) -> tuple[Operator, ...]:
     """The operators of a query that shares nothing, each behind those it reads; none where not all are `known`."""
-    operators: dict[str, Operator] = {}
+    operators: list[Operator] = []
     if not known(plan):
         return ()
     for stage in plan.stages:
-        for site in stage.sites:
+        for number, site in enumerate(stage.sites):
             inputs = tuple(
-                name
+                made.id
                 for item in stage.inputs
-                for name, made in list(operators.items())
-                if made.vertex.stage == item.stage and (not item.same_site or made.site == site)
+                for made in operators
+                if made.id.stage == item.stage and (not item.same_site or made.site == site)
             )
-            kind = VertexKind(stage.kind.value)
-            _enter(operators, Vertex(f"{stage.id}@{site}", kind, "", site=site, stage=stage.id), site, inputs, query)
+            operators.append(_alone(query, VertexId(stage.id, number), VertexKind(stage.kind.value), site, inputs))
     if plan.sink is None:
-        for stage_id in plan.result_stages:
-            made = tuple(name for name, operator in operators.items() if operator.vertex.stage == stage_id)
-            vertex = Vertex(f"results:{stage_id}@{plan.gateway}", VertexKind.RESULTS, "", site=plan.gateway)
-            _enter(operators, vertex, plan.gateway, made, query)
-    return tuple(operators.values())
+        for number, stage_id in enumerate(plan.result_stages):
+            made = tuple(operator.id for operator in operators if operator.id.stage == stage_id)
+            operators.append(_alone(query, VertexId(RESULTS, number), VertexKind.RESULTS, plan.gateway, made))
+    return tuple(operators)
 
 
-def _enter(operators: dict[str, Operator], vertex: Vertex, site: str, inputs: tuple[str, ...], query: str) -> None:
-    name = operator_id(query, vertex.id)
-    told = replace(vertex, fingerprint=_apart(name), inputs=tuple(i.partition("/")[2] for i in inputs))
-    operators[name] = Operator(name, told, site, inputs)
+def _alone(query: str, name: VertexId, kind: VertexKind, site: str, inputs: tuple[TaskId, ...]) -> Operator:
+    vertex = Vertex(name, kind, _apart(query, name), tuple(task.vertex for task in inputs), site=site)
+    return Operator(TaskId.of(query, name), vertex, site, inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from planner.graph.ids import TaskId, VertexId
 from planner.sharing.candidates import Candidate, Share
 from planner.sharing.schedule import Action, Decision, SharingPlan
 from planner.sharing.vertices import RESULTS
@@ -28,19 +29,20 @@ def sharing_json(plan: SharingPlan) -> dict[str, Any]:
         "wan_bytes_per_s": plan.wan_bytes_per_s,
         "operators": [
             {
-                "operator": decision.vertex,
+                "operator": str(decision.vertex),
                 "action": decision.action.value,
                 "site": decision.site,
-                "with": decision.operator or None,
+                "with": _text(decision.operator),
                 "query": decision.query or None,
                 "reason": decision.reason,
                 "not_shared": not_shared(decision, plan) or None,
                 "rejected": [
-                    {"operator": c.operator.id, "share": c.share.value, "reason": c.obstacle} for c in decision.rejected
+                    {"operator": str(c.operator.id), "share": c.share.value, "reason": c.obstacle}
+                    for c in decision.rejected
                 ],
                 "others": [
                     {
-                        "operator": c.operator.id,
+                        "operator": str(c.operator.id),
                         "share": c.share.value,
                         "site": c.operator.site,
                         "shared_bytes_per_s": c.shared_bytes_per_s,
@@ -53,12 +55,12 @@ def sharing_json(plan: SharingPlan) -> dict[str, Any]:
     }
 
 
-def sharing_notes(plan: SharingPlan) -> Mapping[str, str]:
+def sharing_notes(plan: SharingPlan) -> Mapping[VertexId, str]:
     """The lines of each vertex that is a task, by vertex."""
     return {
         decision.vertex: "\n  ".join((_line(decision, plan), *_candidates(decision)))
         for decision in plan.decisions
-        if not decision.vertex.startswith(f"{RESULTS}:")
+        if decision.vertex.stage != RESULTS
     }
 
 
@@ -102,6 +104,10 @@ def _candidates(decision: Decision) -> Iterator[str]:
 def _named(candidate: Candidate) -> str:
     what = "its output" if candidate.share is Share.IN_OP else "its inputs"
     return f"{candidate.operator.id}, {what}"
+
+
+def _text(operator: TaskId | None) -> str | None:
+    return None if operator is None else str(operator)
 
 
 def _rate(bytes_per_s: float) -> str:

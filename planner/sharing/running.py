@@ -6,31 +6,29 @@ Operators that one question cannot tell apart (they run at the same site and rea
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from planner.graph.ids import TaskId
 from planner.sharing.forms import Form
 from planner.sharing.vertices import Vertex
 from planner.wan.probing import Pair
 
 _Key = TypeVar("_Key")
-_DERIVED = "-derived"
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
     """A vertex that is deployed."""
 
-    id: str
-    """Of the query that brought it, and of the vertex: `q-0001-a1b2c3/m1`."""
+    id: TaskId
     vertex: Vertex
     site: str
-    inputs: tuple[str, ...]
-    """Ids of the operators whose channels it reads."""
+    inputs: tuple[TaskId, ...]
+    """The operators whose channels it reads."""
     residual: str = ""
     """SQL over the channel that it reads, where it makes its output of that of another operator; else empty."""
 
@@ -39,37 +37,13 @@ class Operator:
         return self.vertex.fingerprint
 
 
-def operator_id(query: str, vertex: str) -> str:
-    return f"{query}/{vertex}"
-
-
-def derived_id(query: str, vertex: str) -> str:
-    """Of what a query makes of another operator's output in a vertex's place: `q-0001-a1b2c3/s1-derived@us`.
-
-    Never the id of the vertex's own operator, which may come to run in its place, at the same site.
-    """
-    stage, at, site = vertex.partition("@")
-    return f"{query}/{stage}{_DERIVED}{at}{site}"
-
-
-def is_derived(name: str) -> bool:
-    """Whether the operator, or the task, of that id makes its output of another operator's."""
-    stage = re.split(r"[./@]", name, maxsplit=2)[1:2]
-    return bool(stage) and _DERIVED in stage[0]
-
-
-def query_of(operator: str) -> str:
-    """The query that brought an operator."""
-    return operator.partition("/")[0]
-
-
 @dataclass(slots=True)
 class _Readers:
     """Who reads one operator's channel."""
 
     fingerprints: Counter[str] = field(default_factory=Counter)
     sites: Counter[str] = field(default_factory=Counter)
-    alike: dict[tuple[str, frozenset[str]], list[str]] = field(default_factory=dict)
+    alike: dict[tuple[str, frozenset[str]], list[TaskId]] = field(default_factory=dict)
     """Ids, sorted, by site and by the fingerprints of all that they read."""
 
 
@@ -77,21 +51,21 @@ class _Readers:
 class Running:
     """Grows and shrinks with the queries; the only value here that changes."""
 
-    _operators: dict[str, Operator] = field(default_factory=dict)
-    _same: dict[str, list[str]] = field(default_factory=dict)
+    _operators: dict[TaskId, Operator] = field(default_factory=dict)
+    _same: dict[str, list[TaskId]] = field(default_factory=dict)
     """Ids, sorted, by fingerprint."""
-    _comparable: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    _comparable: dict[str, dict[str, list[TaskId]]] = field(default_factory=dict)
     """Ids, sorted, by what their forms are over and by form."""
-    _readers: dict[str, _Readers] = field(default_factory=dict)
-    _users: dict[str, set[str]] = field(default_factory=dict)
-    _used: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _readers: dict[TaskId, _Readers] = field(default_factory=dict)
+    _users: dict[TaskId, set[str]] = field(default_factory=dict)
+    _used: dict[str, tuple[TaskId, ...]] = field(default_factory=dict)
     """By query."""
     _traffic: dict[Pair, float] = field(default_factory=dict)
     _channels: Counter[Pair] = field(default_factory=Counter)
     """How many channels a link carries."""
     _load: Counter[str] = field(default_factory=Counter)
     """Operators by site."""
-    _measured: set[str] = field(default_factory=set)
+    _measured: set[TaskId] = field(default_factory=set)
     """Ids of the operators whose output was measured; of the others it is what was expected of them."""
 
     def __len__(self) -> int:
@@ -106,7 +80,7 @@ class Running:
         """All that run, each behind those it reads."""
         return tuple(self._operators.values())
 
-    def needed_by(self, query: str) -> tuple[str, ...]:
+    def needed_by(self, query: str) -> tuple[TaskId, ...]:
         """Ids of the operators that a query needs, those included that it reads through others, inputs first.
 
         Raises:
@@ -114,11 +88,11 @@ class Running:
         """
         return self._used[query]
 
-    def operator(self, operator: str) -> Operator:
+    def operator(self, operator: TaskId) -> Operator:
         """Raises KeyError when there is none."""
         return self._operators[operator]
 
-    def users(self, operator: str) -> frozenset[str]:
+    def users(self, operator: TaskId) -> frozenset[str]:
         """The queries that need an operator, those included that read it through others."""
         return frozenset(self._users.get(operator, ()))
 
@@ -126,7 +100,7 @@ class Running:
         """How many operators run at a site."""
         return self._load[site]
 
-    def describe(self, operator: str, form: Form) -> None:
+    def describe(self, operator: TaskId, form: Form) -> None:
         """Say what an operator computes, where it was added without: from now on it is found as `comparable`.
 
         Raises:
@@ -137,20 +111,20 @@ class Running:
             self._operators[operator] = replace(known, vertex=replace(known.vertex, form=form))
             self._compare(self._operators[operator])
 
-    def same(self, fingerprint: str) -> Sequence[str]:
+    def same(self, fingerprint: str) -> Sequence[TaskId]:
         """Ids of the operators of that fingerprint, sorted."""
         return tuple(self._same.get(fingerprint, ()))
 
-    def comparable(self, reads: str) -> Iterator[Sequence[str]]:
+    def comparable(self, reads: str) -> Iterator[Sequence[TaskId]]:
         """Operators over the same input whose forms are known, those of one form together."""
         yield from self._comparable.get(reads, {}).values()
 
-    def downstream(self, operator: str) -> Mapping[str, int]:
+    def downstream(self, operator: TaskId) -> Mapping[str, int]:
         """How many readers of each fingerprint an operator has."""
         found = self._readers.get(operator)
         return found.fingerprints if found is not None else {}
 
-    def alike_readers(self, operator: str, *, but: str) -> Iterator[Operator]:
+    def alike_readers(self, operator: TaskId, *, but: str) -> Iterator[Operator]:
         """The readers of an operator's channel, without those of one fingerprint.
 
         Of those that read the same at the same site, only the first by id.
@@ -162,7 +136,7 @@ class Running:
             if first is not None:
                 yield first
 
-    def inputs_of(self, operator: str) -> frozenset[str]:
+    def inputs_of(self, operator: TaskId) -> frozenset[str]:
         """Fingerprints of what an operator reads."""
         return frozenset(self._operators[name].fingerprint for name in self._operators[operator].inputs)
 
@@ -170,7 +144,7 @@ class Running:
         """Whether an operator of that fingerprint is at the site."""
         return any(self._operators[name].site == site for name in self._same.get(fingerprint, ()))
 
-    def arrives(self, operator: str, site: str) -> bool:
+    def arrives(self, operator: TaskId, site: str) -> bool:
         """Whether an operator's channel is at a site: it is made there, or its router pulls it."""
         found = self._readers.get(operator)
         return self._operators[operator].site == site or (found is not None and site in found.sites)
@@ -184,7 +158,7 @@ class Running:
         measured = (self._operators[name] for name in self.same(fingerprint) if name in self._measured)
         return max((operator.vertex.output_bytes_per_s for operator in measured), default=None)
 
-    def measure(self, bytes_per_s: Mapping[str, float]) -> None:
+    def measure(self, bytes_per_s: Mapping[TaskId, float]) -> None:
         """Take the measured output of operators, by id, in the place of what was expected of them.
 
         What is not in it stays as it is, and operators that do not run are passed over.
@@ -198,7 +172,7 @@ class Running:
             self._operators[name] = replace(operator, vertex=replace(operator.vertex, output_bytes_per_s=rate))
             self._measured.add(name)
 
-    def add(self, query: str, operators: Iterable[Operator], used: Iterable[str]) -> None:
+    def add(self, query: str, operators: Iterable[Operator], used: Iterable[TaskId]) -> None:
         """Take in what a query deploys.
 
         Args:
@@ -219,7 +193,7 @@ class Running:
         for name in needed:
             self._users.setdefault(name, set()).add(query)
 
-    def remove(self, query: str) -> tuple[str, ...]:
+    def remove(self, query: str) -> tuple[TaskId, ...]:
         """Forget a query; ids of the operators that end with it, readers first, for no other query needs them.
 
         Raises:
@@ -234,13 +208,13 @@ class Running:
             self._leave(name)
         return tuple(reversed(ended))
 
-    def with_inputs(self, names: Iterable[str]) -> tuple[str, ...]:
+    def with_inputs(self, names: Iterable[TaskId]) -> tuple[TaskId, ...]:
         """Operators and all they read, themselves or through others, inputs first.
 
         Raises:
             KeyError: there is none of that id.
         """
-        found: dict[str, None] = {}
+        found: dict[TaskId, None] = {}
         stack = [(name, False) for name in sorted(set(names), reverse=True)]
         while stack:
             name, done = stack.pop()
@@ -275,7 +249,7 @@ class Running:
         if form is not None:
             insort(self._comparable.setdefault(operator.vertex.reads, {}).setdefault(form.digest, []), operator.id)
 
-    def _leave(self, name: str) -> None:
+    def _leave(self, name: TaskId) -> None:
         operator = self._operators[name]
         group = self._group(operator)
         for source in operator.inputs:
@@ -298,14 +272,14 @@ class Running:
         self._measured.discard(name)
         del self._operators[name], self._users[name]
 
-    def _reading_sites(self, name: str) -> set[str]:
+    def _reading_sites(self, name: TaskId) -> set[str]:
         found = self._readers.get(name)
         return set(found.sites) if found is not None else set()
 
     def _group(self, operator: Operator) -> tuple[str, frozenset[str]]:
         return operator.site, self.inputs_of(operator.id)
 
-    def _carry(self, name: str, site: str, sign: int) -> None:
+    def _carry(self, name: TaskId, site: str, sign: int) -> None:
         """A channel begins (1) or ends (-1) to be pulled by a site."""
         source = self._operators[name]
         if source.site == site:
@@ -329,7 +303,7 @@ def _take(counter: Counter[str], key: str) -> None:
         del counter[key]
 
 
-def _drop(lists: dict[_Key, list[str]], key: _Key, name: str) -> None:
+def _drop(lists: dict[_Key, list[TaskId]], key: _Key, name: TaskId) -> None:
     names = lists[key]
     del names[bisect_left(names, name)]
     if not names:

@@ -26,11 +26,12 @@ from enum import Enum
 from itertools import islice
 
 from planner.graph import operators as graph
+from planner.graph.ids import TaskId, VertexId
 from planner.sharing.candidates import Asked, Candidate, Candidates, Room, find_candidates
 from planner.sharing.containment import left_to_do, residual_of
 from planner.sharing.forms import Form
 from planner.sharing.modes import Goal, Sharing
-from planner.sharing.running import Operator, Running, derived_id, operator_id, query_of
+from planner.sharing.running import Operator, Running
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from planner.text.spark import spark_sql
@@ -64,13 +65,13 @@ class Action(Enum):
 class Decision:
     """What becomes of one vertex, and why."""
 
-    vertex: str
+    vertex: VertexId
     action: Action
     site: str
-    operator: str
-    """The running operator that it is shared with, made of, or put beside; empty when there is none."""
+    operator: TaskId | None
+    """The running operator that it is shared with, made of, or put beside; None when there is none."""
     reason: str
-    edges: tuple[str, ...] = ()
+    edges: tuple[VertexId, ...] = ()
     """Of a shared vertex: its readers that the operator lacks (D_v without D_w)."""
     rejected: tuple[Candidate, ...] = ()
     """What would have contended for links."""
@@ -80,7 +81,7 @@ class Decision:
     @property
     def query(self) -> str:
         """The running query of the operator; empty when there is none."""
-        return query_of(self.operator)
+        return self.operator.query if self.operator is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class SharingPlan:
     decisions: tuple[Decision, ...]
     operators: tuple[Operator, ...]
     """To deploy, each behind those it reads."""
-    used: tuple[str, ...]
+    used: tuple[TaskId, ...]
     """Ids of running operators that stand for vertices of the query, or that its operators read; sorted."""
     traffic: Mapping[Pair, float]
     """Bytes per second that the query adds between sites."""
@@ -103,7 +104,7 @@ class SharingPlan:
     def wan_bytes_per_s(self) -> float:
         return sum(self.traffic.values())
 
-    def decision(self, vertex: str) -> Decision:
+    def decision(self, vertex: VertexId) -> Decision:
         """Raises KeyError when there is no such vertex."""
         for decision in self.decisions:
             if decision.vertex == vertex:
@@ -123,7 +124,7 @@ class Setting:
     goal: Goal = Goal.BYTES
     open_sites: frozenset[str] | None = None
     """Sites that take vertices which are not bound to one; None: all that are alive."""
-    placed: Mapping[str, str] = field(default_factory=dict)
+    placed: Mapping[VertexId, str] = field(default_factory=dict)
     """By vertex, where the caller wants it when it is not shared, in place of steps 3 and 4; not for modes that are
     blind to the WAN."""
     keeps_room: bool = True
@@ -162,9 +163,9 @@ class _Choice:
     """What was decided for a vertex, before it is known who really reads whom."""
 
     decision: Decision
-    supplier: str
+    supplier: TaskId
     """The operator that gives its output."""
-    reads: tuple[str, ...] = ()
+    reads: tuple[TaskId, ...] = ()
     """Ids of its vertices' suppliers, or of the operator that contains it; none for a shared one."""
     residual: graph.Operator | None = None
 
@@ -172,12 +173,12 @@ class _Choice:
 @dataclass(slots=True)
 class _Scheduler:
     query: str
-    vertices: Mapping[str, Vertex]
+    vertices: Mapping[VertexId, Vertex]
     setting: Setting
     room: Room
-    readers: dict[str, list[str]] = field(default_factory=dict)
-    choices: dict[str, _Choice] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=set)
+    readers: dict[VertexId, list[VertexId]] = field(default_factory=dict)
+    choices: dict[VertexId, _Choice] = field(default_factory=dict)
+    taken: set[TaskId] = field(default_factory=set)
     """Running operators that stand for a vertex already."""
     residuals: dict[tuple[str, Form | None, tuple[str, ...]], graph.Operator | None] = field(default_factory=dict)
     """What is left to do, by stage of the query, form and types of an operator; None where it does not contain it."""
@@ -247,7 +248,7 @@ class _Scheduler:
                 reason=f"part of what {operator.id} sends{receives}: {left_to_do(vertex, operator.vertex)}",
                 rejected=found.rejected,
             )
-            own = derived_id(self.query, vertex.id)
+            own = TaskId.of(self.query, vertex.id, derived=True)
             self.choices[vertex.id] = _Choice(decision, own, (operator.id,), residual)
             return True
         return False
@@ -303,15 +304,15 @@ class _Scheduler:
             )
         others = tuple(c for c in found.in_ if c.operator.id != beside) if action is Action.CO_LOCATED else ()
         decision = Decision(vertex.id, action, site, beside, reason, rejected=found.rejected, others=others)
-        reads: list[str] = []
+        reads: list[TaskId] = []
         for name in vertex.inputs:
             reads.append(self._supplier(name, site, reads))
-        self.choices[vertex.id] = _Choice(decision, operator_id(self.query, vertex.id), tuple(reads))
+        self.choices[vertex.id] = _Choice(decision, TaskId.of(self.query, vertex.id), tuple(reads))
 
-    def _site(self, asked: Asked, found: Candidates) -> tuple[Action, str, str, str]:
+    def _site(self, asked: Asked, found: Candidates) -> tuple[Action, str, TaskId | None, str]:
         vertex = asked.vertex
         if vertex.site is not None:
-            return Action.PINNED, vertex.site, "", "where its data or its readers are"
+            return Action.PINNED, vertex.site, None, "where its data or its readers are"
         usable = [c for c in found.in_ if self._takes(c.operator.site)]
         if usable:
             best = self._best(usable, vertex)
@@ -319,11 +320,11 @@ class _Scheduler:
             return Action.CO_LOCATED, best.operator.site, best.operator.id, reason
         wanted = self.setting.placed.get(vertex.id)
         if wanted is not None and self.setting.sharing.rules.aware and not self._has_moved(vertex):
-            return Action.PLACED, wanted, "", "fewest bytes over the WAN"
+            return Action.PLACED, wanted, None, "fewest bytes over the WAN"
         flows = self._inputs(vertex)
         sites = sorted({site for site, _ in flows})
         if len(sites) == 1 and self._takes(sites[0]):
-            return Action.LOCAL, sites[0], "", "all its inputs are there"
+            return Action.LOCAL, sites[0], None, "all its inputs are there"
         return Action.PLACED, *self._placed(vertex, flows)
 
     def _has_moved(self, vertex: Vertex) -> bool:
@@ -335,7 +336,7 @@ class _Scheduler:
         """Sites and bytes per second of what it reads."""
         return [(self.choices[name].decision.site, self.vertices[name].output_bytes_per_s) for name in vertex.inputs]
 
-    def _placed(self, vertex: Vertex, flows: Sequence[tuple[str, float]]) -> tuple[str, str, str]:
+    def _placed(self, vertex: Vertex, flows: Sequence[tuple[str, float]]) -> tuple[str, None, str]:
         able = [site for site in sorted(self.setting.wan.topology.sites) if self._takes(site)]
         if not able:
             raise PlacementError(f"no site can take {vertex.id}", ids={"query": self.query})
@@ -346,7 +347,7 @@ class _Scheduler:
             able = [site for site in able if self._has_room(flows, site)] or able
         costs = {site: sum(self.setting.wan.cost(source, site, rate) for source, rate in flows) for site in able}
         best = min(able, key=lambda site: (costs[site], site))
-        return best, "", f"least cost of its links, {costs[best]:.3g} s^2"
+        return best, None, f"least cost of its links, {costs[best]:.3g} s^2"
 
     def _has_room(self, flows: Sequence[tuple[str, float]], site: str) -> bool:
         """Whether the links from its inputs carry a vertex's inputs to a site."""
@@ -356,13 +357,13 @@ class _Scheduler:
         spare = self.setting.wan.spare
         return all(source == site or spare(source, site) > rate for source, rate in needed.items())
 
-    def _placed_blindly(self, able: Sequence[str], flows: Sequence[tuple[str, float]]) -> tuple[str, str, str]:
+    def _placed_blindly(self, able: Sequence[str], flows: Sequence[tuple[str, float]]) -> tuple[str, None, str]:
         near = [site for site, _ in sorted(flows) if self._takes(site)]
         if near:
-            return near[0], "", "at the first of its inputs' sites that can take it"
+            return near[0], None, "at the first of its inputs' sites that can take it"
         new = Counter(choice.decision.site for choice in self.choices.values() if choice.reads)
         best = min(able, key=lambda site: (self.setting.running.load(site) + new[site], site))
-        return best, "", "none of its inputs' sites can take it: where the fewest operators run"
+        return best, None, "none of its inputs' sites can take it: where the fewest operators run"
 
     def _best(self, candidates: Sequence[Candidate], vertex: Vertex) -> Candidate:
         if self.setting.goal is Goal.LATENCY:
@@ -385,7 +386,7 @@ class _Scheduler:
         ends = [v.site for v in self.vertices.values() if v.id not in self.readers and v.site is not None]
         return sorted(set(ends))
 
-    def _supplier(self, name: str, site: str, others: Sequence[str]) -> str:
+    def _supplier(self, name: VertexId, site: str, others: Sequence[TaskId]) -> TaskId:
         """The operator whose channel is read for an input: one that the site has already, where there is one."""
         running, own = self.setting.running, self.choices[name].supplier
         if not self.setting.sharing.rules.inputs:
@@ -395,7 +396,7 @@ class _Scheduler:
         arriving = (other for other in known if other not in others and running.arrives(other, site))
         return next(arriving, own)
 
-    def _is_free(self, name: str) -> bool:
+    def _is_free(self, name: TaskId) -> bool:
         return name not in self.taken and self._alive(self.setting.running.operator(name).site)
 
     def plan(self) -> SharingPlan:
@@ -408,11 +409,11 @@ class _Scheduler:
                 decision = replace(decision, edges=())
             elif name not in needed:
                 reason = "nothing reads it: all that would is shared, or has it from another"
-                decision = replace(decision, action=Action.UNNEEDED, operator="", reason=reason, edges=())
+                decision = replace(decision, action=Action.UNNEEDED, operator=None, reason=reason, edges=())
             elif choice.reads or decision.action is not Action.SHARED:
                 residual = "" if choice.residual is None else spark_sql(choice.residual)
                 operators.append(Operator(choice.supplier, vertex, decision.site, choice.reads, residual))
-                used |= {read for read in choice.reads if query_of(read) != self.query}
+                used |= {read for read in choice.reads if read.query != self.query}
             else:
                 used.add(choice.supplier)
             decisions.append(decision)
@@ -426,10 +427,10 @@ class _Scheduler:
             compared=self.compared,
         )
 
-    def _needed(self) -> set[str]:
+    def _needed(self) -> set[VertexId]:
         """Vertices whose output is read, from the results back."""
         own = {choice.supplier: name for name, choice in self.choices.items()}
-        needed: set[str] = set()
+        needed: set[VertexId] = set()
         stack = [name for name in self.vertices if name not in self.readers]
         while stack:
             name = stack.pop()
@@ -442,7 +443,7 @@ class _Scheduler:
         """Each channel once for each site that does not receive it already."""
         running = self.setting.running
         known = {operator.id: operator for operator in operators}
-        pulled: dict[tuple[str, str], Operator] = {}
+        pulled: dict[tuple[TaskId, str], Operator] = {}
         for operator in operators:
             for name in operator.inputs:
                 source = known.get(name) or running.operator(name)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from planner.graph.ids import VertexId
 from planner.graph.plan import DraftPlan, PhysicalPlan, Stage, StageKind
 from planner.relations.catalog import Relation
 from planner.sharing.forms import Form, View, digest, form_of
@@ -36,16 +37,15 @@ class VertexKind(Enum):
 class Vertex:
     """One task of a query that is to be run."""
 
-    id: str
-    """In its query: `s1@us`, `m1`, `results@hub`."""
+    id: VertexId
+    """In its query; of what takes the results, the stage is `RESULTS`."""
     kind: VertexKind
     fingerprint: str
-    inputs: tuple[str, ...] = ()
-    """Ids of the vertices that it reads."""
+    inputs: tuple[VertexId, ...] = ()
+    """The vertices that it reads."""
     output_bytes_per_s: float = 0.0
     site: str | None = None
     """Where it has to run; None: anywhere."""
-    stage: str = ""
     form: Form | None = None
     """What it computes; None where the SQL is of no form that is known, or there is none."""
     reads: str = ""
@@ -54,6 +54,11 @@ class Vertex:
     """Names of the output's columns, as its SQL has them."""
     types: tuple[str, ...] = ()
     """Their Spark types; empty until they are known."""
+
+    @property
+    def stage(self) -> str:
+        """Of the query's plan; `RESULTS` of what takes the results."""
+        return self.id.stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,8 @@ def vertices_of(
         reads[stage.id] = _read(stage, relations, reads)
         vertices += _tasks(reads[stage.id], vertices, (relations, rates, owner))
     if plan.stages and all(stage.kind is not StageKind.SINK for stage in plan.stages):
-        vertices += [_results(stage_id, vertices, gateway) for stage_id in plan.result_stages]
+        takers = [_results(number, stage, vertices, gateway) for number, stage in enumerate(plan.result_stages)]
+        vertices += takers
     return tuple(vertices)
 
 
@@ -168,7 +174,7 @@ def _tasks(
     stage = read.stage
     pinned = stage.kind is not StageKind.MERGE
     vertices = []
-    for site in stage.sites if pinned else ("",):
+    for number, site in enumerate(stage.sites if pinned else ("",)):
         groups = [[v for v in before if v.stage == i.stage and _reaches(v, site, i.same_site)] for i in stage.inputs]
         over = [digest(sorted(v.fingerprint for v in group)) for group in _by_view(stage, groups)]
         if stage.relation is not None:
@@ -177,13 +183,12 @@ def _tasks(
         rate = rates.get((stage.id, site), rates.get((stage.id, ""), 0.0))
         vertices.append(
             Vertex(
-                id=f"{stage.id}@{site}" if pinned else stage.id,
+                id=VertexId(stage.id, number),
                 kind=VertexKind(stage.kind.value),
                 fingerprint=digest([read.digest, *over, *own]),
                 inputs=tuple(v.id for group in groups for v in group),
                 output_bytes_per_s=rate,
                 site=site if pinned else None,
-                stage=stage.id,
                 form=read.form,
                 reads=digest([stage.kind.value, *over, *read.waits, *_converted(stage, relations, site)]),
                 columns=tuple(column.name for column in stage.columns),
@@ -232,10 +237,10 @@ def _converted(stage: Stage, relations: Mapping[str, Relation], site: str) -> Se
     return () if known else sorted(stage.read_columns)
 
 
-def _results(stage_id: str, vertices: Sequence[Vertex], gateway: str) -> Vertex:
+def _results(number: int, stage_id: str, vertices: Sequence[Vertex], gateway: str) -> Vertex:
     inputs = [v for v in vertices if v.stage == stage_id]
     return Vertex(
-        id=f"{RESULTS}:{stage_id}@{gateway}",
+        id=VertexId(RESULTS, number),
         kind=VertexKind.RESULTS,
         fingerprint=digest([RESULTS, gateway, *sorted(v.fingerprint for v in inputs)]),
         inputs=tuple(v.id for v in inputs),

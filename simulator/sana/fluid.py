@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from planner.graph.ids import TaskId
 from planner.sharing.running import Operator
 from planner.sharing.vertices import VertexKind
 from planner.values.topology import Topology
@@ -38,15 +39,15 @@ _LOCAL: Link = ("", "")
 class Channel:
     """What an operator sends to one site; without routers, to one reader."""
 
-    producer: str
-    to: str
+    producer: TaskId
+    to: str | TaskId
     """A site, or an operator."""
     link: Link
 
 
-def channels_of(operators: Mapping[str, Operator], *, routers: bool) -> dict[Channel, list[str]]:
+def channels_of(operators: Mapping[TaskId, Operator], *, routers: bool) -> dict[Channel, list[TaskId]]:
     """The readers of each channel. Copies of tables are sent once: they are no streams."""
-    found: dict[Channel, list[str]] = {}
+    found: dict[Channel, list[TaskId]] = {}
     for operator in operators.values():
         for name in operator.inputs:
             producer = operators[name]
@@ -108,15 +109,15 @@ class Fluid:
         self._link_numbers = {link: number for number, link in enumerate([_LOCAL, *sorted(topology.links)])}
         widths = [np.inf, *(topology.links[link].bandwidth_bytes_per_s for link in sorted(topology.links))]
         self._capacities: Floats = np.array(widths) * STEP_S
-        self._channels: dict[Channel, list[str]] = {}
-        self._numbers: dict[str, int] = {}
-        self._sources: dict[str, int] = {}
+        self._channels: dict[Channel, list[TaskId]] = {}
+        self._numbers: dict[TaskId, int] = {}
+        self._sources: dict[TaskId, int] = {}
         self._sending: Floats = np.zeros(0)
         self._receiving: Floats = np.zeros(0)
         self._carried: Floats = np.zeros(len(widths))
         self.reset()
 
-    def deploy(self, operators: Mapping[str, Operator]) -> None:
+    def deploy(self, operators: Mapping[TaskId, Operator]) -> None:
         """These run from now on; what is in the queues of channels that stay is kept."""
         kept = dict(zip(self._channels, zip(self._sending, self._receiving, strict=True), strict=True))
         self._channels = channels_of(operators, routers=self._routers)
@@ -148,7 +149,7 @@ class Fluid:
         self._carried[:] = 0.0
         return found
 
-    def advance(self, until_s: float, rates: Mapping[str, float]) -> None:
+    def advance(self, until_s: float, rates: Mapping[TaskId, float]) -> None:
         """So many seconds on, with what each source has to send in bytes per second."""
         offered = np.array([rates[name] for name in self._sources]) * STEP_S
         for _ in range(round(until_s / STEP_S)):
@@ -194,7 +195,7 @@ class Fluid:
             found.append(ChannelUse(channel, moved / self._measured_s, waiting * STEP_S / moved if moved else 0.0))
         return found
 
-    def readers(self, channel: Channel) -> Sequence[str]:
+    def readers(self, channel: Channel) -> Sequence[TaskId]:
         return self._channels[channel]
 
 
@@ -203,7 +204,7 @@ def _room(queues: Floats) -> Floats:
     return np.maximum(0.0, QUEUE_BYTES - queues)
 
 
-def _ratio(operator: Operator, operators: Mapping[str, Operator]) -> float:
+def _ratio(operator: Operator, operators: Mapping[TaskId, Operator]) -> float:
     """Bytes that an operator sends for each byte that it takes."""
     taken = sum(
         operators[name].vertex.output_bytes_per_s

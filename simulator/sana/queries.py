@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from planner.estimate.rates import task_rates
+from planner.graph.ids import VertexId
 from planner.graph.plan import DraftPlan, RelationStats, Statistics
 from planner.planning import draft_query
 from planner.relations.catalog import Catalog
@@ -205,7 +206,7 @@ class Drafts:
     def carried(self, query: Query, births: Births) -> tuple[Vertex, ...]:
         """The same where streams are born outside: whole records come to the stages, and results stay."""
         draft = self.of(query)
-        found: dict[str, Vertex] = {}
+        found: dict[VertexId, Vertex] = {}
         for vertex in self.vertices(query, births):
             relation = draft.stage(vertex.stage).relation if vertex.kind is VertexKind.SOURCE else None
             if relation is None or vertex.site is None:
@@ -219,7 +220,7 @@ class Drafts:
 
 def _born(relation: str, site: str, births: Births) -> Vertex:
     return Vertex(
-        id=f"{relation}@{site}",
+        id=VertexId(relation, BIRTHPLACES.index(site)),
         kind=VertexKind.SOURCE,
         fingerprint=digest(["born", relation, site]),
         output_bytes_per_s=births.rows_per_s[relation, site] * births.record_bytes,

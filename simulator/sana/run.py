@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from planner.graph.ids import TaskId
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Operator, Running, operator_id
+from planner.sharing.running import Operator, Running
 from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import RESULTS, Vertex
 from planner.sharing.wan import Wan
@@ -126,8 +127,8 @@ class _Run:
     drafts: Drafts
     running: Running = field(default_factory=Running)
     plans: dict[str, SharingPlan] = field(default_factory=dict)
-    operators: dict[str, Operator] = field(default_factory=dict)
-    streams: dict[str, tuple[str, str, float]] = field(default_factory=dict)
+    operators: dict[TaskId, Operator] = field(default_factory=dict)
+    streams: dict[TaskId, tuple[str, str, float]] = field(default_factory=dict)
     """Stream, site and records per second when it was planned, by source."""
     fluid: Fluid = field(init=False)
     _moved_s: float = 0.0
@@ -148,7 +149,7 @@ class _Run:
 
         return act
 
-    def _offered(self, at_s: float) -> dict[str, float]:
+    def _offered(self, at_s: float) -> dict[TaskId, float]:
         """Bytes per second that each source has to send."""
         rates = {}
         for name, (stream, site, planned) in self.streams.items():
@@ -180,7 +181,8 @@ class _Run:
 
     def _stream(self, query: Query, vertex: Vertex) -> str:
         """What a source reads; one that only carries records is called by it."""
-        return (vertex.stage and self.drafts.of(query).stage(vertex.stage).relation) or vertex.id.partition("@")[0]
+        relations = {stage.id: stage.relation for stage in self.drafts.of(query).stages}
+        return relations.get(vertex.stage) or vertex.stage
 
     def _spare(self, now_s: float) -> dict[Link, float]:
         """What a monitor measures: bandwidth without what the links carried since the last submission."""
@@ -231,23 +233,25 @@ class _Run:
             )
         return found
 
-    def _taken(self, used: set[str], uses: Sequence[ChannelUse]) -> dict[str, float]:
+    def _taken(self, used: set[TaskId], uses: Sequence[ChannelUse]) -> dict[TaskId, float]:
         """Bytes per second of each source that came to all of its readers among these operators."""
-        found: dict[str, float] = {}
+        found: dict[TaskId, float] = {}
         for use in uses:
             name = use.channel.producer
             if name in self.streams and used.intersection(self.fluid.readers(use.channel)):
                 found[name] = min(use.bytes_per_s, found.get(name, use.bytes_per_s))
         return found
 
-    def _ends(self, query: str) -> list[str]:
+    def _ends(self, query: str) -> list[TaskId]:
         """The operators that make a query's results."""
-        ends = [d for d in self.plans[query].decisions if d.vertex.startswith(RESULTS)]
-        return [d.operator if d.action is Action.SHARED else operator_id(query, d.vertex) for d in ends]
+        ends = [d for d in self.plans[query].decisions if d.vertex.stage == RESULTS]
+        shared = [d.operator for d in ends if d.action is Action.SHARED]
+        own = [TaskId.of(query, d.vertex) for d in ends if d.action is not Action.SHARED]
+        return [name for name in (*shared, *own) if name is not None]
 
-    def _used(self, query: str) -> set[str]:
+    def _used(self, query: str) -> set[TaskId]:
         """All that a query's results are made by."""
-        found: set[str] = set()
+        found: set[TaskId] = set()
         stack = self._ends(query)
         while stack:
             name = stack.pop()
@@ -256,15 +260,15 @@ class _Run:
                 stack += self.operators[name].inputs
         return found
 
-    def _latencies(self, uses: Sequence[ChannelUse]) -> dict[str, float]:
+    def _latencies(self, uses: Sequence[ChannelUse]) -> dict[TaskId, float]:
         """Of each operator's output: over the slowest of its inputs."""
         links = self.world.topology.links
-        arriving: dict[str, list[tuple[str, float]]] = {name: [] for name in self.operators}
+        arriving: dict[TaskId, list[tuple[TaskId, float]]] = {name: [] for name in self.operators}
         for use in uses:
             way_s = links[use.channel.link].latency.total_seconds() if use.channel.link[0] else 0.0
             for reader in self.fluid.readers(use.channel):
                 arriving[reader].append((use.channel.producer, use.wait_s + way_s))
-        found: dict[str, float] = {}
+        found: dict[TaskId, float] = {}
         for name in self.operators:  # each stands behind those it reads
             found[name] = max((found[producer] + delay_s for producer, delay_s in arriving[name]), default=0.0)
         return found

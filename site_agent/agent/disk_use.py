@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from machine.clock import Clock
+from planner.graph.ids import TaskId
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.files.prepared import SHARED_NAME
 from site_agent.ingest.streams import DIRECTORY_NAME as INGEST
@@ -124,5 +125,8 @@ def _children(directory: Path) -> list[Path]:
 
 
 def _query_of(task: str) -> str:
-    """The ids of tasks, and of the channels that they make, begin with the id of the query that brought them."""
-    return task.partition(".")[0]
+    """The query that brought a task, and so its channel; of a name that is no task's, the name."""
+    try:
+        return TaskId.parse(task).query
+    except ValueError:
+        return task

@@ -112,7 +112,7 @@ def test_a_query_that_never_fits_into_the_heap_fails_and_others_go_on(scene: Sce
 
     info = greedy.info()
     assert info.state is selat.QueryState.FAILED
-    assert f"task {greedy.id}.s1.asia failed: the heap of site asia (1g) was too small 3 times in a row" in info.reason
+    assert f"task {greedy.id}.s1.p0 failed: the heap of site asia (1g) was too small 3 times in a row" in info.reason
     await_all_ready(scene.cluster, client)
     check_against_oracle(scene.dataset, CHOSEN, queries)
 
@@ -166,7 +166,7 @@ def stopped_with_copies(cluster: DevCluster, channel: str) -> Iterator[tuple[int
 
 
 def channel_of(query: selat.Query) -> str:
-    return f"{query.id}.s1.eu"
+    return f"{query.id}.s1.p1"
 
 
 def source_states(query: selat.Query) -> dict[str, selat.TaskState]:

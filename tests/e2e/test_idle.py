@@ -85,7 +85,8 @@ def reaches(query: selat.Query, second: int) -> None:
 
 def has_checkpoint_of_all(scene: Scene, query: selat.Query, merge: str, source: str) -> bool:
     """True when a checkpoint of the merge has passed the newest epoch of the source at this site."""
-    task, channel = f"{query.id}.m1.{merge}", f"{query.id}.s1.{source}"
+    ids = {(task.stage_id, task.site): task.task_id for task in query.info().tasks}
+    task, channel = ids["m1", merge], ids["s1", source]
     checkpoint = scene.cluster.data.root / "sites" / merge / "tasks" / task / "checkpoint.json"
     newest = int(epoch_files(scene.cluster, source, channel)[-1].stem)
     return checkpoint.exists() and json.loads(checkpoint.read_text())["cursors"].get(channel, 0) > newest

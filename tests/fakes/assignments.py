@@ -19,6 +19,7 @@ from master.records.specs import (
     TaskSpec,
     VersionedAssignment,
 )
+from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, MergeView
 from planner.relations.catalog import Column, Function
 from selat.v1 import common_pb2, site_pb2
@@ -49,7 +50,7 @@ def _limit_from_proto(message: site_pb2.ResultSpec) -> ResultsLimit | None:
 
 def _task_from_proto(message: site_pb2.TaskSpec) -> TaskSpec:
     return TaskSpec(
-        task_id=message.task_id,
+        task_id=TaskId.parse(message.task_id),
         query_id=message.query_id,
         stage_id=message.stage_id,
         kind=_STAGE_KINDS_BACK[message.kind],
@@ -76,7 +77,7 @@ def _site_of(message: site_pb2.TaskSpec) -> str:
 def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
     columns = tuple(Column(c.name, c.type) for c in message.columns)
     return ChannelInput(
-        channel=message.channel,
+        channel=TaskId.parse(message.channel),
         site=message.site,
         view=message.view,
         columns=columns,

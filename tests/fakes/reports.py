@@ -23,7 +23,7 @@ def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
         incarnation=report.incarnation,
         assignment_version=report.assignment_version,
         tasks=[task_status_to_proto(task) for task in report.tasks],
-        channels=[site_pb2.ChannelUse(**asdict(channel)) for channel in report.channels],
+        channels=[site_pb2.ChannelUse(**asdict(use) | {"channel": str(use.channel)}) for use in report.channels],
         results=[result_status_to_proto(result) for result in report.results],
         links=[link_to_proto(link) for link in report.links],
         memory_bytes=report.memory_bytes,

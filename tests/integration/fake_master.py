@@ -142,7 +142,7 @@ class FakeMaster(
     def publish(self, query_id: str, batch: pa.RecordBatch, *, site: str = "us") -> None:
         with self.changed:
             query = self.queries[query_id]
-            channel = f"{query_id}.s1.{site}"
+            channel = f"{query_id}.s1.p{int(site == 'us')}"
             epoch = sum(e.channel == channel for e in query.epochs)
             query.epochs.append(
                 query_pb2.FetchResultsResponse(
@@ -519,7 +519,7 @@ def front_relation() -> common_pb2.Relation:
 
 def _task(query_id: str) -> site_pb2.TaskStatus:
     return site_pb2.TaskStatus(
-        task_id=f"{query_id}.s1.us",
+        task_id=f"{query_id}.s1.p1",
         query_id=query_id,
         stage_id="s1",
         site="us",

@@ -23,6 +23,7 @@ from master.server import Master, Surroundings, serving
 from master.sites.members import Describe
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
+from planner.graph.ids import TaskId
 from planner.values.topology import Link, Site, Topology
 from selat.v1 import (
     catalog_pb2_grpc,
@@ -128,12 +129,22 @@ class Cluster:
         found = (await self.sites.GetSite(site_pb2.GetSiteRequest(name=site))).site
         return site_pb2.SiteState.Name(found.state).removeprefix("SITE_STATE_")
 
+    def site_of(self, task: str) -> str:
+        """The site that was given the task last."""
+        (site,) = (
+            name
+            for name, agent in self.agents.items()
+            if agent.assignments and any(given.task_id == task for given in agent.assignments[-1].tasks)
+        )
+        return site
+
     async def report(self, site: str, state: TaskState, **values: Any) -> None:
         """A heartbeat in which all tasks that the site is assigned are in that state."""
         agent = self.agents[site]
         tasks = agent.assignments[-1].tasks
         statuses = [
-            TaskStatus(t.task_id, t.query_id, t.stage_id, site, state, rows_in=values.get("rows_in", 0)) for t in tasks
+            TaskStatus(TaskId.parse(t.task_id), t.query_id, t.stage_id, site, state, rows_in=values.get("rows_in", 0))
+            for t in tasks
         ]
         values.pop("rows_in", None)
         await agent.report(tasks=tuple(statuses), **values)

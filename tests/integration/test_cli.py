@@ -77,7 +77,7 @@ class TestSharing:
         query.sharing.mode, query.sharing.start, query.sharing.bytes_saved = "sana", "next-window", 2048
         query.sharing.starts_at_us = 60_000_000
         operator = query.sharing.operators.add(
-            task_id="q-0000-abcdef.s1.us", kind="source", site="us", queries=["q-0000-abcdef", query.id]
+            task_id="q-0000-abcdef.s1.p1", kind="source", site="us", queries=["q-0000-abcdef", query.id]
         )
         operator.links.add(from_site="us", to_site="eu", bytes=4096, bytes_saved=2048)
         return query

@@ -214,7 +214,7 @@ class TestResults:
     def test_batches(self, client: selat.Client) -> None:
         first, second = submit(client).results()
         assert first.batch.column("user_id").to_pylist() == [1, 2]
-        assert (second.channel, second.epoch) == ("q-0001-abcdef.s1.us", 1)
+        assert (second.channel, second.epoch) == ("q-0001-abcdef.s1.p1", 1)
         assert second.watermark == datetime(2013, 1, 1, 0, 0, 1, tzinfo=UTC)
 
     def test_arrow_pandas_and_rows(self, client: selat.Client) -> None:
@@ -257,7 +257,7 @@ class TestResults:
         next(rows)
         assert results.cursor == {}
         next(rows)
-        assert results.cursor == {"q-0001-abcdef.s1.us": 1}
+        assert results.cursor == {"q-0001-abcdef.s1.p1": 1}
 
     @pytest.mark.parametrize("cursor", [{"c": -1}, {"c": "1"}, {1: 1}, {"c": True}])
     def test_a_wrong_cursor_is_refused_before_anything_is_sent(
@@ -301,7 +301,7 @@ class TestReconnect:
         threading.Timer(0.5, master.start).start()
         seen += [batch.batch.column("user_id")[0].as_py() for batch in results]
         assert seen == [1, 2, 3, 4]
-        assert master.cursors == [{}, {f"{query.id}.s1.us": 2}]
+        assert master.cursors == [{}, {f"{query.id}.s1.p1": 2}]
 
     @pytest.mark.parametrize("status", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
     def test_every_batch_once_when_calls_break_off(
@@ -381,8 +381,8 @@ class TestSinks:
         for user in (1, 2, 3):
             master.publish(query.id, clicks(user), site="us")
             master.publish(query.id, clicks(user), site="eu")
-        cursor = {f"{query.id}.s1.eu": 2}
+        cursor = {f"{query.id}.s1.p0": 2}
         found = [(b.channel[-2:], b.epoch) for b in query.results(follow=False, cursor=cursor, from_epoch=1)]
-        assert sorted(found) == [("eu", 2), ("us", 1), ("us", 2)]
+        assert sorted(found) == [("p0", 2), ("p1", 1), ("p1", 2)]
         with pytest.raises(selat.InvalidArgument):
             query.results(from_epoch=-1)

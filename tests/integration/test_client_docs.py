@@ -48,7 +48,7 @@ def test_the_examples_of_the_python_page(master: FakeMaster, capsys: pytest.Capt
     out = capsys.readouterr().out.splitlines()
     assert out[:4] == ["clicks", "q-0001-abcdef QueryState.FINISHED", "Rows", "Explanation"]
     assert out[4] == "UNKNOWN_COLUMN 1 8 columns of clicks: user_id, page, ts"
-    assert out[5] == "q-0001-abcdef.s1.us 0 2 2013-01-01 00:00:00+00:00"
+    assert out[5] == "q-0001-abcdef.s1.p1 0 2 2013-01-01 00:00:00+00:00"
     assert out[7:10] == ["1 /p1", "2 /p2", "3 /p3"]
     assert out[10] == "[1]"
     assert out[-5:] == [

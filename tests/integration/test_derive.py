@@ -14,6 +14,7 @@ import pytest
 
 from contract.tasks import Join
 from machine.clock import SystemClock
+from planner.graph.ids import VertexId
 from planner.graph.plan import DraftPlan
 from planner.planning import analysis_of_query, analysis_of_stage, with_columns
 from planner.relations.catalog import Column
@@ -87,7 +88,7 @@ def assert_equal(found: pa.Table, wanted: pa.Table) -> None:
 @pytest.mark.parametrize(("wanted", "offered"), [case[:2] for case in CONTAINED], ids=[case[2] for case in CONTAINED])
 def test_of_what_a_source_sends(spark_engine: SparkEngine, wanted: str, offered: str) -> None:
     draft, other = typed(spark_engine, wanted), typed(spark_engine, offered)
-    sql = residual_sql(vertices(draft)["s1@us"], vertices(other)["s1@us"])
+    sql = residual_sql(vertices(draft)[VertexId("s1")], vertices(other)[VertexId("s1")])
     assert sql is not None
     rows = rows_of(1)
     found = run(spark_engine, sql, sent(run(spark_engine, other.stage("s1").sql, rows)))
@@ -97,7 +98,7 @@ def test_of_what_a_source_sends(spark_engine: SparkEngine, wanted: str, offered:
 @pytest.mark.parametrize(("wanted", "offered"), [case[:2] for case in OF_MERGES], ids=[case[2] for case in OF_MERGES])
 def test_of_what_a_merge_emits(spark_engine: SparkEngine, wanted: str, offered: str) -> None:
     draft, other = typed(spark_engine, wanted), typed(spark_engine, offered)
-    sql = residual_sql(vertices(draft)["m1"], vertices(other)["m1"])
+    sql = residual_sql(vertices(draft)[VertexId("m1")], vertices(other)[VertexId("m1")])
     assert sql is not None
     partials = sent(run(spark_engine, other.stage("s1").sql, rows_of(2)))
     found = run(spark_engine, sql, run(spark_engine, other.stage("m1").sql, partials))
@@ -112,7 +113,7 @@ async def test_stopped_again_and_again_it_sends_every_row_once(
     tmp_path: Path, spark_engine: SparkEngine, wanted: str, offered: str
 ) -> None:
     draft, other = typed(spark_engine, wanted), typed(spark_engine, offered)
-    sql = residual_sql(vertices(draft)["s1@us"], vertices(other)["s1@us"])
+    sql = residual_sql(vertices(draft)[VertexId("s1")], vertices(other)[VertexId("s1")])
     assert sql is not None
     epochs = [rows_of(seed, 20) for seed in range(6)]
     source = InputSpec("p.s1.us", "hub", "input", join=Join.WHOLE)

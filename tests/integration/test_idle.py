@@ -72,7 +72,10 @@ class World:
         cursors, watermark_us = dict(self.port.cursors), self.port.watermark_us
         await self.port.close()
         self.port = Port(site.router, reader=reader, query_id="q")
-        if not late:
+        if late:
+            # Another reader, which may learn of the channels one by one: its watermark begins where it begins.
+            self.seen_us.clear()
+        else:
             self.port.restore(cursors, watermark_us=watermark_us)
         join = Join.LATE if late else Join.OWN
         channels = ((QUIET, "ewr"), (BUSY, "jfk"))

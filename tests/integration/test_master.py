@@ -16,6 +16,7 @@ from contract.tasks import TaskState
 from master.config.values import REQUEST_LIMIT_BYTES, STATEMENT_LIMIT_BYTES
 from master.records.model import ChannelUse, ResultStatus, TaskStatus
 from master.server import SERVICES
+from planner.graph.ids import TaskId
 from selat.v1 import (
     catalog_pb2,
     common_pb2,
@@ -56,7 +57,7 @@ async def test_watching_tells_every_change_of_state(cluster: Cluster) -> None:
         await cluster.agents[site].assigned(lambda a: bool(a.tasks))
         await cluster.report(site, TaskState.RUNNING)
     states.append((await anext(watching)).query.state)
-    failed = TaskStatus(f"{query}.s1.us", query, "s1", "us", TaskState.FAILED, reason="disk full")
+    failed = TaskStatus(TaskId(query, "s1", 1), query, "s1", "us", TaskState.FAILED, reason="disk full")
     await cluster.agents["us"].report(failed)
     last = [m async for m in watching]
     states.extend(m.query.state for m in last)
@@ -65,7 +66,7 @@ async def test_watching_tells_every_change_of_state(cluster: Cluster) -> None:
         query_pb2.QUERY_STATE_RUNNING,
         query_pb2.QUERY_STATE_FAILED,
     ]
-    assert last[-1].query.reason == f"task {query}.s1.us failed: disk full"
+    assert last[-1].query.reason == f"task {query}.s1.p1 failed: disk full"
     await cluster.agents["eu"].assigned(lambda a: not a.tasks)
 
 
@@ -85,8 +86,8 @@ async def test_watching_tells_progress_at_intervals(cluster: Cluster) -> None:
 async def test_a_master_that_restarts_takes_up_where_it_was(cluster: Cluster) -> None:
     await cluster.execute(CREATE)
     query = await cluster.run()
-    us = f"{query}.s1.us"
-    use = ChannelUse(us, query, "us", 1000, 1)
+    us = f"{query}.s1.p1"
+    use = ChannelUse(TaskId.parse(us), query, "us", 1000, 1)
     await cluster.report("us", TaskState.RUNNING, rows_in=40)
     await cluster.agents["hub"].report(channels=(use,), results=(ResultStatus(query, rows=2),))
     before = {site: cluster.agents[site].assignments[-1] for site in NAMES}
@@ -97,7 +98,7 @@ async def test_a_master_that_restarts_takes_up_where_it_was(cluster: Cluster) ->
     assert (found.state, found.rows_in, found.rows_out) == (query_pb2.QUERY_STATE_RUNNING, 40, 2)
     # Agents go on reporting without registering again; the assignment and its version are the same.
     await cluster.report("us", TaskState.RUNNING, rows_in=50)
-    await cluster.agents["hub"].report(channels=(ChannelUse(us, query, "us", 1500, 2),))
+    await cluster.agents["hub"].report(channels=(ChannelUse(TaskId.parse(us), query, "us", 1500, 2),))
     found = await cluster.get(query)
     assert (found.rows_in, found.links[0].bytes) == (50, 1500)
     for site in NAMES:
@@ -230,8 +231,8 @@ async def test_a_merge_is_given_its_inputs(cluster: Cluster) -> None:
     ] or [await _merging(cluster)]
     merge = next(t for t in agent.assignments[-1].tasks if t.kind == site_pb2.STAGE_KIND_MERGE)
     assert [(i.channel, i.site, i.view) for i in merge.inputs] == [
-        (f"{query}.s1.eu", "eu", "input"),
-        (f"{query}.s1.us", "us", "input"),
+        (f"{query}.s1.p0", "eu", "input"),
+        (f"{query}.s1.p1", "us", "input"),
     ]
     assert (merge.merge.window_column, merge.merge.window_us) == ("_window_start", 10_000_000)
     assert merge.merge.combine_sql

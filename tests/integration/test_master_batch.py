@@ -12,6 +12,7 @@ import pytest
 
 from contract.tasks import TaskState
 from master.records.model import ResultStatus, TaskStatus
+from planner.graph.ids import TaskId
 from selat.v1 import lease_pb2, query_pb2, site_pb2
 from tests.fakes.agent import FakeChannel
 from tests.integration.master_cluster import Cluster, eventually, refusal, running_cluster
@@ -36,10 +37,10 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 async def given(cluster: Cluster, site: str, *stages: str) -> dict[str, site_pb2.TaskSpec]:
-    """The site's tasks by what stands between query and site in their ids, once these are among them."""
+    """The site's tasks by their vertices, once these are among them."""
 
     def named(assignment: site_pb2.Assignment) -> dict[str, site_pb2.TaskSpec]:
-        return {task.task_id.split(".")[1]: task for task in assignment.tasks}
+        return {str(TaskId.parse(task.task_id).vertex): task for task in assignment.tasks}
 
     return named(await cluster.agents[site].assigned(lambda a: set(stages) <= named(a).keys()))
 
@@ -48,7 +49,7 @@ async def end(cluster: Cluster, site: str, *stages: str, **counts: int) -> None:
     """These tasks of the site have ended, as those before them."""
     specs = await given(cluster, site, *stages)
     ended = [
-        TaskStatus(t.task_id, t.query_id, t.stage_id, site, TaskState.ENDED, **counts)  # type: ignore[arg-type]
+        TaskStatus(TaskId.parse(t.task_id), t.query_id, t.stage_id, site, TaskState.ENDED, **counts)  # type: ignore[arg-type]
         for name, t in specs.items()
         if name in stages
     ]
@@ -57,24 +58,24 @@ async def end(cluster: Cluster, site: str, *stages: str, **counts: int) -> None:
 
 async def test_a_query_over_a_table_runs_on_its_splits_and_ends(cluster: Cluster) -> None:
     query = await cluster.submit(COUNT)
-    tasks = await given(cluster, "us", "map-1", "map-2")
-    assert [(p.path, p.offset, p.length) for p in tasks["map-2"].split.parts] == [("/data/us/t/1", 0, 60)]
-    assert tasks["map-1"].kind == site_pb2.STAGE_KIND_TABLE
+    tasks = await given(cluster, "us", "map.p1", "map.p2")
+    assert [(p.path, p.offset, p.length) for p in tasks["map.p2"].split.parts] == [("/data/us/t/1", 0, 60)]
+    assert tasks["map.p1"].kind == site_pb2.STAGE_KIND_TABLE
     found = (await cluster.get(query)).batch
     assert (found.tasks, found.running, found.waiting, found.local) == (4, 3, 1, 3)
     assert (found.size_bytes, found.done_bytes, found.scheduler) == (200, 0, "lease-aware")
 
-    await end(cluster, "us", "map-1", "map-2", bytes_out=50, rows_in=4)
-    await end(cluster, "eu", "map-0", bytes_out=10, rows_in=1)
-    reduce = (await given(cluster, "us", "reduce"))["reduce"]
+    await end(cluster, "us", "map.p1", "map.p2", bytes_out=50, rows_in=4)
+    await end(cluster, "eu", "map.p0", bytes_out=10, rows_in=1)
+    reduce = (await given(cluster, "us", "reduce.p0"))["reduce.p0"]
     assert reduce.kind == site_pb2.STAGE_KIND_REDUCE
-    assert {i.channel for i in reduce.inputs} == {f"{query}.map-0.eu", f"{query}.map-1.us", f"{query}.map-2.us"}
+    assert {i.channel for i in reduce.inputs} == {f"{query}.map.p0", f"{query}.map.p1", f"{query}.map.p2"}
     hub = await cluster.agents["hub"].assigned(lambda a: bool(a.results))
-    assert [i.channel for i in hub.results[0].inputs] == [f"{query}.reduce.us"]
+    assert [i.channel for i in hub.results[0].inputs] == [f"{query}.reduce.p0"]
 
     rows = pa.RecordBatch.from_pydict({"page": ["a", "b"], "n": [3, 2]})
-    cluster.agents["hub"].exchange.channels[f"{query}.reduce.us"] = FakeChannel([rows], ended=True)
-    await end(cluster, "us", "map-1", "map-2", "reduce", rows_in=4)
+    cluster.agents["hub"].exchange.channels[f"{query}.reduce.p0"] = FakeChannel([rows], ended=True)
+    await end(cluster, "us", "map.p1", "map.p2", "reduce.p0", rows_in=4)
     await cluster.agents["hub"].report(results=(ResultStatus(query, rows=2, complete=True),))
     assert await cluster.state(query) == "FINISHED"
     request = query_pb2.FetchResultsRequest(query=query, follow=True)
@@ -103,14 +104,14 @@ async def test_a_site_that_cannot_list_splits_is_told(cluster: Cluster) -> None:
 
 async def test_inserts_end_in_their_sink(cluster: Cluster) -> None:
     query = await cluster.submit(f"INSERT INTO counts {COUNT}")
-    await end(cluster, "us", "map-1", "map-2", bytes_out=1)
-    await end(cluster, "eu", "map-0", bytes_out=9)
-    reduce = (await given(cluster, "eu", "reduce"))["reduce"]
+    await end(cluster, "us", "map.p1", "map.p2", bytes_out=1)
+    await end(cluster, "eu", "map.p0", bytes_out=9)
+    reduce = (await given(cluster, "eu", "reduce.p0"))["reduce.p0"]
     assert list(reduce.consumers) == ["us"]
-    sink = (await given(cluster, "us", "sink"))["sink"]
-    assert [i.channel for i in sink.inputs] == [f"{query}.reduce.eu"]
-    await end(cluster, "eu", "map-0", "reduce")
-    await end(cluster, "us", "map-1", "map-2", "sink", rows_out=3)
+    sink = (await given(cluster, "us", "sink.p0"))["sink.p0"]
+    assert [i.channel for i in sink.inputs] == [f"{query}.reduce.p0"]
+    await end(cluster, "eu", "map.p0", "reduce.p0")
+    await end(cluster, "us", "map.p1", "map.p2", "sink.p0", rows_out=3)
     assert await cluster.state(query) == "FINISHED"
     assert (await cluster.get(query)).rows_out == 3
 
@@ -127,13 +128,13 @@ async def test_slots_of_another_framework_are_waited_for(cluster: Cluster) -> No
     held = [outcome.granted for outcome in answer.outcomes if outcome.granted.slot.site != "hub"]
     refs = [lease_pb2.LeaseRef(slot=lease.slot, fencing=lease.fencing) for lease in held]
     await cluster.leases.Release(lease_pb2.ReleaseRequest(framework="nightly", leases=refs))
-    await given(cluster, "us", "map-1", "map-2")
-    await given(cluster, "eu", "map-0")
+    await given(cluster, "us", "map.p1", "map.p2")
+    await given(cluster, "eu", "map.p0")
 
 
 async def test_a_restarted_master_goes_on_with_the_tasks_it_gave_out(cluster: Cluster) -> None:
     query = await cluster.submit(COUNT)
-    await end(cluster, "us", "map-1", bytes_out=5)
+    await end(cluster, "us", "map.p1", bytes_out=5)
     await cluster.stop_master()
     await cluster.start_master()
     for site in ("hub", "us", "eu"):
@@ -146,9 +147,9 @@ async def test_a_restarted_master_goes_on_with_the_tasks_it_gave_out(cluster: Cl
 
     await eventually(taken_up)
     cluster.clock.advance(timedelta(seconds=1))
-    await end(cluster, "us", "map-1", "map-2", bytes_out=5)
-    await end(cluster, "eu", "map-0", bytes_out=5)
-    await given(cluster, "us", "reduce")
+    await end(cluster, "us", "map.p1", "map.p2", bytes_out=5)
+    await end(cluster, "eu", "map.p0", bytes_out=5)
+    await given(cluster, "us", "reduce.p0")
 
 
 async def test_a_batch_query_is_not_paused(cluster: Cluster) -> None:

@@ -19,6 +19,7 @@ from contract.tasks import TaskState
 from machine.faults import FAULT_VARIABLE
 from master.base.faults import FaultPoint
 from master.records.model import ResultStatus, TaskStatus
+from planner.graph.ids import TaskId
 from selat.v1 import lease_pb2, lease_pb2_grpc, query_pb2, query_pb2_grpc, site_pb2
 from tests.e2e.faults import free_port
 from tests.fakes.agent import FakeAgent
@@ -125,7 +126,7 @@ class Survivor:
     async def report(self, state: TaskState) -> None:
         for name, agent in self.agents.items():
             tasks = agent.assignments[-1].tasks if agent.assignments else ()
-            statuses = [TaskStatus(t.task_id, t.query_id, t.stage_id, name, state) for t in tasks]
+            statuses = [TaskStatus(TaskId.parse(t.task_id), t.query_id, t.stage_id, name, state) for t in tasks]
             try:
                 await agent.report(*statuses, tasks=tuple(statuses))
             except grpc.aio.AioRpcError as error:
@@ -216,8 +217,9 @@ async def test_a_master_that_dies_in_the_middle_of_a_batch_query_goes_on_with_it
         assert master.deaths == 1
         assert (found.batch.done, found.batch.tasks) == (5, 5)
         # Wherever a task was given out, it stayed.
-        given = {t.task_id for agent in master.agents.values() for a in agent.assignments for t in a.tasks}
-        assert len(given) == len({task.rsplit(".", 1)[0] for task in given}) == 5
+        agents = master.agents.items()
+        given = {(name, t.task_id) for name, agent in agents for a in agent.assignments for t in a.tasks}
+        assert len(given) == len({task for _, task in given}) == 5
         async with grpc.aio.insecure_channel(master.address) as channel:
             watch = lease_pb2_grpc.LeaseServiceStub(channel).Watch(lease_pb2.WatchSlotsRequest(), wait_for_ready=True)
             first = await anext(aiter(watch))
@@ -229,7 +231,9 @@ async def end_tasks(master: Survivor, query: str) -> None:
     """Whatever sites were told to do is done."""
     for name, agent in master.agents.items():
         latest = agent.assignments[-1] if agent.assignments else site_pb2.Assignment()
-        ended = tuple(TaskStatus(t.task_id, query, t.stage_id, name, TaskState.ENDED) for t in latest.tasks)
+        ended = tuple(
+            TaskStatus(TaskId.parse(t.task_id), query, t.stage_id, name, TaskState.ENDED) for t in latest.tasks
+        )
         results = (ResultStatus(query, rows=1, complete=True),) if latest.results else ()
         try:
             await agent.report(*ended, tasks=ended, results=results)

@@ -17,6 +17,7 @@ from master.records.model import ChannelUse, ResultStatus
 from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
 from master.results.pull import ChannelAbsentError, EpochGoneError, PullTarget, pull
 from master.sites.peers import Peers
+from planner.graph.ids import TaskId
 from selat.v1 import (
     exchange_pb2,
     query_pb2,
@@ -76,12 +77,12 @@ async def test_a_query_from_submission_to_its_end(cluster: Cluster) -> None:
 
     assignment = await cluster.agents["us"].assigned(lambda a: bool(a.tasks))
     (task,) = assignment.tasks
-    assert task.task_id == f"{query}.s1.us"
+    assert task.task_id == f"{query}.s1.p1"
     assert (task.kind, list(task.consumers)) == (site_pb2.STAGE_KIND_SOURCE, ["hub"])
     assert [b.site for b in task.relation.bindings] == ["us"]
     assert assignment.site_addresses["eu"] == cluster.agents["eu"].address
     kept = await cluster.agents["hub"].assigned(lambda a: bool(a.results))
-    assert [i.channel for i in kept.results[0].inputs] == [f"{query}.s1.eu", f"{query}.s1.us"]
+    assert [i.channel for i in kept.results[0].inputs] == [f"{query}.s1.p0", f"{query}.s1.p1"]
     await cluster.agents["eu"].assigned(lambda a: bool(a.tasks))
 
     await cluster.report("us", TaskState.RUNNING, rows_in=10)
@@ -90,10 +91,10 @@ async def test_a_query_from_submission_to_its_end(cluster: Cluster) -> None:
     assert await cluster.state(query) == "RUNNING"
 
     exchange = cluster.agents["hub"].exchange
-    for site in ("us", "eu"):
-        exchange.channels[f"{query}.s1.{site}"] = channel = FakeChannel()
-        channel.publish(batch(6, 7) if site == "us" else None, batch(8), end=True)
-    use = ChannelUse(f"{query}.s1.us", query, "us", 1234, 2)
+    for part in ("p1", "p0"):
+        exchange.channels[f"{query}.s1.{part}"] = channel = FakeChannel()
+        channel.publish(batch(6, 7) if part == "p1" else None, batch(8), end=True)
+    use = ChannelUse(TaskId(query, "s1", 1), query, "us", 1234, 2)
     for site, rows in (("us", 12), ("eu", 7)):
         await cluster.report(site, TaskState.ENDED, rows_in=rows)
     result = ResultStatus(query, rows=4, complete=True, watermark_us=99)
@@ -106,9 +107,9 @@ async def test_a_query_from_submission_to_its_end(cluster: Cluster) -> None:
     await cluster.agents["us"].assigned(lambda a: not a.tasks)
 
     messages = await fetch(cluster, query, follow=True)
-    assert numbers(messages) == {f"{query}.s1.us": [6, 7, 8], f"{query}.s1.eu": [8]}
+    assert numbers(messages) == {f"{query}.s1.p1": [6, 7, 8], f"{query}.s1.p0": [8]}
     assert messages[-1].query.state == query_pb2.QUERY_STATE_FINISHED
-    (last,) = [m for m in messages[:-1] if m.channel.endswith("eu")]
+    (last,) = [m for m in messages[:-1] if m.channel.endswith("p0")]
     assert (last.epoch, last.rows, last.watermark_us) == (1, 1, 1)
 
 
@@ -116,7 +117,7 @@ async def test_results_are_followed_over_a_break_of_the_gateway(cluster: Cluster
     await cluster.execute(CREATE)
     query = await cluster.run()
     hub = cluster.agents["hub"]
-    us, eu = f"{query}.s1.us", f"{query}.s1.eu"
+    us, eu = f"{query}.s1.p1", f"{query}.s1.p0"
     hub.exchange.channels[us] = channel = FakeChannel()
     channel.publish(batch(6), batch(7, 8))
     received: list[query_pb2.FetchResultsResponse] = []
@@ -150,7 +151,7 @@ async def test_results_are_followed_over_a_break_of_the_gateway(cluster: Cluster
 async def test_results_resume_at_a_cursor_and_without_follow_end_with_what_is_there(cluster: Cluster) -> None:
     await cluster.execute(CREATE)
     query = await cluster.run()
-    us = f"{query}.s1.us"
+    us = f"{query}.s1.p1"
     channels = cluster.agents["hub"].exchange.channels
     channels[us] = FakeChannel()
     channels[us].publish(batch(6), batch(7), batch(8))
@@ -165,7 +166,7 @@ async def test_whoever_comes_for_results_that_are_gone_is_told_what_is_there(clu
     """A real exchange, whose first epochs were trimmed, answers at the fake agent's address."""
     await cluster.execute(CREATE)
     query = await cluster.run()
-    us = f"{query}.s1.us"
+    us = f"{query}.s1.p1"
     log = ChannelStore(tmp_path / "channels").open(us)
     log.set_consumers(["hub"])
     for epoch in range(5):
@@ -196,7 +197,7 @@ async def test_results_without_a_gateway_say_so(cluster: Cluster) -> None:
 async def test_following_a_query_that_is_cancelled_ends_with_what_was_there(cluster: Cluster) -> None:
     await cluster.execute(CREATE)
     query = await cluster.run()
-    us = f"{query}.s1.us"
+    us = f"{query}.s1.p1"
     channels = cluster.agents["hub"].exchange.channels
     channels[us] = FakeChannel()
     channels[us].publish(batch(6))

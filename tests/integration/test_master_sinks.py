@@ -10,6 +10,7 @@ import pytest
 
 from contract.tasks import TaskState
 from master.records.model import TaskStatus
+from planner.graph.ids import TaskId
 from selat.v1 import catalog_pb2, common_pb2, query_pb2, site_pb2
 from tests.integration.master_cluster import COUNT, CREATE, FILTER, NAMES, Cluster, refusal, running_cluster
 
@@ -36,17 +37,21 @@ async def insert(cluster: Cluster, text: str = f"INSERT INTO daily {FILTER}") ->
     return query
 
 
+PARTS = {("s1", "eu"): 0, ("s1", "us"): 1, ("sink", "us"): 0}
+"""The numbers of tasks at their sites."""
+
+
 def task(query: str, stage: str, site: str, state: TaskState, **counts: int) -> TaskStatus:
-    return TaskStatus(f"{query}.{stage}.{site}", query, stage, site, state, **counts)  # type: ignore[arg-type]
+    return TaskStatus(TaskId(query, stage, PARTS[stage, site]), query, stage, site, state, **counts)  # type: ignore[arg-type]
 
 
 async def test_results_go_to_the_sinks_site_and_nowhere_else(cluster: Cluster) -> None:
     query = await insert(cluster)
 
     (spec,) = (t for t in cluster.agents["us"].assignments[-1].tasks if t.kind == site_pb2.STAGE_KIND_SINK)
-    assert spec.task_id == f"{query}.sink.us"
+    assert spec.task_id == f"{query}.sink.p0"
     assert dict(spec.relation.bindings[0].options)["path"] == "/data/out"
-    assert {(i.channel, i.site) for i in spec.inputs} == {(f"{query}.s1.us", "us"), (f"{query}.s1.eu", "eu")}
+    assert {(i.channel, i.site) for i in spec.inputs} == {(f"{query}.s1.p1", "us"), (f"{query}.s1.p0", "eu")}
     (source,) = cluster.agents["eu"].assignments[-1].tasks
     assert list(source.consumers) == ["us"]
     for site in NAMES:

@@ -12,6 +12,7 @@ import pytest
 
 from contract.tasks import TaskState
 from master.records.model import ChannelUse, QueryBehind, ResultStatus, TaskStatus
+from planner.graph.ids import TaskId
 from selat.v1 import query_pb2, site_pb2
 from tests.integration.master_cluster import COUNT, CREATE, FILTER, NAMES, Cluster, eventually, refusal, running_cluster
 from tests.seeds import random_of
@@ -67,11 +68,11 @@ async def test_two_queries_share_their_sources(cluster: Cluster) -> None:
     running = await tasks(cluster)
     assert {name for name in running if name.startswith(second)} == {(await merge_of(cluster, second)).task_id}
     merge = await merge_of(cluster, second)
-    assert channels(merge) == {f"{first}.s1.us", f"{first}.s1.eu"}
+    assert channels(merge) == {f"{first}.s1.p1", f"{first}.s1.p0"}
     assert {item.join for item in merge.inputs} == {site_pb2.CHANNEL_JOIN_WHOLE}
     # Beside the one that receives the same: one site reads both sources, for both merges.
-    (site,) = {name.rpartition(".")[2] for name in running if name.split(".")[1] == "m1"}
-    assert {tuple(running[f"{first}.s1.{source}"].consumers) for source in ("us", "eu")} == {(site,)}
+    (site,) = {cluster.site_of(name) for name in running if ".m1." in name}
+    assert {tuple(running[f"{first}.s1.{source}"].consumers) for source in ("p0", "p1")} == {(site,)}
     await report_all(cluster)
     assert await cluster.state(second) == "RUNNING"
 
@@ -89,7 +90,7 @@ async def test_a_query_that_is_part_of_another_is_made_of_its_output(cluster: Cl
     running = await tasks(cluster)
     (task,) = (await derived_of(cluster, second)).values()
     # No more than that, where the gateway has the groups anyhow.
-    assert running.keys() - before.keys() == {task.task_id} == {f"{second}.m1-derived.hub"}
+    assert running.keys() - before.keys() == {task.task_id} == {f"{second}.m1.d0"}
     (merge,) = [name for name in before if name.startswith(f"{first}.m1.")]
     assert channels(task) == {merge}
     assert {(item.view, item.join) for item in task.inputs} == {("input", site_pb2.CHANNEL_JOIN_WHOLE)}
@@ -121,12 +122,12 @@ async def test_sources_are_made_of_those_of_others(cluster: Cluster) -> None:
     await report_all(cluster)
     second = await cluster.submit(SANA + COUNT.replace("10 seconds", "1 minute"))
     found = await derived_of(cluster, second)
-    assert {channel for task in found.values() for channel in channels(task)} == {f"{first}.s1.us", f"{first}.s1.eu"}
-    assert len({name.rpartition(".")[2] for name in found}) == 1
+    assert {channel for task in found.values() for channel in channels(task)} == {f"{first}.s1.p1", f"{first}.s1.p0"}
+    assert len({cluster.site_of(name) for name in found}) == 1
     assert channels(await merge_of(cluster, second)) == found.keys()
     request = query_pb2.ExplainQueryRequest(query=second)
     text = (await cluster.queries.ExplainQuery(request)).explanation.text
-    assert f"made of the output of {first} ({first}/s1@us): part of what {first}/s1@us sends" in text
+    assert f"made of the output of {first} ({first}.s1.p1): part of what {first}.s1.p1 sends" in text
     assert "longer windows" in text
     middle = "SET sharing_start = 'next-window';"
     third = await cluster.submit(SANA + middle + COUNT.replace("10 seconds", "30 seconds"))
@@ -135,12 +136,14 @@ async def test_sources_are_made_of_those_of_others(cluster: Cluster) -> None:
         (site_pb2.CHANNEL_JOIN_LATE, 5_000_000)
     }
     # Of what it joined in the middle nothing is left.
-    made, merge = f"{third}.s1-derived-us", late[-1]
+    made, merge = f"{third}.s1.d1", late[-1]
     (name,) = [channel for channel in channels(merge) if channel.startswith(made)]
-    site = merge.task_id.rpartition(".")[2]
-    status = TaskStatus(merge.task_id, third, "m1", site, TaskState.RUNNING, late_inputs=(name,))
+    site = cluster.site_of(merge.task_id)
+    status = TaskStatus(
+        TaskId.parse(merge.task_id), third, "m1", site, TaskState.RUNNING, late_inputs=(TaskId.parse(name),)
+    )
     await cluster.agents[site].report(status)
-    assert f"{third}.s1.us" in channels(await merge_of(cluster, third))
+    assert f"{third}.s1.p1" in channels(await merge_of(cluster, third))
     assert not [name for name in await derived_of(cluster, third) if name.startswith(made)]
 
 
@@ -149,14 +152,16 @@ async def test_what_cannot_be_made_of_others_output_is_made_anew(cluster: Cluste
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     ((name, task),) = (await derived_of(cluster, second)).items()
-    site = name.rpartition(".")[2]
-    status = TaskStatus(name, second, "m1", site, TaskState.RUNNING, late_inputs=tuple(channels(task)))
+    site = cluster.site_of(name)
+    status = TaskStatus(
+        TaskId.parse(name), second, "m1", site, TaskState.RUNNING, late_inputs=tuple(map(TaskId.parse, channels(task)))
+    )
     await cluster.agents[site].report(status)
     assert not await derived_of(cluster, second)
-    assert channels(await merge_of(cluster, second)) == {f"{first}.s1.us", f"{first}.s1.eu"}
+    assert channels(await merge_of(cluster, second)) == {f"{first}.s1.p1", f"{first}.s1.p0"}
     await report_all(cluster)
     found = await cluster.get(second)
-    assert {status.task_id for status in found.tasks} == {f"{second}.m1.hub", f"{first}.s1.us", f"{first}.s1.eu"}
+    assert {status.task_id for status in found.tasks} == {f"{second}.m1.p0", f"{first}.s1.p1", f"{first}.s1.p0"}
 
 
 async def test_a_task_that_something_is_made_of_fails_both(cluster: Cluster) -> None:
@@ -165,8 +170,10 @@ async def test_a_task_that_something_is_made_of_fails_both(cluster: Cluster) -> 
     second = await cluster.submit(SANA + HAVING)
     await report_all(cluster)
     (merge,) = [name for name in await tasks(cluster) if name.startswith(f"{first}.m1.")]
-    site = merge.rpartition(".")[2]
-    await cluster.agents[site].report(TaskStatus(merge, first, "m1", site, TaskState.FAILED, reason="disk full"))
+    site = cluster.site_of(merge)
+    await cluster.agents[site].report(
+        TaskStatus(TaskId.parse(merge), first, "m1", site, TaskState.FAILED, reason="disk full")
+    )
     assert [await cluster.state(query) for query in (first, second)] == ["FAILED", "FAILED"]
     assert not await tasks(cluster)
 
@@ -191,7 +198,7 @@ async def test_the_owner_may_be_cancelled_first(cluster: Cluster) -> None:
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     await report_all(cluster)
-    sources = {f"{first}.s1.us", f"{first}.s1.eu"}
+    sources = {f"{first}.s1.p1", f"{first}.s1.p0"}
     await cluster.execute(f"CANCEL QUERY `{first}`")
     left = await tasks(cluster)
     assert left.keys() == sources | {(await merge_of(cluster, second)).task_id}
@@ -229,12 +236,14 @@ async def test_a_query_that_fails_leaves_the_others(cluster: Cluster) -> None:
     second = await cluster.submit(SANA + HAVING)
     await report_all(cluster)
     merge = (await merge_of(cluster, first)).task_id
-    site = merge.rpartition(".")[2]
-    await cluster.agents[site].report(TaskStatus(merge, first, "m1", site, TaskState.FAILED, reason="disk full"))
+    site = cluster.site_of(merge)
+    await cluster.agents[site].report(
+        TaskStatus(TaskId.parse(merge), first, "m1", site, TaskState.FAILED, reason="disk full")
+    )
     assert await cluster.state(first) == "FAILED"
     left = await tasks(cluster)
     assert merge not in left
-    assert f"{first}.s1.us" in left
+    assert f"{first}.s1.p1" in left
     await report_all(cluster)
     assert await cluster.state(second) == "RUNNING"
 
@@ -255,7 +264,7 @@ async def test_pausing_the_owner_stops_only_what_nobody_else_needs(cluster: Clus
     await report_all(cluster)
     assert (await cluster.state(first), await cluster.state(second)) == ("PAUSED", "RUNNING")
     # The sources are read by both, wherever the slower one is.
-    source = (await tasks(cluster))[f"{first}.s1.us"]
+    source = (await tasks(cluster))[f"{first}.s1.p1"]
     assert [query.query_id for query in source.readers] == [first, second]
     await cluster.queries.PauseQuery(query_pb2.PauseQueryRequest(query=second))
     everything = (await tasks(cluster)).keys()
@@ -283,11 +292,11 @@ async def test_only_the_query_that_is_left_behind_fails(cluster: Cluster) -> Non
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     await report_all(cluster)
-    source = f"{first}.s1.us"
-    site = (await merge_of(cluster, second)).task_id.rpartition(".")[2]
+    source = f"{first}.s1.p1"
+    site = cluster.site_of((await merge_of(cluster, second)).task_id)
     for left, state in ((False, "RUNNING"), (True, "FAILED")):
         behind = (QueryBehind(second, 10**9, (site,), left),)
-        status = TaskStatus(source, first, "s1", "us", TaskState.RUNNING, behind=behind)
+        status = TaskStatus(TaskId.parse(source), first, "s1", "us", TaskState.RUNNING, behind=behind)
         await cluster.agents["us"].report(status)
         found = await cluster.get(second)
         assert f"behind by {10**9} bytes of {source}, which wait for it at {site}" in found.reason
@@ -301,14 +310,16 @@ async def test_an_operator_without_its_first_rows_is_not_shared(cluster: Cluster
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     merge = await merge_of(cluster, second)
-    site = merge.task_id.rpartition(".")[2]
-    late = TaskStatus(merge.task_id, second, "m1", site, TaskState.RUNNING, late_inputs=(f"{first}.s1.us",))
+    site = cluster.site_of(merge.task_id)
+    late = TaskStatus(
+        TaskId.parse(merge.task_id), second, "m1", site, TaskState.RUNNING, late_inputs=(TaskId(first, "s1", 1),)
+    )
     await cluster.agents[site].report(late)
-    assert channels(await merge_of(cluster, second)) == {f"{second}.s1.us", f"{first}.s1.eu"}
-    assert f"{second}.s1.us" in await tasks(cluster)
+    assert channels(await merge_of(cluster, second)) == {f"{second}.s1.p1", f"{first}.s1.p0"}
+    assert f"{second}.s1.p1" in await tasks(cluster)
     request = query_pb2.ExplainQueryRequest(query=second)
     text = (await cluster.queries.ExplainQuery(request)).explanation.text
-    assert f"s1@us at us: not shared with {first}/s1@us, its first rows are gone" in text
+    assert f"s1.p1 at us: not shared with {first}.s1.p1, its first rows are gone" in text
     # It stays so when it is said again, and over a restart.
     await cluster.agents[site].report(late)
     before = await tasks(cluster)
@@ -324,11 +335,13 @@ async def test_a_merge_that_others_need_is_put_right_when_its_query_is_over(clus
     third = await cluster.submit(SANA + HAVING)
     await cluster.execute(f"CANCEL QUERY `{second}`")
     merge = await merge_of(cluster, second)
-    site = merge.task_id.rpartition(".")[2]
-    late = TaskStatus(merge.task_id, second, "m1", site, TaskState.RUNNING, late_inputs=(f"{first}.s1.us",))
+    site = cluster.site_of(merge.task_id)
+    late = TaskStatus(
+        TaskId.parse(merge.task_id), second, "m1", site, TaskState.RUNNING, late_inputs=(TaskId(first, "s1", 1),)
+    )
     await report_all(cluster)
     await cluster.agents[site].report(late)
-    assert channels(await merge_of(cluster, second)) == {f"{second}.s1.us", f"{first}.s1.eu"}
+    assert channels(await merge_of(cluster, second)) == {f"{second}.s1.p1", f"{first}.s1.p0"}
     await report_all(cluster)
     assert await cluster.state(third) == "RUNNING"
 
@@ -338,13 +351,15 @@ async def test_sharing_says_who_shares_and_what_that_saves(cluster: Cluster) -> 
     await report_all(cluster)
     second = await cluster.submit(SANA + HAVING)
     await report_all(cluster)
-    channel = f"{first}.s1.eu"
-    reader = (await merge_of(cluster, second)).task_id.rpartition(".")[2]
+    channel = f"{first}.s1.p0"
+    reader = cluster.site_of((await merge_of(cluster, second)).task_id)
     to = reader if reader != "eu" else "us"
     if reader == "eu":
-        channel = f"{first}.s1.us"
+        channel = f"{first}.s1.p1"
         to = "eu"
-    await cluster.agents[to].report(channels=(ChannelUse(channel, first, channel.rpartition(".")[2], 1000, 3, 2),))
+    await cluster.agents[to].report(
+        channels=(ChannelUse(TaskId.parse(channel), first, cluster.site_of(channel), 1000, 3, 2),)
+    )
     (said,) = [
         o for o in (await cluster.queries.ListSharing(query_pb2.ListSharingRequest())).operators if o.task_id == channel
     ]
@@ -379,8 +394,8 @@ async def test_a_query_that_begins_at_the_next_window_says_where(cluster: Cluste
     second = await cluster.submit(SANA + "SET sharing_start = 'next-window';" + HAVING)
     merge = await merge_of(cluster, second)
     assert {(item.join, item.event_delay_us) for item in merge.inputs} == {(site_pb2.CHANNEL_JOIN_LATE, 5_000_000)}
-    site = merge.task_id.rpartition(".")[2]
-    status = TaskStatus(merge.task_id, second, "m1", site, TaskState.RUNNING, starts_at_us=60_000_000)
+    site = cluster.site_of(merge.task_id)
+    status = TaskStatus(TaskId.parse(merge.task_id), second, "m1", site, TaskState.RUNNING, starts_at_us=60_000_000)
     await cluster.agents[site].report(status)
     assert (await cluster.get(second)).sharing.starts_at_us == 60_000_000
     # Its next agent does not know any more.
@@ -407,7 +422,7 @@ async def test_explain_names_the_query_that_it_would_share_with(cluster: Cluster
     first = await cluster.submit(SANA + FIRST)
     answers = await cluster.execute(f"{SANA} EXPLAIN {HAVING}")
     text = answers[-1].explanation.text
-    assert f"s1@us at us: shared with {first}" in text
+    assert f"s1.p1 at us: shared with {first}" in text
     assert "Sharing (sana)" in text
 
 
@@ -472,13 +487,13 @@ async def test_whatever_comes_and_goes_every_channel_has_its_producer(cluster: C
             await say_late(cluster, rng)
         if rng.random() < 0.5:
             await report_all(cluster)
-        check_closed(await tasks(cluster))
+        check_closed(cluster, await tasks(cluster))
     await cluster.stop_master()
     await cluster.start_master()
-    check_closed(await tasks(cluster))
+    check_closed(cluster, await tasks(cluster))
     for query in rng.sample(running, len(running)):
         await cluster.execute(f"CANCEL QUERY `{query}`")
-        check_closed(await tasks(cluster))
+        check_closed(cluster, await tasks(cluster))
     assert not await tasks(cluster)
 
 
@@ -493,8 +508,15 @@ async def say_late(cluster: Cluster, rng: random.Random) -> None:
     task = rng.choice(shared)
     channels = [item.channel for item in task.inputs if item.join == whole]
     late = tuple(rng.sample(channels, rng.randint(1, len(channels))))
-    site = task.task_id.rpartition(".")[2]
-    status = TaskStatus(task.task_id, task.query_id, task.stage_id, site, TaskState.RUNNING, late_inputs=late)
+    site = cluster.site_of(task.task_id)
+    status = TaskStatus(
+        TaskId.parse(task.task_id),
+        task.query_id,
+        task.stage_id,
+        site,
+        TaskState.RUNNING,
+        late_inputs=tuple(map(TaskId.parse, late)),
+    )
     await cluster.agents[site].report(status)
     left = (await tasks(cluster)).get(task.task_id)
     # What was made of such a channel is made anew, by another task.
@@ -502,13 +524,13 @@ async def say_late(cluster: Cluster, rng: random.Random) -> None:
     assert left is None or not set(late) & {item.channel for item in left.inputs}
 
 
-def check_closed(found: dict[str, site_pb2.TaskSpec]) -> None:
+def check_closed(cluster: Cluster, found: dict[str, site_pb2.TaskSpec]) -> None:
     """What a task reads is made where it says, and kept for its site; what one at work reads does not stand still."""
     for task in found.values():
         for item in task.inputs:
-            assert item.channel.rpartition(".")[2] == item.site
+            assert cluster.site_of(item.channel) == item.site
             producer = found[item.channel]
-            assert task.task_id.rpartition(".")[2] in producer.consumers
+            assert cluster.site_of(task.task_id) in producer.consumers
             assert task.paused or not producer.paused
             told = {reader.reader for query in producer.readers for reader in query.readers}
             assert not told or task.task_id in told

@@ -98,7 +98,7 @@ def _batch_to_proto(batch: BatchView) -> query_pb2.BatchProgress:
 
 def shared_operator_to_proto(operator: SharedOperator) -> query_pb2.SharedOperator:
     return query_pb2.SharedOperator(
-        task_id=operator.task_id,
+        task_id=str(operator.task_id),
         kind=operator.kind,
         site=operator.site,
         queries=operator.queries,

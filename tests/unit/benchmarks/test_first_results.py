@@ -19,13 +19,15 @@ def test_the_last_site_of_a_stage_counts_and_copies_do_not(tmp_path: Path) -> No
     first, epoch = "000000000000.epoch", "*.epoch"
     seen = dict(
         [
-            make(tmp_path / "a" / "us" / "channels" / "q-1.s1.us" / first, 10.0),
-            make(tmp_path / "a" / "eu" / "channels" / "q-1.s1.eu" / first, 12.0),
-            make(tmp_path / "a" / "us" / "channels" / "q-1.s1.eu" / first, 13.0),
-            make(tmp_path / "a" / "eu" / "channels" / "q-1.s1.eu" / "000000000001.epoch", 16.0),
-            make(tmp_path / "a" / "us" / "channels" / "q-1.m1.us" / first, 14.0),
-            make(tmp_path / "a" / "us" / "channels" / "q-10.s1.us" / first, 15.0),
-            make(tmp_path / "a" / "us" / "tasks" / "q-1.s1.us", 9.0),
+            make(tmp_path / "a" / "us" / "channels" / "q-1.s1.p1" / first, 10.0),
+            make(tmp_path / "a" / "eu" / "channels" / "q-1.s1.p0" / first, 12.0),
+            make(tmp_path / "a" / "us" / "channels" / "q-1.s1.p0" / first, 13.0),
+            make(tmp_path / "a" / "eu" / "channels" / "q-1.s1.p0" / "000000000001.epoch", 16.0),
+            make(tmp_path / "a" / "us" / "channels" / "q-1.m1.p0" / first, 14.0),
+            make(tmp_path / "a" / "us" / "channels" / "q-10.s1.p1" / first, 15.0),
+            make(tmp_path / "a" / "us" / "tasks" / "q-1.s1.p1", 9.0),
+            make(tmp_path / "a" / "eu" / "tasks" / "q-1.s1.p0", 8.0),
+            make(tmp_path / "a" / "us" / "tasks" / "q-1.m1.p0", 7.0),
         ]
     )
     traces = Traces(tmp_path, seen)

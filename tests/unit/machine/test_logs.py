@@ -40,9 +40,10 @@ def test_the_pairs_of_a_line_are_fields_and_empty_ones_are_left_out() -> None:
     }
 
 
-def test_a_task_has_query_stage_and_site() -> None:
-    found = logged("task started task=%s", "q-0001-ab.s1.us")
-    assert (found["query"], found["stage"], found["site"]) == ("q-0001-ab", "s1", "us")
+def test_parts_of_ids_are_fields() -> None:
+    record = logging.LogRecord("x", logging.INFO, "f.py", 1, "task started task=%s", ("q-0001-ab.s1.p0",), None)
+    found = json.loads(JsonFormatter(lambda text: {"query": text.partition(".")[0]}).format(record))
+    assert (found["query"], found["task"]) == ("q-0001-ab", "q-0001-ab.s1.p0")
 
 
 def test_texts_of_users_make_up_neither_fields_nor_lines() -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from contract.tasks import TaskState
 from master.queries.progress import initial_progress
 from master.records.model import QueryRecord, QueryState, SiteRecord, SiteReport, TaskStatus
+from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.values.topology import Link, Site, Topology
@@ -63,13 +64,18 @@ PLAN = PhysicalPlan(
     gateway="hub",
     columns=(Column("topic", "STRING"), Column("n", "BIGINT")),
 )
-"""pages@us joins into clicks@us and clicks@eu, merged at eu, kept at hub."""
+"""pages of us join into clicks of us and of eu, merged at eu, kept at hub."""
 
 QUERY_ID = "q-0001-00000a"
-PAGES_US = f"{QUERY_ID}.pages.us"
-CLICKS_US = f"{QUERY_ID}.clicks.us"
-CLICKS_EU = f"{QUERY_ID}.clicks.eu"
-MERGE_EU = f"{QUERY_ID}.merge.eu"
+PAGES_US = TaskId(QUERY_ID, "pages")
+CLICKS_US = TaskId(QUERY_ID, "clicks")
+CLICKS_EU = TaskId(QUERY_ID, "clicks", 1)
+MERGE_EU = TaskId(QUERY_ID, "merge")
+
+
+def task_at(query_id: str, stage: str, site: str) -> TaskId:
+    """The task of a stage of PLAN at a site."""
+    return TaskId(query_id, stage, PLAN.stage(stage).sites.index(site))
 
 
 def query(identifier: str = QUERY_ID, *, state: QueryState = QueryState.DEPLOYING, name: str = "") -> QueryRecord:
@@ -86,9 +92,10 @@ def query(identifier: str = QUERY_ID, *, state: QueryState = QueryState.DEPLOYIN
     )
 
 
-def status(task_id: str, state: TaskState = TaskState.RUNNING, **values: object) -> TaskStatus:
-    query_id, stage_id, site = task_id.rsplit(".", 2)
-    return replace(TaskStatus(task_id, query_id, stage_id, site, state), **values)  # type: ignore[arg-type]
+def status(task: TaskId, state: TaskState = TaskState.RUNNING, *, site: str = "", **values: object) -> TaskStatus:
+    """Of a task of PLAN, or of another at that site."""
+    site = site or PLAN.stage(task.stage).sites[task.partition]
+    return replace(TaskStatus(task, task.query, task.stage, site, state), **values)  # type: ignore[arg-type]
 
 
 def report(site: str, *tasks: TaskStatus, incarnation: str = "a", **values: object) -> SiteReport:

@@ -63,12 +63,12 @@ def test_what_is_left_at_a_draining_site_is_told_with_its_reason(world: World) -
     view = SiteWorkView(world.board, world.leases)
     found = {(w.kind, w.task, w.subject, w.movable) for w in view.of(world.sites.get("eu"))}
     assert found == {
-        (WorkKind.SOURCE, f"{query}.clicks.eu", "clicks", False),
-        (WorkKind.MERGE, f"{query}.merge.eu", "", True),
+        (WorkKind.SOURCE, f"{query}.clicks.p1", "clicks", False),
+        (WorkKind.MERGE, f"{query}.merge.p0", "", True),
         (WorkKind.LEASE, "", "eu/1", True),
     }
     assert [w.kind for w in view.of(world.sites.get("hub"))] == [WorkKind.RESULTS]
     ended = {w.task: w.reason for w in view.of(world.sites.get("us")) if w.ended}
-    assert list(ended) == [f"{query}.pages.us"]
+    assert list(ended) == [f"{query}.pages.p0"]
     world.jobs.cancel(query)
     assert {w.kind for w in view.of(world.sites.get("eu"))} == {WorkKind.LEASE}

@@ -14,6 +14,7 @@ from master.metrics import LINKS_TOLD, MASTER_METRICS, told
 from master.server import Master, Surroundings
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
+from planner.graph.ids import TaskId
 from planner.wan.snapshot import LinkView
 from tests.fakes import CountingHex, VirtualClock
 from tests.unit.master.build import CLICKS, PAGES, PLAN, TOPOLOGY, report, site_record, status
@@ -63,7 +64,7 @@ def test_sites_and_slots() -> None:
 def test_a_query_has_its_series_for_as_long_as_it_runs() -> None:
     made = master()
     query = made.jobs.submit(PLAN, sql="SELECT ...", name="visits").id
-    clicks = status(f"{query}.clicks.us", TaskState.RUNNING, rows_in=5, rows_late=2, input_bytes=700)
+    clicks = status(TaskId(query, "clicks"), TaskState.RUNNING, rows_in=5, rows_late=2, input_bytes=700)
     made.jobs.report(report("us", clicks, assignment_version=9))
     found = series(made)
     assert found[f"selat_query_info {query} visits hub"] == 1

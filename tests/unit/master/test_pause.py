@@ -10,6 +10,7 @@ from contract.tasks import TaskState
 from master.base.errors import QueryNotPausedError, QueryOverError
 from master.leases.streaming import STREAMING
 from master.records.model import QueryBehind, QueryState
+from planner.graph.ids import TaskId
 from tests.unit.master.build import report, status
 from tests.unit.master.reconcile.test_jobs import CONFIG, World
 
@@ -94,11 +95,11 @@ def test_a_query_that_is_left_behind_fails_and_says_what_to_do(world: World) -> 
     query = world.run()
     world.jobs.pause(query)
     left = QueryBehind(query, 700, ("eu",), left=True)
-    world.jobs.report(report("us", status(f"{query}.clicks.us", TaskState.RUNNING, behind=(left,))))
+    world.jobs.report(report("us", status(TaskId(query, "clicks"), TaskState.RUNNING, behind=(left,))))
     record = world.queries.get(query)
     assert record.state is QueryState.FAILED
     assert record.reason.startswith(
-        f"left behind by 700 bytes of {query}.clicks.us, which wait for it at eu, more than"
+        f"left behind by 700 bytes of {query}.clicks.p0, which wait for it at eu, more than"
     )
     assert "--kept-behind-bytes" in record.reason
     assert world.tasks_at("us") == []

@@ -15,6 +15,7 @@ from master.config.values import BatchConfig, MasterConfig
 from master.records.model import QueryState, ResultStatus, TaskStatus
 from master.records.specs import TaskSpec
 from planner.batch import BatchOptions, Policy, SkipRule, TaskPhase
+from planner.graph.ids import TaskId
 from planner.graph.plan import FilePart, PhysicalPlan, Split, StageKind
 from planner.leases import Slot
 from planner.place.batch import place_batch
@@ -82,17 +83,17 @@ class BatchWorld(World):
 def test_each_split_is_a_task_where_it_is_and_leaves_its_slot_at_once() -> None:
     world = BatchWorld()
     query = world.start("us", "eu", "eu")
-    assert [(t.kind, t.task_id) for t in world.specs("us")] == [(StageKind.TABLE, f"{query}.map-0.us")]
+    assert [(t.kind, t.task_id) for t in world.specs("us")] == [(StageKind.TABLE, TaskId(query, "map", 0))]
     (first, second) = world.specs("eu")
     assert first.split == Split("eu", (FilePart("/data/x", 1, 100),), 100)
-    assert second.task_id == f"{query}.map-2.eu"
+    assert second.task_id == TaskId(query, "map", 2)
     assert world.batch_slots_held() == ["eu/0", "eu/1", "us/0"]
     assert first.consumers == ("eu", "hub", "us")
 
     world.end("us")
     assert world.batch_slots_held() == ["eu/0", "eu/1"]
     assert world.phases(query) == [TaskPhase.DONE, TaskPhase.RUNNING, TaskPhase.RUNNING, TaskPhase.WAITING]
-    assert [t.task_id for t in world.specs("us")] == [f"{query}.map-0.us"]
+    assert [t.task_id for t in world.specs("us")] == [TaskId(query, "map", 0)]
     assert world.state(query) is QueryState.RUNNING
 
 
@@ -103,13 +104,13 @@ def test_the_last_task_runs_where_the_fewest_bytes_have_to_be_sent_and_the_query
     assert not world.board.current("hub").assignment.results
     world.end("eu", bytes_out=90)
     (last,) = (t for t in world.specs("eu") if t.kind is StageKind.REDUCE)
-    assert last.task_id == f"{query}.reduce.eu"
+    assert last.task_id == TaskId(query, "reduce")
     assert [(i.channel, i.site, i.view) for i in last.inputs] == [
-        (f"{query}.map-0.us", "us", "input"),
-        (f"{query}.map-1.eu", "eu", "input"),
+        (TaskId(query, "map", 0), "us", "input"),
+        (TaskId(query, "map", 1), "eu", "input"),
     ]
     (result,) = world.board.current("hub").assignment.results
-    assert [(i.channel, i.site) for i in result.inputs] == [(f"{query}.reduce.eu", "eu")]
+    assert [(i.channel, i.site) for i in result.inputs] == [(TaskId(query, "reduce"), "eu")]
     assert result.limit is None
     world.end("eu", rows_in=7)
     world.jobs.report(report("hub", results=(ResultStatus(query, rows=3, complete=True),)))
@@ -125,8 +126,8 @@ def test_branches_of_a_union_are_maps_of_their_own_and_views_of_one_reduce() -> 
     )
     (first,), (second,) = world.specs("us"), world.specs("eu")
     assert [(t.stage_id, t.task_id) for t in (first, second)] == [
-        ("map", f"{query}.map-0.us"),
-        ("map2", f"{query}.map-1.eu"),
+        ("map", TaskId(query, "map", 0)),
+        ("map2", TaskId(query, "map", 1)),
     ]
     assert (first.relation is not None, second.relation is not None) == (True, True)
     assert "topic" in second.sql
@@ -135,8 +136,8 @@ def test_branches_of_a_union_are_maps_of_their_own_and_views_of_one_reduce() -> 
     world.end("eu", bytes_out=90)
     (last,) = (t for t in world.specs("eu") if t.stage_id == "reduce")
     assert [(i.channel, i.view) for i in last.inputs] == [
-        (f"{query}.map-0.us", "input"),
-        (f"{query}.map-1.eu", "input2"),
+        (TaskId(query, "map", 0), "input"),
+        (TaskId(query, "map", 1), "input2"),
     ]
 
 
@@ -148,12 +149,12 @@ def test_a_split_is_read_where_it_is_for_a_task_elsewhere() -> None:
     (mapping,) = world.specs("hub")
     assert (reading.kind, reading.task_id, reading.sql) == (
         StageKind.TABLE,
-        f"{query}.read-0.us",
+        TaskId(query, "read", 0),
         "SELECT line FROM input",
     )
     assert reading.consumers == ("hub",)
-    assert (mapping.kind, mapping.task_id, mapping.split) == (StageKind.REDUCE, f"{query}.map-0.hub", None)
-    assert [(i.channel, i.site, i.view) for i in mapping.inputs] == [(f"{query}.read-0.us", "us", "input")]
+    assert (mapping.kind, mapping.task_id, mapping.split) == (StageKind.REDUCE, TaskId(query, "map", 0), None)
+    assert [(i.channel, i.site, i.view) for i in mapping.inputs] == [(TaskId(query, "read", 0), "us", "input")]
     assert world.batch_slots_held() == ["hub/0"]
     world.end("us", rows_in=5)
     assert world.views.of(world.queries.get(query)).totals.rows_in == 5
@@ -228,7 +229,7 @@ def test_a_lease_aware_query_waits_for_a_busy_slot_near_its_data() -> None:
     world.tick()
     world.tick()
     assert world.batch_slots_held() == ["us/0"]
-    assert world.specs("us")[0].task_id == f"{query}.map-0.us"
+    assert world.specs("us")[0].task_id == TaskId(query, "map", 0)
 
 
 @pytest.mark.parametrize("policy", Policy)
@@ -289,7 +290,7 @@ def test_leases_are_renewed_while_tasks_run() -> None:
 def test_a_failed_task_fails_the_query_and_frees_its_slots() -> None:
     world = BatchWorld()
     query = world.start("us", "eu")
-    task = TaskStatus(f"{query}.map-0.us", query, "map", "us", TaskState.FAILED, reason="no such file")
+    task = TaskStatus(TaskId(query, "map", 0), query, "map", "us", TaskState.FAILED, reason="no such file")
     world.jobs.report(report("us", task))
     assert world.state(query) is QueryState.FAILED
     assert "no such file" in world.queries.get(query).reason
@@ -325,9 +326,9 @@ def test_joined_tables_are_read_once_and_need_no_slot() -> None:
     world = BatchWorld()
     query = world.start("us", sql=JOIN)
     (copy,) = world.specs("eu")
-    assert (copy.task_id, copy.kind) == (f"{query}.t1.eu", StageKind.TABLE)
+    assert (copy.task_id, copy.kind) == (TaskId(query, "t1"), StageKind.TABLE)
     (mapped,) = world.specs("us")
-    assert [(i.channel, i.site, i.view) for i in mapped.inputs] == [(f"{query}.t1.eu", "eu", "t1")]
+    assert [(i.channel, i.site, i.view) for i in mapped.inputs] == [(TaskId(query, "t1"), "eu", "t1")]
     assert world.batch_slots_held() == ["us/0"]
 
 
@@ -387,7 +388,7 @@ def test_splits_at_a_draining_site_are_read_there_and_mapped_elsewhere() -> None
     world.jobs.set_draining("eu", True)
     query = world.jobs.submit(plan_of(COUNT, "eu", "us"), sql=COUNT).id
     assert all(not slot.startswith("eu/") for slot in world.batch_slots_held())
-    assert [t.task_id for t in world.specs("eu")] == [f"{query}.read-0.eu"]
+    assert [t.task_id for t in world.specs("eu")] == [TaskId(query, "read", 0)]
     for site in ("eu", "us", "hub"):
         world.end(site, bytes_out=10)
     assert not any(t.kind is StageKind.REDUCE for t in world.specs("eu"))

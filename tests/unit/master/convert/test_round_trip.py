@@ -36,6 +36,7 @@ from master.records.specs import (
     TaskSpec,
     VersionedAssignment,
 )
+from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, MergeView, StageKind
 from planner.relations.catalog import Binding, Column, Function, Relation, RelationKind
 from selat.v1 import common_pb2, site_pb2
@@ -44,6 +45,14 @@ from tests.fakes.reports import report_to_proto
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMED = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+IDS = st.builds(
+    TaskId,
+    st.sampled_from(["q-1", "q-2"]),
+    st.sampled_from(["s1", "m1"]),
+    st.integers(0, 2000),
+    st.booleans(),
+    st.integers(0, 9),
+)
 COUNT = st.integers(0, LARGEST_COUNT)
 RATE = st.floats(0, 1e15)
 WATERMARK = st.none() | st.integers(-(2**63), 2**63 - 1)
@@ -69,7 +78,8 @@ RELATIONS = st.builds(
 )
 STATUSES = st.builds(
     TaskStatus,
-    **dict.fromkeys(("task_id", "query_id", "stage_id", "site", "reason"), TEXT),
+    task_id=IDS,
+    **dict.fromkeys(("query_id", "stage_id", "site", "reason"), TEXT),
     **dict.fromkeys(("next_epoch", "rows_in", "rows_out", "rows_late", "bytes_out", "lag_rows", "epochs"), COUNT),
     **dict.fromkeys(("state_bytes", "state_rows", "retained_bytes", "rows_malformed", "in_flight_bytes"), COUNT),
     **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio"), RATE),
@@ -84,7 +94,7 @@ REPORTS = st.builds(
     incarnation=TEXT,
     assignment_version=COUNT,
     tasks=tuples(STATUSES),
-    channels=tuples(st.builds(ChannelUse, TEXT, TEXT, TEXT, COUNT, COUNT, st.integers(0, 2**31))),
+    channels=tuples(st.builds(ChannelUse, IDS, TEXT, TEXT, COUNT, COUNT, st.integers(0, 2**31))),
     results=tuples(st.builds(ResultStatus, TEXT, COUNT, COUNT, st.booleans(), WATERMARK, WATERMARK)),
     links=tuples(st.builds(LinkUse, TEXT, TEXT, COUNT, COUNT, RATE)),
     memory_bytes=COUNT,
@@ -92,11 +102,11 @@ REPORTS = st.builds(
     disk=st.builds(DiskUse, st.dictionaries(TEXT, COUNT), *[COUNT] * 4),
     stream_logs=tuples(st.builds(StreamLog, TEXT, *[COUNT] * 5, st.booleans(), TEXT)),
 )
-INPUTS = tuples(st.builds(ChannelInput, TEXT, TEXT, TEXT))
+INPUTS = tuples(st.builds(ChannelInput, IDS, TEXT, TEXT))
 VIEWS = tuples(st.builds(MergeView, TEXT, TEXT, st.booleans()))
 TASKS = st.builds(
     TaskSpec,
-    task_id=TEXT,
+    task_id=IDS,
     query_id=TEXT,
     stage_id=TEXT,
     kind=st.sampled_from([kind for kind in StageKind if kind is not StageKind.MAP]),
@@ -155,5 +165,14 @@ def test_a_registration_needs_site_address_and_incarnation() -> None:
 
 
 def test_an_unknown_task_state_counts_as_starting() -> None:
-    message = site_pb2.ReportRequest(site="us", tasks=[site_pb2.TaskStatus(task_id="t")])
+    message = site_pb2.ReportRequest(site="us", tasks=[site_pb2.TaskStatus(task_id="q-1.s1.p0")])
     assert report_from_proto(message).tasks[0].state is TaskState.STARTING
+
+
+def test_tasks_of_an_earlier_version_are_passed_over() -> None:
+    tasks = [site_pb2.TaskStatus(task_id=task) for task in ("q-1.s1.us", "q-2.s1.p1")]
+    uses = [site_pb2.ChannelUse(channel=channel) for channel in ("q-2.s1.p1", "q-1.s1.us")]
+    report = report_from_proto(site_pb2.ReportRequest(site="us", tasks=tasks, channels=uses))
+    assert (
+        [task.task_id for task in report.tasks] == [TaskId("q-2", "s1", 1)] == [use.channel for use in report.channels]
+    )

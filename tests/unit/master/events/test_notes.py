@@ -10,6 +10,7 @@ from master.records.model import QueryState, StateChange
 from master.server import Master, Surroundings
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
+from planner.graph.ids import TaskId
 from tests.fakes import CountingHex, VirtualClock
 from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, query, report, site_record, status
 
@@ -22,7 +23,7 @@ def test_what_happens_to_queries_and_sites_is_told() -> None:
     master.jobs.register(site_record("us"))
     master.jobs.register(site_record("eu"))
     made = master.jobs.submit(PLAN, sql="SELECT ...").id
-    master.jobs.report(report("us", status(f"{made}.clicks.us", TaskState.FAILED, reason="no such file")))
+    master.jobs.report(report("us", status(TaskId(made, "clicks"), TaskState.FAILED, reason="no such file")))
     master.jobs.set_draining("eu", True)
     told = [(e.subject.query or e.subject.site, e.subject.message) for e in master.events.newest(EventFilter(), 10)]
     assert told == [
@@ -30,7 +31,7 @@ def test_what_happens_to_queries_and_sites_is_told() -> None:
         ("eu", "site is alive"),
         (made, "accepted"),
         (made, "table pages at us; source clicks at us, eu; merge at eu"),
-        (made, f"deploying -> failed: task {made}.clicks.us failed: no such file"),
+        (made, f"deploying -> failed: task {made}.clicks.p0 failed: no such file"),
         ("eu", "site is draining"),
     ]
 

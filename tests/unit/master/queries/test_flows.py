@@ -12,6 +12,7 @@ from master.queries.flows import measured_rates
 from master.queries.progress import initial_progress
 from master.queries.sharing import running_of
 from master.records.model import QueryRecord, QueryState
+from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import deployment_of, told_apart
 from planner.sharing.modes import Sharing
@@ -20,7 +21,7 @@ from planner.sharing.schedule import Action, Setting, SharingPlan, share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
 from planner.values.topology import Link, Topology
-from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, query, status
+from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, query, status, task_at
 
 OWNER, OTHER = "q-0001-a", "q-0002-b"
 NAMES = ("hub", "us", "eu")
@@ -52,13 +53,13 @@ def running_query(plan: PhysicalPlan = PLAN, identifier: str = OWNER) -> QueryRe
 
 
 def reported(record: QueryRecord, stage: str, site: str, **values: object) -> QueryRecord:
-    told = status(f"{OWNER}.{stage}.{site}", **values)  # type: ignore[arg-type]
+    told = status(task_at(OWNER, stage, site), **values)  # type: ignore[arg-type]
     assert told.task_id in record.progress.tasks
     progress = replace(record.progress, tasks={**record.progress.tasks, told.task_id: told})
     return replace(record, progress=progress)
 
 
-def rates_of(*records: QueryRecord, after: timedelta = LATER - START) -> dict[str, float]:
+def rates_of(*records: QueryRecord, after: timedelta = LATER - START) -> dict[TaskId, float]:
     running = running_of(records, {record.id for record in records if record.state.live})
     return measured_rates(running, {record.id: record for record in records}, START + after)
 
@@ -71,7 +72,7 @@ def measured(*records: QueryRecord) -> Running:
 
 def test_what_agents_said_of_sources_counts_once_the_query_has_run_for_a_while() -> None:
     record = reported(running_query(), "clicks", "us", bytes_out_per_s=700.0)
-    assert rates_of(record) == {f"{OWNER}/clicks@us": 700.0}
+    assert rates_of(record) == {TaskId(OWNER, "clicks"): 700.0}
     assert rates_of(record, after=timedelta(seconds=9)) == {}
     assert rates_of(replace(record, started_at=None)) == {}
 
@@ -106,9 +107,9 @@ def test_a_merge_of_long_windows_counts_from_the_beginning(
     assert merge.merge is not None
     plan = replace(PLAN, stages=(*PLAN.stages[:2], replace(merge, merge=replace(merge.merge, window=window))))
     record = running_query(plan)
-    site = record.deployment.sites["merge"] if record.deployment is not None else ""
+    site = record.deployment.sites[VertexId("merge")] if record.deployment is not None else ""
     record = reported(record, "merge", site, bytes_out_per_s=7.0, bytes_out=600)
-    assert rates_of(record, after=age).get(f"{OWNER}/merge") == wanted
+    assert rates_of(record, after=age).get(TaskId(OWNER, "merge")) == wanted
 
 
 def test_a_shared_task_is_measured_when_the_query_that_brought_it_is_over() -> None:
@@ -121,7 +122,7 @@ def test_a_shared_task_is_measured_when_the_query_that_brought_it_is_over() -> N
     sharer = reported(sharer, "clicks", "us", bytes_out_per_s=300.0)
     stale = reported(owner, "clicks", "us", bytes_out_per_s=9.0)
     over = replace(stale, state=QueryState.CANCELLED, ended_at=LATER)
-    assert rates_of(over, sharer)[f"{OWNER}/clicks@us"] == 300.0
+    assert rates_of(over, sharer)[TaskId(OWNER, "clicks")] == 300.0
 
 
 @pytest.mark.parametrize(("rate", "shared"), [(99.0, True), (1900.0, False)])
@@ -131,9 +132,9 @@ def test_a_source_that_sends_more_than_was_expected_is_not_shared_where_links_ha
     """Its site's two links have 2000 bytes/s to spare; a second reader of 1900 bytes/s would double what it sends."""
     record = running_query()
     by_estimate = planned(OTHER_PLAN, OTHER, measured(record))
-    assert by_estimate.decision("clicks@us").action is Action.SHARED
+    assert by_estimate.decision(VertexId("clicks")).action is Action.SHARED
     record = reported(record, "clicks", "us", bytes_out_per_s=rate)
-    decision = planned(OTHER_PLAN, OTHER, measured(record)).decision("clicks@us")
+    decision = planned(OTHER_PLAN, OTHER, measured(record)).decision(VertexId("clicks"))
     assert (decision.action is Action.SHARED) == shared
     if not shared:
         (turned_down,) = decision.rejected
@@ -146,8 +147,8 @@ def test_what_is_decided_stays_and_what_is_added_counts_as_measured() -> None:
     running = measured(record)
     assert [(o.id, o.site, o.inputs) for o in running.operators] == [(o.id, o.site, o.inputs) for o in before.operators]
     plan = planned(OTHER_PLAN, OTHER, running)
-    assert plan.used == (f"{OWNER}/clicks@eu", f"{OWNER}/clicks@us")
-    assert plan.decision("merge").action is Action.CO_LOCATED
+    assert plan.used == (TaskId(OWNER, "clicks"), TaskId(OWNER, "clicks", 1))
+    assert plan.decision(VertexId("merge")).action is Action.CO_LOCATED
     # IN: what it shares is what flows.
     shared = 100.0 + 300.0
-    assert f"receives {shared:.0f} bytes/s of its inputs" in plan.decision("merge").reason
+    assert f"receives {shared:.0f} bytes/s of its inputs" in plan.decision(VertexId("merge")).reason

@@ -21,6 +21,7 @@ from master.queries.progress import (
 )
 from master.records.lifecycle import QueryEvent
 from master.records.model import ChannelUse, QueryBehind, QueryRecord, QueryState, ResultStatus, SiteReport
+from planner.graph.ids import TaskId
 from planner.graph.plan import Stage, StageInput, StageKind
 from tests.unit.master.build import (
     CLICKS_EU,
@@ -82,14 +83,16 @@ def test_an_insert_is_finished_when_its_sink_is_and_counts_what_that_wrote() -> 
     sink = Stage("sink", StageKind.SINK, ("eu",), relation="daily", inputs=(StageInput("merge", "input"),))
     plan = replace(PLAN, stages=(*PLAN.stages, sink), gateway="eu")
     record = replace(query(), plan=plan, progress=initial_progress(QUERY_ID, plan), state=QueryState.RUNNING)
-    sink_eu = f"{QUERY_ID}.sink.eu"
+    written_by = TaskId(QUERY_ID, "sink")
     assert totals(record).rows_out == 0
 
-    written = after(record, ENDED[0], replace(ENDED[1], tasks=(*ENDED[1].tasks, status(sink_eu, rows_out=4))))
+    written = after(
+        record, ENDED[0], replace(ENDED[1], tasks=(*ENDED[1].tasks, status(written_by, site="eu", rows_out=4)))
+    )
     assert (event(written), totals(written).rows_out) == (None, 4)
     # The gateway keeps nothing of it, whatever is reported.
     assert event(after(written, replace(COMPLETE, site="hub"))) is None
-    ended = status(sink_eu, TaskState.ENDED, rows_out=9, watermark_us=7)
+    ended = status(written_by, TaskState.ENDED, site="eu", rows_out=9, watermark_us=7)
     done = after(written, replace(ENDED[1], tasks=(*ENDED[1].tasks, ended)))
     assert event(done) is QueryEvent.RESULTS_COMPLETE
     assert (totals(done).rows_out, totals(done).watermark_us) == (9, 7)
@@ -126,7 +129,13 @@ def test_only_the_gateway_speaks_of_results() -> None:
 
 def test_a_site_speaks_only_of_its_own_tasks_and_of_tasks_of_the_plan() -> None:
     record = after(
-        query(), report("us", status(CLICKS_EU, rows_in=5), status(f"{QUERY_ID}.other.us"), status("q-2.clicks.us"))
+        query(),
+        report(
+            "us",
+            status(CLICKS_EU, rows_in=5),
+            status(TaskId(QUERY_ID, "pages", 0, True)),
+            status(TaskId("q-2", "clicks")),
+        ),
     )
     assert record.progress == query().progress
 
@@ -172,7 +181,9 @@ def test_bytes_are_added_over_incarnations_of_the_agent() -> None:
 
 
 def test_uses_of_other_queries_are_left_out() -> None:
-    record = after(query(), report("eu", channels=(ChannelUse("c", "q-0002-00000b", "us", 9),)))
+    record = after(
+        query(), report("eu", channels=(ChannelUse(TaskId("q-0002-00000b", "c"), "q-0002-00000b", "us", 9),))
+    )
     assert record.progress.counters == ()
 
 

@@ -19,6 +19,7 @@ from master.records.model import ChannelCounter, ChannelUse, QueryRecord, QueryS
 from master.records.specs import ChannelReader, QueryReaders, TaskSpec
 from master.store import codec
 from planner.batch import BatchOptions, Policy
+from planner.graph.ids import TaskId, VertexId
 from planner.sharing.deployment import Deployment, Start, deployment_of, told_apart
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Running
@@ -26,7 +27,7 @@ from planner.sharing.schedule import Setting, share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
 from planner.values.topology import Link, Topology
-from tests.unit.master.build import CATALOG, CLICKS, PAGES, PLAN, START, TOPOLOGY, query
+from tests.unit.master.build import CATALOG, CLICKS, PAGES, PLAN, START, TOPOLOGY, query, task_at
 
 NAMES = ("hub", "us", "eu")
 WAN = Topology(
@@ -43,7 +44,7 @@ FIRST, SECOND, THIRD = "q-0001-a", "q-0002-b", "q-0003-c"
 def deployed(identifier: str, running: Running, plan: object = PLAN, start: Start = Start.HISTORY) -> QueryRecord:
     assert isinstance(plan, type(PLAN))
     vertices = told_apart(vertices_of(plan, RELATIONS, {}, owner=identifier, gateway="hub"), identifier)
-    setting = Setting(running, Wan(WAN), frozenset(NAMES), Sharing.SANA, placed={"merge": "eu"})
+    setting = Setting(running, Wan(WAN), frozenset(NAMES), Sharing.SANA, placed={VertexId("merge"): "eu"})
     deployment = deployment_of(share(identifier, vertices, setting), vertices, running, start=start)
     return replace(
         query(identifier),
@@ -60,21 +61,21 @@ def two(start: Start = Start.HISTORY) -> tuple[QueryRecord, QueryRecord]:
     return first, deployed(SECOND, running_of([first], {FIRST}), OTHER_PLAN, start)
 
 
-def tasks(*queries: QueryRecord, held_back: frozenset[str] = frozenset()) -> dict[str, TaskSpec]:
+def tasks(*queries: QueryRecord, held_back: frozenset[str] = frozenset()) -> dict[TaskId, TaskSpec]:
     snapshot = AssignmentInput(queries, CATALOG, NAMES, {}, START, held_back)
     built = build_assignments(snapshot, epoch_interval=timedelta(seconds=1), results_retention=timedelta(hours=1))
     return {task.task_id: task for assignment in built.values() for task in assignment.tasks}
 
 
-SOURCES = {f"{FIRST}.clicks.us", f"{FIRST}.clicks.eu", f"{FIRST}.pages.us"}
+SOURCES = {task_at(FIRST, "clicks", "us"), task_at(FIRST, "clicks", "eu"), task_at(FIRST, "pages", "us")}
 
 
 def test_a_task_runs_as_long_as_somebody_needs_it() -> None:
     first, second = two()
-    merges = {f"{FIRST}.merge.eu", f"{SECOND}.merge.eu"}
+    merges = {task_at(FIRST, "merge", "eu"), task_at(SECOND, "merge", "eu")}
     assert tasks(first, second).keys() == SOURCES | merges
     over = replace(first, state=QueryState.CANCELLED, ended_at=START)
-    assert tasks(over, second).keys() == SOURCES | {f"{SECOND}.merge.eu"}
+    assert tasks(over, second).keys() == SOURCES | {task_at(SECOND, "merge", "eu")}
     assert tasks(first, replace(second, state=QueryState.FAILED, ended_at=START)) == tasks(first)
     assert not tasks(over, replace(second, state=QueryState.CANCELLING))
 
@@ -83,7 +84,7 @@ def test_tasks_of_a_query_without_slots_stand_still_but_for_those_that_others_ne
     first, second = two()
     given = tasks(first, second, held_back=frozenset({FIRST}))
     assert given.keys() == tasks(first, second).keys()
-    assert {name for name, task in given.items() if task.paused} == {f"{FIRST}.merge.eu"}
+    assert {name for name, task in given.items() if task.paused} == {task_at(FIRST, "merge", "eu")}
 
 
 def test_the_shared_task_is_the_same_for_whoever_needs_it() -> None:
@@ -92,23 +93,23 @@ def test_the_shared_task_is_the_same_for_whoever_needs_it() -> None:
     for name in SOURCES:
         both = replace(tasks(first, second)[name], readers=())
         assert tasks(first)[name] == both == tasks(over, second)[name]
-    inputs = tasks(over, second)[f"{SECOND}.merge.eu"].inputs
+    inputs = tasks(over, second)[task_at(SECOND, "merge", "eu")].inputs
     assert {(i.channel, i.site, i.view, i.join) for i in inputs} == {
-        (f"{FIRST}.clicks.us", "us", "input", Join.WHOLE),
-        (f"{FIRST}.clicks.eu", "eu", "input", Join.WHOLE),
+        (task_at(FIRST, "clicks", "us"), "us", "input", Join.WHOLE),
+        (task_at(FIRST, "clicks", "eu"), "eu", "input", Join.WHOLE),
     }
 
 
 def test_who_may_begin_in_the_middle_is_told_the_delay() -> None:
     first, second = two(Start.NEXT_WINDOW)
-    inputs = tasks(first, second)[f"{SECOND}.merge.eu"].inputs
+    inputs = tasks(first, second)[task_at(SECOND, "merge", "eu")].inputs
     assert {(i.join, i.event_delay) for i in inputs} == {(Join.LATE, timedelta(seconds=5))}
 
 
 def test_a_paused_query_leaves_the_tasks_that_others_need_at_work() -> None:
     first, second = two()
     still = replace(first, state=QueryState.PAUSED)
-    assert {name for name, task in tasks(still, second).items() if task.paused} == {f"{FIRST}.merge.eu"}
+    assert {name for name, task in tasks(still, second).items() if task.paused} == {task_at(FIRST, "merge", "eu")}
     assert tasks(still, second).keys() == tasks(first, second).keys()
     both = tasks(still, replace(second, state=QueryState.PAUSED))
     assert all(task.paused for task in both.values())
@@ -118,22 +119,27 @@ def test_a_paused_query_leaves_the_tasks_that_others_need_at_work() -> None:
     # What is over is known as long as a paused query needs it.
     over = replace(first, state=QueryState.CANCELLED, ended_at=START)
     kept = tasks(over, replace(second, state=QueryState.PAUSED))
-    assert kept.keys() == SOURCES | {f"{SECOND}.merge.eu"}
+    assert kept.keys() == SOURCES | {task_at(SECOND, "merge", "eu")}
     assert all(task.paused for task in kept.values())
-    assert {task.consumers for name, task in tasks(still, second).items() if name == f"{FIRST}.clicks.us"} == {("eu",)}
+    assert {
+        task.consumers for name, task in tasks(still, second).items() if name == task_at(FIRST, "clicks", "us")
+    } == {("eu",)}
 
 
 def test_a_task_that_queries_share_is_told_the_readers_of_each() -> None:
     first, second = two()
     told = tasks(first, second)
-    own, other = (ChannelReader("eu", f"{query}.merge.eu") for query in (FIRST, SECOND))
-    assert told[f"{FIRST}.clicks.us"].readers == (QueryReaders(FIRST, (own,)), QueryReaders(SECOND, (other,)))
+    own, other = (ChannelReader("eu", str(TaskId(query, "merge"))) for query in (FIRST, SECOND))
+    assert told[task_at(FIRST, "clicks", "us")].readers == (QueryReaders(FIRST, (own,)), QueryReaders(SECOND, (other,)))
     # The merges are read by one query each; the table by sources that both need alike.
-    assert not any(told[name].readers for name in (f"{FIRST}.merge.eu", f"{SECOND}.merge.eu", f"{FIRST}.pages.us"))
+    assert not any(
+        told[name].readers
+        for name in (task_at(FIRST, "merge", "eu"), task_at(SECOND, "merge", "eu"), task_at(FIRST, "pages", "us"))
+    )
     assert not any(task.readers for task in tasks(first).values())
     same = deployed(THIRD, running_of([first], {FIRST}))
     results = [ChannelReader("hub", f"results:{query}") for query in (FIRST, THIRD)]
-    assert tasks(first, same)[f"{FIRST}.merge.eu"].readers == (
+    assert tasks(first, same)[task_at(FIRST, "merge", "eu")].readers == (
         QueryReaders(FIRST, (results[0],)),
         QueryReaders(THIRD, (results[1],)),
     )
@@ -142,7 +148,7 @@ def test_a_task_that_queries_share_is_told_the_readers_of_each() -> None:
 def test_results_of_the_same_query_are_the_same_channels() -> None:
     first = deployed(FIRST, Running())
     second = deployed(SECOND, running_of([first], {FIRST}))
-    assert result_channels(second) == result_channels(first) == (f"{FIRST}.merge.eu",)
+    assert result_channels(second) == result_channels(first) == (task_at(FIRST, "merge", "eu"),)
     assert tasks(first, second).keys() == tasks(first).keys()
 
 
@@ -154,28 +160,30 @@ def test_what_is_shared_survives_the_store() -> None:
 
 def test_progress_counts_the_tasks_of_others_as_the_querys_own_stages() -> None:
     first, second = two()
-    assert set(second.progress.tasks) == SOURCES | {f"{SECOND}.merge.eu"}
-    status = TaskStatus(f"{FIRST}.clicks.us", FIRST, "clicks", "us", TaskState.RUNNING, rows_in=7)
+    assert set(second.progress.tasks) == SOURCES | {task_at(SECOND, "merge", "eu")}
+    status = TaskStatus(task_at(FIRST, "clicks", "us"), FIRST, "clicks", "us", TaskState.RUNNING, rows_in=7)
     edges = edges_of(running_of([first, second], {FIRST, SECOND}), SECOND)
     progress = with_report(second, SiteReport("us", "us-a", tasks=(status,)), now=START, edges=edges)
     assert progress.tasks[status.task_id].rows_in == 7
-    assert (f"{FIRST}.clicks.us", "eu") in edges
-    assert (f"{FIRST}.merge.eu", "hub") not in edges
+    assert (task_at(FIRST, "clicks", "us"), "eu") in edges
+    assert (task_at(FIRST, "merge", "eu"), "hub") not in edges
 
 
 def test_a_channel_that_is_out_of_reach_is_replaced_by_one_of_its_own() -> None:
     first, second = two()
-    status = TaskStatus(f"{SECOND}.merge.eu", SECOND, "merge", "eu", TaskState.RUNNING, rows_in=3)
+    status = TaskStatus(task_at(SECOND, "merge", "eu"), SECOND, "merge", "eu", TaskState.RUNNING, rows_in=3)
     second = with_progress(second, status)
-    changed = without_late(second, {f"{FIRST}.clicks.us"})
+    changed = without_late(second, {task_at(FIRST, "clicks", "us")})
     assert changed.progress.tasks[status.task_id] == status
-    assert f"{FIRST}.clicks.us" not in changed.progress.tasks
-    merge = tasks(first, changed)[f"{SECOND}.merge.eu"]
-    assert [i.channel for i in merge.inputs] == [f"{SECOND}.clicks.us", f"{FIRST}.clicks.eu"]
+    assert task_at(FIRST, "clicks", "us") not in changed.progress.tasks
+    merge = tasks(first, changed)[task_at(SECOND, "merge", "eu")]
+    assert [i.channel for i in merge.inputs] == [task_at(SECOND, "clicks", "us"), task_at(FIRST, "clicks", "eu")]
     # Its table is shared on.
-    assert [i.channel for i in tasks(first, changed)[f"{SECOND}.clicks.us"].inputs] == [f"{FIRST}.pages.us"]
-    assert without_late(changed, {f"{FIRST}.clicks.us"}) is changed
-    assert without_late(query(), {f"{FIRST}.clicks.us"}).deployment is None
+    assert [i.channel for i in tasks(first, changed)[task_at(SECOND, "clicks", "us")].inputs] == [
+        task_at(FIRST, "pages", "us")
+    ]
+    assert without_late(changed, {task_at(FIRST, "clicks", "us")}) is changed
+    assert without_late(query(), {task_at(FIRST, "clicks", "us")}).deployment is None
 
 
 def with_progress(record: QueryRecord, *statuses: TaskStatus, counters: tuple[ChannelCounter, ...] = ()) -> QueryRecord:
@@ -186,7 +194,7 @@ def with_progress(record: QueryRecord, *statuses: TaskStatus, counters: tuple[Ch
 def test_who_received_most_has_paid_and_the_rest_is_saved() -> None:
     first, second = two()
     third = deployed(THIRD, running_of([first, second], {FIRST, SECOND}))
-    channel = f"{FIRST}.clicks.us"
+    channel = task_at(FIRST, "clicks", "us")
     records = tuple(
         with_progress(record, counters=(ChannelCounter(channel, "us", "eu", "eu-a", size),))
         for record, size in ((first, 1000), (second, 600), (third, 1000))
@@ -195,7 +203,7 @@ def test_who_received_most_has_paid_and_the_rest_is_saved() -> None:
     shared = {operator.task_id: operator for operator in shared_operators(records, running)}
     assert shared[channel].queries == (FIRST, SECOND, THIRD)
     assert [(x.bytes, x.bytes_saved) for x in shared[channel].links] == [(1000, 1600)]
-    assert shared[f"{FIRST}.merge.eu"].queries == (FIRST, THIRD)
+    assert shared[task_at(FIRST, "merge", "eu")].queries == (FIRST, THIRD)
     parts = [shared_parts(record, records, running) for record in records]
     assert [part.bytes_saved for part in parts if part is not None] == [0, 600, 1000]
     assert shared_parts(query(), records, running) is None
@@ -205,7 +213,7 @@ def test_bytes_from_before_a_query_joined_in_the_middle_are_not_its_own() -> Non
     first, second = two(Start.NEXT_WINDOW)
     edges = edges_of(running_of([first, second], {FIRST, SECOND}), SECOND)
     for size, counted in ((500, 0), (800, 300)):
-        use = ChannelUse(f"{FIRST}.clicks.us", FIRST, "us", size)
+        use = ChannelUse(task_at(FIRST, "clicks", "us"), FIRST, "us", size)
         report = SiteReport("eu", "eu-a", channels=(use,))
         second = replace(second, progress=with_report(second, report, now=START, edges=edges))
         assert [counter.total_bytes for counter in second.progress.counters] == [counted]

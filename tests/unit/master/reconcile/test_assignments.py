@@ -12,6 +12,7 @@ from master.convert.assignments import assignment_to_proto
 from master.reconcile.assignments import AssignmentInput, build_assignments, result_channels, task_sites
 from master.records.model import QueryRecord, QueryState
 from master.records.specs import Assignment, ChannelInput, ResultsLimit, VersionedAssignment
+from planner.graph.ids import TaskId
 from planner.graph.plan import StageInput, StageKind
 from planner.relations.catalog import Binding, Catalog
 from tests.fakes.assignments import assignment_from_proto
@@ -63,7 +64,7 @@ def test_a_join_on_the_site_reads_the_own_sites_table_only() -> None:
     tasks = {t.task_id: t for a in built(replace(query(), plan=plan), catalog=catalog).values() for t in a.tasks}
     assert tasks[CLICKS_US].inputs == (ChannelInput(PAGES_US, "us", "t0"),)
     assert tasks[PAGES_US].consumers == ("us",)
-    assert tasks[f"{QUERY_ID}.pages.eu"].consumers == ("eu",)
+    assert tasks[TaskId(QUERY_ID, "pages", 1)].consumers == ("eu",)
 
 
 def test_a_source_gets_its_relation_with_its_own_binding() -> None:

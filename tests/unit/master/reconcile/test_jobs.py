@@ -34,6 +34,7 @@ from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
 from master.store.sqlite import SqliteStore
 from master.views.queries import QueryViews
+from planner.graph.ids import TaskId
 from planner.graph.plan import RelationStats
 from planner.leases import Granted, LeasePolicy, LeaseRef, Slot, Waiter, Wish, acquire, release, wait_for
 from planner.relations.catalog import Binding
@@ -41,7 +42,7 @@ from planner.wan.estimate import LinkRecord
 from planner.wan.probing import Pair
 from planner.wan.snapshot import snapshot
 from tests.fakes import CountingHex, VirtualClock
-from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, report, site_record, status
+from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, report, site_record, status, task_at
 
 CONFIG = MasterConfig()
 
@@ -93,7 +94,7 @@ class World:
     def report(self, site: str, *tasks: tuple[str, TaskState], **values: Any) -> None:
         """A heartbeat with the site's assignment in force and these tasks of the newest query."""
         query = self.queries.all()[-1].id if self.queries.all() else ""
-        statuses = [status(f"{query}.{stage}.{site}", state) for stage, state in tasks]
+        statuses = [status(task_at(query, stage, site), state) for stage, state in tasks]
         values.setdefault("assignment_version", self.board.version(site))
         self.jobs.report(report(site, *statuses, **values))
 
@@ -197,9 +198,11 @@ def test_a_missing_last_report_only_delays_the_end(world: World) -> None:
 
 def test_a_failed_task_fails_the_query_and_takes_its_tasks_away(world: World) -> None:
     query = world.run()
-    world.jobs.report(report("us", status(f"{query}.clicks.us", TaskState.FAILED, reason="no such directory")))
+    world.jobs.report(
+        report("us", status(task_at(query, "clicks", "us"), TaskState.FAILED, reason="no such directory"))
+    )
     assert world.state(query) is QueryState.FAILED
-    assert world.queries.get(query).reason == f"task {query}.clicks.us failed: no such directory"
+    assert world.queries.get(query).reason == f"task {query}.clicks.p0 failed: no such directory"
     assert world.tasks_at("us") == world.tasks_at("eu") == []
 
 
@@ -242,7 +245,7 @@ def test_cancelling_twice_is_once_and_what_is_over_cannot_be_cancelled(world: Wo
     assert world.jobs.cancel(query).state is QueryState.CANCELLING
     assert len(world.queries.history(query)) == 3
     other = world.run()
-    world.jobs.report(report("us", status(f"{other}.clicks.us", TaskState.FAILED)))
+    world.jobs.report(report("us", status(TaskId(other, "clicks"), TaskState.FAILED)))
     with pytest.raises(QueryOverError):
         world.jobs.cancel(other)
 
@@ -268,7 +271,7 @@ def test_a_restart_gives_the_same_assignments_and_versions(world: World) -> None
 
 def test_a_restart_counts_nothing_twice(world: World) -> None:
     query = world.run()
-    channel = f"{query}.clicks.us"
+    channel = task_at(query, "clicks", "us")
 
     def beat(incarnation: str, rows: int, size: int) -> None:
         world.jobs.report(report("us", status(channel, rows_in=rows)))
@@ -288,10 +291,10 @@ def test_a_restart_counts_nothing_twice(world: World) -> None:
 
 def test_totals_are_stored_now_and_then(world: World) -> None:
     query = world.run()
-    world.jobs.report(report("us", status(f"{query}.clicks.us", rows_in=5)))
+    world.jobs.report(report("us", status(task_at(query, "clicks", "us"), rows_in=5)))
     world.clock.advance(CONFIG.progress_interval)
     world.jobs.tick()
-    assert world.store.queries()[0].progress.tasks[f"{query}.clicks.us"].rows_in == 5
+    assert world.store.queries()[0].progress.tasks[task_at(query, "clicks", "us")].rows_in == 5
 
 
 def test_a_lost_heartbeat_moves_and_ends_nothing(world: World) -> None:
@@ -323,7 +326,7 @@ def test_names_are_unique_among_live_queries_only(world: World) -> None:
     query = world.submit("top")
     with pytest.raises(QueryNameTakenError):
         world.submit("top")
-    world.jobs.report(report("us", status(f"{query}.clicks.us", TaskState.FAILED)))
+    world.jobs.report(report("us", status(task_at(query, "clicks", "us"), TaskState.FAILED)))
     assert world.submit("top") != query
 
 
@@ -351,9 +354,9 @@ def test_an_altered_binding_reaches_the_tasks_that_run(world: World) -> None:
 
 def test_rates_are_measured_where_tasks_read(world: World) -> None:
     query = world.run()
-    world.jobs.report(report("us", status(f"{query}.clicks.us", rows_in_per_s=120.0)))
-    world.jobs.report(report("us", status(f"{query}.clicks.us", rows_in_per_s=0.0)))
-    world.jobs.report(report("eu", status(f"{query}.merge.eu", rows_in_per_s=7.0)))
+    world.jobs.report(report("us", status(task_at(query, "clicks", "us"), rows_in_per_s=120.0)))
+    world.jobs.report(report("us", status(task_at(query, "clicks", "us"), rows_in_per_s=0.0)))
+    world.jobs.report(report("eu", status(task_at(query, "merge", "eu"), rows_in_per_s=7.0)))
     assert world.rates.snapshot().rates == {("clicks", "us"): RelationStats(120.0, measured=True)}
 
 

@@ -86,7 +86,7 @@ def test_links_are_expected_and_measured_side_by_side() -> None:
 )
 def test_a_watermark_that_is_no_instant_has_no_delay(watermark_us: int | None, ended: bool) -> None:
     measured = analyze_json(view(replace(US, watermark_us=watermark_us)), now=NOW)
-    task = next(t for s in measured["stages"] for t in s["tasks"] if t["task"] == CLICKS_US)
+    task = next(t for s in measured["stages"] for t in s["tasks"] if t["task"] == str(CLICKS_US))
 
     assert (task["watermark"], task["watermark_delay_s"], task["watermark_ended"]) == (None, None, ended)
 

@@ -23,7 +23,7 @@ from planner.batch import TaskPhase
 from planner.leases import Framework, Lease, Slot
 from planner.relations.catalog import Column, Function
 from planner.values.privileges import Privilege
-from tests.unit.master.build import CLICKS, CLICKS_US, PAGES, QUERY_ID, START, query, site_record, status
+from tests.unit.master.build import CLICKS, CLICKS_EU, CLICKS_US, PAGES, QUERY_ID, START, query, site_record, status
 
 ACCEPTED = StateChange(QUERY_ID, None, QueryState.DEPLOYING, "", START)
 
@@ -80,7 +80,7 @@ class StoreContract:
         store.put_query(query(), ACCEPTED)
         progress = Progress(
             tasks={CLICKS_US: status(CLICKS_US, TaskState.RETRYING, rows_in=7, busy_ratio=0.5, watermark_us=3)},
-            counters=(ChannelCounter("c", "us", "eu", "eu-a", current_bytes=10, earlier_bytes=5),),
+            counters=(ChannelCounter(CLICKS_EU, "us", "eu", "eu-a", current_bytes=10, earlier_bytes=5),),
             result=ResultStatus(QUERY_ID, rows=2, complete=True, watermark_us=9),
             complete_since=START,
         )

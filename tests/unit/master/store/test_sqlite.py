@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 
 from master.base.errors import StoreError, StoreFullError
 from master.store.database import STATE_FILE
-from master.store.migrations import MIGRATIONS
+from master.store.migrations import MIGRATIONS, TASK_IDS
 from master.store.sqlite import SqliteStore
 from tests.unit.master.build import CLICKS, query
 from tests.unit.master.store.contract import ACCEPTED, StoreContract
@@ -62,6 +63,41 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(StoreError, match="is of version"):
         SqliteStore.open(tmp_path)
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """State of the version before ids of tasks had no site, with one query."""
+    SqliteStore.open(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / STATE_FILE, isolation_level=None)
+    store = SqliteStore.open(tmp_path)
+    store.put_query(query(), ACCEPTED)
+    store.close()
+    task = {"task_id": "q-1.s1.us", "query_id": "q-1", "stage_id": "s1", "site": "us", "rows_in": 7}
+    others = {"q-1.s1.eu": task | {"task_id": "q-1.s1.eu", "site": "eu"}, "q-1.m1.eu": task | {"task_id": "q-1.m1.eu"}}
+    counter = {"channel": "q-1.s1.us", "from_site": "us", "to_site": "eu", "incarnation": "a", "current_bytes": 9}
+    progress = json.dumps({"tasks": {"q-1.s1.us": task} | others, "counters": [counter]})
+    connection.execute("UPDATE queries SET progress = ?, deployment = 'x'", (progress,))
+    connection.execute(f"PRAGMA user_version = {TASK_IDS - 1}")
+    yield connection
+    connection.close()
+
+
+def test_queries_that_ended_before_ids_had_no_site_are_read(earlier: sqlite3.Connection, tmp_path: Path) -> None:
+    earlier.execute("UPDATE queries SET state = 'finished'")
+    (read,) = SqliteStore.open(tmp_path).queries()
+    assert {str(task): status.site for task, status in read.progress.tasks.items()} == {
+        "q-1.s1.p0": "us",
+        "q-1.s1.p1": "eu",
+        "q-1.m1.p0": "us",
+    }
+    assert [(str(c.channel), c.total_bytes) for c in read.progress.counters] == [("q-1.s1.p0", 9)]
+
+
+def test_queries_that_run_under_other_ids_are_refused_in_one_line(earlier: sqlite3.Connection, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=f"begun by an earlier version, which this one cannot take over: {query().id}"):
+        SqliteStore.open(tmp_path)
+    assert earlier.execute("PRAGMA user_version").fetchone() == (TASK_IDS - 1,)
 
 
 def test_a_write_that_fails_halfway_leaves_nothing_behind() -> None:

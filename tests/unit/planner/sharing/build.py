@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from planner.graph.ids import VertexId
 from planner.graph.plan import DraftPlan, Stage
 from planner.relations.catalog import Catalog, Column
 from planner.sharing.containment import residual_of
-from planner.sharing.vertices import Vertex, vertices_of
+from planner.sharing.vertices import Vertex, VertexKind, vertices_of
 from planner.text.spark import spark_sql
 from tests.unit.planner.build import catalog_of, draft_of
 
@@ -30,7 +31,7 @@ def vertices(
     *,
     rates: Mapping[tuple[str, str], float] | None = None,
     owner: str = "q",
-) -> dict[str, Vertex]:
+) -> dict[VertexId, Vertex]:
     """By id."""
     draft = draft_of(sql, catalog) if isinstance(sql, str) else sql
     relations = {relation.name: relation for relation in catalog.relations.values()}
@@ -46,7 +47,7 @@ def residual_sql(wanted: Vertex, offered: Vertex) -> str | None:
 
 def result_of(sql: str, catalog: Catalog = CATALOG) -> str:
     """The fingerprint of all that a query gives."""
-    return "|".join(v.fingerprint for v in vertices(sql, catalog).values() if v.id.startswith("results"))
+    return "|".join(v.fingerprint for v in vertices(sql, catalog).values() if v.kind is VertexKind.RESULTS)
 
 
 def typed(draft: DraftPlan, columns: Mapping[str, Sequence[tuple[str, str]]]) -> DraftPlan:

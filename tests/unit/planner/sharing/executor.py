@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 
 from planner.estimate.rates import task_rates
+from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import DraftPlan, Stage, Statistics
 from planner.sharing.forms import Form, renamed_columns
 from planner.sharing.modes import Sharing
@@ -38,7 +39,7 @@ class Lab:
     def __init__(self, db: duckdb.DuckDBPyConnection, data: Data) -> None:
         self.db, self.data = db, data
         self._drafts: dict[str, DraftPlan] = {}
-        self._vertices: dict[str, dict[str, Vertex]] = {}
+        self._vertices: dict[str, dict[VertexId, Vertex]] = {}
         self._alone: dict[str, Rows] = {}
         self._tables: dict[str, str] = {}
         self._fetched: dict[str, Rows] = {}
@@ -54,7 +55,7 @@ class Lab:
             self._drafts[sql] = described(self.db, sql)
         return self._drafts[sql]
 
-    def vertices(self, sql: str) -> dict[str, Vertex]:
+    def vertices(self, sql: str) -> dict[VertexId, Vertex]:
         if sql not in self._vertices:
             draft = self.draft(sql)
             self._vertices[sql] = vertices(draft, rates=task_rates(draft, Statistics()))
@@ -123,14 +124,15 @@ class Deployment:
         for vertex in self.lab.vertices(self.texts[query]).values():
             if vertex.kind is VertexKind.RESULTS:
                 decision = self.plans[query].decision(vertex.id)
-                end = decision.operator if decision.action is Action.SHARED else f"{query}/{vertex.id}"
+                shared = decision.operator if decision.action is Action.SHARED else None
+                end = shared or TaskId.of(query, vertex.id)
                 assert query in self.running.users(end)
                 sources = [self.running.operator(name) for name in self.running.operator(end).inputs]
                 own = [self._own(query, name) for name in vertex.inputs]
                 parts += [self._as_named(v, operator) for v, operator in zip(own, sources, strict=True)]
         return self.lab.fetch(" UNION ALL ".join(parts))
 
-    def _own(self, query: str, vertex: str) -> Vertex:
+    def _own(self, query: str, vertex: VertexId) -> Vertex:
         return self.lab.vertices(self.texts[query])[vertex]
 
     def _as_named(self, vertex: Vertex, operator: Operator) -> str:
@@ -148,7 +150,7 @@ class Deployment:
             (source,) = operator.inputs
             read = f"SELECT * FROM {self._output(self.running.operator(source))}"
             return self.lab.table(_with({"input": [read]}, operator.residual))
-        query = operator.id.partition("/")[0]
+        query = operator.id.query
         stage = self.lab.draft(self.texts[query]).stage(operator.vertex.stage)
         views = self._views(query, stage, operator)
         if stage.relation is None:

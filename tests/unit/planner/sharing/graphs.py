@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from planner.graph.ids import VertexId
 from planner.sharing.modes import Goal, Sharing
 from planner.sharing.running import Running
 from planner.sharing.schedule import Setting, SharingPlan, deploy, share
@@ -16,10 +17,16 @@ MB = 1e6
 
 
 def vertex(
-    name: str, rate: float, *inputs: str, site: str | None = None, kind: VertexKind = VertexKind.MERGE, as_: str = ""
+    name: str,
+    rate: float,
+    *inputs: str | VertexId,
+    site: str | None = None,
+    kind: VertexKind = VertexKind.MERGE,
+    as_: str = "",
 ) -> Vertex:
     """A vertex whose fingerprint is its name, or `as_`, with rates in MB/s."""
-    return Vertex(name, kind, as_ or name, inputs, rate * MB, site)
+    reads = tuple(VertexId(name) if isinstance(name, str) else name for name in inputs)
+    return Vertex(VertexId(name), kind, as_ or name, reads, rate * MB, site)
 
 
 @dataclass
@@ -50,5 +57,5 @@ class World:
 
 
 def sites_of(plan: SharingPlan) -> dict[str, str]:
-    """Where the vertices went that are deployed."""
-    return {operator.vertex.id: operator.site for operator in plan.operators}
+    """Where the vertices went that are deployed, by stage."""
+    return {operator.vertex.stage: operator.site for operator in plan.operators}

@@ -9,6 +9,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.graph.ids import TaskId
 from planner.sharing.candidates import Asked, Room, find_candidates
 from planner.sharing.modes import Sharing
 from planner.sharing.running import Operator, Running, as_measured
@@ -18,6 +19,7 @@ from planner.sharing.wan import Wan
 from planner.values.topology import Topology
 from tests.unit.planner.build import topology_of
 from tests.unit.planner.sharing.graphs import MB, World, vertex
+from tests.unit.planner.sharing.names import tid, vid
 
 SITES = ("a", "b", "c")
 # Quarters add up exactly, in floats as well.
@@ -65,9 +67,9 @@ def operators_of(running: Running) -> list[Operator]:
     return [running.operator(name) for name in sorted(running._operators)]
 
 
-def every_pair(asked: Asked, running: Running, wan: Wan) -> tuple[set[str], set[str]]:
+def every_pair(asked: Asked, running: Running, wan: Wan) -> tuple[set[TaskId], set[TaskId]]:
     """What algorithm 1 keeps, word by word: the ids of IN-OP and of IN."""
-    in_op, in_ = set(), set()
+    in_op, in_ = set[TaskId](), set[TaskId]()
     everything = operators_of(running)
     made = {(operator.fingerprint, operator.site) for operator in everything}
     for w in everything:
@@ -92,9 +94,9 @@ def asked_of(query: Sequence[Vertex], wanted: Vertex) -> Asked:
     return Asked(wanted, inputs, frozenset(v.fingerprint for v in query if wanted.id in v.inputs))
 
 
-def groups(names: Iterable[str], running: Running) -> dict[tuple[str, frozenset[str]], str]:
+def groups(names: Iterable[TaskId], running: Running) -> dict[tuple[str, frozenset[str]], TaskId]:
     """The first id of operators that read the same at the same site."""
-    found: dict[tuple[str, frozenset[str]], str] = {}
+    found: dict[tuple[str, frozenset[str]], TaskId] = {}
     for name in sorted(names, reverse=True):
         found[running.operator(name).site, running.inputs_of(name)] = name
     return found
@@ -219,14 +221,14 @@ def test_operators_that_read_the_same_at_one_site_are_compared_once() -> None:
         world.submit(f"q{number:02}", vertex("x", 1, site="a"), vertex(f"m{number}", 1, "x", site="b"))
     plan = world.plan("new", vertex("x", 1, site="a"), vertex("n", 1, "x"))
     assert plan.compared == 2
-    assert plan.decision("n").operator == "q00/m0"
+    assert plan.decision(vid("n")).operator == tid("q00/m0")
 
 
 def test_vertices_are_taken_at_what_operators_that_do_the_same_were_measured_to_send() -> None:
     world = World(topology_of(*SITES), {})
     query = (vertex("x", 1, site="a"), vertex("y", 1, site="b"), vertex("m", 1, "x", "y", site="b"))
     world.submit("q", *query)
-    world.running.measure({"q/x": 3 * MB, "gone/z": MB})
+    world.running.measure({tid("q/x"): 3 * MB, tid("gone/z"): MB})
     found = as_measured(query, world.running)
     assert [v.output_bytes_per_s / MB for v in found] == [3, 1, 1]
     assert world.wan_mb_per_s == 3

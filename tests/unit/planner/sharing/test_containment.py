@@ -20,6 +20,7 @@ from planner.values.names import BIN_COLUMN
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import Rows, connect, fetch, load, run_draft, to_duckdb
 from tests.unit.planner.sharing.build import CATALOG, residual_sql, typed, vertices
+from tests.unit.planner.sharing.names import vid
 from tests.unit.planner.test_semantics import rows as any_row
 
 STREAM = [("ts", "TIMESTAMP"), ("k", "INT"), ("w", "STRING"), ("v", "INT"), ("d", "DOUBLE"), ("site", "STRING")]
@@ -52,7 +53,7 @@ def described(db: duckdb.DuckDBPyConnection, sql: str) -> DraftPlan:
 
 
 def source_of(draft: DraftPlan) -> tuple[Stage, Vertex]:
-    return draft.stage("s1"), vertices(draft)["s1@us"]
+    return draft.stage("s1"), vertices(draft)[vid("s1")]
 
 
 def residual(db: duckdb.DuckDBPyConnection, wanted: str, offered: str) -> str | None:
@@ -282,7 +283,7 @@ OF_MERGES = [
 def test_contained_in_a_merge(db: duckdb.DuckDBPyConnection, wanted: str, offered: str, found: Rows) -> None:
     data = {"s": {"us": [found[:2]], "eu": [found[2:5]], "ap": [found[5:]]}}
     draft, other = draft_of(wanted, CATALOG), draft_of(offered, CATALOG)
-    sql = residual_sql(vertices(draft)["m1"], vertices(other)["m1"])
+    sql = residual_sql(vertices(draft)[vid("m1")], vertices(other)[vid("m1")])
     assert sql is not None
     direct = run_draft(db, draft, data)
     run_draft(db, other, data)
@@ -311,7 +312,7 @@ def test_contained_in_a_merge(db: duckdb.DuckDBPyConnection, wanted: str, offere
     ],
 )
 def test_not_contained_in_a_merge(wanted: str, offered: str) -> None:
-    assert residual_sql(vertices(wanted)["m1"], vertices(offered)["m1"]) is None
+    assert residual_sql(vertices(wanted)[vid("m1")], vertices(offered)[vid("m1")]) is None
 
 
 def test_a_merge_of_other_windows_does_not_emit_the_same_at_once() -> None:
@@ -322,7 +323,7 @@ def test_a_merge_of_other_windows_does_not_emit_the_same_at_once() -> None:
         draft_of(f"{COUNTS} HAVING count(*) > 1", CATALOG).stage("m1"), merge=replace(merge, window=MINUTE)
     )
     wanted = replace(offered, stages=(offered.stage("s1"), longer))
-    assert residual_sql(vertices(wanted)["m1"], vertices(offered)["m1"]) is None
+    assert residual_sql(vertices(wanted)[vid("m1")], vertices(offered)[vid("m1")]) is None
 
 
 WORDS = [
@@ -347,10 +348,10 @@ WORDS_OF_MERGES = [
 
 @pytest.mark.parametrize(
     ("name", "wanted", "offered", "words"),
-    [*(("s1@us", *case) for case in WORDS), *(("m1", *case) for case in WORDS_OF_MERGES)],
+    [*(("s1", *case) for case in WORDS), *(("m1", *case) for case in WORDS_OF_MERGES)],
 )
 def test_what_is_left_to_do_is_said_in_words(name: str, wanted: str, offered: str, words: str) -> None:
-    assert left_to_do(vertices(wanted)[name], vertices(offered)[name]) == words
+    assert left_to_do(vertices(wanted)[vid(name)], vertices(offered)[vid(name)]) == words
 
 
 JOINED = (
@@ -366,7 +367,7 @@ def test_distinct_values_of_several_groups_are_not_added_up() -> None:
     def contained(aggregate: str) -> bool:
         offered = typed(draft_of(JOINED.format(f"{aggregate} AS n", both), CATALOG), {"m1": types})
         wanted = JOINED.replace("s.w AS word, ", "").format(f"{aggregate} AS n", one)
-        return residual_sql(vertices(wanted)["m1"], vertices(offered)["m1"]) is not None
+        return residual_sql(vertices(wanted)[vid("m1")], vertices(offered)[vid("m1")]) is not None
 
     types = [("w", "TIMESTAMP"), ("k", "INT"), ("word", "STRING")]
     types += [("m", "STRING"), ("n", "BIGINT")]
@@ -381,7 +382,7 @@ def test_bins_of_the_rows_of_a_join_are_computed_again() -> None:
     sql = f"""SELECT {WINDOW.replace("ts", "o.ts")}.start AS s, o.w AS w, count(b.v) AS n
         FROM s AS o JOIN s AS b ON o.w = b.w AND o.k = b.k AND window(o.ts, '10 seconds') = window(b.ts, '10 seconds')
         GROUP BY {WINDOW.replace("ts", "o.ts")}, o.w"""
-    source = vertices(draft_of(sql, CATALOG))["s1@us"]
+    source = vertices(draft_of(sql, CATALOG))[vid("s1")]
     made = residual_sql(source, source)
     assert made is not None
     assert f"`{BIN_COLUMN}`" not in made

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.graph.ids import TaskId
 from planner.graph.plan import DraftPlan
 from planner.sharing.deployment import (
     Deployment,
@@ -20,12 +21,13 @@ from planner.sharing.deployment import (
 )
 from planner.sharing.deployment import told_apart as told
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Running, derived_id, is_derived, operator_id, query_of
+from planner.sharing.running import Running
 from planner.sharing.schedule import Setting, share
-from planner.sharing.vertices import Vertex, VertexKind
+from planner.sharing.vertices import VertexKind
 from planner.sharing.wan import Wan
 from tests.unit.planner.build import draft_of, topology_of
 from tests.unit.planner.sharing.build import CATALOG, vertices
+from tests.unit.planner.sharing.names import tid, vid
 
 SITES = ("us", "eu", "ap")
 TOPOLOGY = topology_of(*SITES, links={(a, b): (1e9, 10) for a in SITES for b in SITES if a != b})
@@ -57,14 +59,14 @@ class World:
 
     def plan(self, query: str, sql: str | DraftPlan, mode: Sharing, start: Start) -> Deployment:
         asked = told(tuple(vertices(sql, owner=query).values()), query)
-        setting = Setting(self.running, Wan(TOPOLOGY), frozenset(SITES), mode, placed={"m1": "eu"})
+        setting = Setting(self.running, Wan(TOPOLOGY), frozenset(SITES), mode, placed={vid("m1"): "eu"})
         return deployment_of(share(query, asked, setting), asked, self.running, start=start)
 
     def describe(self, *texts: str) -> None:
         """What the queries so far compute: stored operators have no forms."""
         for query, sql in zip(self.deployments, texts, strict=True):
             for operator in self.running.operators:
-                form = vertices(sql)[operator.vertex.id].form if query_of(operator.id) == query else None
+                form = vertices(sql)[operator.vertex.id].form if operator.id.query == query else None
                 if form is not None and not is_apart(operator):
                     self.running.describe(operator.id, form)
 
@@ -78,8 +80,8 @@ def test_the_same_query_again_runs_nothing_but_its_results() -> None:
     world.submit(COUNTS)
     second = world.submit(COUNTS)
     assert kinds(second) == [VertexKind.RESULTS]
-    assert second.used == ("q-0/m1",)
-    assert set(second.stands) == {"s1@us", "s1@eu", "s1@ap", "m1"}
+    assert second.used == (tid("q-0/m1"),)
+    assert set(second.stands) == {vid("s1.p2"), vid("s1.p1"), vid("s1.p0"), vid("m1")}
 
 
 def test_another_having_shares_the_sources_only() -> None:
@@ -87,13 +89,13 @@ def test_another_having_shares_the_sources_only() -> None:
     world.submit(COUNTS)
     second = world.submit(HAVING)
     assert kinds(second) == [VertexKind.MERGE, VertexKind.RESULTS]
-    assert second.used == ("q-0/s1@ap", "q-0/s1@eu", "q-0/s1@us")
+    assert second.used == (tid("q-0/s1.p0"), tid("q-0/s1.p1"), tid("q-0/s1.p2"))
 
 
 def test_what_has_other_names_is_not_read_in_its_place() -> None:
     world = World()
     world.submit(COUNTS)
-    assert "m1" not in world.submit(RENAMED).stands
+    assert vid("m1") not in world.submit(RENAMED).stands
     world.submit(ROWS)
     # The same columns under each other's names: equal but for that.
     assert not world.submit(SWAPPED).stands
@@ -113,7 +115,7 @@ def test_who_began_in_the_middle_is_not_shared_with() -> None:
     world = World()
     world.submit(COUNTS)
     world.submit(HAVING, start=Start.NEXT_WINDOW)
-    assert world.submit(HAVING).used == ("q-0/s1@ap", "q-0/s1@eu", "q-0/s1@us")
+    assert world.submit(HAVING).used == (tid("q-0/s1.p0"), tid("q-0/s1.p1"), tid("q-0/s1.p2"))
 
 
 def test_results_are_shared_only_where_a_gateway_keeps_all_of_them() -> None:
@@ -125,7 +127,7 @@ def test_results_are_shared_only_where_a_gateway_keeps_all_of_them() -> None:
     world.running.add("q-0", [operator for operator in first.operators if operator not in results], ())
     second = world.submit(HAVING)
     assert kinds(second) == [VertexKind.MERGE, VertexKind.RESULTS]
-    assert "no gateway keeps all" in second.notes["m1"]
+    assert "no gateway keeps all" in second.notes[vid("m1")]
 
 
 def test_words_name_the_query_for_each_operator() -> None:
@@ -134,33 +136,38 @@ def test_words_name_the_query_for_each_operator() -> None:
     second = world.submit(HAVING)
     lines = deployment_lines(second)
     assert lines[0].startswith("Sharing (sana): ")
-    assert "  s1@us at us: shared with q-0 (q-0/s1@us): the same inputs and function as q-0/s1@us" in lines
+    assert "  s1.p2 at us: shared with q-0 (q-0.s1.p2): the same inputs and function as q-0.s1.p2" in lines
     assert not any("results" in line for line in lines)
     told = {operator["operator"]: operator for operator in deployment_json(second)["operators"]}
-    assert (told["s1@us"]["query"], told["s1@us"]["runs"]) == ("q-0", False)
-    assert (told["m1"]["query"], told["m1"]["runs"]) == (None, True)
+    assert (told["s1.p2"]["query"], told["s1.p2"]["runs"]) == ("q-0", False)
+    assert (told["m1.p0"]["query"], told["m1.p0"]["runs"]) == (None, True)
 
 
 def test_one_that_is_taken_back_leaves_the_others_shared() -> None:
     world = World()
     world.submit(COUNTS)
-    second = taken_back(world.submit(HAVING), "q-1", {"q-0/s1@eu"}, why="it is gone")
-    assert second.used == ("q-0/s1@ap", "q-0/s1@us")
-    merge = next(operator for operator in second.operators if operator.vertex.id == "m1")
-    assert set(merge.inputs) == {"q-1/s1@eu", "q-0/s1@ap", "q-0/s1@us"}
-    assert second.notes["s1@eu"] == "s1@eu at eu: not shared with q-0/s1@eu, it is gone"
-    assert taken_back(second, "q-1", {"q-0/s1@eu"}, why="") == second
+    second = taken_back(world.submit(HAVING), "q-1", {tid("q-0/s1.p1")}, why="it is gone")
+    assert second.used == (tid("q-0/s1.p0"), tid("q-0/s1.p2"))
+    merge = next(operator for operator in second.operators if operator.vertex.id == vid("m1"))
+    assert set(merge.inputs) == {tid("q-1/s1.p1"), tid("q-0/s1.p0"), tid("q-0/s1.p2")}
+    assert second.notes[vid("s1.p1")] == "s1.p1 at eu: not shared with q-0.s1.p1, it is gone"
+    assert taken_back(second, "q-1", {tid("q-0/s1.p1")}, why="") == second
 
 
 def test_what_is_shared_counts_with_what_it_really_reads() -> None:
     world = World()
     world.submit(COUNTS)
-    second = taken_back(world.submit(HAVING), "q-1", {"q-0/s1@eu"}, why="it is gone")
+    second = taken_back(world.submit(HAVING), "q-1", {tid("q-0/s1.p1")}, why="it is gone")
     world.running.remove("q-1")
     world.running.add("q-1", second.operators, second.used)
     third = world.submit(HAVING)
-    assert third.used == ("q-1/m1",)
-    assert third.stands == {"s1@us": "q-0/s1@us", "s1@eu": "q-1/s1@eu", "s1@ap": "q-0/s1@ap", "m1": "q-1/m1"}
+    assert third.used == (tid("q-1/m1"),)
+    assert third.stands == {
+        vid("s1.p2"): tid("q-0/s1.p2"),
+        vid("s1.p1"): tid("q-1/s1.p1"),
+        vid("s1.p0"): tid("q-0/s1.p0"),
+        vid("m1"): tid("q-1/m1"),
+    }
 
 
 @given(
@@ -191,23 +198,23 @@ def test_whatever_is_taken_back_all_inputs_are_there(
 
 def check(deployment: Deployment, query: str, running: Running) -> None:
     """Each operator reads one supplier for each of its vertex's inputs, which runs or comes before it."""
-    seen: set[str] = set()
-    by_vertex: dict[str, Vertex] = {vertex.id: vertex for vertex in deployment.vertices}
+    seen: set[TaskId] = set()
+    by_vertex = {vertex.id: vertex for vertex in deployment.vertices}
     for operator in deployment.operators:
         assert operator.vertex == by_vertex[operator.vertex.id]
         seen.add(operator.id)
         if operator.residual:
             (name,) = operator.inputs
             assert running.operator(name).vertex.reads == operator.vertex.reads
-            assert deployment.sites[name] == running.operator(name).site
+            assert deployment.foreign[name] == running.operator(name).site
             continue
         for own, name in zip(operator.vertex.inputs, operator.inputs, strict=True):
-            if query_of(name) == query:
-                assert name in (operator_id(query, own), derived_id(query, own))
+            if name.query == query:
+                assert name.vertex == own
                 assert name in seen
             else:
                 assert running.operator(name).vertex.fingerprint == by_vertex[own].fingerprint
-                assert deployment.sites[name] == running.operator(name).site
+                assert deployment.foreign[name] == running.operator(name).site
 
 
 def contained(first: str, second: str, *, start: Start = Start.HISTORY, mode: Sharing = Sharing.SANA) -> Deployment:
@@ -217,7 +224,7 @@ def contained(first: str, second: str, *, start: Start = Start.HISTORY, mode: Sh
     return world.submit(second, start=start, mode=mode)
 
 
-def derived(deployment: Deployment) -> dict[str, tuple[str, tuple[str, ...]]]:
+def derived(deployment: Deployment) -> dict[TaskId, tuple[str, tuple[TaskId, ...]]]:
     """Where what is made of others' output is made, and of what."""
     return {o.id: (o.site, o.inputs) for o in deployment.operators if o.residual}
 
@@ -225,25 +232,26 @@ def derived(deployment: Deployment) -> dict[str, tuple[str, tuple[str, ...]]]:
 def test_a_query_that_is_part_of_another_reads_its_output() -> None:
     second = contained(COUNTS, HAVING)
     # The gateway, where the groups arrive anyhow.
-    assert derived(second) == {"q-1/m1-derived": ("us", ("q-0/m1",))}
+    assert derived(second) == {tid("q-1/m1.d0"): ("us", (tid("q-0/m1"),))}
     assert kinds(second) == [VertexKind.MERGE, VertexKind.RESULTS]
-    assert second.operators[-1].inputs == ("q-1/m1-derived",)
-    assert (second.used, second.sites["q-0/m1"]) == (("q-0/m1",), "eu")
+    assert second.operators[-1].inputs == (tid("q-1/m1.d0"),)
+    assert (second.used, second.foreign[tid("q-0/m1")]) == ((tid("q-0/m1"),), "eu")
     told = {operator["operator"]: operator for operator in deployment_json(second)["operators"]}
-    assert (told["m1"]["query"], told["m1"]["with"], told["m1"]["runs"]) == ("q-0", "q-0/m1", True)
-    assert told["m1"]["residual"] == second.operators[0].residual
+    assert (told["m1.p0"]["query"], told["m1.p0"]["with"], told["m1.p0"]["runs"]) == ("q-0", "q-0.m1.p0", True)
+    assert told["m1.p0"]["residual"] == second.operators[0].residual
     lines = deployment_lines(second)
     assert (
-        "  m1 at us: made of the output of q-0 (q-0/m1): part of what q-0/m1 sends, which us receives: HAVING" in lines
+        "  m1.p0 at us: made of the output of q-0 (q-0.m1.p0): part of what q-0.m1.p0 sends, which us receives: HAVING"
+        in lines
     )
     assert f"    by {second.operators[0].residual}" in lines
 
 
 def test_sources_of_several_sites_may_be_made_at_one() -> None:
     second = contained(COUNTS, f"SELECT window(ts, '20 seconds') AS w, {COARSER}")
-    assert derived(second) == {f"q-1/s1-derived@{s}": ("eu", (f"q-0/s1@{s}",)) for s in SITES}
-    merge = next(operator for operator in second.operators if operator.vertex.id == "m1")
-    assert (merge.site, set(merge.inputs)) == ("eu", {f"q-1/s1-derived@{site}" for site in SITES})
+    assert derived(second) == {tid(f"q-1/s1.d{n}"): ("eu", (tid(f"q-0/s1.p{n}"),)) for n in range(3)}
+    merge = next(operator for operator in second.operators if operator.vertex.id == vid("m1"))
+    assert (merge.site, set(merge.inputs)) == ("eu", {tid(f"q-1/s1.d{number}") for number in range(3)})
 
 
 COARSER = "count(*) AS n FROM s GROUP BY window(ts, '20 seconds')"
@@ -254,14 +262,14 @@ COARSER = "count(*) AS n FROM s GROUP BY window(ts, '20 seconds')"
 def test_what_has_other_names_is_renamed_on_the_way(first: str, second: str, mode: Sharing) -> None:
     deployment = contained(first, second, mode=mode)
     made_of = {name for _, inputs in derived(deployment).values() for name in inputs}
-    assert made_of == ({"q-0/m1"} if first == COUNTS else {f"q-0/s1@{site}" for site in SITES})
+    assert made_of == ({tid("q-0/m1")} if first == COUNTS else {tid(f"q-0/s1.p{number}") for number in range(3)})
     assert any("other names or another order of columns" in note for note in deployment.notes.values())
 
 
 def test_without_inputs_in_common_only_names_are_changed() -> None:
     second = contained(COUNTS, HAVING, mode=Sharing.STRICT)
     assert not derived(second)
-    assert set(second.stands) == {"s1@us", "s1@eu", "s1@ap"}
+    assert set(second.stands) == {vid("s1.p2"), vid("s1.p1"), vid("s1.p0")}
 
 
 def test_nothing_is_made_of_what_nobody_may_share() -> None:
@@ -276,27 +284,27 @@ def test_what_is_made_of_an_operator_that_is_out_of_reach_is_made_anew() -> None
     world = World()
     world.submit(COUNTS)
     world.describe(COUNTS)
-    second = taken_back(world.submit(HAVING), "q-1", {"q-0/m1"}, why="it is gone")
+    second = taken_back(world.submit(HAVING), "q-1", {tid("q-0/m1")}, why="it is gone")
     assert not derived(second)
-    assert second.used == ("q-0/s1@ap", "q-0/s1@eu", "q-0/s1@us")
-    assert [operator.id for operator in second.operators] == ["q-1/m1", "q-1/results:m1@us"]
-    assert second.operators[-1].inputs == ("q-1/m1",)
-    assert second.notes["m1"] == "m1 at us: not shared with q-0/m1, it is gone"
-    third = taken_back(second, "q-1", {"q-0/s1@eu"}, why="it is gone")
-    assert {o.id: o.site for o in third.operators if o.vertex.kind is VertexKind.SOURCE} == {"q-1/s1@eu": "eu"}
+    assert second.used == (tid("q-0/s1.p0"), tid("q-0/s1.p1"), tid("q-0/s1.p2"))
+    assert [operator.id for operator in second.operators] == [tid("q-1/m1"), tid("q-1/results")]
+    assert second.operators[-1].inputs == (tid("q-1/m1"),)
+    assert second.notes[vid("m1")] == "m1.p0 at us: not shared with q-0.m1.p0, it is gone"
+    third = taken_back(second, "q-1", {tid("q-0/s1.p1")}, why="it is gone")
+    assert {o.id: o.site for o in third.operators if o.vertex.kind is VertexKind.SOURCE} == {tid("q-1/s1.p1"): "eu"}
 
 
 def test_a_source_that_is_made_anew_is_at_its_own_site() -> None:
     first = contained(COUNTS, f"SELECT window(ts, '20 seconds') AS w, {COARSER}")
-    second = taken_back(first, "q-1", {"q-0/s1@us"}, why="it is gone")
+    second = taken_back(first, "q-1", {tid("q-0/s1.p2")}, why="it is gone")
     assert {o.id: o.site for o in second.operators if o.vertex.kind is VertexKind.SOURCE} == {
-        "q-1/s1@us": "us",
-        "q-1/s1-derived@eu": "eu",
-        "q-1/s1-derived@ap": "eu",
+        tid("q-1/s1.p2"): "us",
+        tid("q-1/s1.d1"): "eu",
+        tid("q-1/s1.d0"): "eu",
     }
-    assert second.sites["s1@us"] == "us"
-    merge = next(operator for operator in second.operators if operator.vertex.id == "m1")
-    assert set(merge.inputs) == {"q-1/s1@us", "q-1/s1-derived@eu", "q-1/s1-derived@ap"}
+    assert second.sites[vid("s1.p2")] == "us"
+    merge = next(operator for operator in second.operators if operator.vertex.id == vid("m1"))
+    assert set(merge.inputs) == {tid("q-1/s1.p2"), tid("q-1/s1.d1"), tid("q-1/s1.d0")}
 
 
 def test_what_is_made_of_an_operator_can_be_shared_in_turn() -> None:
@@ -305,27 +313,11 @@ def test_what_is_made_of_an_operator_can_be_shared_in_turn() -> None:
     world.describe(COUNTS)
     world.submit(HAVING)
     third = world.submit(HAVING)
-    assert (kinds(third), third.used) == ([VertexKind.RESULTS], ("q-1/m1-derived",))
+    assert (kinds(third), third.used) == ([VertexKind.RESULTS], (tid("q-1/m1.d0"),))
     world.running.remove("q-1")
-    assert [world.running.users(name) for name in ("q-0/m1", "q-1/m1-derived")] == [{"q-0", "q-2"}, {"q-2"}]
+    assert [world.running.users(name) for name in (tid("q-0/m1"), tid("q-1/m1.d0"))] == [{"q-0", "q-2"}, {"q-2"}]
     world.running.remove("q-0")
-    assert "q-0/s1@us" in world.running.needed_by("q-2")
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [
-        (derived_id("q-1-derived", "s1@us"), True),
-        (derived_id("q-1", "m1"), True),
-        (operator_id("q-1", "s1@us-derived"), False),
-        ("q-1.s1-derived-us.hub", True),
-        ("q-1.m1-derived.hub", True),
-        ("q-1.s1.us-derived", False),
-        ("q-1", False),
-    ],
-)
-def test_ids_tell_what_is_derived(name: str, wanted: bool) -> None:
-    assert is_derived(name) is wanted
+    assert tid("q-0/s1.p2") in world.running.needed_by("q-2")
 
 
 def test_drafts_are_planned_alike() -> None:

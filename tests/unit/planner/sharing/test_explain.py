@@ -14,6 +14,7 @@ from planner.sharing.wan import Wan
 from tests.unit.planner.build import draft_of, topology_of
 from tests.unit.planner.sharing.build import CATALOG, vertices
 from tests.unit.planner.sharing.graphs import World, vertex
+from tests.unit.planner.sharing.names import tid, vid
 
 COUNTS = "SELECT k, w, count(*) AS n FROM s GROUP BY window(ts, '10 seconds'), k, w"
 
@@ -40,46 +41,48 @@ def test_the_same_query_again_deploys_nothing() -> None:
     assert plan.operators == ()
     assert sharing_lines(plan) == (
         "Sharing (sana): 0 bytes/s more over the WAN",
-        "  s1@ap at ap: shared with q0 (q0/s1@ap): the same inputs and function as q0/s1@ap",
-        "  s1@eu at eu: shared with q0 (q0/s1@eu): the same inputs and function as q0/s1@eu",
-        "  s1@us at us: shared with q0 (q0/s1@us): the same inputs and function as q0/s1@us",
-        "  m1 at ap: shared with q0 (q0/m1): the same inputs and function as q0/m1",
-        "  results:m1@us at us: shared with q0 (q0/results:m1@us): the same inputs and function as q0/results:m1@us",
+        "  s1.p0 at ap: shared with q0 (q0.s1.p0): the same inputs and function as q0.s1.p0",
+        "  s1.p1 at eu: shared with q0 (q0.s1.p1): the same inputs and function as q0.s1.p1",
+        "  s1.p2 at us: shared with q0 (q0.s1.p2): the same inputs and function as q0.s1.p2",
+        "  m1.p0 at ap: shared with q0 (q0.m1.p0): the same inputs and function as q0.m1.p0",
+        "  results.p0 at us: shared with q0 (q0.results.p0): the same inputs and function as q0.results.p0",
     )
 
 
 def test_a_part_of_a_running_query_adds_only_the_rest() -> None:
     plan = plan_of(f"{COUNTS} HAVING count(*) > 5", COUNTS)
-    decision = plan.decision("m1")
+    decision = plan.decision(vid("m1"))
     # The groups are at the gateway already, as the other's results.
     assert (decision.action, decision.site, decision.query) == (Action.CONTAINED, "us", "q0")
-    assert [operator.vertex.id for operator in plan.operators] == ["m1", "results:m1@us"]
+    assert [operator.vertex.id for operator in plan.operators] == [vid("m1"), vid("results")]
     assert plan.operators[0].residual == (
         "SELECT `input`.`k` AS k, `input`.`w` AS w, `input`.`n` AS n FROM input WHERE (5 < `input`.`n`)"
     )
     assert plan.wan_bytes_per_s == 0
-    line = "  m1 at us: made of the output of q0 (q0/m1): part of what q0/m1 sends, which us receives: HAVING"
+    line = "  m1.p0 at us: made of the output of q0 (q0.m1.p0): part of what q0.m1.p0 sends, which us receives: HAVING"
     assert line in sharing_lines(plan)
-    assert plan.used == ("q0/m1",)
+    assert plan.used == (tid("q0/m1"),)
 
 
 def test_fewer_sites_share_the_sources_and_the_place_of_the_merge() -> None:
     plan = plan_of(COUNTS.replace("FROM s", "FROM s WHERE site <> 'ap'"), COUNTS)
     actions = [decision.action for decision in plan.decisions]
     assert actions == [Action.SHARED, Action.SHARED, Action.CO_LOCATED, Action.PINNED]
-    assert [line for line in sharing_lines(plan) if "m1 at ap: shares inputs with q0 (q0/m1)" in line]
+    assert [line for line in sharing_lines(plan) if "m1.p0 at ap: shares inputs with q0 (q0.m1.p0)" in line]
 
 
 def test_why_not() -> None:
     full = {("ap", other): 0.0 for other in ("us", "eu")}
     lines = sharing_lines(plan_of(COUNTS.replace("FROM s", "FROM s WHERE site <> 'eu'"), COUNTS, spare=full))
     # The merge goes to ap all the same, whose links are too full to send anything; the other's rows of ap are there.
-    assert any(line.startswith("  m1 at ap: not shared, sharing would contend for links; least cost") for line in lines)
-    assert "  s1@ap: not needed, nothing reads it: all that would is shared, or has it from another" in lines
-    assert any(line.startswith("    not with q0/s1@ap, its output: ap has no room to send") for line in lines)
+    assert any(
+        line.startswith("  m1.p0 at ap: not shared, sharing would contend for links; least cost") for line in lines
+    )
+    assert "  s1.p0: not needed, nothing reads it: all that would is shared, or has it from another" in lines
+    assert any(line.startswith("    not with q0.s1.p0, its output: ap has no room to send") for line in lines)
     other = sharing_lines(plan_of("SELECT k FROM o", COUNTS))
     assert (
-        "  s1@us at us: not shared, nothing that runs does the same, or reads the same elsewhere; "
+        "  s1.p1 at us: not shared, nothing that runs does the same, or reads the same elsewhere; "
         "where its data or its readers are" in other
     )
     off = sharing_lines(plan_of(COUNTS, COUNTS, sharing=Sharing.NET))
@@ -93,12 +96,15 @@ def test_what_else_a_merge_could_have_gone_beside_is_said_with_the_numbers() -> 
     world.spare = {("d", other): 0.0 for other in "abc"}
     plan = world.plan("new", vertex("x", 1, site="a"), vertex("n", 0.5, "x"))
     lines = sharing_lines(plan)
-    assert "  n at b: shares inputs with q-b (q-b/m-b): q-b/m-b receives 1000000 bytes/s of its inputs there" in lines
-    assert "    as well with q-c/m-c, its inputs: 1000000 bytes/s of its inputs at c" in lines
-    assert "    not with q-d/m-d, its inputs: d has no room to send 500000 bytes/s, 0 bytes/s are spare" in lines
-    (merge,) = [operator for operator in sharing_json(plan)["operators"] if operator["operator"] == "n"]
-    assert merge["others"] == [{"operator": "q-c/m-c", "share": "IN", "site": "c", "shared_bytes_per_s": 1e6}]
-    assert sharing_notes(plan)["n"].splitlines()[1:] == [line[2:] for line in lines if line.startswith("    ")]
+    assert (
+        "  n.p0 at b: shares inputs with q-b (q-b.m-b.p0): q-b.m-b.p0 receives 1000000 bytes/s of its inputs there"
+        in lines
+    )
+    assert "    as well with q-c.m-c.p0, its inputs: 1000000 bytes/s of its inputs at c" in lines
+    assert "    not with q-d.m-d.p0, its inputs: d has no room to send 500000 bytes/s, 0 bytes/s are spare" in lines
+    (merge,) = [operator for operator in sharing_json(plan)["operators"] if operator["operator"] == "n.p0"]
+    assert merge["others"] == [{"operator": "q-c.m-c.p0", "share": "IN", "site": "c", "shared_bytes_per_s": 1e6}]
+    assert sharing_notes(plan)[vid("n")].splitlines()[1:] == [line[2:] for line in lines if line.startswith("    ")]
 
 
 @pytest.mark.parametrize("sharing", Sharing)
@@ -106,6 +112,6 @@ def test_json_names_every_operator(sharing: Sharing) -> None:
     plan = plan_of(COUNTS, COUNTS, sharing=sharing)
     found = json.loads(json.dumps(sharing_json(plan)))
     assert found["mode"] == sharing.value
-    assert [operator["operator"] for operator in found["operators"]] == [d.vertex for d in plan.decisions]
+    assert [operator["operator"] for operator in found["operators"]] == [str(d.vertex) for d in plan.decisions]
     for operator in found["operators"]:
         assert operator["action"] == "unneeded" or (operator["with"] is None) == bool(operator["not_shared"])

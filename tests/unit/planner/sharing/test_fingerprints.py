@@ -19,6 +19,7 @@ from planner.sharing.vertices import VertexKind
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import connect, run_draft
 from tests.unit.planner.sharing.build import CATALOG, vertices
+from tests.unit.planner.sharing.names import vid
 from tests.unit.planner.test_semantics import streams
 
 Words = tuple[str, ...]
@@ -131,7 +132,7 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
 def fingerprint_of(sql: str) -> tuple[str, Form]:
     found = vertices(sql)
     results = [v.fingerprint for v in found.values() if v.kind is VertexKind.RESULTS]
-    form = found["m1"].form
+    form = found[vid("m1")].form
     assert form is not None
     return results[0], form
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.estimate.rates import task_rates
+from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import DraftPlan, Statistics
 from planner.sharing.forms import Form, renamed_columns
 from planner.sharing.modes import Sharing
@@ -24,6 +25,7 @@ from planner.sharing.wan import Wan
 from tests.unit.planner.build import topology_of
 from tests.unit.planner.engine import Rows, connect, fetch, load, run_draft, to_duckdb
 from tests.unit.planner.sharing.build import vertices
+from tests.unit.planner.sharing.names import tid
 from tests.unit.planner.sharing.test_containment import STREAM, described, plain
 from tests.unit.planner.sharing.test_fingerprints import in_words, meanings
 from tests.unit.planner.test_semantics import streams
@@ -44,9 +46,9 @@ class Cluster:
         self.db, self.stream = db, stream
         self.running = Running()
         self.drafts: dict[str, DraftPlan] = {}
-        self.vertices: dict[str, dict[str, Vertex]] = {}
-        self.ends: dict[str, str] = {}
-        self.tables: dict[str, str] = {}
+        self.vertices: dict[str, dict[VertexId, Vertex]] = {}
+        self.ends: dict[str, TaskId] = {}
+        self.tables: dict[TaskId, str] = {}
 
     def submit(self, sql: str, sharing: Sharing, spare: Mapping[tuple[str, str], float]) -> str:
         query = f"q{len(self.drafts)}"
@@ -57,7 +59,8 @@ class Cluster:
         deploy(plan, self.running)
         end = next(v.id for v in found.values() if v.kind is VertexKind.RESULTS)
         decision = plan.decision(end)
-        self.ends[query] = decision.operator if decision.action is Action.SHARED else f"{query}/{end}"
+        shared = decision.operator if decision.action is Action.SHARED else None
+        self.ends[query] = shared or TaskId.of(query, end)
         return query
 
     def results(self, query: str) -> list[tuple[Any, ...]]:
@@ -84,7 +87,7 @@ class Cluster:
         return self.tables[operator.id]
 
     def _rows(self, operator: Operator, table: str) -> str:
-        stage = self.drafts[operator.id.partition("/")[0]].stage(operator.vertex.stage)
+        stage = self.drafts[operator.id.query].stage(operator.vertex.stage)
         if operator.residual:
             (source,) = operator.inputs
             read = self.output(self.running.operator(source))
@@ -96,7 +99,7 @@ class Cluster:
                 load(self.db, "input", STREAM, [{**row, "site": operator.site} for row in rows])
                 self.db.execute(f"CREATE OR REPLACE TABLE {table}_{number} AS {to_duckdb(stage.sql)}")
             return " UNION ALL ".join(f"SELECT * FROM {table}_{number}" for number in range(len(epochs)))
-        own = self.vertices[operator.id.partition("/")[0]]
+        own = self.vertices[operator.id.query]
         parts = []
         for vertex, name in zip(operator.vertex.inputs, operator.inputs, strict=True):
             form = own[vertex].form
@@ -152,8 +155,8 @@ def test_a_family_of_queries_over_one_aggregate(
         query = cluster.submit(sql, Sharing.SANA, {})
         assert cluster.results(query) == run_draft(db, cluster.drafts[query], {"s": stream})
     # Only the first reads the stream.
-    sources = [name for name in cluster.tables if "/s1@" in name and not cluster.running.operator(name).residual]
-    assert sorted(sources) == ["q0/s1@ap", "q0/s1@eu", "q0/s1@us"]
+    sources = [name for name in cluster.tables if name.stage == "s1" and not cluster.running.operator(name).residual]
+    assert sorted(sources) == [tid("q0/s1.p0"), tid("q0/s1.p1"), tid("q0/s1.p2")]
 
 
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -167,5 +170,9 @@ def test_operators_of_one_form_may_name_their_columns_otherwise(
     cluster.submit(sql.format("w, k", "site = 'eu'", "w, k"), Sharing.SANA, {})
     query = cluster.submit(sql.format("k", "site <> 'ap'", "k"), Sharing.SANA, {})
     assert cluster.results(query) == run_draft(db, cluster.drafts[query], {"s": stream})
-    made_of = {name: cluster.running.operator(name).inputs for name in cluster.tables if name.startswith("q2/s1")}
-    assert made_of == {"q2/s1-derived@us": ("q0/s1@us",), "q2/s1-derived@eu": ("q1/s1@eu",)}
+    made_of = {
+        name: cluster.running.operator(name).inputs
+        for name in cluster.tables
+        if (name.query, name.stage) == ("q2", "s1")
+    }
+    assert made_of == {tid("q2/s1.d1"): (tid("q0/s1.p0"),), tid("q2/s1.d0"): (tid("q1/s1.p0"),)}

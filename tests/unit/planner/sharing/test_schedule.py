@@ -14,6 +14,7 @@ from planner.sharing.wan import Wan
 from planner.values.errors import PlacementError
 from tests.unit.planner.build import topology_of
 from tests.unit.planner.sharing.graphs import MB, World, sites_of, vertex
+from tests.unit.planner.sharing.names import tid, vid
 
 RESULTS, SOURCE = VertexKind.RESULTS, VertexKind.SOURCE
 
@@ -56,7 +57,7 @@ def test_figure_3_2_costs_75_apart_and_50_shared() -> None:
     assert first.wan_mb_per_s == 50
     assert plan.wan_bytes_per_s == 10 * MB
     assert sites_of(plan) == {"both": "asia", "joined": "ads"}
-    assert plan.decision("both").action is Action.CO_LOCATED
+    assert plan.decision(vid("both")).action is Action.CO_LOCATED
 
 
 def test_figure_3_2_without_sharing_of_inputs_sends_more() -> None:
@@ -92,24 +93,33 @@ def test_figure_3_6_deploys_only_v6_and_v7() -> None:
     third = world.submit("c", *query_c())
     assert sorted(sites_of(third)) == ["v6", "v7"]
     shared = {d.vertex: d.query for d in third.decisions if d.action is Action.SHARED}
-    assert {name: shared[name] for name in ("v2", "v3")} == {"v2": "a", "v3": "b"}
-    assert third.decision("v6").action is Action.CO_LOCATED
-    assert third.decision("v6").operator == "b/v5"
-    assert third.decision("v7").action is Action.LOCAL
+    assert {name: shared[name] for name in (vid("v2"), vid("v3"))} == {vid("v2"): "a", vid("v3"): "b"}
+    assert third.decision(vid("v6")).action is Action.CO_LOCATED
+    assert third.decision(vid("v6")).operator == tid("b/v5")
+    assert third.decision(vid("v7")).action is Action.LOCAL
     # v6 goes to v5, whose site has both inputs; nothing new crosses the WAN.
     assert third.wan_bytes_per_s == 0
     # s3, s4 and v2 serve all three queries, s5, s6 and v3 two.
-    assert world.running.users("a/s3") == {"a", "b", "c"}
-    assert world.running.users("b/s6") == {"b", "c"}
+    assert world.running.users(tid("a/s3")) == {"a", "b", "c"}
+    assert world.running.users(tid("b/s6")) == {"b", "c"}
 
 
 def test_figure_3_6_a_shared_operator_ends_with_its_last_query() -> None:
     world = wide("p1", "p2", "p3", "p4", "p5", "p6")
     for name, query in (("a", query_a()), ("b", query_b()), ("c", query_c())):
         world.submit(name, *query)
-    assert world.running.remove("a") == ("a/v4", "a/v1", "a/s2", "a/s1")
-    assert world.running.remove("b") == ("b/v5",)
-    assert set(world.running.remove("c")) == {"a/s3", "a/s4", "a/v2", "b/s5", "b/s6", "b/v3", "c/v6", "c/v7"}
+    assert world.running.remove("a") == (tid("a/v4"), tid("a/v1"), tid("a/s2"), tid("a/s1"))
+    assert world.running.remove("b") == (tid("b/v5"),)
+    assert set(world.running.remove("c")) == {
+        tid("a/s3"),
+        tid("a/s4"),
+        tid("a/v2"),
+        tid("b/s5"),
+        tid("b/s6"),
+        tid("b/v3"),
+        tid("c/v6"),
+        tid("c/v7"),
+    }
     assert (len(world.running), world.running.traffic()) == (0, {})
 
 
@@ -136,10 +146,10 @@ def asked_7() -> list[Vertex]:
 def test_figure_3_7_goes_to_v1_because_the_egress_of_v2_is_full() -> None:
     # IN-OP with v2: readers {out, mine} over {out} make 2 / 1 * 2 = 4 MB/s; B has 3 left.
     plan = figure_7(egress_of_b=3).plan("new", *asked_7())
-    decision = plan.decision("v")
+    decision = plan.decision(vid("v"))
     # IN: v1 receives x and y, 8 MB/s; v3 only z, 4 MB/s.
-    assert (decision.action, decision.operator, decision.site) == (Action.CO_LOCATED, "q1/v1", "A")
-    assert [c.operator.id for c in decision.rejected] == ["q2/v2"]
+    assert (decision.action, decision.operator, decision.site) == (Action.CO_LOCATED, tid("q1/v1"), "A")
+    assert [c.operator.id for c in decision.rejected] == [tid("q2/v2")]
     assert "B has no room to send 4000000 bytes/s" in decision.rejected[0].obstacle
     # Only z is not yet at A.
     assert plan.traffic == {("Z", "A"): 4 * MB}
@@ -147,28 +157,28 @@ def test_figure_3_7_goes_to_v1_because_the_egress_of_v2_is_full() -> None:
 
 def test_figure_3_7_with_room_shares_v2() -> None:
     plan = figure_7(egress_of_b=4.5).plan("new", *asked_7())
-    assert plan.decision("v").action is Action.SHARED
-    assert plan.decision("v").operator == "q2/v2"
-    assert plan.decision("v").edges == ("mine",)
+    assert plan.decision(vid("v")).action is Action.SHARED
+    assert plan.decision(vid("v")).operator == tid("q2/v2")
+    assert plan.decision(vid("v")).edges == (vid("mine"),)
     assert plan.traffic == {("B", "A"): 2 * MB}
 
 
 def test_figure_3_7_without_ingress_at_v1_goes_to_v3() -> None:
     # I_v - I_v1 is z, 4 MB/s; A can receive just that, which is not more.
     plan = figure_7(egress_of_b=3, ingress_of_a=4).plan("new", *asked_7())
-    assert plan.decision("v").operator == "q3/v3"
+    assert plan.decision(vid("v")).operator == tid("q3/v3")
 
 
 def test_figure_3_7_blind_to_the_wan_shares_v2() -> None:
     world = figure_7(egress_of_b=0)
     world.sharing = Sharing.MAX_SHARE
-    assert world.plan("new", *asked_7()).decision("v").operator == "q2/v2"
+    assert world.plan("new", *asked_7()).decision(vid("v")).operator == tid("q2/v2")
 
 
 def test_figure_3_7_strict_places_v_by_cost() -> None:
     world = figure_7(egress_of_b=3)
     world.sharing = Sharing.STRICT
-    decision = world.plan("new", *asked_7()).decision("v")
+    decision = world.plan("new", *asked_7()).decision(vid("v"))
     # X, Y and Z save one input each, at equal links: the first by name.
     assert (decision.action, decision.site) == (Action.PLACED, "X")
 
@@ -187,12 +197,12 @@ def test_placement_minimises_rate_latency_squared_over_spare_bandwidth() -> None
     world = World(topology_of("a", "b", "c", links=links), {("b", "c"): 1 * MB})
     query = [vertex("x", 2, site="a", kind=SOURCE), vertex("y", 1, site="b", kind=SOURCE), vertex("m", 1, "x", "y")]
     # at a: y, 1 * 0.02^2 / 8; at b: x, 2 * 0.02^2 / 8; at c: 2 * 0.01^2 / 2 + 1 * 0.03^2 / 1 = 0.001
-    decision = world.plan("q", *query).decision("m")
+    decision = world.plan("q", *query).decision(vid("m"))
     assert decision.site == "a"
     assert decision.reason == "least cost of its links, 5e-05 s^2"
     # Narrow a and b towards each other, and c is best, since latency counts squared.
     world.spare = {("a", "b"): 0.1 * MB, ("b", "a"): 0.1 * MB, ("b", "c"): 1 * MB}
-    assert world.plan("q", *query).decision("m").site == "c"
+    assert world.plan("q", *query).decision(vid("m")).site == "c"
 
 
 def test_placement_keeps_off_links_without_room_where_others_have_it() -> None:
@@ -200,11 +210,11 @@ def test_placement_keeps_off_links_without_room_where_others_have_it() -> None:
     world = World(topology_of("p", "near", "far", "b", links=links), {})
     query = [vertex("x", 2, site="p", kind=SOURCE), vertex("m", 1, "x")]
     # near: 2 * 0.001^2 / 1; far: 2 * 0.1^2 / 50, but only there is room for 2.
-    assert share("q", query, open_to(world, "near", "far", "b")).decision("m").site == "far"
+    assert share("q", query, open_to(world, "near", "far", "b")).decision(vid("m")).site == "far"
     # Without room anywhere, or with the published rule, the least cost counts.
-    assert share("q", query, open_to(world, "near", "b")).decision("m").site == "near"
+    assert share("q", query, open_to(world, "near", "b")).decision(vid("m")).site == "near"
     by_cost = replace(open_to(world, "near", "far", "b"), keeps_room=False)
-    assert share("q", query, by_cost).decision("m").site == "near"
+    assert share("q", query, by_cost).decision(vid("m")).site == "near"
 
 
 def test_room_is_that_for_all_inputs_from_a_site() -> None:
@@ -212,19 +222,19 @@ def test_room_is_that_for_all_inputs_from_a_site() -> None:
     world = World(topology_of("p", "near", "far", links=links), {})
     sources = [vertex("x", 2, site="p", kind=SOURCE), vertex("y", 2, site="p", kind=SOURCE)]
     plan = share("q", [*sources, vertex("m", 1, "x", "y")], open_to(world, "near", "far"))
-    assert plan.decision("m").site == "far"
+    assert plan.decision(vid("m")).site == "far"
 
 
 def test_blind_placement_goes_to_the_first_input() -> None:
     world = World(topology_of("a", "b"), {("b", "a"): 0.0}, Sharing.NO_SHARE)
     query = [vertex("x", 2, site="b", kind=SOURCE), vertex("y", 1, site="a", kind=SOURCE), vertex("m", 1, "x", "y")]
-    assert world.plan("q", *query).decision("m").site == "a"
+    assert world.plan("q", *query).decision(vid("m")).site == "a"
 
 
 def test_a_vertex_of_local_inputs_stays_there_even_when_links_are_free() -> None:
     world = wide("a", "b")
     plan = world.plan("q", vertex("x", 2, site="b", kind=SOURCE), vertex("m", 1, "x"))
-    assert (plan.decision("m").action, plan.decision("m").site) == (Action.LOCAL, "b")
+    assert (plan.decision(vid("m")).action, plan.decision(vid("m")).site) == (Action.LOCAL, "b")
 
 
 def test_what_only_feeds_shared_vertices_is_not_deployed() -> None:
@@ -235,9 +245,9 @@ def test_what_only_feeds_shared_vertices_is_not_deployed() -> None:
     world.spare = {("a", "b"): 0.0, ("a", "hub"): 0.0}
     other = [*query[:2], vertex("r2", 0, "m", site="hub")]
     plan = world.submit("q2", *other)
-    assert plan.decision("x").action is Action.UNNEEDED
+    assert plan.decision(vid("x")).action is Action.UNNEEDED
     assert sites_of(plan) == {"r2": "hub"}
-    assert plan.used == ("q1/m",)
+    assert plan.used == (tid("q1/m"),)
     # m is at the hub already for r.
     assert plan.wan_bytes_per_s == 0
 
@@ -250,9 +260,9 @@ def test_equal_candidates_go_by_id_and_the_goal_of_latency_takes_the_nearest() -
     world.submit("q1", source, vertex("m1", 1, "x", site="far"))
     world.submit("q2", source, vertex("m2", 1, "x", site="near"))
     query = [source, vertex("m", 1, "x"), vertex("r", 0, "m", site="hub")]
-    assert world.plan("q3", *query).decision("m").site == "far"
+    assert world.plan("q3", *query).decision(vid("m")).site == "far"
     world.goal = Goal.LATENCY
-    assert world.plan("q3", *query).decision("m").site == "near"
+    assert world.plan("q3", *query).decision(vid("m")).site == "near"
 
 
 def test_an_operator_stands_for_one_vertex_of_a_query() -> None:
@@ -260,15 +270,15 @@ def test_an_operator_stands_for_one_vertex_of_a_query() -> None:
     world.submit("q1", vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x", site="b"))
     twice = [vertex("x1", 2, site="a", kind=SOURCE, as_="x"), vertex("x2", 2, site="a", kind=SOURCE, as_="x")]
     plan = world.submit("q2", *twice, vertex("u", 1, "x1", "x2", site="b"))
-    (union,) = (operator for operator in plan.operators if operator.vertex.id == "u")
-    assert sorted(union.inputs) == ["q1/x", "q2/x2"]
+    (union,) = (operator for operator in plan.operators if operator.vertex.id == vid("u"))
+    assert sorted(union.inputs) == [tid("q1/x"), tid("q2/x2")]
 
 
 def test_a_site_that_is_not_alive_takes_nothing() -> None:
     world = wide("a", "b")
     world.submit("q1", vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x", site="b"))
     setting = Setting(world.running, Wan(world.topology), frozenset("a"))
-    assert share("q2", [vertex("x", 2, site="a"), vertex("n", 1, "x")], setting).decision("n").site == "a"
+    assert share("q2", [vertex("x", 2, site="a"), vertex("n", 1, "x")], setting).decision(vid("n")).site == "a"
     with pytest.raises(PlacementError, match="site b is needed"):
         share("q2", [vertex("y", 2, site="b")], setting)
 
@@ -286,7 +296,7 @@ def test_a_site_that_is_not_open_has_its_sources_and_takes_nothing_else() -> Non
     world.submit("q0", source, vertex("w", 1, "s"))
     plan = share("q1", (source, local), open_to(world, "b"))
     # The other reader of the stream is at p1.
-    assert plan.decision("v").action is Action.PLACED
+    assert plan.decision(vid("v")).action is Action.PLACED
     assert sites_of(plan) == {"v": "b"}
     with pytest.raises(PlacementError, match="no site can take v"):
         share("q1", (source, local), open_to(world))
@@ -326,7 +336,7 @@ def test_what_the_caller_placed_goes_there_unless_it_is_shared() -> None:
     second = [vertex("x", 2, site="a", kind=SOURCE), vertex("n", 1, "x")]
 
     def planned(query: str, *vertices: Vertex, sharing: Sharing = Sharing.SANA) -> dict[str, str]:
-        alive, placed = frozenset("abc"), {"m": "c", "n": "b"}
+        alive, placed = frozenset("abc"), {vid("m"): "c", vid("n"): "b"}
         setting = Setting(world.running, Wan(world.topology), alive, sharing, placed=placed)
         plan = share(query, vertices, setting)
         if query != "tried":
@@ -345,5 +355,5 @@ def test_what_a_query_needs_is_known_with_what_it_reads_through_others() -> None
     world = wide("a", "b")
     world.submit("q1", vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x", site="b"))
     world.submit("q2", vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x", site="b"), vertex("n", 1, "m"))
-    assert [operator.id for operator in world.running.operators] == ["q1/x", "q1/m", "q2/n"]
-    assert world.running.needed_by("q2") == ("q1/x", "q1/m", "q2/n")
+    assert [operator.id for operator in world.running.operators] == [tid("q1/x"), tid("q1/m"), tid("q2/n")]
+    assert world.running.needed_by("q2") == (tid("q1/x"), tid("q1/m"), tid("q2/n"))

@@ -11,6 +11,7 @@ from planner.planning import place
 from planner.sharing.vertices import VertexKind, vertices_of
 from tests.unit.planner.build import catalog_of, draft_of, topology_of
 from tests.unit.planner.sharing.build import CATALOG, result_of, vertices
+from tests.unit.planner.sharing.names import vid
 
 WINDOW = "window(ts, '10 seconds')"
 SAME = [
@@ -165,9 +166,9 @@ def test_a_stream_that_is_declared_otherwise_is_another_stream(change: str) -> N
 def test_sources_of_one_site_are_the_same_where_the_sites_of_the_queries_differ() -> None:
     sql = "SELECT k, count(*) AS n FROM s WHERE {} GROUP BY window(ts, '10 seconds'), k"
     every, some = vertices(sql.format("TRUE")), vertices(sql.format("site <> 'ap'"))
-    assert every["s1@us"].fingerprint == some["s1@us"].fingerprint != every["s1@eu"].fingerprint
-    assert every["m1"].fingerprint != some["m1"].fingerprint
-    assert every["m1"].inputs == ("s1@ap", "s1@eu", "s1@us")
+    assert every[vid("s1.p2")].fingerprint == some[vid("s1.p1")].fingerprint != every[vid("s1.p1")].fingerprint
+    assert every[vid("m1")].fingerprint != some[vid("m1")].fingerprint
+    assert every[vid("m1")].inputs == (vid("s1.p0"), vid("s1.p1"), vid("s1.p2"))
 
 
 def test_a_union_of_a_stream_with_itself_is_not_the_stream() -> None:
@@ -200,7 +201,7 @@ def test_what_cannot_be_read_is_compared_by_its_text() -> None:
 
     def with_sql(sql: str) -> str:
         stage = replace(draft.stages[0], sql=sql, body=None)
-        return vertices(replace(draft, stages=(stage,)))["s1@us"].fingerprint
+        return vertices(replace(draft, stages=(stage,)))[vid("s1.p2")].fingerprint
 
     odd = "SELECT k FROM input LATERAL VIEW explode(x) AS y"
     assert with_sql(odd) == with_sql(odd) != with_sql(odd + " ")

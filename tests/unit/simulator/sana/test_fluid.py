@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.graph.ids import TaskId, VertexId
 from planner.sharing.running import Operator
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.values.topology import Link, Site, Topology
@@ -40,11 +41,15 @@ def topology(**mb_per_s: float) -> Topology:
 
 
 def source(name: str, site: str, mb_per_s: float) -> Operator:
-    return Operator(name, Vertex(name, VertexKind.SOURCE, name, (), mb_per_s * MB, site), site, ())
+    return Operator(
+        TaskId("q", name), Vertex(VertexId(name), VertexKind.SOURCE, name, (), mb_per_s * MB, site), site, ()
+    )
 
 
 def operator(name: str, site: str, mb_per_s: float, *inputs: str) -> Operator:
-    return Operator(name, Vertex(name, VertexKind.MERGE, name, inputs, mb_per_s * MB), site, inputs)
+    reads = tuple(TaskId("q", made) for made in inputs)
+    vertex = Vertex(VertexId(name), VertexKind.MERGE, name, tuple(task.vertex for task in reads), mb_per_s * MB)
+    return Operator(TaskId("q", name), vertex, site, reads)
 
 
 def flowed(fluid: Fluid, *operators: Operator, seconds: float = 60.0) -> dict[str, float]:
@@ -55,13 +60,14 @@ def flowed(fluid: Fluid, *operators: Operator, seconds: float = 60.0) -> dict[st
     fluid.reset()
     fluid.advance(20.0, rates)
     sources = [use for use in fluid.uses() if use.channel.producer in rates]
-    return {use.channel.producer: use.bytes_per_s / MB for use in sources}
+    return {use.channel.producer.stage: use.bytes_per_s / MB for use in sources}
 
 
 def wide(fluid: Fluid, producer: str) -> dict[str, tuple[float, float]]:
     """MB/s and seconds in queues, by where a producer sends."""
-    uses = [use for use in fluid.uses() if use.channel.producer == producer]
-    return {use.channel.to: (use.bytes_per_s / MB, use.wait_s) for use in uses}
+    uses = [use for use in fluid.uses() if use.channel.producer.stage == producer]
+    named = ((use.channel.to, use) for use in uses)
+    return {to if isinstance(to, str) else to.stage: (use.bytes_per_s / MB, use.wait_s) for to, use in named}
 
 
 def test_where_there_is_room_nothing_waits() -> None:
@@ -120,13 +126,13 @@ def test_what_is_in_the_queues_stays_when_others_come() -> None:
     first = (source("s", "a", 4.0), operator("m", "b", 1.0, "s"))
     flowed(fluid, *first)
     fluid.deploy({o.id: o for o in (*first, operator("n", "b", 1.0, "s"))})
-    fluid.advance(0.2, {"s": 4.0 * MB})
+    fluid.advance(0.2, {TaskId("q", "s"): 4.0 * MB})
     ((_, wait_s),) = wide(fluid, "s").values()
     assert wait_s > 3.0
 
 
 def test_copies_of_tables_are_no_streams() -> None:
-    table = Operator("t", Vertex("t", VertexKind.TABLE, "t", (), 0.0, "a"), "a", ())
+    table = Operator(TaskId("q", "t"), Vertex(VertexId("t"), VertexKind.TABLE, "t", (), 0.0, "a"), "a", ())
     fluid = Fluid(topology(ab=1.0), routers=True)
     flowed(fluid, table, source("s", "b", 1.0), operator("m", "b", 1.0, "t", "s"))
-    assert [use.channel for use in fluid.uses()] == [Channel("s", "b", ("", ""))]
+    assert [use.channel for use in fluid.uses()] == [Channel(TaskId("q", "s"), "b", ("", ""))]

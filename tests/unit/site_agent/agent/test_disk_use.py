@@ -24,22 +24,22 @@ def channels(tmp_path: Path) -> ChannelStore:
 def test_each_byte_is_told_once_and_belongs_to_the_query_that_brought_it(
     tmp_path: Path, channels: ChannelStore
 ) -> None:
-    write(tmp_path / "tasks" / "q1.m.us" / "checkpoint.json", 10)
-    write(tmp_path / "sources" / "q1.s.us" / "log" / "0", 20)
+    write(tmp_path / "tasks" / "q1.m.p1" / "checkpoint.json", 10)
+    write(tmp_path / "sources" / "q1.s.p1" / "log" / "0", 20)
     write(tmp_path / "sources" / "prepared" / "abc.arrow", 300)
-    write(tmp_path / "dead-letters" / "q2.s.us" / "0.jsonl", 40)
+    write(tmp_path / "dead-letters" / "q2.s.p1" / "0.jsonl", 40)
     write(tmp_path / "ingest" / "orders-1" / "0.segment", 5000)
     write(tmp_path / "assignment.pb", 7)
-    for name in ("q1.s.us", "q1.m.eu", "q3.s.us"):
+    for name in ("q1.s.p1", "q1.m.p0", "q3.s.p1"):
         channels.open(name).publish(0, None, watermark_us=None)
     epoch_bytes = channels.retained_by_channel()
 
     use = SiteDisk(tmp_path, channels, clock=VirtualClock()).measure()
 
     assert use.queries == {
-        "q1": 30 + epoch_bytes["q1.s.us"] + epoch_bytes["q1.m.eu"],
+        "q1": 30 + epoch_bytes["q1.s.p1"] + epoch_bytes["q1.m.p0"],
         "q2": 40,
-        "q3": epoch_bytes["q3.s.us"],
+        "q3": epoch_bytes["q3.s.p1"],
     }
     assert (use.replay_bytes, use.stream_log_bytes, use.budget_bytes) == (300, 5000, 0)
     assert use.used_bytes == sum(use.queries.values()) + 5300
@@ -55,20 +55,20 @@ def test_directories_are_measured_now_and_then_and_channels_each_time(tmp_path: 
     clock = VirtualClock()
     disk = SiteDisk(tmp_path, channels, clock=clock)
     assert disk.measure().queries == {}
-    write(tmp_path / "tasks" / "q1.m.us" / "checkpoint.json", 10)
-    channels.open("q2.s.us").publish(0, None, watermark_us=None)
+    write(tmp_path / "tasks" / "q1.m.p1" / "checkpoint.json", 10)
+    channels.open("q2.s.p1").publish(0, None, watermark_us=None)
     assert disk.measure().queries.keys() == {"q2"}
     clock.elapsed_s += LOOK_EVERY_S
     assert disk.measure().queries.keys() == {"q1", "q2"}
-    channels.remove("q2.s.us")
+    channels.remove("q2.s.p1")
     assert disk.measure().queries == {"q1": 10}
 
 
 def test_beyond_the_budget_there_is_a_reason_that_names_the_largest_query(
     tmp_path: Path, channels: ChannelStore
 ) -> None:
-    write(tmp_path / "tasks" / "q1.m.us" / "checkpoint.json", 60)
-    write(tmp_path / "tasks" / "q2.m.us" / "checkpoint.json", 40)
+    write(tmp_path / "tasks" / "q1.m.p1" / "checkpoint.json", 60)
+    write(tmp_path / "tasks" / "q2.m.p1" / "checkpoint.json", 40)
     for budget_bytes, reason in (
         (0, ""),
         (100, ""),
