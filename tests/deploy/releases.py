@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.deploy.tools import ROOT, run
 
 GIVEN = os.environ.get("SELAT_VERSION_BEFORE", "")
-FIRST = "e02a09e8a77908ab61bd456c57ab18a2369a9949"
-"""The first commit with certificates and tokens."""
+FIRST = "d1c2725197a0b258723bfc1fec6505ba750e1a27"
+"""The first commit whose tasks can be taken over: ids of tasks had sites before, as decision 0038 has it."""
 BEFORE_VERSION = "0.0.9"
 """Given to that commit: all commits so far have one version."""
 
