@@ -29,7 +29,7 @@ from benchmarks.monitor_scene import (
 )
 from benchmarks.report import make_parser, median, publish, say, table
 from evidence.criteria import Finding
-from selat.dev.errors import DevError
+from selat.local.errors import DevError
 from selat.wan.errors import WanError
 
 LOADED_TOGETHER: Sequence[Sequence[Pair]] = (

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import selat
-from selat.dev.errors import DevError
-from selat.dev.identity import ProcessIdentity
-from selat.dev.topology import read_topology
+from selat.local.errors import DevError
+from selat.local.identity import ProcessIdentity
+from selat.local.topology import read_topology
 from selat.wan.emulation import Emulations, Wish
 from selat.wan.layout import WAN_DEVICE
 from selat.wan.links import LinkChange

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-DIRECTORY = Path(__file__).parents[1] / "selat" / "dev" / "topologies"
+DIRECTORY = Path(__file__).parents[1] / "selat" / "local" / "topologies"
 EARTH_RADIUS_KM = 6371.0
 FIBRE_KM_PER_MS = 200.0
 DETOUR = 1.5

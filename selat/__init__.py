@@ -12,7 +12,7 @@ DataFrame or rows. Everything else is a frozen value of `selat.values`; everythi
 package needs neither Spark nor the servers.
 """
 
-from selat.client import Client, Outcome, connect
+from selat.client import Client, Outcome, Producer, Query, Results, Watch, connect
 from selat.errors import (
     ConnectionLost,
     InvalidArgument,
@@ -25,9 +25,6 @@ from selat.errors import (
     TimedOut,
     Unavailable,
 )
-from selat.push import Producer
-from selat.query import Query, Watch
-from selat.results import Results
 from selat.values import (
     BatchProgress,
     BatchWait,

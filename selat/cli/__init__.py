@@ -12,8 +12,8 @@ from typing import NoReturn
 import click
 
 import selat
-from selat.cli.lazy import Lazy, LazyGroup
-from selat.cli.options import settings_options
+from selat.cli.base.lazy import Lazy, LazyGroup
+from selat.cli.base.options import settings_options
 
 _TOPOLOGY = ("networkx",)
 _MASTER = ("grpc_health", "jwt", "networkx", "prometheus_client", "sqlglot")
@@ -21,25 +21,29 @@ _AGENT = ("pandas", "prometheus_client", "psutil", "pyspark")
 _BOTH = "selat[master,agent]"
 
 _COMMANDS = {
-    "sql": Lazy("selat.cli.sql:sql", "Run SQL: one statement, a file, standard input, or a prompt."),
-    "query": Lazy("selat.cli.query:query", "List, show, explain, read, pause and cancel queries."),
-    "sharing": Lazy("selat.cli.sharing:sharing", "List what running queries share, and what that saves."),
-    "push": Lazy("selat.cli.push:push", "Send the rows of a file, or of standard input, to a stream."),
-    "stream": Lazy("selat.cli.relation:stream", "List and show streams."),
-    "table": Lazy("selat.cli.relation:table", "List and show tables."),
-    "view": Lazy("selat.cli.relation:view", "List and show views."),
-    "sink": Lazy("selat.cli.relation:sink", "List and show sinks."),
-    "function": Lazy("selat.cli.function:function", "Create, list, show and drop Python functions for SQL."),
-    "site": Lazy("selat.cli.site:site", "List and show sites; take one out of work."),
-    "cert": Lazy("selat.cli.cert:cert", "Make, renew and revoke the certificates of members."),
-    "doctor": Lazy("selat.cli.doctor:doctor", "Say what is wrong here and in the cluster, and how to mend it."),
-    "lease": Lazy("selat.cli.lease:lease", "List and watch slots and who holds them."),
-    "framework": Lazy("selat.cli.lease:framework", "List frameworks that share the slots, set their quotas."),
-    "token": Lazy("selat.cli.token:token", "Create, list and revoke tokens, where the master checks who calls."),
-    "events": Lazy("selat.cli.events:events", "List what has happened lately, and follow it."),
-    "wan": Lazy("selat.cli.wan_group:wan", "Show and measure links; make a WAN on this machine."),
+    "sql": Lazy("selat.cli.commands.sql:sql", "Run SQL: one statement, a file, standard input, or a prompt."),
+    "query": Lazy("selat.cli.commands.query:query", "List, show, explain, read, pause and cancel queries."),
+    "sharing": Lazy("selat.cli.commands.sharing:sharing", "List what running queries share, and what that saves."),
+    "push": Lazy("selat.cli.commands.push:push", "Send the rows of a file, or of standard input, to a stream."),
+    "stream": Lazy("selat.cli.commands.relation:stream", "List and show streams."),
+    "table": Lazy("selat.cli.commands.relation:table", "List and show tables."),
+    "view": Lazy("selat.cli.commands.relation:view", "List and show views."),
+    "sink": Lazy("selat.cli.commands.relation:sink", "List and show sinks."),
+    "function": Lazy("selat.cli.commands.function:function", "Create, list, show and drop Python functions for SQL."),
+    "site": Lazy("selat.cli.commands.site:site", "List and show sites; take one out of work."),
+    "cert": Lazy("selat.cli.commands.cert:cert", "Make, renew and revoke the certificates of members."),
+    "doctor": Lazy(
+        "selat.cli.commands.doctor:doctor", "Say what is wrong here and in the cluster, and how to mend it."
+    ),
+    "lease": Lazy("selat.cli.commands.lease:lease", "List and watch slots and who holds them."),
+    "framework": Lazy("selat.cli.commands.lease:framework", "List frameworks that share the slots, set their quotas."),
+    "token": Lazy(
+        "selat.cli.commands.token:token", "Create, list and revoke tokens, where the master checks who calls."
+    ),
+    "events": Lazy("selat.cli.commands.events:events", "List what has happened lately, and follow it."),
+    "wan": Lazy("selat.cli.commands.wan_group:wan", "Show and measure links; make a WAN on this machine."),
     "topology": Lazy(
-        "selat.cli.topology:topology",
+        "selat.dev.topology_command:topology",
         "Make a topology file from the outputs of Terraform.",
         "selat[master]",
         _TOPOLOGY,
@@ -60,7 +64,7 @@ class _Root(LazyGroup):
     """Turns what goes wrong in any command into a message on stderr and an exit code."""
 
     def invoke(self, ctx: click.Context) -> object:
-        from selat.cli.errors import reported  # loads the client, which --help does not need
+        from selat.cli.base.errors import reported  # loads the client, which --help does not need
 
         with reported(ctx):
             return super().invoke(ctx)

@@ -14,8 +14,8 @@ import click
 from rich.console import Console
 
 import selat
-from selat.cli import jsontext
-from selat.cli.app import App, pass_app
+from selat.cli.base import jsontext
+from selat.cli.base.app import App, pass_app
 from selat.demo.dataset import YEAR_IN_A_MINUTE, prepare
 from selat.demo.report import print_outcome
 from selat.demo.run import Run

@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from selat.demo.errors import DemoError
-from selat.dev.topology import NYC
 from selat.errors import Detail
+from selat.local.topology import NYC
 
 AIRPORTS = {"EWR": "ewr", "JFK": "jfk", "LGA": "lga"}
 """The site of each airport."""

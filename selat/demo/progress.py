@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.table import Table
 
 import selat
-from selat.cli import human
-from selat.cli.listing import as_text
-from selat.cli.wan import matrix
-from selat.links import LinkView
+from selat.cli.commands.wan import matrix
+from selat.cli.output import human
+from selat.cli.output.listing import as_text
+from selat.client.links import LinkView
 
 _UNFOLDED = 10_000
 """Columns: a row of any number of sites is one line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from selat.cli import human
+from selat.cli.output import human
 from selat.demo.outcome import Outcome
 from selat.demo.progress import link_table
 

@@ -10,6 +10,6 @@ finds it.
 
 from selat.dev.child import ChildState, ChildStatus
 from selat.dev.cluster import ClusterOptions, DevCluster
-from selat.dev.errors import DevError
+from selat.local.errors import DevError
 
 __all__ = ["ChildState", "ChildStatus", "ClusterOptions", "DevCluster", "DevError"]

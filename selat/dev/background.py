@@ -12,8 +12,8 @@ from datetime import timedelta
 from machine.private import opener
 from selat.dev.child import Report, log_tail
 from selat.dev.cluster import START_TIMEOUT, STOP_GRACE
-from selat.dev.errors import DevError
 from selat.dev.state import ClusterState, DataDirectory
+from selat.local.errors import DevError
 
 _POLL_S = 0.1
 _MARGIN = timedelta(seconds=10)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
-from selat.dev.errors import DevError
+from selat.local.errors import DevError
 from wire.errors import WireError
 from wire.names import MASTER, MemberName, Role, site
 

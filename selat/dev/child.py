@@ -18,7 +18,7 @@ from typing import Any
 
 from machine.private import opener
 from selat.dev.backoff import Backoff
-from selat.dev.errors import DevError
+from selat.local.errors import DevError
 
 _LAUNCH = str(Path(__file__).with_name("launch.py"))
 _READY_POLL_S = 0.05

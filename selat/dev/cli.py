@@ -11,19 +11,19 @@ from pathlib import Path
 
 import click
 
-from selat._token import TOKEN_FILE_VARIABLE
-from selat._transport import DEFAULT_ADDRESS
-from selat.cli.app import App, pass_app
-from selat.cli.interrupts import interrupted_once
-from selat.cli.listing import Field, show_list
-from selat.cli.options import settings_options
+from selat.cli.base.app import App, pass_app
+from selat.cli.base.interrupts import interrupted_once
+from selat.cli.base.options import settings_options
+from selat.cli.output.listing import Field, show_list
 from selat.dev.background import start_in_background, stop_in_background
 from selat.dev.certificates import TLS, DevCertificates
 from selat.dev.cluster import ClusterOptions, DevCluster
-from selat.dev.identity import ProcessIdentity
 from selat.dev.placement import Loopback, Placement
 from selat.dev.state import DEFAULT_DATA, DataDirectory, DataLock, find_running, remember_latest
-from selat.dev.topology import read_topology, topology_file
+from selat.local.identity import ProcessIdentity
+from selat.local.topology import read_topology, topology_file
+from selat.transport.channel import DEFAULT_ADDRESS
+from selat.transport.token import TOKEN_FILE_VARIABLE
 from selat.wan.emulation import Emulations, Wish
 from selat.wan.placement import InNamespaces
 from selat.wan.probe import PREFERENCE, is_root

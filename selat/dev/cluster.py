@@ -21,11 +21,11 @@ from machine.private import opener
 from selat.dev.backoff import LONGEST_PAUSE, Backoff
 from selat.dev.certificates import TLS, DevCertificates
 from selat.dev.child import Child, ChildSpec, ChildStatus, Report
-from selat.dev.errors import DevError
-from selat.dev.identity import ProcessIdentity
 from selat.dev.placement import Loopback, Placement
 from selat.dev.state import ClusterState, DataDirectory, DataLock
-from selat.dev.topology import read_topology
+from selat.local.errors import DevError
+from selat.local.identity import ProcessIdentity
+from selat.local.topology import read_topology
 
 MASTER = "master"
 """Name of the child that is the master."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from machine.private import NotPrivateError, make_private, opener
-from selat.dev.errors import DevError
-from selat.dev.identity import ProcessIdentity
+from selat.local.errors import DevError
+from selat.local.identity import ProcessIdentity
 
 DEFAULT_DATA = Path(".selat")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from selat.dev.errors import DevError
+from selat.local.errors import DevError
 
 OUTPUT = "topology"
 """The output that has the topology."""
@@ -69,6 +69,6 @@ def _flow(value: object) -> str:
 
 
 def _check(text: str) -> None:
-    from selat.dev.topology import topology_of_text  # it loads the planner
+    from selat.local.topology import topology_of_text  # it loads the planner
 
     topology_of_text(text.encode(), Path(f"the output {OUTPUT}"))

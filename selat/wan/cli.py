@@ -13,12 +13,12 @@ import click
 import yaml
 
 from planner.values.quantities import bandwidth_text
-from selat.cli import human
-from selat.cli.app import App, pass_app
-from selat.cli.interrupts import interrupted_once
-from selat.cli.listing import Field, show_list
-from selat.cli.options import settings_options
-from selat.dev.topology import read_topology, topology_file
+from selat.cli.base.app import App, pass_app
+from selat.cli.base.interrupts import interrupted_once
+from selat.cli.base.options import settings_options
+from selat.cli.output import human
+from selat.cli.output.listing import Field, show_list
+from selat.local.topology import read_topology, topology_file
 from selat.wan.changes import change_of_words, pairs_of
 from selat.wan.emulation import DEFAULT_NAME, Emulations, Wish
 from selat.wan.errors import WanError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from selat.dev.identity import ProcessIdentity
+from selat.local.identity import ProcessIdentity
 from selat.wan.backends import Backend
 from selat.wan.backends.bridged import BridgedBackend
 from selat.wan.backends.tun import TunBackend

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from selat.dev.identity import ProcessIdentity
 from selat.dev.state import read_json, write_json
+from selat.local.identity import ProcessIdentity
 from selat.wan.errors import WanError
 from selat.wan.layout import Layout
 from selat.wan.links import LinkState, Pair

@@ -16,7 +16,7 @@ from planner.values.topology import Topology
 from planner.values.topology_text import read_topology_text
 from simulator.sana.queries import BIRTHPLACES, STREAMS, Births, Stream
 
-TOPOLOGY = Path(__file__).parents[2] / "selat" / "dev" / "topologies" / "ec2-14.yaml"
+TOPOLOGY = Path(__file__).parents[2] / "selat" / "local" / "topologies" / "ec2-14.yaml"
 
 
 @dataclass(frozen=True, slots=True)

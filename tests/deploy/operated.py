@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import selat
 from planner.values.topology import Topology
-from selat.dev.topology import NYC, read_topology
+from selat.local.topology import NYC, read_topology
 from tests.deploy.releases import Release
 from tests.deploy.tools import ROOT, run
 from tests.e2e.members import START_S, Member

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from selat.dev.terraform import topology_of_outputs
-from selat.dev.topology import topology_of_text
+from selat.local.topology import topology_of_text
 from tests.deploy.facts import note
 from tests.deploy.terraform import VARIABLES, Terraform, working_copy
 from tests.deploy.tools import ROOT, emulated_cloud, lack_of, providers, run, tool

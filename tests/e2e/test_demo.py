@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from selat.cli import human
+from selat.cli.output import human
 from selat.demo.dataset import YEAR_IN_A_MINUTE
 from tests.jvm import ENVIRONMENT
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import grpc
 import pyarrow as pa
 
-from selat._statements import split_statements
+from selat.source.statements import split_statements
 from selat.v1 import (
     catalog_pb2,
     catalog_pb2_grpc,

@@ -445,7 +445,7 @@ class TestCatalogAndSites:
     def test_waiting_for_a_drained_site_ends_when_only_what_is_bound_there_is_left(
         self, run: Run, master: FakeMaster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("selat.cli.site._LOOK_S", 0.01)
+        monkeypatch.setattr("selat.cli.commands.site._LOOK_S", 0.01)
         master.looks_with_a_merge = 3
         result = run("site", "drain", "us", "--wait", "-o", "json")
         assert "site us: 1 left that could be elsewhere" in result.stderr
@@ -454,7 +454,7 @@ class TestCatalogAndSites:
     def test_waiting_for_a_site_that_somebody_undrains_ends_with_an_error(
         self, run: Run, master: FakeMaster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("selat.cli.site._LOOK_S", 0.01)
+        monkeypatch.setattr("selat.cli.commands.site._LOOK_S", 0.01)
         master.looks_with_a_merge, master.undrained_meanwhile = 100, True
         result = run("site", "drain", "us", "--wait")
         assert (result.exit_code, "undrained" in result.stderr) == (1, True)

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from selat.cli import _COMMANDS, cli
-from selat.cli.app import App
-from selat.cli.errors import ExitCode
+from selat.cli.base.app import App
+from selat.cli.base.errors import ExitCode
 from tests.integration.fake_master import (
     FakeMaster,
     clicks,

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import selat
 from selat.cli import cli
-from selat.events import Event, EventKind
+from selat.client.events import Event, EventKind
 from selat.v1 import event_pb2 as pb
 from selat.v1 import event_pb2_grpc, query_pb2
 from tests.fakes.agent import PATIENCE_S

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 import selat
 from selat.cli import cli
-from selat.cli.errors import ExitCode
-from selat.cli.lease import describe
+from selat.cli.base.errors import ExitCode
+from selat.cli.commands.lease import describe
 from selat.framework import SlotWatch
 from selat.leases import Busy, Granted, Refused, Released, Slot, SlotInfo, SlotState
 from selat.v1 import lease_pb2

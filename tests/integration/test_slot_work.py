@@ -12,10 +12,9 @@ from typing import TypeVar
 import pytest
 
 import selat
-from selat._transport import translated
-from selat.framework import Framework
+from selat.framework import Framework, Occupancy, WorkEvent, WorkState
 from selat.leases import Granted, Lease, Slot
-from selat.occupancy import Occupancy, WorkEvent, WorkState
+from selat.transport.channel import translated
 from selat.v1 import site_pb2
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import connect

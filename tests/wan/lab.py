@@ -23,7 +23,7 @@ import psutil
 import pytest
 
 from planner.values.topology import Link, Site, Topology
-from selat.dev.identity import ProcessIdentity
+from selat.local.identity import ProcessIdentity
 from selat.wan.cpu import CpuGroups
 from selat.wan.emulation import Emulations, Wish
 from selat.wan.layout import WAN_DEVICE, belongs_to

@@ -15,8 +15,8 @@ import pytest
 
 import selat
 from planner.values.quantities import bandwidth_of
+from selat.client.links import LinkView, ProbeMethod
 from selat.dev.cli import WAN_NAME
-from selat.links import LinkView, ProbeMethod
 from selat.wan.cpu import CpuGroups
 from selat.wan.emulation import Emulations
 from selat.wan.shaping import PAYLOAD_RATIO

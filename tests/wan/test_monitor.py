@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from benchmarks.monitor_scene import WITHIN, Pair, Scene, Setting, off, payload_bytes_per_s, scene
 from planner.wan.probing import DEFAULT_SETTINGS
 from selat.cli import cli
-from selat.links import LinkPoint, LinkView, ProbeMethod
+from selat.client.links import LinkPoint, LinkView, ProbeMethod
 from tests.e2e.cluster import wait_until
 from tests.wan.lab import ATTEMPTS, MARKS, leavings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from selat.dev.topology import packaged, read_topology, topology_file
+from selat.local.topology import packaged, read_topology, topology_file
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import selat
-from selat.cli import errors, jsontext
-from selat.cli.listing import as_text
-from selat.cli.output import CsvWriter, JsonWriter, RowWriter, TableWriter
-from selat.cli.progress import LiveLine
-from selat.cli.query import query_view
-from selat.cli.sql import print_explanation
+from selat.cli.base import errors, jsontext
+from selat.cli.commands.query import query_view
+from selat.cli.commands.sql import print_explanation
+from selat.cli.output.listing import as_text
+from selat.cli.output.progress import LiveLine
+from selat.cli.output.rows import CsvWriter, JsonWriter, RowWriter, TableWriter
 from selat.errors import Detail
-from tests.unit.selat.cli.test_progress import AT, info
+from tests.unit.selat.cli.output.test_progress import AT, info
 
 EVIL = "\x1b[2J\x9b2J\x07\x7f"
 SPELLED = r"\x1b[2J\x9b2J\x07\x7f"
@@ -75,8 +75,8 @@ def test_a_query_and_its_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    from selat.cli.app import App
-    from selat.cli.options import Format, Settings
+    from selat.cli.base.app import App
+    from selat.cli.base.options import Format, Settings
 
     print_explanation(App(Settings(output=Format.TABLE)), selat.Explanation(text=f"a\n{EVIL}", json="{}"))
     assert capsys.readouterr().out == f"a\n{SPELLED}\n"

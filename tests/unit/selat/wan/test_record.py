@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from selat.dev.identity import ProcessIdentity
+from selat.local.identity import ProcessIdentity
 from selat.wan.record import Record, Records
 from tests.unit.selat.wan.build import LAYOUT, LINK, LINKS
 

@@ -1,0 +1,128 @@
+"""What a client and everything it hands out share: one channel, its stubs, and how long to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, Protocol, TypeVar
+
+import grpc
+
+from selat.errors import Unavailable
+from selat.transport.channel import open_channel, translated
+from selat.transport.retry import Reconnect
+from selat.transport.token import with_token
+from selat.v1 import (
+    access_pb2_grpc,
+    catalog_pb2_grpc,
+    event_pb2_grpc,
+    lease_pb2_grpc,
+    query_pb2_grpc,
+    site_pb2_grpc,
+    wan_pb2_grpc,
+)
+from wire.names import MASTER
+from wire.security import PLAIN, Security
+
+M = TypeVar("M")
+M_co = TypeVar("M_co", covariant=True)
+Q_contra = TypeVar("Q_contra", contravariant=True)
+
+
+class Unary(Protocol[Q_contra, M_co]):
+    """A generated method that takes one message and returns one."""
+
+    def __call__(self, request: Q_contra, timeout: float | None = None) -> M_co: ...
+
+
+class Call(Protocol[M_co]):
+    """A running server stream."""
+
+    def __iter__(self) -> Iterator[M_co]: ...
+
+    def cancel(self) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long a client waits."""
+
+    call: timedelta
+    """For one answer."""
+    reconnect: timedelta
+    """For a master that went away while results or states are being followed."""
+
+
+class Session:
+    """One channel to one master."""
+
+    def __init__(self, address: str, waits: Waits, security: Security = PLAIN, token: str = "") -> None:
+        """`token` is shown to the master with every call; empty: none."""
+        self.address = address
+        self.waits = waits
+        self.security = security
+        self._channel: grpc.Channel = with_token(open_channel(address, MASTER, security), token)
+        self.access = access_pb2_grpc.AccessServiceStub(self._channel)
+        self.queries = query_pb2_grpc.QueryServiceStub(self._channel)
+        self.catalog = catalog_pb2_grpc.CatalogServiceStub(self._channel)
+        self.sites = site_pb2_grpc.SiteServiceStub(self._channel)
+        self.leases = lease_pb2_grpc.LeaseServiceStub(self._channel)
+        self.wan = wan_pb2_grpc.WanServiceStub(self._channel)
+        self.events = event_pb2_grpc.EventServiceStub(self._channel)
+
+    def ask(self, method: Unary[Q_contra, M], request: Q_contra, *, wait: timedelta | None = None) -> M:
+        """One call, its failures translated. `wait` is for calls that take longer than others."""
+        with translated(self.address):
+            return method(request, timeout=(wait or self.waits.call).total_seconds())
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class Following(Generic[M]):
+    """The messages of a server stream, across losses of the connection.
+
+    `open_call` is called for every attempt, so that it can ask from where the last one stopped; a call that ends in
+    order although `complete` says no counts as lost.
+    """
+
+    def __init__(
+        self, open_call: Callable[[], Call[M]], complete: Callable[[], bool], *, address: str, retry: Reconnect
+    ) -> None:
+        self._open_call = open_call
+        self._complete = complete
+        self._address = address
+        self._retry = retry
+        self._call: Call[M] | None = None
+        self._closed = False
+
+    def messages(self) -> Iterator[M]:
+        """Every message; raises ConnectionLost when the master stays away too long."""
+        while not self._closed:
+            try:
+                yield from self._attempt()
+            except Unavailable as error:
+                lost = error
+            else:
+                if self._complete():
+                    return
+                lost = Unavailable(f"the master at {self._address} ended the call early")
+            if not self._closed:
+                self._retry.failed(lost)
+
+    def _attempt(self) -> Iterator[M]:
+        with translated(self._address):
+            self._call = self._open_call()
+            try:
+                for message in self._call:
+                    self._retry.answered()
+                    yield message
+            finally:
+                self._call.cancel()
+
+    def close(self) -> None:
+        """Ends the stream; may be called from any thread."""
+        self._closed = True
+        if self._call is not None:
+            self._call.cancel()
