@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
-from selat.convert.messages import to_datetime
+from selat.convert.times import to_datetime
 from selat.errors import Detail, InvalidArgument
 from selat.v1 import lease_pb2 as pb
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from types import TracebackType
 from typing import Self
 
-from selat.convert.messages import to_datetime
+from selat.client.calls import Calls
+from selat.convert.times import to_datetime
 from selat.transport.retry import Reconnect
 from selat.transport.session import Following, Session
+from selat.v1 import event_pb2
 from selat.v1 import event_pb2 as pb
 
 
@@ -106,3 +108,23 @@ class EventWatch(Iterator[Event]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class EventCalls(Calls):
+    """Events of the cluster."""
+
+    def events(
+        self, *, kinds: Iterable[EventKind] = (), query: str = "", site: str = "", limit: int = 100
+    ) -> list[Event]:
+        """The newest events, oldest first: of these kinds (none: all), about that query, about that site or its links.
+
+        Raises NotFound when there is no such query.
+        """
+        request = event_pb2.ListEventsRequest(filter=event_filter(tuple(kinds), query, site), limit=limit)
+        return [event(e) for e in self._session.ask(self._session.events.ListEvents, request).events]
+
+    def watch_events(
+        self, *, kinds: Iterable[EventKind] = (), query: str = "", site: str = "", after: int = 0
+    ) -> EventWatch:
+        """The events after a number (0: all that are kept), then each new one, until the watch is closed."""
+        return EventWatch(self._session, event_filter(tuple(kinds), query, site), after=after)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from selat.convert.messages import to_datetime
+from selat.client.calls import Calls
+from selat.convert.times import to_datetime
+from selat.v1 import wan_pb2
 from selat.v1 import wan_pb2 as pb
 
 
@@ -126,3 +128,26 @@ def probe_result(message: pb.ProbeLinkResponse) -> ProbeResult:
         took=timedelta(seconds=message.took_s),
         note=message.note,
     )
+
+
+_PROBE = timedelta(minutes=3)
+"""A probe may have to wait for others at its sites."""
+
+
+class LinkCalls(Calls):
+    """Links between sites."""
+
+    def links(self) -> list[LinkView]:
+        """Every directed link between two sites as it is known now, measured or declared."""
+        answer = self._session.ask(self._session.wan.ListLinks, wan_pb2.ListLinksRequest())
+        return [link_view(link) for link in answer.links]
+
+    def link_history(self, from_site: str, to_site: str, *, last: timedelta = timedelta(hours=1)) -> list[LinkPoint]:
+        """What was measured of a link lately, oldest first. Raises NotFound."""
+        request = wan_pb2.GetLinkHistoryRequest(from_site=from_site, to_site=to_site, last_s=last.total_seconds())
+        return [link_point(p) for p in self._session.ask(self._session.wan.GetLinkHistory, request).points]
+
+    def probe_link(self, from_site: str, to_site: str) -> ProbeResult:
+        """Measures a link now, thoroughly: fills it for a second or two. Raises NotFound, Unavailable."""
+        request = wan_pb2.ProbeLinkRequest(from_site=from_site, to_site=to_site)
+        return probe_result(self._session.ask(self._session.wan.ProbeLink, request, wait=_PROBE))

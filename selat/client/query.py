@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from selat.client.results import FromEpoch, Results, Start
-from selat.convert import messages as _convert
+from selat.convert import queries as convert
 from selat.errors import Detail, TimedOut
 from selat.transport.retry import Reconnect
 from selat.transport.session import Call, Following, Session
@@ -38,7 +38,7 @@ class Watch(Iterator[QueryInfo]):
         self._messages = self._following.messages()
 
     def __next__(self) -> QueryInfo:
-        self._last = _convert.query_info(next(self._messages).query)
+        self._last = convert.query_info(next(self._messages).query)
         return self._last
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class Query:
     def explain(self, *, analyze: bool = False) -> Explanation:
         """Its plan: stages, sites, and what is expected on each link; with `analyze`, beside what is measured now."""
         request = query_pb2.ExplainQueryRequest(query=self.id, analyze=analyze)
-        return _convert.explanation(self._session.ask(self._session.queries.ExplainQuery, request).explanation)
+        return convert.explanation(self._session.ask(self._session.queries.ExplainQuery, request).explanation)
 
     def results(self, follow: bool = True, cursor: Cursor | None = None, *, from_epoch: FromEpoch = 0) -> Results:
         """Its result batches after `cursor`; channels that the cursor does not name begin at `from_epoch`.
@@ -140,7 +140,7 @@ class Query:
         return Results(self._session, self._last, follow=follow, start=Start(cursor, from_epoch))
 
     def _saw(self, message: query_pb2.Query) -> QueryInfo:
-        self._last = _convert.query_info(message)
+        self._last = convert.query_info(message)
         return self._last
 
     def __repr__(self) -> str:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
-from selat.convert import messages as _convert
+from selat.convert.queries import query_info
+from selat.convert.results import record_batch
+from selat.convert.times import to_datetime
 from selat.errors import Detail, InvalidArgument, QueryFailed, SelatError
 from selat.rows.types import arrow_schema
 from selat.transport.retry import Reconnect
@@ -134,7 +136,7 @@ class Results(Iterator[ResultBatch]):
     def _read(self) -> Iterator[ResultBatch]:
         for message in self._following.messages():
             if message.HasField("query"):
-                self._info = _convert.query_info(message.query)
+                self._info = query_info(message.query)
                 self._told = True
             elif message.epoch >= self._next_epochs.get(message.channel, self._from_epoch):
                 yield self._batch(message)
@@ -143,10 +145,10 @@ class Results(Iterator[ResultBatch]):
 
     def _batch(self, message: query_pb2.FetchResultsResponse) -> ResultBatch:
         return ResultBatch(
-            batch=_convert.record_batch(message),
+            batch=record_batch(message),
             epoch=message.epoch,
             channel=message.channel,
-            watermark=_convert.to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
+            watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
             cursor={**self._next_epochs, message.channel: message.epoch + 1},
         )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from selat.convert.messages import to_datetime
+from selat.client.calls import Calls
+from selat.convert.times import to_datetime
+from selat.v1 import access_pb2
 from selat.v1 import access_pb2 as pb
 
 
@@ -67,3 +70,40 @@ def token_of(message: pb.Token) -> Token:
 
 def caller_of(message: pb.GetCallerResponse) -> Caller:
     return Caller(message.kind, message.name, tuple(message.roles), tuple(message.bound_to))
+
+
+class AccessCalls(Calls):
+    """Who this client is, and the tokens of all callers."""
+
+    def caller(self) -> Caller:
+        """Who the master takes this client for."""
+        return caller_of(self._session.ask(self._session.access.GetCaller, access_pb2.GetCallerRequest()))
+
+    def tokens(self) -> list[Token]:
+        """All tokens, those included that are over, in the order in which they were made."""
+        answer = self._session.ask(self._session.access.ListTokens, access_pb2.ListTokensRequest())
+        return [token_of(t) for t in answer.tokens]
+
+    def create_token(
+        self, name: str, roles: Iterable[str], *, bound_to: Iterable[str] = (), lifetime: timedelta | None = None
+    ) -> NewToken:
+        """Makes a token; without `lifetime` it does not expire. A member's names its sites, or its framework.
+
+        Raises StatementError when the roles contradict each other, or the master checks nobody.
+        """
+        request = access_pb2.CreateTokenRequest(
+            name=name,
+            roles=list(roles),
+            bound_to=list(bound_to),
+            lifetime_s=0 if lifetime is None else max(1, int(lifetime.total_seconds())),
+        )
+        answer = self._session.ask(self._session.access.CreateToken, request)
+        return NewToken(token_of(answer.token), answer.secret)
+
+    def revoke_token(self, token: str) -> list[Token]:
+        """Takes back the token of that id, or all of that name.
+
+        Raises NotFound, and StatementError for the last one of an admin.
+        """
+        request = access_pb2.RevokeTokenRequest(token=token)
+        return [token_of(t) for t in self._session.ask(self._session.access.RevokeToken, request).tokens]

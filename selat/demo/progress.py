@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 
 import selat
-from selat.cli.commands.wan import matrix
 from selat.cli.output import human
+from selat.cli.output.links import matrix
 from selat.cli.output.listing import as_text
 from selat.client.links import LinkView
 

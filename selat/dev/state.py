@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from machine.private import NotPrivateError, make_private, opener
+from machine.private import NotPrivateError, make_private
 from selat.local.errors import DevError
+from selat.local.files import read_json, write_json
 from selat.local.identity import ProcessIdentity
 
 DEFAULT_DATA = Path(".selat")
@@ -186,24 +186,6 @@ def find_running(data: Path | None) -> tuple[DataDirectory, ClusterState] | None
         if directory and state:
             return directory, state
     return None
-
-
-def write_json(path: Path, content: object) -> None:
-    """Replaces a file in one step."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    scratch = path.with_suffix(f".{os.getpid()}")
-    with open(scratch, "w", opener=opener) as file:
-        file.write(json.dumps(content, indent=2) + "\n")
-    scratch.replace(path)
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a file; None when there is no file, or no object in it."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) else None
 
 
 def _pointer_file() -> Path:

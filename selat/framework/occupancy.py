@@ -9,7 +9,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Self
 
-from selat.convert.messages import to_datetime
+from selat.convert.times import to_datetime
 from selat.leases import Lease, slot_message
 from selat.transport.channel import open_channel, translated
 from selat.transport.session import Call

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from selat.dev.state import read_json, write_json
+from selat.local.files import read_json, write_json
 from selat.local.identity import ProcessIdentity
 from selat.wan.errors import WanError
 from selat.wan.layout import Layout

@@ -17,7 +17,7 @@ import selat
 from machine.private import NotPrivateError, make_private
 from selat.cli.base.app import App
 from selat.cli.base.errors import report
-from selat.cli.commands.sql import Submission, run_text
+from selat.cli.commands.statements import Submission, run_text
 from selat.source.statements import split_statements
 
 _KEYWORDS = """ALTER ANALYZE AND AS AT AVG BETWEEN BY CANCEL CASE CAST COMMENT COUNT CREATE DESC DESCRIBE DISTINCT DROP

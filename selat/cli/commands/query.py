@@ -18,9 +18,9 @@ from machine.terminal import printable_lines
 from selat.cli.base.app import App, pass_app
 from selat.cli.base.options import EPOCH, Format, settings_options
 from selat.cli.commands.follow import load_cursor, print_results
-from selat.cli.commands.sharing import SHARED_FIELDS
-from selat.cli.commands.sql import print_explanation
+from selat.cli.commands.statements import print_explanation
 from selat.cli.output import human
+from selat.cli.output.fields import LINK_FIELDS, SHARED_FIELDS, TASK_FIELDS
 from selat.cli.output.listing import Field, sections, sheet, show_list, show_one, table
 from selat.cli.output.progress import wait_text
 from selat.client.results import FromEpoch
@@ -40,30 +40,6 @@ QUERY_FIELDS: tuple[Field[selat.QueryInfo], ...] = (
 _OWNER: Field[selat.QueryInfo] = Field("owner", lambda q: q.owner)
 _OWNED_FIELDS = (*QUERY_FIELDS[:3], _OWNER, *QUERY_FIELDS[3:])
 _STATES = [state.value for state in selat.QueryState if state is not selat.QueryState.UNKNOWN]
-
-TASK_FIELDS: tuple[Field[selat.TaskStatus], ...] = (
-    Field("stage", lambda t: t.stage_id),
-    Field("site", lambda t: t.site),
-    Field("state", lambda t: t.state.value),
-    Field("epochs", lambda t: t.epochs, lambda t: human.count(t.epochs), right=True),
-    Field("rows_in", lambda t: t.rows_in, lambda t: human.count(t.rows_in), right=True),
-    Field("rows_out", lambda t: t.rows_out, lambda t: human.count(t.rows_out), right=True),
-    Field("rows_late", lambda t: t.rows_late, lambda t: human.count(t.rows_late), right=True),
-    Field("in_rate", lambda t: t.rows_in_per_s, lambda t: human.rate(t.rows_in_per_s), right=True),
-    Field("busy", lambda t: t.busy_ratio, lambda t: f"{t.busy_ratio:.0%}", right=True),
-    Field("lag_rows", lambda t: t.lag_rows, lambda t: human.count(t.lag_rows), right=True),
-    Field("state_bytes", lambda t: t.state_bytes, lambda t: human.size(t.state_bytes), right=True),
-    Field("watermark", lambda t: t.watermark, lambda t: human.instant(t.watermark)),
-    Field("reason", lambda t: t.reason),
-)
-
-LINK_FIELDS: tuple[Field[selat.LinkUse], ...] = (
-    Field("from", lambda u: u.from_site),
-    Field("to", lambda u: u.to_site),
-    Field("moved_bytes", lambda u: u.bytes, lambda u: human.size(u.bytes), right=True),
-    Field("epochs", lambda u: u.epochs, lambda u: human.count(u.epochs), right=True),
-    Field("rate", lambda u: u.bytes_per_s, lambda u: f"{human.size(u.bytes_per_s)}/s", right=True),
-)
 
 
 @click.group()

@@ -12,8 +12,8 @@ from rich.text import Text
 import selat
 from selat.cli.base.app import App, pass_app
 from selat.cli.base.options import settings_options
-from selat.cli.commands.query import LINK_FIELDS, TASK_FIELDS
 from selat.cli.output import human
+from selat.cli.output.fields import LINK_FIELDS, TASK_FIELDS
 from selat.cli.output.listing import Field, sections, sheet, show_list, show_one, table
 
 _LOOK_S = 1.0

@@ -89,5 +89,14 @@ def one_line(text: str, width: int) -> str:
     return squeezed if len(squeezed) <= width else squeezed[: width - 1] + "…"
 
 
+def bits(bytes_per_s: float) -> str:
+    """A rate of bytes in bits per second, the unit of links."""
+    bits_per_s = bytes_per_s * 8
+    for unit, scale in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if bits_per_s >= scale:
+            return f"{bits_per_s / scale:.3g} {unit}"
+    return f"{bits_per_s:.0f} bit/s"
+
+
 def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large} {large_unit} {small} {small_unit}" if small else f"{large} {large_unit}"

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from selat.dev.state import read_json, write_json
+from selat.local.files import read_json, write_json
 from selat.local.identity import ProcessIdentity
 from selat.wan.backends.bridged import device_lines
 from selat.wan.backends.files import last_line

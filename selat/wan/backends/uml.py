@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from selat.dev.state import read_json, write_json
+from selat.local.files import read_json, write_json
 from selat.local.identity import ProcessIdentity
 from selat.wan.backends.bridged import device_lines
 from selat.wan.backends.files import last_line

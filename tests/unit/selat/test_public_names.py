@@ -26,7 +26,7 @@ def test_every_public_class_and_function_is_documented() -> None:
 
 
 def test_the_public_methods() -> None:
-    assert {n for n in vars(selat.Client) if not n.startswith("_")} == {
+    assert {n for n in dir(selat.Client) if not n.startswith("_")} == {
         "address", "alter", "caller", "close", "create_relation", "create_token",
         "drain_site", "drop", "drop_function", "events", "frameworks",
         "function", "functions",

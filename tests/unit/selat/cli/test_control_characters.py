@@ -13,7 +13,7 @@ import pytest
 import selat
 from selat.cli.base import errors, jsontext
 from selat.cli.commands.query import query_view
-from selat.cli.commands.sql import print_explanation
+from selat.cli.commands.statements import print_explanation
 from selat.cli.output.listing import as_text
 from selat.cli.output.progress import LiveLine
 from selat.cli.output.rows import CsvWriter, JsonWriter, RowWriter, TableWriter

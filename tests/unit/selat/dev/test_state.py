@@ -8,6 +8,7 @@ import pytest
 from selat.dev import state
 from selat.dev.state import ClusterState, DataDirectory, DataLock
 from selat.local.errors import DevError
+from selat.local.files import write_json
 from selat.local.identity import ProcessIdentity
 
 HERE = ProcessIdentity.of(os.getpid())
@@ -56,8 +57,8 @@ def test_one_cluster_per_data_directory(tmp_path: Path) -> None:
 
 def test_serving_processes_are_those_with_a_ready_file(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path)
-    state.write_json(directory.ready_files / "master.json", {"address": "127.0.0.1:1", "pid": 10})
-    state.write_json(directory.ready_files / "agents.json", {"sites": {"us": "127.0.0.1:2"}, "pid": 11})
+    write_json(directory.ready_files / "master.json", {"address": "127.0.0.1:1", "pid": 10})
+    write_json(directory.ready_files / "agents.json", {"sites": {"us": "127.0.0.1:2"}, "pid": 11})
     assert [(s.name, s.pid, s.addresses) for s in directory.serving()] == [
         ("agents", 11, {"us": "127.0.0.1:2"}),
         ("master", 10, {"master": "127.0.0.1:1"}),
