@@ -141,7 +141,9 @@ class SiteRuntime:
         if runner is None:
             services = self._services
             failed = services.crashes.why_failed(spec.task_id, services.site)
-            runner = TaskRunner(spec, self._build, log=log, clock=services.clock, limits=services.limits)
+            runner = TaskRunner(
+                spec, self._build, site=services.site, log=log, clock=services.clock, limits=services.limits
+            )
             runner.ended = self.news.set
             runner.time_epochs(partial(_observe, services.epochs, spec.kind))
             self._runners[spec.task_id] = runner
@@ -150,7 +152,7 @@ class SiteRuntime:
             else:
                 await self._end_idleness(spec)
                 runner.start()
-                logger.info("task started task=%s kind=%s", spec.task_id, spec.kind.value)
+                logger.info("task started site=%s task=%s kind=%s", services.site, spec.task_id, spec.kind.value)
         elif runner.spec != spec and not _pauses(runner, spec):
             await runner.update(spec)
 
@@ -159,7 +161,7 @@ class SiteRuntime:
         await runner.stop()
         await asyncio.to_thread(self._services.engine.drop_task, task_id)
         self._services.crashes.forget(task_id)
-        logger.info("task ended task=%s", task_id)
+        logger.info("task ended site=%s task=%s", self._services.site, task_id)
 
     async def _hold_inputs(self, spec: TaskSpec) -> None:
         """Keep what a paused task has to read, though it may never have run: others here may read the same."""
@@ -170,7 +172,7 @@ class SiteRuntime:
         await self._runners[spec.task_id].pause(spec)
         await self._end_idleness(spec)
         await asyncio.to_thread(self._services.engine.drop_task, spec.task_id)
-        logger.info("task paused task=%s", spec.task_id)
+        logger.info("task paused site=%s task=%s", self._services.site, spec.task_id)
 
     async def _end_idleness(self, spec: TaskSpec) -> None:
         """Publish that a paused source is not idle.
@@ -181,7 +183,7 @@ class SiteRuntime:
             try:
                 await asyncio.to_thread(end_idleness, self._services.store.open(spec.task_id))
             except ChannelError as error:
-                logger.warning("still idle task=%s: %s", spec.task_id, error.message)
+                logger.warning("still idle site=%s task=%s: %s", self._services.site, spec.task_id, error.message)
 
     def _forget(self, wanted: Mapping[str, TaskSpec]) -> None:
         """Remove the channels and directories of tasks that are neither wanted nor kept for clients."""

@@ -49,17 +49,19 @@ class Failure:
 class TaskRunner:
     """Runs a task; `build` makes it anew from the spec that is in force."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a part of its own
         self,
         spec: TaskSpec,
         build: Callable[[TaskSpec, Progress], Task],
         *,
+        site: str,
         log: ChannelLog,
         clock: Clock,
         limits: TaskLimits | None = None,
     ) -> None:
         self.spec = spec
         self._build = build
+        self._site = site
         self._log = log
         self._clock = clock
         self._limits = limits or TaskLimits()
@@ -76,7 +78,7 @@ class TaskRunner:
     def fail(self, reason: str) -> None:
         """The task has failed for good: it is not run, now or later."""
         self._progress.enter(TaskState.FAILED, reason)
-        logger.error("task failed task=%s reason=%s", self.spec.task_id, reason)
+        logger.error("task failed site=%s task=%s reason=%s", self._site, self.spec.task_id, reason)
 
     def start(self) -> None:
         """Run the task, unless it has failed for good before, or its spec says that it is paused."""
@@ -162,7 +164,13 @@ class TaskRunner:
                 self.ended()
                 return
             self._progress.enter(TaskState.RETRYING, failure.reason)
-            logger.warning("epoch failed task=%s attempt=%d reason=%s", self.spec.task_id, retries, failure.reason)
+            logger.warning(
+                "epoch failed site=%s task=%s attempt=%d reason=%s",
+                self._site,
+                self.spec.task_id,
+                retries,
+                failure.reason,
+            )
             await self._clock.sleep(delay_after(retries - 1, RETRY_DELAYS_S))
 
     def _made(self) -> int:
@@ -181,7 +189,7 @@ class TaskRunner:
             return _failure(error)
         except Exception as error:
             # The top of the task's loop: whatever it was must reach the user.
-            logger.exception("unexpected error task=%s", self.spec.task_id)
+            logger.exception("unexpected error site=%s task=%s", self._site, self.spec.task_id)
             return Failure(f"internal error: {type(error).__name__}: {error}")
         return None
 

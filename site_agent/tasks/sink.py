@@ -111,7 +111,10 @@ class SinkTask(Task):
         try:
             self._policy = self._connector.policy(options)
         except ConnectorError as error:
-            logger.warning("options left as they are task=%s: %s", self._context.spec.task_id, error.message)
+            context = self._context
+            logger.warning(
+                "options left as they are site=%s task=%s: %s", context.site, context.spec.task_id, error.message
+            )
 
     async def run(self) -> None:
         """Until every channel has ended and all rows are committed."""
@@ -290,7 +293,8 @@ class SinkTask(Task):
                 if isinstance(error, CorruptEpochError | TrimmedEpochError):
                     raise
                 reason = _why(error)
-                logger.warning("sink waits task=%s reason=%s", self._context.spec.task_id, reason)
+                context = self._context
+                logger.warning("sink waits site=%s task=%s reason=%s", context.site, context.spec.task_id, reason)
                 progress.enter(TaskState.RETRYING, reason)
                 await self._context.clock.sleep(delay_after(failures, RETRY_DELAYS_S))
                 failures += 1

@@ -159,7 +159,7 @@ class SourceTask(Task):
         self._idle, self._silent_since_s = False, started_s
         if not self._had_input:
             self._had_input = True
-            logger.info("first input task=%s", context.spec.task_id)
+            logger.info("first input site=%s task=%s", context.site, context.spec.task_id)
         async with context.attempt():
             result = await context.in_slot(lambda: context.engine.run(self._request(position, poll)))
             return await self._publish(position, poll, result, started_s)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import selat
+from tests.deploy.releases import FIRST
 from tests.e2e.cluster import wait_until
 from tests.e2e.dataset import SITES
 from tests.e2e.faults import free_port
@@ -20,11 +21,11 @@ from tests.e2e.workload import Workload
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.long, pytest.mark.kills, pytest.mark.timeout(1200)]
 
-BEFORE = os.environ.get("SELAT_VERSION_BEFORE", "b8b44e117fe2dcda17813f280b7c21fbe2cdab1e")
+BEFORE = os.environ.get("SELAT_VERSION_BEFORE", FIRST)
 """The commit that members are upgraded from."""
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("selat", "planner", "master", "site_agent", "machine")
+PACKAGES = ("selat", "planner", "master", "site_agent", "machine", "contract")
 
 ORDER = ("eu", "master", "us", "asia")
 """So that a new agent meets an old master, and a new master old agents."""

@@ -63,7 +63,7 @@ def runner(log: ChannelLog, clock: VirtualClock, *steps: Exception | Callable[[]
         if now is not None:
             now()
 
-    return TaskRunner(SPEC, lambda spec, progress: ScriptedTask(step, progress), log=log, clock=clock)
+    return TaskRunner(SPEC, lambda spec, progress: ScriptedTask(step, progress), site="us", log=log, clock=clock)
 
 
 async def finished(made: TaskRunner) -> TaskState:
@@ -167,14 +167,14 @@ async def test_commits_of_a_sink_count_as_progress(log: ChannelLog) -> None:
 
         return ScriptedTask(commits_and_fails, progress)
 
-    assert await finished(TaskRunner(spec, build, log=log, clock=VirtualClock())) is TaskState.ENDED
+    assert await finished(TaskRunner(spec, build, site="us", log=log, clock=VirtualClock())) is TaskState.ENDED
 
 
 async def test_a_task_that_has_failed_before_is_not_run(log: ChannelLog) -> None:
     def build(spec: TaskSpec, progress: Progress) -> ScriptedTask:
         raise AssertionError("it is built")
 
-    made = TaskRunner(SPEC, build, log=log, clock=VirtualClock())
+    made = TaskRunner(SPEC, build, site="us", log=log, clock=VirtualClock())
     made.fail("it ended the agent")
     made.start()
     await made.stop()
@@ -220,7 +220,7 @@ async def test_a_paused_task_stands_still_until_it_is_told_to_go_on(log: Channel
         return tasks[-1]
 
     paused = replace(SPEC, paused=True)
-    made = TaskRunner(paused, build, log=log, clock=VirtualClock())
+    made = TaskRunner(paused, build, site="us", log=log, clock=VirtualClock())
     made.start()
     await asyncio.sleep(0)
     assert (made.status().state, tasks) == (TaskState.PAUSED, [])
