@@ -24,7 +24,7 @@ from planner.graph.plan import Statistics
 from planner.planning import draft_query
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Running
+from planner.sharing.running import MutableRunning
 from planner.sharing.schedule import Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import Vertex, vertices_of
 from planner.sharing.wan import Wan
@@ -74,7 +74,7 @@ class World:
         self.topology = Topology({name: Site(name) for name in names}, Mesh(names), names[0])
         relations = [self._stream(f"stream_{number}") for number in range(STREAMS + 1)]
         self.catalog = Catalog({relation.name: relation for relation in relations})
-        self.running = Running()
+        self.running = MutableRunning()
         self.count = 0
         self.texts: dict[str, tuple[Vertex, ...]] = {}
 

@@ -170,7 +170,7 @@ def put_query(sheet: Sheet, view: QueryView) -> None:
     """Add a query's series."""
     record, totals = view.record, view.totals
     query = record.id
-    sheet.put("selat_query_info", 1, query, record.name, record.plan.gateway)
+    sheet.put("selat_query_info", 1, query, record.name, record.plan.destination.site)
     sheet.put_one_of("selat_query_state", _QUERY_STATES, record.state.value, query)
     sheet.put("selat_query_rows_in_total", totals.rows_in, query)
     sheet.put("selat_query_rows_out_total", totals.rows_out, query)

@@ -132,6 +132,12 @@ class CatalogChangedError(MasterError):
     code = "CATALOG_CHANGED"
 
 
+class StaleChangeError(MasterError):
+    """A change of what runs was decided on an earlier version of it."""
+
+    code = "STALE_CHANGE"
+
+
 class UnknownQueryError(MasterError):
     code = "UNKNOWN_QUERY"
 

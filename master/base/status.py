@@ -47,6 +47,7 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     errors.RelationInUseError: StatusCode.FAILED_PRECONDITION,
     errors.FunctionInUseError: StatusCode.FAILED_PRECONDITION,
     errors.CatalogChangedError: StatusCode.ABORTED,
+    errors.StaleChangeError: StatusCode.ABORTED,
     errors.UnknownQueryError: StatusCode.NOT_FOUND,
     errors.QueryPurgedError: StatusCode.NOT_FOUND,
     errors.AmbiguousQueryError: StatusCode.INVALID_ARGUMENT,

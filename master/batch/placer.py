@@ -74,7 +74,7 @@ class TaskPlacer:
                 turn.wait(record.id, Wait(wanted.task.name, reason=NO_SLOTS))
                 continue
             outputs = {shard.site: float(shard.size_bytes) for shard in wanted.task.shards}
-            site = reduce_site(outputs, every, record.plan.gateway)
+            site = reduce_site(outputs, every, record.plan.destination.site)
             slots = [view for view in turn.slots if view.slot.site == site]
             self._act([wanted], self._place(turn)([wanted.task], slots), slots, turn)
 

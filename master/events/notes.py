@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from master.events import EventKind, Subject
 from master.records.model import QueryRecord, StateChange
@@ -26,7 +26,7 @@ class Notes:
         """A query was accepted, moved, or was given other tasks."""
         if change.source is None:
             self._tell(Subject(EventKind.QUERY, "accepted", record.id))
-            self._tell(Subject(EventKind.PLACEMENT, placed(record.plan.stages), record.id))
+            self._tell(Subject(EventKind.PLACEMENT, placed(record), record.id))
             return
         moved = (
             f"{change.source.value} -> {change.target.value}" if change.source is not change.target else "redeployed"
@@ -58,11 +58,13 @@ class Notes:
         self._note(Subject(subject.kind, message, subject.query, subject.site, subject.to_site))
 
 
-def placed(stages: Iterable[Stage]) -> str:
-    """The sites of a query's stages: `source clicks at us, eu; merge at eu`."""
-    return "; ".join(_placed(stage) for stage in stages)
+def placed(record: QueryRecord) -> str:
+    """The sites of a new query's stages: `source clicks at us, eu; merge at eu`."""
+    return "; ".join(_placed(stage, record) for stage in record.plan.stages)
 
 
-def _placed(stage: Stage) -> str:
+def _placed(stage: Stage, record: QueryRecord) -> str:
     what = f"{stage.kind.value} {stage.relation}" if stage.relation else stage.kind.value
-    return f"{what} at {', '.join(stage.sites)}" if stage.sites else f"{what} wherever there are slots"
+    tasks = record.progress.tasks.values()
+    sites = record.plan.sites_of(stage) or tuple(sorted({t.site for t in tasks if t.stage_id == stage.id}))
+    return f"{what} at {', '.join(sites)}" if sites else f"{what} not needed"

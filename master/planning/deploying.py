@@ -11,12 +11,10 @@ from master.queries.forms import KnownForms
 from master.queries.registry import QueryRegistry
 from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry
-from planner.graph.ids import VertexId
-from planner.graph.plan import PhysicalPlan, StageKind
-from planner.sharing.deployment import Deployment, deployment_of, known, told_apart
+from planner.sharing.deployment import Change, deployment_of, known, placed_alone, sites_of, told_apart
 from planner.sharing.modes import Sharing
 from planner.sharing.running import as_measured
-from planner.sharing.schedule import Setting, SharingPlan, share
+from planner.sharing.schedule import Setting, share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import wan_of
 from planner.values.topology import Topology
@@ -44,37 +42,29 @@ class Deployer:
         self._parts = parts
         self._forms = KnownForms()
 
-    def deploy(self, query: str, planned: Planned, settings: Settings) -> tuple[PhysicalPlan, Deployment | None]:
-        """The plan with its merges where they are to run, and what is shared; None: nothing is, nor can be.
+    def deploy(self, query: str, planned: Planned, settings: Settings) -> Change:
+        """What the query is to run, where, and what it shares.
 
         Raises:
             PlacementError: no site that is alive can take a task.
         """
-        if settings.sharing is Sharing.NET or not known(planned.plan):
-            return planned.plan, None
-        parts, running = self._parts, self._parts.queries.measured()
-        vertices = vertices_of(
-            planned.plan, planned.relations, planned.rates, owner=query, gateway=planned.plan.gateway
-        )
+        parts, plan = self._parts, planned.plan
+        if settings.sharing is Sharing.NET or not known(plan):
+            return Change(parts.queries.version, plan, None, placed_alone(plan, query))
+        running = parts.queries.measured()
+        vertices = vertices_of(plan, planned.relations, planned.rates, owner=query, gateway=plan.destination.site)
         vertices = told_apart(vertices, query)
         reads = {vertex.reads for vertex in vertices if vertex.form is not None}
-        self._forms.describe(running, parts.queries.all(), parts.catalog.snapshot, reads)
+        running = running.described(self._forms.of(running, parts.queries.all(), parts.catalog.snapshot, reads))
         vertices = as_measured(vertices, running)
         setting = Setting(
             running=running,
             wan=wan_of(parts.topology, parts.wan()),
             alive=parts.sites.able(),
             sharing=settings.sharing,
-            placed={VertexId(s.id): s.sites[0] for s in planned.plan.stages if s.kind is StageKind.MERGE},
+            placed=plan.sites,
         )
         shared = share(query, vertices, setting)
-        return _with_sites(planned.plan, shared), deployment_of(shared, vertices, running, start=settings.start)
-
-
-def _with_sites(plan: PhysicalPlan, shared: SharingPlan) -> PhysicalPlan:
-    sites = {decision.vertex: decision.site for decision in shared.decisions}
-    stages = tuple(
-        replace(stage, sites=(sites[VertexId(stage.id)],)) if stage.kind is StageKind.MERGE else stage
-        for stage in plan.stages
-    )
-    return replace(plan, stages=stages)
+        deployment = deployment_of(shared, vertices, running, start=settings.start)
+        sites = {d.vertex: d.site for d in shared.decisions if d.vertex in plan.sites}
+        return Change(running.version, replace(plan, sites=sites), deployment, sites_of(deployment, {}))

@@ -23,7 +23,7 @@ from planner.graph.plan import Analysis, DraftPlan, PhysicalPlan, Split, Stateme
 from planner.place.batch import place_batch
 from planner.place.placement import place
 from planner.relations.catalog import Catalog, Column, Function, Relation
-from planner.rules.sinks import destination, find_sink, with_sink
+from planner.rules.sinks import find_sink, with_sink
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.values.errors import InvalidExpressionError
 from planner.values.names import BIN_COLUMN
@@ -113,7 +113,7 @@ class QueryPlanner:
     ) -> Planned:
         parts, topology = self._parts, self._parts.sites.topology
         if into is not None and sink is not None:
-            draft, topology = with_sink(draft, into, sink), destination(sink, topology)
+            draft = with_sink(draft, into, sink)
         statistics, catalog = parts.rates.snapshot(), parts.catalog.snapshot
         if draft.batch:
             # Nothing is shared with it, so it needs no rates.
@@ -131,7 +131,7 @@ class QueryPlanner:
     async def _splits(self, draft: DraftPlan, alive: frozenset[str], split_bytes: int) -> tuple[Split, ...]:
         """How the tables that MAPs read are cut, at all sites at once; each table at a site is looked at once."""
         parts = self._parts
-        wanted = {(s.relation or "", site): None for s in draft.map_stages for site in s.sites if site in alive}
+        wanted = {(s.relation or "", site): None for s in draft.map_stages for site in s.pinned if site in alive}
         found = await asyncio.gather(
             *(parts.splits.splits(parts.catalog.get(name), site, split_bytes) for name, site in wanted)
         )
@@ -139,7 +139,7 @@ class QueryPlanner:
         return tuple(
             replace(split, stage=stage.id)
             for stage in draft.map_stages
-            for site in stage.sites
+            for site in stage.pinned
             for split in known.get((stage.relation or "", site), ())
         )
 

@@ -43,7 +43,7 @@ def batch_tasks(query: QueryRecord, catalog: Catalog, sites: Collection[str]) ->
     readers = tuple(sorted(sites))
     for stage in plan.stages:
         if stage.kind is StageKind.TABLE:
-            for number, site in enumerate(stage.sites):
+            for number, site in enumerate(stage.pinned):
                 yield site, _copy(query, (stage, number, site), catalog, readers)
     for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
         if task.placed:
@@ -82,7 +82,7 @@ def batch_sites(query: QueryRecord) -> frozenset[str]:
     """Sites that run a task of the query now, or hold some of its data."""
     assert query.batch is not None
     placed = {task.site for task in (*query.batch.maps, query.batch.reduce) if task.placed}
-    held = {site for stage in query.plan.stages if stage.kind is not StageKind.REDUCE for site in stage.sites}
+    held = {site for stage in query.plan.stages if stage.kind is not StageKind.REDUCE for site in stage.pinned}
     return frozenset(placed | held)
 
 
@@ -103,7 +103,7 @@ def task_list(query: QueryRecord) -> Iterator[TaskStatus]:
         if stage.kind is StageKind.TABLE:
             yield from (
                 TaskStatus(TaskId(query.id, stage.id, number), query.id, stage.id, site)
-                for number, site in enumerate(stage.sites)
+                for number, site in enumerate(stage.pinned)
             )
     for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
         if task.placed:
@@ -113,7 +113,7 @@ def task_list(query: QueryRecord) -> Iterator[TaskStatus]:
     if query.batch.reduce.placed:
         yield TaskStatus(reduce_id(query), query.id, plan.result_stage, query.batch.reduce.site)
         if plan.sink is not None:
-            site = plan.sink.sites[0]
+            site = plan.sink.pinned[0]
             yield TaskStatus(TaskId(query.id, plan.sink.id), query.id, plan.sink.id, site)
 
 
@@ -215,13 +215,13 @@ def _ending(query: QueryRecord, catalog: Catalog) -> Iterator[tuple[str, TaskSpe
             kind=StageKind.REDUCE,
             sql="" if only_appends(stage, plan.stages) else stage.sql,
             inputs=(*inputs, *_copies(query, stage, None)),
-            consumers=(plan.gateway,),
+            consumers=(plan.destination.site,),
             functions=_functions(plan, stage.sql),
         ),
     )
     sink = plan.sink
     if sink is not None:
-        site = sink.sites[0]
+        site = sink.pinned[0]
         channel = ChannelInput(reduce_id(query), state.reduce.site, INPUT_VIEW, stage.columns)
         yield (
             site,
@@ -248,7 +248,7 @@ def _copies(query: QueryRecord, stage: Stage, site: str | None) -> tuple[Channel
         )
         for item in stage.inputs
         if query.plan.stage(item.stage).kind is StageKind.TABLE
-        for number, producer in enumerate(query.plan.stage(item.stage).sites)
+        for number, producer in enumerate(query.plan.stage(item.stage).pinned)
         if not item.same_site or producer == site
     )
 

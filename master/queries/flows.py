@@ -1,4 +1,4 @@
-"""What running operators were measured to send, from the stored queries. Pure."""
+"""What running tasks were measured to send, from the stored queries. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 from master.records.model import QueryRecord, TaskStatus
 from planner.graph.ids import TaskId
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import Deployed, Running
 from planner.sharing.vertices import VertexKind
 
 LEAST = timedelta(seconds=10)
-"""A query has to run so long before its operators count as measured."""
+"""A query has to run so long before its tasks count as measured."""
 SHORT_PERIOD = timedelta(seconds=30)
 """Up to this period of a merge's windows, the agents' mean over the last minute has two of them in it."""
 _FLOWING = (VertexKind.SOURCE, VertexKind.MERGE)
@@ -19,7 +19,7 @@ _FLOWING = (VertexKind.SOURCE, VertexKind.MERGE)
 
 
 def measured_rates(running: Running, records: Mapping[str, QueryRecord], now: datetime) -> dict[TaskId, float]:
-    """Bytes per second of the operators' outputs, by operator id; those that are not in it were not measured yet.
+    """Bytes per second of the tasks' outputs; those that are not in it were not measured yet.
 
     The agents' means over the last minute. A merge of long windows sends seldom: of such it is the mean since its query
     began. Nothing in the last while is not a measurement, for it says nothing of the next rows.
@@ -31,20 +31,20 @@ def measured_rates(running: Running, records: Mapping[str, QueryRecord], now: da
         for task in record.progress.tasks.values()
     }
     found: dict[TaskId, float] = {}
-    for operator in running.operators:
-        status = statuses.get(operator.id)
-        if operator.vertex.kind not in _FLOWING or status is None:
+    for one in running.deployed:
+        status = statuses.get(one.id)
+        if one.vertex.kind not in _FLOWING or status is None:
             continue
-        if rate := _rate(operator, status, records[operator.id.query], now):
-            found[operator.id] = rate
+        if rate := _rate(one, status, records[one.id.query], now):
+            found[one.id] = rate
     return found
 
 
-def _rate(operator: Operator, status: TaskStatus, owner: QueryRecord, now: datetime) -> float:
+def _rate(one: Deployed, status: TaskStatus, owner: QueryRecord, now: datetime) -> float:
     """0 while there is no measurement."""
     if not status.state.started or owner.started_at is None:
         return 0.0
-    merge, age = owner.plan.stage(operator.vertex.stage).merge, now - owner.started_at
+    merge, age = owner.plan.stage(one.vertex.stage).merge, now - owner.started_at
     period = merge.period if merge is not None else timedelta()
     if age < max(LEAST, 2 * period):
         return 0.0

@@ -8,21 +8,14 @@ from datetime import datetime, timedelta
 
 from contract.tasks import TaskState
 from master.queries.batch_tasks import source_ids, task_list
-from master.queries.sharing import initial_tasks
+from master.queries.sharing import tasks_by_vertex
 from master.records.lifecycle import QueryEvent
 from master.records.model import ChannelCounter, ChannelUse, Progress, QueryRecord, ResultStatus, SiteReport, TaskStatus
 from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan, StageKind
-from planner.sharing.deployment import Deployment, Start
+from planner.sharing.deployment import Start
 
 _COUNTS = ("rows_in", "rows_out", "rows_late", "rows_malformed", "bytes_out", "epochs", "input_bytes")
-
-
-def initial_progress(query_id: str, plan: PhysicalPlan, deployment: Deployment | None = None) -> Progress:
-    """Every task that does the query's work, not heard of yet; those of a batch query come as they are placed."""
-    if plan.batch is not None:
-        return Progress()
-    return Progress(tasks={status.task_id: status for status in initial_tasks(query_id, plan, deployment)})
 
 
 def batch_progress(record: QueryRecord) -> Progress:
@@ -182,7 +175,7 @@ def _needed(record: QueryRecord, beneath: Mapping[TaskId, str]) -> Mapping[TaskI
     known = record.progress.tasks
     if record.deployment is None:
         return known
-    own = {status.task_id for status in initial_tasks(record.id, record.plan, record.deployment)}
+    own = set(tasks_by_vertex(record.id, record.plan, record.deployment).values())
     return {name: status for name, status in known.items() if name in own or name in beneath}
 
 
@@ -220,7 +213,7 @@ def _still(last: TaskStatus, status: TaskStatus) -> TaskStatus:
 
 def _newer_result(record: QueryRecord, report: SiteReport) -> ResultStatus | None:
     last = record.progress.result
-    if report.site != record.plan.gateway:
+    if report.site != record.plan.destination.site:
         return last
     news = next((r for r in report.results if r.query_id == record.id), None)
     if news is None or (record.state.over and last is not None and news.rows <= last.rows):

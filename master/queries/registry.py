@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from machine.clock import Clock
 from machine.faults import reached
-from master.base.errors import QueryNameTakenError, QueryPurgedError, UnknownQueryError
+from master.base.errors import QueryNameTakenError, QueryPurgedError, StaleChangeError, UnknownQueryError
 from master.base.faults import FaultPoint
 from master.base.logs import line
 from master.base.notify import Notifier
 from master.base.rates import RateMeter
 from master.queries.flows import measured_rates
-from master.queries.progress import batch_progress, initial_progress
-from master.queries.sharing import running_of
+from master.queries.progress import batch_progress
+from master.queries.sharing import initial_tasks, named_by, plan_in_place, redeployed, running_of
 from master.records.ids import RandomHex, check_query_name, find_query, query_id, query_number
 from master.records.lifecycle import QueryEvent, next_query_state
 from master.records.model import BatchState, BatchTask, LinkUse, Progress, QueryRecord, QueryState, StateChange
 from master.store import QueryStore
+from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
-from planner.sharing.deployment import Deployment
+from planner.sharing.deployment import Change, placed_alone
 from planner.sharing.running import Running
 
 logger = logging.getLogger(__name__)
 
-Deploy = Callable[[str], tuple[PhysicalPlan, Deployment | None]]
-"""From the id of a query to its plan among all that runs, and what it shares."""
+NOWHERE: Mapping[TaskId, str] = MappingProxyType({})
+
+Deploy = Callable[[str], Change]
+"""From the id of a new query to what it is to run among all that runs."""
 
 OnChange = Callable[[QueryRecord, StateChange], None]
 """Told of a query as it is now, and of the change that is durable."""
@@ -46,6 +50,8 @@ class QueryRegistry:
         self._listeners: list[OnChange] = []
         self._rates = RateMeter()
         self._unsaved: set[str] = set()
+        self._placement = store.placement()
+        self._version = store.running_version()
         self._running: Running | None = None
         self._held: Running | None = None
         self._last_number = store.last_query_number()
@@ -96,25 +102,39 @@ class QueryRegistry:
                 ids={"query": reference},
             ) from error
 
+    @property
+    def version(self) -> int:
+        """Of what runs; it grows with every change."""
+        return self._version
+
+    @property
+    def placement(self) -> Mapping[TaskId, str]:
+        """The site of each task of each query that is known; of batch queries see their state."""
+        return self._placement
+
+    def plan_of(self, record: QueryRecord) -> PhysicalPlan:
+        """A query's plan, with the sites where its vertices are."""
+        return plan_in_place(record, self._placement)
+
     def running(self) -> Running:
-        """The operators that live queries need, those of queries that are over included; not to be changed."""
+        """What live queries need, tasks of queries that are over included."""
         if self._running is None:
-            live = frozenset(record.id for record in self._records.values() if record.state.live)
-            self._running = running_of(self._records.values(), live)
+            self._running = self._needed_by(frozenset(r.id for r in self._records.values() if r.state.live))
         return self._running
 
     def measured(self) -> Running:
-        """The same, with the output of operators as it was measured lately; not to be changed."""
+        """The same, where tasks send what was measured of them lately."""
         running = self.running()
-        running.measure(measured_rates(running, self._records, self._clock.now()))
-        return running
+        return running.measured(measured_rates(running, self._records, self._clock.now()))
 
     def held(self) -> Running:
-        """As `running`, with what paused queries need; not to be changed."""
+        """As `running`, with what paused queries need."""
         if self._held is None:
-            held = frozenset(record.id for record in self._records.values() if record.state.held)
-            self._held = running_of(self._records.values(), held)
+            self._held = self._needed_by(frozenset(r.id for r in self._records.values() if r.state.held))
         return self._held
+
+    def _needed_by(self, queries: frozenset[str]) -> Running:
+        return running_of(self._records.values(), self._placement, queries, version=self._version)
 
     def live_of(self, owner: str) -> int:
         """The number of queries of that owner that are not over."""
@@ -154,36 +174,46 @@ class QueryRegistry:
         Raises:
             InvalidRequestError, QueryNameTakenError
             PlannerError: what `deploy` raises.
+            StaleChangeError: what `deploy` gave is of an earlier version of what runs.
         """
         self.check_name_free(name)
         self._last_number = self._store.next_query_number()
         identifier = query_id(self._last_number, self._random_hex)
         reached(FaultPoint.QUERY_ACCEPTED)
-        deployment: Deployment | None = None
         if deploy is not None:
-            plan, deployment = deploy(identifier)
+            change = deploy(identifier)
+        else:
+            change = Change(self._version, plan, None, placed_alone(plan, identifier))
+        self._check_version(change)
+        plan = change.plan
         state = None if plan.batch is None else BatchState(maps=(BatchTask(),) * len(plan.batch.splits))
         record = QueryRecord(
             id=identifier,
             name=name,
             sql=sql,
-            plan=plan,
+            # From here on the placement says where the tasks of a query of streams are.
+            plan=plan if plan.batch is not None else replace(plan, sites={}),
             state=QueryState.DEPLOYING,
             submitted_at=self._clock.now(),
-            progress=initial_progress(identifier, plan, deployment),
+            progress=Progress(initial_tasks(identifier, plan, change.deployment, self._with(change.placement))),
             batch=state,
-            deployment=deployment,
+            deployment=change.deployment,
             owner=owner,
         )
         record = _with_tasks(record)
-        self._commit(record, source=None)
+        self._commit(record, source=None, placement=change.placement)
         return record
 
-    def redeploy(self, record: QueryRecord, reason: str) -> None:
-        """Take over what a query runs of its own, and how far that has come; its state is as it was."""
-        last = self._records[record.id]
-        changed = replace(last, deployment=record.deployment, progress=record.progress)
-        self._commit(changed, source=last.state, reason=reason)
+    def redeploy(self, query: str, change: Change) -> None:
+        """Have a query run something else; its state is as it was, and tasks that it keeps are as far as they were.
+
+        Raises:
+            StaleChangeError: something else was changed since it was decided.
+        """
+        self._check_version(change)
+        last = self._records[query]
+        record = redeployed(last, change, self._with(change.placement))
+        self._commit(record, source=last.state, reason=change.reason, placement=change.placement)
 
     def move(self, query: str, event: QueryEvent, reason: str = "") -> QueryRecord:
         """The query in the state that the event leads to.
@@ -245,7 +275,11 @@ class QueryRegistry:
 
     def purge(self, queries: Collection[str]) -> None:
         """Forget queries that are over, for good."""
-        self._store.delete_queries(queries)
+        left = [record for record in self._records.values() if record.id not in queries]
+        known, named = {record.id for record in left}, {task for record in left for task in named_by(record)}
+        unplaced = {task for task in self._placement if task not in named and task.query not in known}
+        self._store.delete_queries(queries, unplaced)
+        self._placement = {task: site for task, site in self._placement.items() if task not in unplaced}
         self._running = self._held = None
         for query in queries:
             record = self._records.pop(query)
@@ -269,9 +303,27 @@ class QueryRegistry:
             return False
         return all(query_number(known) != number for known in self._records)
 
-    def _commit(self, record: QueryRecord, *, source: QueryState | None, reason: str = "") -> None:
+    def _check_version(self, change: Change) -> None:
+        if change.version != self._version:
+            raise StaleChangeError(
+                f"what runs has changed since this was decided: version {self._version} now, {change.version} then",
+                hint="try again",
+            )
+
+    def _with(self, placement: Mapping[TaskId, str]) -> Mapping[TaskId, str]:
+        return {**self._placement, **placement} if placement else self._placement
+
+    def _commit(
+        self,
+        record: QueryRecord,
+        *,
+        source: QueryState | None,
+        reason: str = "",
+        placement: Mapping[TaskId, str] = NOWHERE,
+    ) -> None:
         change = StateChange(record.id, source, record.state, reason or record.reason, self._clock.now())
-        self._store.put_query(record, change)
+        self._version = self._store.put_query(record, change, placement)
+        self._placement = self._with(placement)
         if source is not None:
             reached(FaultPoint.MOVE_STORED)
         self._records[record.id] = record

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from master.queries.sharing import is_task
 from master.records.model import QueryRecord
 from planner.graph.ids import TaskId
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import Deployed, Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class SharedParts:
 
 
 def shared_operators(records: Sequence[QueryRecord], running: Running) -> tuple[SharedOperator, ...]:
-    """The operators that several queries need now, in order of their ids."""
-    shared = [o for o in running.operators if is_task(o) and len(running.users(o.id)) > 1]
+    """The tasks that several queries need now, in order of their ids."""
+    shared = [o for o in running.deployed if is_task(o) and len(running.users(o.id)) > 1]
     received = _received(records) if shared else {}
     return tuple(_shared(o, records, running, received) for o in sorted(shared, key=lambda o: o.id))
 
@@ -63,7 +63,7 @@ def shared_parts(record: QueryRecord, records: Sequence[QueryRecord], running: R
     if deployment is None:
         return None
     mine = set(running.needed_by(record.id)) if record.id in running.queries else set()
-    shared = [o for o in running.operators if o.id in mine and is_task(o) and len(running.users(o.id)) > 1]
+    shared = [o for o in running.deployed if o.id in mine and is_task(o) and len(running.users(o.id)) > 1]
     received = _received(records)
     progress = record.progress
     starts = [task.starts_at_us for task in progress.tasks.values()]
@@ -99,20 +99,18 @@ def _saved_by(query: str, by_query: dict[str, int]) -> int:
     return 0 if query == paid else by_query[query]
 
 
-def _shared(
-    operator: Operator, records: Sequence[QueryRecord], running: Running, received: _Received
-) -> SharedOperator:
-    users = running.users(operator.id)
+def _shared(one: Deployed, records: Sequence[QueryRecord], running: Running, received: _Received) -> SharedOperator:
+    users = running.users(one.id)
     links = [
         SharedLink(source, target, max(by_query.values()), sum(by_query.values()) - max(by_query.values()))
         for (name, source, target), by_query in sorted(received.items())
-        if name == operator.id
+        if name == one.id
     ]
-    statuses = (r.progress.tasks.get(operator.id) for r in records if r.id in users)
+    statuses = (r.progress.tasks.get(one.id) for r in records if r.id in users)
     return SharedOperator(
-        task_id=operator.id,
-        kind=operator.vertex.kind.value,
-        site=operator.site,
+        task_id=one.id,
+        kind=one.vertex.kind.value,
+        site=running.site(one.id),
         queries=tuple(r.id for r in records if r.id in users),
         links=tuple(links),
         bytes_out_per_s=next((s.bytes_out_per_s for s in statuses if s is not None), 0.0),

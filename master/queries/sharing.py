@@ -1,26 +1,26 @@
-"""All that runs, from the stored queries: which operators there are, who needs them, and what they read. Pure.
+"""What runs, from the stored queries and the placement of their tasks: who needs what, and what it reads. Pure.
 
-An operator goes by the query that brought it, and so does its task, also when that query is over and others need it.
+A task goes by the query that brought it, also when that query is over and others need it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from master.records.model import QueryRecord, TaskStatus
 from master.records.specs import ChannelReader, QueryReaders
-from planner.graph.ids import TaskId
+from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import PhysicalPlan, StageInput
-from planner.sharing.deployment import Deployment, alone, taken_back
-from planner.sharing.running import Operator, Running
+from planner.sharing.deployment import Change, Deployment, alone, sites_of, taken_back
+from planner.sharing.running import Deployed, MutableRunning, Running
 from planner.sharing.vertices import VertexKind
 from planner.values.names import INPUT_VIEW
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A channel that an operator reads."""
+    """A channel that a task reads."""
 
     channel: TaskId
     site: str
@@ -29,31 +29,40 @@ class Read:
     """The edge of the plan that it stands for."""
 
 
-def operators_of(record: QueryRecord) -> tuple[Operator, ...]:
+def deployed_of(record: QueryRecord) -> tuple[Deployed, ...]:
     """What a query runs of its own, its results included; of a batch query nothing, for it shares nothing."""
     if record.batch is not None:
         return ()
-    return record.deployment.operators if record.deployment is not None else alone(record.plan, record.id)
+    return record.deployment.deployed if record.deployment is not None else alone(record.plan, record.id)
 
 
-def is_task(operator: Operator) -> bool:
+def is_task(one: Deployed) -> bool:
     """All are but the copies of results."""
-    return operator.vertex.kind is not VertexKind.RESULTS
+    return one.vertex.kind is not VertexKind.RESULTS
 
 
-def running_of(records: Iterable[QueryRecord], among: Collection[str]) -> Running:
-    """What these queries run and use; operators of other queries are in it only where they need them."""
+def running_of(
+    records: Iterable[QueryRecord], placement: Mapping[TaskId, str], among: Collection[str], *, version: int = 0
+) -> Running:
+    """What these queries run and use; tasks of other queries are in it only where they need them.
+
+    Args:
+        records: all queries that are known.
+        placement: where their tasks are.
+        among: the queries.
+        version: of the records and the placement.
+    """
     known = {record.id: record for record in records}
-    running = Running()
+    running = MutableRunning(version)
     added: list[str] = []
 
     def add(query: str) -> None:
         if query in added:
             return
-        used = _used(known[query])
+        used = used_by(known[query])
         for owner in sorted({name.query for name in used}):
             add(owner)
-        running.add(query, operators_of(known[query]), used)
+        running.add(query, deployed_of(known[query]), placement, used)
         added.append(query)
 
     for query in known:
@@ -65,62 +74,65 @@ def running_of(records: Iterable[QueryRecord], among: Collection[str]) -> Runnin
     return running
 
 
-def _used(record: QueryRecord) -> tuple[TaskId, ...]:
+def used_by(record: QueryRecord) -> tuple[TaskId, ...]:
+    """The tasks of others that a query reads."""
     return record.deployment.used if record.deployment is not None else ()
 
 
-def reads_of(record: QueryRecord, operator: Operator) -> tuple[Read, ...]:
-    """What one of a query's own operators reads, in the order of its stage's inputs."""
-    channels = _channels(record, operator)
-    if operator.residual:
-        return tuple(Read(channel, at, StageInput(operator.vertex.stage, INPUT_VIEW)) for channel, at in channels)
-    found = []
-    for item in record.plan.stage(operator.vertex.stage).inputs:
-        for site in record.plan.stage(item.stage).sites:
-            if not item.same_site or site == operator.site:
-                channel, at = next(channels)
-                found.append(Read(channel, at, item))
+def named_by(record: QueryRecord) -> frozenset[TaskId]:
+    """All tasks whose places are looked up for a query: its own, those that it reads, and those that stand for them."""
+    deployment = record.deployment
+    stands = deployment.stands.values() if deployment is not None else ()
+    return frozenset((*(one.id for one in deployed_of(record)), *used_by(record), *stands))
+
+
+def reads_of(record: QueryRecord, one: Deployed, placement: Mapping[TaskId, str]) -> tuple[Read, ...]:
+    """What one of a query's own tasks reads, in the order of its stage's inputs."""
+    if one.residual:
+        item = StageInput(one.vertex.stage, INPUT_VIEW)
+        return tuple(Read(channel, placement[channel], item) for channel in one.inputs)
+    channels, found = iter(one.inputs), []
+    for item in record.plan.stage(one.vertex.stage).inputs:
+        for site in record.plan.stage(item.stage).pinned or (None,):
+            if not item.same_site or site == one.vertex.pinned:
+                channel = next(channels)
+                found.append(Read(channel, placement[channel], item))
     return tuple(found)
 
 
-def result_reads(record: QueryRecord) -> tuple[tuple[TaskId, str, str], ...]:
+def result_reads(record: QueryRecord, placement: Mapping[TaskId, str]) -> tuple[tuple[TaskId, str, str], ...]:
     """The channels of a query's results, each with the site that produces it and the stage of the query's plan."""
-    results = (operator for operator in operators_of(record) if not is_task(operator))
     return tuple(
-        (channel, site, vertex.stage)
-        for operator in results
-        for vertex, (channel, site) in zip(operator.vertex.inputs, _channels(record, operator), strict=True)
+        (channel, placement[channel], vertex.stage)
+        for one in deployed_of(record)
+        if not is_task(one)
+        for vertex, channel in zip(one.vertex.inputs, one.inputs, strict=True)
     )
-
-
-def _channels(record: QueryRecord, operator: Operator) -> Iterator[tuple[TaskId, str]]:
-    own = {other.id: other.site for other in operators_of(record)}
-    foreign = record.deployment.foreign if record.deployment is not None else {}
-    return ((name, own[name] if name in own else foreign[name]) for name in operator.inputs)
 
 
 def edges_of(running: Running, query: str) -> frozenset[tuple[TaskId, str]]:
     """Channel and reading site of all that a query needs, directly or through others; none when it does not run."""
     if query not in running.queries:
         return frozenset()
-    operators = [running.operator(name) for name in running.needed_by(query)]
-    return frozenset((name, operator.site) for operator in operators for name in operator.inputs)
+    needed = [running.task(name) for name in running.needed_by(query)]
+    return frozenset((name, running.site(one.id)) for one in needed for name in one.inputs)
 
 
 def readers_by_query(running: Running) -> Mapping[TaskId, tuple[QueryReaders, ...]]:
-    """By operator, the readers of its channel without which each query does not go on, where that differs.
+    """By task, the readers of its channel without which each query does not go on, where that differs.
 
     A gateway that keeps results of its own site reads nothing: it is not waited for.
     """
     found: dict[TaskId, dict[str, set[ChannelReader]]] = {}
     for query in sorted(running.queries):
-        for operator in map(running.operator, running.needed_by(query)):
-            for name in operator.inputs:
+        for one in map(running.task, running.needed_by(query)):
+            site = running.site(one.id)
+            for name in one.inputs:
                 readers = found.setdefault(name, {}).setdefault(query, set())
-                if is_task(operator):
-                    readers.add(ChannelReader(operator.site, str(operator.id)))
-                elif operator.site != running.operator(name).site:
-                    readers.add(ChannelReader(operator.site, f"results:{query}"))
+                if is_task(one):
+                    readers.add(ChannelReader(site, str(one.id)))
+                elif site != running.site(name):
+                    readers.add(ChannelReader(site, f"results:{query}"))
     return {
         name: tuple(QueryReaders(query, tuple(sorted(readers))) for query, readers in by_query.items())
         for name, by_query in found.items()
@@ -138,54 +150,65 @@ def tasks_beneath(record: QueryRecord, running: Running) -> Mapping[TaskId, str]
         return {}
     stages = {vertex.reads: vertex.stage for vertex in deployment.vertices if vertex.reads}
     standing = set(deployment.stands.values())
-    needed = (running.operator(name) for name in running.needed_by(record.id) if name not in standing)
+    needed = (running.task(name) for name in running.needed_by(record.id) if name not in standing)
+    return {one.id: stages.get(one.vertex.reads, "") for one in needed if is_task(one) and one.id.query != record.id}
+
+
+def tasks_by_vertex(query: str, plan: PhysicalPlan, deployment: Deployment | None) -> Mapping[VertexId, TaskId]:
+    """The tasks that do a query's work, those of other queries included, by the vertex of the query that each does."""
+    if deployment is None:
+        return {one.vertex.id: one.id for one in alone(plan, query) if is_task(one)}
+    own = {one.vertex.id: one.id for one in deployment.deployed if is_task(one)}
+    tasks = {**deployment.stands, **own}
+    return {vertex.id: tasks[vertex.id] for vertex in deployment.vertices if vertex.id in tasks}
+
+
+def plan_in_place(record: QueryRecord, placement: Mapping[TaskId, str]) -> PhysicalPlan:
+    """A query's plan with the sites of its vertices, for people."""
+    if record.batch is not None:
+        return record.plan
+    tasks = tasks_by_vertex(record.id, record.plan, record.deployment)
+    wanted = record.deployment.wanted if record.deployment is not None else {}
+    known = {vertex: placement[task] for vertex, task in tasks.items() if task in placement}
+    return replace(record.plan, sites={**wanted, **known})
+
+
+def initial_tasks(
+    query: str, plan: PhysicalPlan, deployment: Deployment | None, placement: Mapping[TaskId, str]
+) -> Mapping[TaskId, TaskStatus]:
+    """The tasks that do a query's work, not heard of yet."""
     return {
-        operator.id: stages.get(operator.vertex.reads, "")
-        for operator in needed
-        if is_task(operator) and operator.id.query != record.id
+        task: TaskStatus(task_id=task, query_id=task.query, stage_id=vertex.stage, site=placement[task])
+        for vertex, task in tasks_by_vertex(query, plan, deployment).items()
     }
 
 
-def initial_tasks(query: str, plan: PhysicalPlan, deployment: Deployment | None) -> tuple[TaskStatus, ...]:
-    """The tasks that do a query's work, not heard of yet; the stages are the query's own."""
-    if deployment is None:
-        operators = [operator for operator in alone(plan, query) if is_task(operator)]
-        return tuple(_status(operator.id, operator.vertex.stage, operator.site) for operator in operators)
-    own = {operator.vertex.id: operator for operator in deployment.operators}
-    tasks = []
-    for vertex in deployment.vertices:
-        if vertex.id in own and is_task(own[vertex.id]):
-            tasks.append(_status(own[vertex.id].id, vertex.stage, own[vertex.id].site))
-        elif vertex.id in deployment.stands:
-            name = deployment.stands[vertex.id]
-            tasks.append(_status(name, vertex.stage, deployment.foreign[name]))
-    return tuple(tasks)
+def redeployed(record: QueryRecord, change: Change, placement: Mapping[TaskId, str]) -> QueryRecord:
+    """The query with what it runs from now on; tasks that it keeps are as far as they were."""
+    tasks = initial_tasks(record.id, record.plan, change.deployment, placement)
+    known = {name: status for name, status in record.progress.tasks.items() if name in tasks}
+    return replace(record, deployment=change.deployment, progress=replace(record.progress, tasks={**tasks, **known}))
 
 
-def _status(task: TaskId, stage: str, site: str) -> TaskStatus:
-    return TaskStatus(task_id=task, query_id=task.query, stage_id=stage, site=site)
-
-
-def without_late(record: QueryRecord, channels: Collection[TaskId], running: Running | None = None) -> QueryRecord:
+def without_late(record: QueryRecord, channels: Collection[TaskId], running: Running) -> Change | None:
     """The query with tasks of its own in the place of channels of others that no longer hold their first epochs.
 
-    With `running`, also in the place of operators that have ended: what was shared beneath such a channel may have.
+    Also in the place of tasks that have ended: what was shared beneath such a channel may have. None: it reads none of
+    these channels.
     """
     deployment = record.deployment
     if deployment is None:
-        return record
+        return None
     late = set(deployment.used) & set(channels)
-    # What is derived of a channel begins where that begins.
-    derived = (operator for operator in deployment.operators if operator.residual)
-    late |= {name for o in derived if o.id in channels for name in o.inputs}
+    # What a task derives of a channel begins with the first epoch that the channel still holds.
+    derived = (one for one in deployment.deployed if one.residual)
+    late |= {name for one in derived if one.id in channels for name in one.inputs}
     if not late:
-        return record
-    changed = taken_back(deployment, record.id, late, why="its first rows are gone, which this query has to read")
-    if running is not None:
-        there = {operator.id for operator in running.operators}
-        while ended := set(changed.used) - there:
-            changed = taken_back(changed, record.id, ended, why="it has ended")
-    tasks = {status.task_id: status for status in initial_tasks(record.id, record.plan, changed)}
-    known = {name: status for name, status in record.progress.tasks.items() if name in tasks}
-    progress = replace(record.progress, tasks={**tasks, **known})
-    return replace(record, deployment=changed, progress=progress)
+        return None
+    why = "its first rows are gone, which this query has to read"
+    changed = taken_back(deployment, record.id, late, why=why)
+    there = {one.id for one in running.deployed}
+    while ended := set(changed.used) - there:
+        changed = taken_back(changed, record.id, ended, why="it has ended")
+    reason = "runs its own of " + ", ".join(map(str, sorted(channels)))
+    return Change(running.version, record.plan, changed, sites_of(changed, running.placement), reason)

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from contract.tasks import Join
 from master.queries.batch_tasks import batch_results, batch_sites, batch_tasks
 from master.queries.sharing import (
+    deployed_of,
     is_task,
-    operators_of,
     readers_by_query,
     reads_of,
     result_reads,
     running_of,
+    tasks_by_vertex,
 )
 from master.records.model import QueryRecord, QueryState
 from master.records.specs import (
@@ -31,7 +32,7 @@ from planner.graph.ids import TaskId
 from planner.graph.plan import Stage, StageKind
 from planner.relations.catalog import Catalog, Relation, RelationKind
 from planner.sharing.deployment import Start
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import Deployed, Running
 
 _JOINS = {Start.HISTORY: Join.WHOLE, Start.NEXT_WINDOW: Join.LATE}
 
@@ -41,6 +42,7 @@ class AssignmentInput:
     """The snapshot that assignments follow from."""
 
     queries: Sequence[QueryRecord]
+    placement: Mapping[TaskId, str]
     catalog: Catalog
     sites: Collection[str]
     site_addresses: Mapping[str, str]
@@ -75,26 +77,27 @@ def build_assignments(
     # A query that waits for slots stands still as a paused one does: what it has read must not be read again.
     waiting = (q.id for q in snapshot.queries if q.state.live and q.id in snapshot.held_back)
     kept = frozenset((*waiting, *(q.id for q in snapshot.queries if q.state is QueryState.PAUSED)))
-    running = running_of(snapshot.queries, given | kept)
-    at_work = {operator.id for operator in (running_of(snapshot.queries, given) if kept else running).operators}
+    running = running_of(snapshot.queries, snapshot.placement, given | kept)
+    at_work = {name for query in given & running.queries for name in running.needed_by(query)}
     readers, by_query = _readers(running), readers_by_query(running)
     tasks: dict[str, list[TaskSpec]] = {}
-    for operator in sorted(running.operators, key=lambda o: o.id.query):
-        if is_task(operator):
-            task = _task(known[operator.id.query], operator, snapshot.catalog, readers.get(operator.id, set()))
-            task = replace(task, paused=operator.id not in at_work, readers=by_query.get(operator.id, ()))
+    for one in sorted(running.deployed, key=lambda o: o.id.query):
+        if is_task(one):
+            task = _task(known[one.id.query], one, snapshot, readers.get(one.id, set()))
+            task = replace(task, paused=one.id not in at_work, readers=by_query.get(one.id, ()))
             task = replace(task, epoch_interval=epoch_interval)
-            tasks.setdefault(operator.site, []).append(task)
+            tasks.setdefault(running.site(one.id), []).append(task)
     results: dict[str, list[ResultSpec]] = {}
     for query in sorted(snapshot.queries, key=lambda q: q.id):
         if query.batch is not None and query.id in given:
             for site, task in batch_tasks(query, snapshot.catalog, snapshot.sites):
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
-        spec = _results_of(query, snapshot.catalog)
+        spec = _results_of(query, snapshot)
         if spec.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
             # A batch query delivers all its rows at once, when it ends.
             limited = query.batch is None and not query.state.over
-            results.setdefault(query.plan.gateway, []).append(replace(spec, limit=live_results if limited else None))
+            spec = replace(spec, limit=live_results if limited else None)
+            results.setdefault(query.plan.destination.site, []).append(spec)
     addresses = dict(sorted(snapshot.site_addresses.items()))
     return {
         site: Assignment(
@@ -112,47 +115,49 @@ def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) ->
 
 
 def result_channels(query: QueryRecord) -> tuple[TaskId, ...]:
+    """The channels whose rows are the query's results."""
     if query.batch is not None:
         return tuple(item.channel for item in batch_results(query))
-    return tuple(channel for channel, _, _ in result_reads(query))
+    return tuple(channel for one in deployed_of(query) if not is_task(one) for channel in one.inputs)
 
 
-def task_sites(query: QueryRecord) -> frozenset[str]:
-    """Sites that run a task of the query or keep its results."""
-    sites = stage_sites(query) if query.batch is None else batch_sites(query)
-    return sites | {query.plan.gateway}
+def task_sites(query: QueryRecord, placement: Mapping[TaskId, str]) -> frozenset[str]:
+    """Sites that run a task of the query, hold data of it, or keep its results."""
+    sites = stage_sites(query, placement) if query.batch is None else batch_sites(query)
+    return sites | {query.plan.destination.site}
 
 
-def stage_sites(query: QueryRecord) -> frozenset[str]:
-    """Sites that run a task of the query's plan, whoever's it is, or of what it makes of others' output."""
-    planned = {site for stage in query.plan.stages for site in stage.sites}
-    return frozenset(planned | {operator.site for operator in operators_of(query) if is_task(operator)})
+def stage_sites(query: QueryRecord, placement: Mapping[TaskId, str]) -> frozenset[str]:
+    """Sites that hold data of the query, or run a task for one of its stages, be it a task of another query."""
+    pinned = {site for stage in query.plan.stages for site in stage.pinned}
+    tasks = tasks_by_vertex(query.id, query.plan, query.deployment).values()
+    return frozenset(pinned | {placement[task] for task in tasks})
 
 
 def _readers(running: Running) -> dict[TaskId, set[str]]:
-    """The sites that read each operator."""
+    """The sites that read each task's channel."""
     readers: dict[TaskId, set[str]] = {}
-    for operator in running.operators:
-        for name in operator.inputs:
-            readers.setdefault(name, set()).add(operator.site)
+    for one in running.deployed:
+        for name in one.inputs:
+            readers.setdefault(name, set()).add(running.site(one.id))
     return readers
 
 
-def _task(query: QueryRecord, operator: Operator, catalog: Catalog, readers: Collection[str]) -> TaskSpec:
-    """An operator as the query that brought it planned it, whoever needs it now."""
-    stage, site = query.plan.stage(operator.vertex.stage), operator.site
-    derived = bool(operator.residual)
-    relation = None if derived else bound_at(stage.relation, catalog, site=site, query_id=query.id)
-    sql = operator.residual or stage.sql
+def _task(query: QueryRecord, one: Deployed, snapshot: AssignmentInput, readers: Collection[str]) -> TaskSpec:
+    """A task as the query that brought it planned it, whoever needs it now."""
+    stage, site = query.plan.stage(one.vertex.stage), snapshot.placement[one.id]
+    derived = bool(one.residual)
+    relation = None if derived else bound_at(stage.relation, snapshot.catalog, site=site, query_id=query.id)
+    sql = one.residual or stage.sql
     return TaskSpec(
-        task_id=operator.id,
+        task_id=one.id,
         query_id=query.id,
         stage_id=stage.id,
         kind=StageKind.DERIVE if derived else stage.kind,
         sql=sql,
         relation=relation,
         read_columns=() if derived else stage.read_columns,
-        inputs=_inputs(query, operator, catalog),
+        inputs=_inputs(query, one, snapshot),
         merge=stage.merge,
         consumers=tuple(sorted(readers)),
         functions=tuple(f for f in query.plan.functions if f.versioned_name in sql),
@@ -169,13 +174,13 @@ def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
     )
 
 
-def _inputs(query: QueryRecord, operator: Operator, catalog: Catalog) -> tuple[ChannelInput, ...]:
+def _inputs(query: QueryRecord, one: Deployed, snapshot: AssignmentInput) -> tuple[ChannelInput, ...]:
     inputs = []
-    for read in reads_of(query, operator):
+    for read in reads_of(query, one, snapshot.placement):
         stage = query.plan.stage(read.item.stage)
-        join, delay = _join(query, read.channel, stage, catalog)
-        # What something is derived of has the columns of another stage; its epochs bring them along.
-        columns = () if operator.residual else stage.columns
+        join, delay = _join(query, read.channel, stage, snapshot.catalog)
+        # The channel of another query has the columns of that query's stage; its epochs bring them along.
+        columns = () if one.residual else stage.columns
         inputs.append(ChannelInput(read.channel, read.site, read.item.view, columns, join, delay))
     return tuple(inputs)
 
@@ -203,11 +208,11 @@ def _event_delay(stage: Stage, catalog: Catalog) -> timedelta:
     return relation.watermark_delay if relation is not None else timedelta(0)
 
 
-def _results_of(query: QueryRecord, catalog: Catalog) -> ResultSpec:
+def _results_of(query: QueryRecord, snapshot: AssignmentInput) -> ResultSpec:
     if query.batch is not None:
         return ResultSpec(query.id, batch_results(query))
     inputs = []
-    for channel, site, stage in result_reads(query):
-        join, delay = _join(query, channel, query.plan.stage(stage), catalog)
+    for channel, site, stage in result_reads(query, snapshot.placement):
+        join, delay = _join(query, channel, query.plan.stage(stage), snapshot.catalog)
         inputs.append(ChannelInput(channel, site, join=join, event_delay=delay))
     return ResultSpec(query.id, tuple(inputs))

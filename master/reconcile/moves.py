@@ -73,11 +73,12 @@ class QueryMoves:
         Also a query that is over, as long as others need the operators that it brought.
         """
         late = {channel for task in report.tasks if task.query_id == record.id for channel in task.late_inputs}
-        if not late or not any(o.id.query == record.id for o in self._parts.queries.running().operators):
+        running = self._parts.queries.running()
+        if not late or not any(one.id.query == record.id for one in running.deployed):
             return
-        changed = without_late(record, late, self._parts.queries.running())
-        if changed is not record:
-            self._parts.queries.redeploy(changed, reason="runs its own of " + ", ".join(map(str, sorted(late))))
+        change = without_late(record, late, running)
+        if change is not None:
+            self._parts.queries.redeploy(record.id, change)
             self._handout.refresh()
 
     def _concerned(self, report: SiteReport) -> tuple[QueryRecord, ...]:

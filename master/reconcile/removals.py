@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from master.queries.progress import tasks_gone
 from master.reconcile.assignments import task_sites
 from master.reconcile.board import AssignmentBoard
 from master.records.model import QueryRecord
 from master.sites.registry import SiteRegistry, SiteStatus
+from planner.graph.ids import TaskId
 
 
 class Removals:
@@ -18,10 +21,10 @@ class Removals:
         self._removed_at: dict[str, dict[str, int]] = {}
         """Versions by site, by query."""
 
-    def note(self, record: QueryRecord) -> None:
+    def note(self, record: QueryRecord, placement: Mapping[TaskId, str]) -> None:
         """The assignments in force have no tasks of this query. Only the first call for a query counts."""
         if record.id not in self._removed_at:
-            self._removed_at[record.id] = {site: self._board.version(site) for site in task_sites(record)}
+            self._removed_at[record.id] = {site: self._board.version(site) for site in task_sites(record, placement)}
 
     def gone(self, record: QueryRecord) -> bool:
         """Whether every site that is alive has taken an assignment without the query's tasks."""

@@ -199,7 +199,7 @@ class ResultFetcher:
                 failures += 1
 
     async def _pull(self, record: QueryRecord, target: PullTarget) -> AsyncGenerator[SentEpoch | EndOfChannel, None]:
-        gateway = record.plan.gateway
+        gateway = record.plan.destination.site
         address = self._parts.sites.get(gateway).address
         if not address:
             raise GatewayAbsentError(f"site {gateway} has not connected yet")
@@ -236,7 +236,7 @@ class ResultFetcher:
         )
         if follow and patient:
             return
-        gateway = record.plan.gateway
+        gateway = record.plan.destination.site
         raise ResultsUnavailableError(
             f"site {gateway}, which keeps the results of query {record.id}, does not answer: {error}",
             hint=f"look at SHOW SITES; fetch again when {gateway} is back",

@@ -15,15 +15,18 @@ from contract.tasks import TaskState
 from contract.times import from_us, to_us
 from master.records.model import LinkUse, TaskStatus
 from master.views.queries import QueryView
-from planner.graph.plan import LinkEstimate, Stage
+from planner.graph.plan import LinkEstimate, PhysicalPlan, Stage
 from planner.text.explain import explain_json
 
 _YEAR_1_US, _END_OF_TIME_US = -62_135_596_800_000_000, 253_402_300_799_000_000
 """The calendar; the watermark of what has ended lies beyond it."""
 
 
-def analyze_json(view: QueryView, *, now: datetime) -> dict[str, Any]:
-    """The plan and its measurements as plain values for JSON; sizes are bytes, times seconds or ISO 8601 in UTC."""
+def analyze_json(view: QueryView, plan: PhysicalPlan, *, now: datetime) -> dict[str, Any]:
+    """A query's plan, with its sites, and its measurements, as plain values for JSON.
+
+    Sizes are bytes, times seconds or ISO 8601 in UTC.
+    """
     record = view.record
     tasks = sorted(record.progress.tasks.values(), key=lambda t: (t.stage_id, t.site))
     return {
@@ -33,7 +36,7 @@ def analyze_json(view: QueryView, *, now: datetime) -> dict[str, Any]:
         "reason": view.reason,
         "measured_at": now.isoformat(),
         "running_s": ((record.ended_at or now) - record.submitted_at).total_seconds(),
-        "plan": explain_json(record.plan),
+        "plan": explain_json(plan),
         "stages": [
             _stage(stage, [t for t in tasks if t.stage_id == stage.id], now=now) for stage in record.plan.stages
         ],
@@ -146,7 +149,7 @@ def _link(pair: tuple[str, str], estimate: LinkEstimate | None, use: LinkUse | N
 def _result(view: QueryView, *, now: datetime) -> dict[str, Any]:
     result = view.record.progress.result
     return {
-        "gateway": view.record.plan.gateway,
+        "gateway": view.record.plan.destination.site,
         "rows": result.rows if result else 0,
         "bytes": result.bytes if result else 0,
         "complete": result.complete if result else False,

@@ -31,9 +31,10 @@ from master.statements.grants import grant_rows, run_grant_statement
 from master.views.outcomes import Done, Explained, Outcome, SettingChanged
 from master.views.queries import QueryViews
 from planner.access.statements import STATEMENTS
+from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
 from planner.relations.catalog import RelationKind
-from planner.sharing.deployment import Deployment, deployment_json, deployment_lines
+from planner.sharing.deployment import Change, Deployment, deployment_json, deployment_lines
 from planner.sql.script import parse_script
 from planner.sql.statements import (
     AlterBinding,
@@ -146,7 +147,9 @@ class StatementRunner:
             return await self._submit(statement, script)
         if isinstance(statement, Explain):
             planned = await self._parts.planner.planned(statement.query, statement.target, script.settings.batch)
-            return explained(*self._parts.deployer.deploy(NEW, planned, script.settings))
+            change = self._parts.deployer.deploy(NEW, planned, script.settings)
+            placement = {**self._parts.queries.placement, **change.placement}
+            return explained(change.plan, change.deployment, placement)
         if isinstance(statement, SetOption):
             return SettingChanged(*checked_setting(statement.name, statement.value))
         if isinstance(statement, ExplainAnalyze):
@@ -185,7 +188,8 @@ class StatementRunner:
             UnknownQueryError, AmbiguousQueryError
         """
         parts = self._parts
-        measured = analyze_json(parts.views.of(parts.queries.find(reference)), now=parts.clock.now())
+        record = parts.queries.find(reference)
+        measured = analyze_json(parts.views.of(record), parts.queries.plan_of(record), now=parts.clock.now())
         return Explained(text=analyze_text(measured), json=json.dumps(measured))
 
     async def _submit(self, statement: SelectQuery | InsertInto, script: _Script) -> Outcome:
@@ -197,7 +201,7 @@ class StatementRunner:
         with span("submit", name=name):
             planned = await parts.planner.planned(select, into, script.settings.batch)
 
-            def deploy(query: str) -> tuple[PhysicalPlan, Deployment | None]:
+            def deploy(query: str) -> Change:
                 with span("deploy", query=query):
                     return parts.deployer.deploy(query, planned, script.settings)
 
@@ -236,10 +240,10 @@ class StatementRunner:
         return listings.relation_rows(parts.catalog.relations(kind), kind)
 
 
-def explained(plan: PhysicalPlan, deployment: Deployment | None) -> Explained:
-    """A plan, and what it shares; without a deployment that is nothing."""
+def explained(plan: PhysicalPlan, deployment: Deployment | None, placement: Mapping[TaskId, str]) -> Explained:
+    """A plan with its sites, and what it shares, where those tasks are; without a deployment that is nothing."""
     lines = (ALONE,) if deployment is None else deployment_lines(deployment)
-    shared = None if deployment is None else deployment_json(deployment)
+    shared = None if deployment is None else deployment_json(deployment, placement)
     text = "\n".join((explain_text(plan), *lines))
     return Explained(text=text, json=json.dumps({**explain_json(plan), "sharing": shared}))
 

@@ -15,6 +15,7 @@ from machine.durations import Distribution
 from master.records.access import TokenRecord
 from master.records.model import AssignmentMark, BatchState, Progress, QueryRecord, SiteRecord, StateChange
 from planner.access.grants import Grant, Owner
+from planner.graph.ids import TaskId
 from planner.leases import Framework, Lease, Slot
 from planner.relations.catalog import Function, Relation
 from planner.values.privileges import Privilege
@@ -121,8 +122,16 @@ class QueryStore(Protocol):
         """Ordered by time of submission."""
         ...
 
-    def put_query(self, record: QueryRecord, change: StateChange) -> None:
-        """Add or replace the query, and log how it came to its state."""
+    def placement(self) -> Mapping[TaskId, str]:
+        """The site of each task that was placed."""
+        ...
+
+    def running_version(self) -> int:
+        """How often `put_query` was called."""
+        ...
+
+    def put_query(self, record: QueryRecord, change: StateChange, placement: Mapping[TaskId, str]) -> int:
+        """Add or replace the query, log how it came to its state, and place these tasks; the version after that."""
         ...
 
     def put_progress(self, progress: Mapping[str, Progress]) -> None:
@@ -133,8 +142,8 @@ class QueryStore(Protocol):
         """What became of a batch query's tasks; an unknown id is ignored."""
         ...
 
-    def delete_queries(self, query_ids: Collection[str]) -> None:
-        """Forget queries and their logs; unknown ids are ignored."""
+    def delete_queries(self, query_ids: Collection[str], unplaced: Collection[TaskId]) -> None:
+        """Forget queries, their logs, and where these tasks were; unknown ids are ignored."""
         ...
 
     def changes(self, query_id: str) -> tuple[StateChange, ...]:

@@ -18,6 +18,7 @@ from master.base.errors import StoreError, StoreFullError
 from master.records.model import QueryState
 from master.store import StoreFigures
 from master.store.migrations import MIGRATIONS, TASK_IDS
+from master.store.placements import deployment_beside_placement, placed, plan_beside_placement
 from master.store.taskids import with_task_ids
 
 STATE_FILE = "master.sqlite"
@@ -131,6 +132,9 @@ def migrate(connection: sqlite3.Connection) -> None:
     if 0 < done < TASK_IDS:
         _check_nothing_runs(connection)
     connection.create_function("with_task_ids", 1, with_task_ids, deterministic=True)
+    connection.create_function("placed", 3, placed, deterministic=True)
+    for function in (plan_beside_placement, deployment_beside_placement):
+        connection.create_function(function.__name__, 1, function, deterministic=True)
     for number, step in enumerate(MIGRATIONS[done:], start=done + 1):
         # One script, one transaction: a step is done whole or not at all.
         connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")

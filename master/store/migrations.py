@@ -120,7 +120,24 @@ MIGRATIONS: tuple[str, ...] = (
     """
     UPDATE queries SET progress = with_task_ids(progress), deployment = '';
     """,
+    """
+    CREATE TABLE placement (
+        task TEXT PRIMARY KEY,
+        site TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE running (
+        single INTEGER PRIMARY KEY CHECK (single = 1),
+        version INTEGER NOT NULL
+    );
+    INSERT INTO running VALUES (1, 0);
+    INSERT OR IGNORE INTO placement
+        SELECT sites.key, sites.value FROM queries, json_each(placed(queries.id, plan, deployment)) AS sites;
+    UPDATE queries SET plan = plan_beside_placement(plan), deployment = deployment_beside_placement(deployment);
+    """,
 )
 
-TASK_IDS = len(MIGRATIONS)
+PLACEMENT = len(MIGRATIONS)
+"""From this version on, plans do not say where tasks are."""
+
+TASK_IDS = PLACEMENT - 1
 """From this version on, no site is part of a task's id. Tasks that run under other ids cannot be taken over."""

@@ -10,6 +10,7 @@ from contract.times import from_us, to_us
 from master.records.model import BatchState, Progress, QueryRecord, QueryState, StateChange
 from master.store import codec
 from master.store.database import Database, instant, instant_us, readable
+from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Deployment
 
@@ -33,8 +34,21 @@ class QueryTables(Database):
             )
             return tuple(_query(row) for row in rows)
 
-    def put_query(self, record: QueryRecord, change: StateChange) -> None:
+    def placement(self) -> dict[TaskId, str]:
+        with readable("the placement of tasks"):
+            rows = self._connection.execute("SELECT task, site FROM placement")
+            return {TaskId.parse(task): site for task, site in rows}
+
+    def running_version(self) -> int:
+        with readable("the version of what runs"):
+            return int(self._connection.execute("SELECT version FROM running").fetchone()[0])
+
+    def put_query(self, record: QueryRecord, change: StateChange, placement: Mapping[TaskId, str]) -> int:
         with self._transaction():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO placement VALUES (?, ?)",
+                [(str(task), site) for task, site in placement.items()],
+            )
             self._connection.execute(
                 "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
             )
@@ -48,6 +62,7 @@ class QueryTables(Database):
                     to_us(change.at),
                 ),
             )
+            return int(self._one("UPDATE running SET version = version + 1 RETURNING version")[0])
 
     def put_progress(self, progress: Mapping[str, Progress]) -> None:
         with self._transaction():
@@ -60,11 +75,12 @@ class QueryTables(Database):
         with self._transaction():
             self._connection.execute("UPDATE queries SET batch = ? WHERE id = ?", (codec.dumps(batch), query_id))
 
-    def delete_queries(self, query_ids: Collection[str]) -> None:
+    def delete_queries(self, query_ids: Collection[str], unplaced: Collection[TaskId]) -> None:
         rows = [(query_id,) for query_id in query_ids]
         with self._transaction():
             self._connection.executemany("DELETE FROM queries WHERE id = ?", rows)
             self._connection.executemany("DELETE FROM events WHERE query_id = ?", rows)
+            self._connection.executemany("DELETE FROM placement WHERE task = ?", [(str(task),) for task in unplaced])
 
     def changes(self, query_id: str) -> tuple[StateChange, ...]:
         rows = self._connection.execute(

@@ -14,6 +14,7 @@ from master.queries.savings import SharedOperator, SharedParts, shared_operators
 from master.reconcile.assignments import stage_sites, task_sites
 from master.records.model import LinkUse, QueryRecord, SiteState
 from master.sites.registry import SiteRegistry, SiteStatus
+from planner.graph.ids import TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,12 @@ class QueryViews:
         return shared_operators(self._queries.all(), self._queries.running())
 
     def _obstacles(self, record: QueryRecord) -> Iterable[str]:
-        if silent := waits_for(record, self._sites.all()):
+        if silent := waits_for(record, self._queries.placement, self._sites.all()):
             yield silent
         if record.batch is not None:
             return
         if record.state.starting:
-            yield from self._slots.blocked(stage_sites(record)).values()
+            yield from self._slots.blocked(stage_sites(record, self._queries.placement)).values()
 
 
 def _behind(record: QueryRecord) -> tuple[str, ...]:
@@ -85,11 +86,11 @@ def _disk_bytes(query: str, sites: Iterable[SiteStatus]) -> dict[str, int]:
     return {site: size_bytes for site, size_bytes in kept.items() if size_bytes}
 
 
-def waits_for(record: QueryRecord, sites: Iterable[SiteStatus]) -> str:
+def waits_for(record: QueryRecord, placement: Mapping[TaskId, str], sites: Iterable[SiteStatus]) -> str:
     """Which sites of a query that is not over are not heard; empty when all are."""
     if record.state.over:
         return ""
-    needed = task_sites(record)
+    needed = task_sites(record, placement)
     silent = [s for s in sites if s.name in needed and s.state is not SiteState.ALIVE]
     words = {SiteState.EXPECTED: "has not connected yet", SiteState.UNREACHABLE: "is unreachable"}
     return "; ".join(f"site {s.name} {words[s.state]}" for s in silent)

@@ -90,7 +90,7 @@ def _leaving_source(draft: DraftPlan, last: Stage, source: Stage, statistics: St
     """What leaves the sites of a SOURCE stage; to a join, its rows go once for each window that they are in."""
     shape, join = draft.shapes[source.id], draft.joins.get(last.id)
     known = source.columns
-    rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites}
+    rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in source.pinned}
     if join is not None:
         width = row_bytes(known or tuple(Column(name, "") for name in source.read_columns))
         return {site: _flow(rate * (join.window // join.slide), width) for site, rate in rates.items()}
@@ -111,7 +111,7 @@ def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate
         for site, flow in _leaving_source(draft, last, source, statistics).items():
             leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + flow
         shape = draft.shapes[source.id]
-        rate = sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in source.sites)
+        rate = sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in source.pinned)
         arriving.append((shape, view, rate))
     if last.kind is not StageKind.MERGE:
         return Estimate(last.id, leaving, None)

@@ -1,10 +1,10 @@
-"""The physical plan: stages, where their tasks run, and which channels connect them.
+"""The physical plan: stages, and which channels connect their tasks. Where tasks are lies beside it, in a placement.
 
     SOURCE (one task per site of the stream) --channel--> MERGE (one task) --channel--> results at the gateway
     TABLE  (one task per site of the table)  --channel--> joined inside the SOURCE tasks
     INSERT INTO: what would go to the gateway goes to SINK (one task, at the sink's site) instead
 
-A task is a stage at one site; its output is the channel of the same id (`ChannelId` = `TaskId`).
+A vertex is a partition of a stage; deployed, it is a task, whose output is the channel of the same id.
 
 A batch query reads tables only:
 
@@ -20,6 +20,7 @@ from datetime import timedelta
 from enum import Enum
 
 from planner.graph.batchoptions import BatchOptions
+from planner.graph.ids import VertexId
 from planner.graph.operators import Operator
 from planner.relations.catalog import Column, Function
 from planner.values.edits import Edit
@@ -88,8 +89,8 @@ class Stage:
 
     id: str
     kind: StageKind
-    sites: tuple[str, ...]
-    """Where its tasks run; empty for a MERGE that is not placed yet."""
+    pinned: tuple[str, ...]
+    """The sites that hold its data or its files: a vertex for each, in this order. Empty: one vertex, at any site."""
     sql: str = ""
     """Spark SQL over the views `input` and the views of `inputs`; may yield `_bin`. Written when planning ends."""
     relation: str | None = None
@@ -102,6 +103,20 @@ class Stage:
     """REDUCE: its SQL only concatenates the rows of the MAPs, unchanged."""
     body: Operator | None = None
     """What `sql` is the text of; None: a SINK, or the plan was made when there was text alone."""
+
+    @property
+    def vertices(self) -> tuple[VertexId, ...]:
+        """Its partitions."""
+        return tuple(VertexId(self.id, number) for number in range(len(self.pinned) or 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a query's results are wanted."""
+
+    site: str
+    sink: str | None = None
+    """The sink that takes them; None: the site keeps them for clients, as the query's gateway."""
 
 
 def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
@@ -190,8 +205,6 @@ class BatchPlan:
 
     splits: tuple[Split, ...]
     """One MAP task each; at least one of each MAP stage."""
-    reduce_site: str
-    """Where the REDUCE is expected to run, by the splits' sizes; it is decided when the MAP tasks have ended."""
     options: BatchOptions | None = None
     """None: the plan was made when they were the master's alone."""
     read_columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
@@ -200,13 +213,16 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalPlan:
-    """Placed stages plus what EXPLAIN shows."""
+    """Stages, where they are to run, and what EXPLAIN shows."""
 
     stages: tuple[Stage, ...]
     result_stage: str
     """Stage whose channels are the query's results; of a UNION ALL, that of its first branch."""
-    gateway: str
+    destination: Destination
     columns: tuple[Column, ...]
+    sites: Mapping[VertexId, str] = field(default_factory=dict)
+    """Where the placer wants the vertices that are not pinned; of a batch query, where it expects the REDUCE by the
+    sizes of the splits. Empty in an accepted query of streams: then the placement of its tasks says where they are."""
     links: tuple[LinkEstimate, ...] = ()
     candidates: tuple[PlacementCandidate, ...] = ()
     logical: tuple[str, ...] = field(default=())
@@ -233,6 +249,10 @@ class PhysicalPlan:
             KeyError: there is none.
         """
         return find_stage(self.stages, stage_id)
+
+    def sites_of(self, stage: Stage) -> tuple[str, ...]:
+        """Where each vertex of a stage is pinned, or else wanted; empty when neither is known."""
+        return stage.pinned or tuple(self.sites[vertex] for vertex in stage.vertices if vertex in self.sites)
 
     @property
     def sink(self) -> Stage | None:

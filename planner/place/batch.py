@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.batch import BatchOptions, reduce_site
+from planner.graph.ids import VertexId
 from planner.graph.plan import BatchPlan, DraftPlan, PhysicalPlan, Split, Stage, StageKind
-from planner.place.placement import check_site
+from planner.place.placement import check_site, checked_destination
 from planner.relations.catalog import SITE_COLUMN, Column
 from planner.values.errors import PlacementError
 from planner.values.topology import Topology
@@ -40,10 +41,10 @@ def place_batch(
     """
     for stage in draft.stages:
         leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.MAP else ""
-        for site in stage.sites:
+        for site in stage.pinned:
             why = (f"{stage.relation} is bound there", f"Start its agent{leave_out}.")
             check_site(site, topology, alive, why)
-    check_site(topology.gateway, topology, alive, ("it is the gateway, which keeps the results", "Start its agent."))
+    destination = checked_destination(draft, topology, alive)
     if len(splits) > MAX_SPLITS:
         names = sorted({stage.relation or "" for stage in draft.map_stages})
         tables = f"table {names[0]} has" if len(names) == 1 else f"tables {', '.join(names)} have"
@@ -52,23 +53,24 @@ def place_batch(
             found=", ".join(names),
             hint="SET split_size to more than it is, or read fewer sites, by conditions on site in WHERE.",
         )
-    # Of no rows, too, an aggregate can have a result.
+    # An aggregate without groups has a result even where there are no rows, so each stage has a task.
     filled = {split.stage for split in splits}
-    parts = (*splits, *(Split(s.sites[0], (), 0, s.id) for s in draft.map_stages if s.id not in filled))
+    parts = (*splits, *(Split(s.pinned[0], (), 0, s.id) for s in draft.map_stages if s.id not in filled))
     outputs = Counter[str]()
     for split in parts:
         outputs[split.site] += split.size_bytes
     able = (alive & set(topology.sites)) - topology.draining
-    expected = reduce_site(outputs, able, topology.gateway)
-    sites = {stage.id: _sites(stage, parts) for stage in draft.map_stages} | {draft.result_stage: (expected,)}
+    expected = reduce_site(outputs, able, destination.site)
+    pinned = {stage.id: _sites(stage, parts) for stage in draft.map_stages}
     return PhysicalPlan(
-        stages=tuple(replace(stage, sites=sites.get(stage.id, stage.sites)) for stage in draft.stages),
+        stages=tuple(replace(stage, pinned=pinned.get(stage.id, stage.pinned)) for stage in draft.stages),
         result_stage=draft.result_stage,
-        gateway=topology.gateway,
+        destination=destination,
         columns=draft.columns,
+        sites={VertexId(draft.result_stage): expected},
         logical=draft.logical,
         functions=draft.functions,
-        batch=BatchPlan(parts, expected, options, {s.id: _read_columns(draft, s) for s in draft.map_stages}),
+        batch=BatchPlan(parts, options, {s.id: _read_columns(draft, s) for s in draft.map_stages}),
     )
 
 

@@ -20,7 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.estimate.rates import Estimate, Flow, estimate_flows
+from planner.graph.ids import VertexId
 from planner.graph.plan import (
+    Destination,
     DraftPlan,
     LinkEstimate,
     LinkFigures,
@@ -56,7 +58,7 @@ class _Option:
 class _World:
     """What placement knows of sites and links."""
 
-    gateway: str
+    destination: Destination
     sites: frozenset[str]
     """Those that are alive."""
     draining: frozenset[str]
@@ -86,12 +88,11 @@ def place(
     """
     for stage in draft.stages:
         leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.SOURCE else ""
-        for site in stage.sites:
+        for site in stage.pinned:
             check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
-    why = ("it is the gateway, which keeps the results", "Start its agent.")
-    check_site(topology.gateway, topology, alive, why)
+    destination = checked_destination(draft, topology, alive)
     alive = alive & set(topology.sites)
-    world = _World(topology.gateway, alive, topology.draining, link_figures(topology, wan))
+    world = _World(destination, alive, topology.draining, link_figures(topology, wan))
     placed = _Placed()
     for estimate in estimate_flows(draft, statistics):
         placed = _with(placed, estimate, world)
@@ -112,11 +113,11 @@ class _Placed:
 
 def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
     if estimate.results is None:
-        return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, world.gateway)))
+        return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, world.destination.site)))
     options = [_option(site, estimate, world, placed.flows) for site in sorted(world.sites)]
     # The gateway is one of them.
     able = [option for option in options if option.site not in world.draining]
-    chosen = min(able, key=lambda option: _order(option, world.gateway))
+    chosen = min(able, key=lambda option: _order(option, world.destination.site))
     return _Placed(
         flows=_sum(placed.flows, chosen.flows),
         sites={**placed.sites, estimate.stage: chosen.site},
@@ -160,6 +161,19 @@ def check_site(site: str, topology: Topology, alive: frozenset[str], reason: tup
     raise PlacementError(f"site {site} is needed ({why}), but {obstacle}", found=site, hint=hint, ids={"site": site})
 
 
+def checked_destination(draft: DraftPlan, topology: Topology, alive: frozenset[str]) -> Destination:
+    """Where the query's results are wanted: in its sink, else at the gateway.
+
+    Raises:
+        PlacementError: that site is not in the topology, not alive, or draining.
+    """
+    sink = next((stage for stage in draft.stages if stage.kind is StageKind.SINK), None)
+    found = Destination(topology.gateway) if sink is None else Destination(sink.pinned[0], sink.relation)
+    why = "it is the gateway, which keeps the results" if sink is None else f"sink {sink.relation} is there"
+    check_site(found.site, topology, alive, (why, "Start its agent."))
+    return found
+
+
 def _to_gateway(estimate: Estimate, gateway: str) -> dict[tuple[str, str], Flow]:
     return {(site, gateway): flow for site, flow in sorted(estimate.sources.items()) if site != gateway}
 
@@ -167,8 +181,8 @@ def _to_gateway(estimate: Estimate, gateway: str) -> dict[tuple[str, str], Flow]
 def _option(site: str, estimate: Estimate, world: _World, before: Mapping[tuple[str, str], Flow]) -> _Option:
     """The merge at that site; `before` is what other parts of the plan send."""
     flows = {(source, site): flow for source, flow in sorted(estimate.sources.items()) if source != site}
-    if estimate.results is not None and site != world.gateway:
-        flows = _sum(flows, {(site, world.gateway): estimate.results})
+    if estimate.results is not None and site != world.destination.site:
+        flows = _sum(flows, {(site, world.destination.site): estimate.results})
     links = _links(flows, world)
     together = _sum({link: flow for link, flow in before.items() if link in flows}, flows)
     obstacles = [text for link in _links(together, world) if (text := _obstacle(link, world))]
@@ -220,7 +234,7 @@ def _candidate(option: _Option, chosen: _Option, world: _World) -> PlacementCand
         wan_bytes_per_s=option.wan_bytes_per_s,
         cost=option.cost,
         chosen=option is chosen,
-        reason=DRAINING if option.site in world.draining else _reason(option, chosen, world.gateway),
+        reason=DRAINING if option.site in world.draining else _reason(option, chosen, world.destination.site),
     )
 
 
@@ -245,15 +259,13 @@ def _reason(option: _Option, chosen: _Option, gateway: str) -> str:
 
 def _plan(draft: DraftPlan, world: _World, placed: _Placed) -> PhysicalPlan:
     used = placed.weighed.union(placed.flows)
-    stages = tuple(
-        replace(stage, sites=(placed.sites[stage.id],)) if stage.id in placed.sites else stage for stage in draft.stages
-    )
     return PhysicalPlan(
-        stages=stages,
+        stages=draft.stages,
         result_stage=draft.result_stage,
         more_results=draft.more_results,
-        gateway=world.gateway,
+        destination=world.destination,
         columns=draft.columns,
+        sites={VertexId(merge): site for merge, site in placed.sites.items()},
         links=_links(placed.flows, world),
         candidates=placed.candidates,
         logical=draft.logical,

@@ -32,7 +32,7 @@ def add_merge(plan: Stages, query: LogicalQuery) -> str:
         merge = replace(merge, combine=parts.views[0].combine)
     merge_id = plan.next_id(StageKind.MERGE, "m")
     plan.stages.append(
-        Stage(id=merge_id, kind=StageKind.MERGE, body=parts.body, sites=(), inputs=parts.inputs, merge=merge)
+        Stage(id=merge_id, kind=StageKind.MERGE, body=parts.body, pinned=(), inputs=parts.inputs, merge=merge)
     )
     return merge_id
 

@@ -18,7 +18,6 @@ from planner.sql.dialect import quoted
 from planner.sql.statements import SinkTarget
 from planner.values.errors import InvalidDefinitionError, UnknownRelationError, UnsupportedSqlError
 from planner.values.names import INPUT_VIEW
-from planner.values.topology import Topology
 
 SINK_ID = "sink"
 """Id of the one SINK stage of a plan."""
@@ -83,11 +82,6 @@ def with_sink(draft: DraftPlan, target: SinkTarget, sink: Relation) -> DraftPlan
         columns=columns,
         logical=(f"insert into {sink.name}", *(f"  {line}" for line in draft.logical)),
     )
-
-
-def destination(sink: Relation, topology: Topology) -> Topology:
-    """The topology in which the sink's site takes the gateway's place: results are wanted there."""
-    return replace(topology, gateway=sink.sites[0])
 
 
 def can_store(source: str, target: str) -> bool:

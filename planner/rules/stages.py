@@ -138,7 +138,7 @@ def table_stage(join: Join, pushed: tuple[exp.Expr, ...], used: Sequence[exp.Exp
         id=view,
         kind=StageKind.TABLE,
         body=Project(kept(Scan(INPUT_VIEW), [unqualified(part) for part in where]), items),
-        sites=tuple(sorted(s for s in relation.sites if s in sites or not join.same_site)),
+        pinned=tuple(sorted(s for s in relation.sites if s in sites or not join.same_site)),
         relation=relation.name,
         read_columns=tuple(sorted(read - {SITE_COLUMN})) or (base.columns[0].name,),
     )
@@ -158,7 +158,7 @@ def _source_stage(
         id=stage_id,
         kind=StageKind.SOURCE,
         body=body,
-        sites=sites,
+        pinned=sites,
         relation=stream.relation.name,
         read_columns=tuple(c.name for c in stream.relation.columns if c.name in read),
         inputs=tuple(StageInput(j.member.view, j.member.view, j.same_site) for j in query.joins),

@@ -72,7 +72,7 @@ class BatchStages:
                 id=stage_id,
                 kind=StageKind.MAP,
                 body=body,
-                sites=kept_sites(part.first.query),
+                pinned=kept_sites(part.first.query),
                 relation=table.name,
                 read_columns=tuple(c.name for c in table.columns if c.name in read) or (table.columns[0].name,),
                 inputs=part.inputs,
@@ -109,7 +109,7 @@ def batch_stages(top: Rows) -> BatchStages:
         id=REDUCE,
         kind=StageKind.REDUCE,
         body=body,
-        sites=(),
+        pinned=(),
         inputs=tuple(plan.reduce_inputs),
         appends=_appends(top),
     )

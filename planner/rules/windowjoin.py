@@ -43,7 +43,7 @@ def add_window_join(plan: Stages, query: LogicalQuery) -> str:
     inputs, views = add_joined_rows(plan, query, spread, rows)
     merge_id = plan.next_id(StageKind.MERGE, "m")
     merge = Merge(WINDOW_START, window.length, "", window.slide, views)
-    plan.stages.append(Stage(id=merge_id, kind=StageKind.MERGE, body=body, sites=(), inputs=inputs, merge=merge))
+    plan.stages.append(Stage(id=merge_id, kind=StageKind.MERGE, body=body, pinned=(), inputs=inputs, merge=merge))
     plan.joins[merge_id] = JoinShape(
         window=window.length,
         slide=window.slide,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from planner.sharing.modes import Rules
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import Deployed, Running
 from planner.sharing.vertices import Vertex
 from planner.sharing.wan import Wan
 
@@ -46,7 +46,9 @@ class Asked:
 class Candidate:
     """An operator with which a vertex can be shared."""
 
-    operator: Operator
+    operator: Deployed
+    site: str
+    """Where that runs."""
     share: Share
     shared_bytes_per_s: float
     """Of the inputs that both have."""
@@ -101,39 +103,38 @@ def _in_op(asked: Asked, running: Running, room: Room, rules: Rules) -> Iterator
         return
     rate = asked.vertex.output_bytes_per_s
     for name in running.same(asked.vertex.fingerprint):
-        operator = running.operator(name)
+        operator, site = running.task(name), running.site(name)
         readers = running.downstream(name)
         more = sum(reader not in readers for reader in asked.readers)
         needed = (len(readers) + more) / max(len(readers), 1) * rate
-        obstacle = _too_much_to_send(operator.site, needed, room) if rules.checked else ""
-        yield Candidate(operator, Share.IN_OP, sum(asked.inputs.values()), obstacle)
+        obstacle = _too_much_to_send(site, needed, room) if rules.checked else ""
+        yield Candidate(operator, site, Share.IN_OP, sum(asked.inputs.values()), obstacle)
 
 
 def _in(asked: Asked, running: Running, room: Room, rules: Rules) -> Iterator[Candidate]:
     """Readers of operators of the inputs' fingerprints, but for those that are the same themselves."""
-    if not rules.inputs or asked.vertex.site is not None:
+    if not rules.inputs or asked.vertex.pinned is not None:
         return
-    seen: dict[tuple[str, frozenset[str]], Operator] = {}
+    seen: dict[tuple[str, frozenset[str]], Deployed] = {}
     sources = [name for fingerprint in sorted(asked.inputs) for name in running.same(fingerprint)]
     for reader in (r for name in sources for r in running.alike_readers(name, but=asked.vertex.fingerprint)):
-        group = (reader.site, running.inputs_of(reader.id))
+        group = (running.site(reader.id), running.inputs_of(reader.id))
         if group not in seen or reader.id < seen[group].id:
             seen[group] = reader
-    for (_, inputs), reader in sorted(seen.items(), key=lambda item: item[1].id):
-        yield _with_input(asked, reader, inputs, running, room if rules.checked else None)
+    for (site, _), reader in sorted(seen.items(), key=lambda item: item[1].id):
+        yield _with_input(asked, reader, site, running, room if rules.checked else None)
 
 
-def _with_input(
-    asked: Asked, reader: Operator, inputs: frozenset[str], running: Running, room: Room | None
-) -> Candidate:
+def _with_input(asked: Asked, reader: Deployed, site: str, running: Running, room: Room | None) -> Candidate:
+    inputs = running.inputs_of(reader.id)
     shared = sum(rate for fingerprint, rate in asked.inputs.items() if fingerprint in inputs)
-    lacking = (fp for fp in asked.inputs if fp not in inputs and not running.made_at(fp, reader.site))
+    lacking = (fp for fp in asked.inputs if fp not in inputs and not running.made_at(fp, site))
     missing = sum(asked.inputs[fingerprint] for fingerprint in lacking)
     rate = asked.vertex.output_bytes_per_s
     obstacle = ""
     if room is not None:
-        obstacle = _too_much_to_send(reader.site, rate, room) or _too_much_to_receive(reader.site, missing, room)
-    return Candidate(reader, Share.IN, shared, obstacle)
+        obstacle = _too_much_to_send(site, rate, room) or _too_much_to_receive(site, missing, room)
+    return Candidate(reader, site, Share.IN, shared, obstacle)
 
 
 def _too_much_to_send(site: str, bytes_per_s: float, room: Room) -> str:

@@ -16,7 +16,7 @@ from planner.graph.plan import PhysicalPlan
 from planner.sharing.explain import sharing_notes
 from planner.sharing.forms import digest
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import Deployed, Running
 from planner.sharing.schedule import Action, SharingPlan
 from planner.sharing.vertices import RESULTS, Vertex, VertexKind
 
@@ -39,14 +39,12 @@ class Deployment:
     sharing: Sharing
     vertices: tuple[Vertex, ...]
     """All of the query, each behind those it reads, without forms."""
-    operators: tuple[Operator, ...]
+    deployed: tuple[Deployed, ...]
     """What it runs of its own, its results included, each behind those it reads."""
     stands: Mapping[VertexId, TaskId] = field(default_factory=dict)
-    """Operators of other queries, by the vertex that each stands for."""
-    sites: Mapping[VertexId, str] = field(default_factory=dict)
-    """Of each vertex."""
-    foreign: Mapping[TaskId, str] = field(default_factory=dict)
-    """Sites of the operators of others."""
+    """Tasks of other queries, by the vertex that each stands for."""
+    wanted: Mapping[VertexId, str] = field(default_factory=dict)
+    """Where each vertex was to run when this was decided; for a task, its placement counts."""
     start: Start = Start.HISTORY
     notes: Mapping[VertexId, str] = field(default_factory=dict)
     """By vertex, what became of it and why, for people."""
@@ -55,9 +53,24 @@ class Deployment:
 
     @property
     def used(self) -> tuple[TaskId, ...]:
-        """Ids of the operators of others that its own read; sorted."""
-        own = {operator.id for operator in self.operators}
-        return tuple(sorted({name for operator in self.operators for name in operator.inputs} - own))
+        """Ids of the tasks of others that its own read; sorted."""
+        own = {one.id for one in self.deployed}
+        return tuple(sorted({name for one in self.deployed for name in one.inputs} - own))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a query is to run from now on, decided on one version of what runs."""
+
+    version: int
+    """Of the `Running` that it was decided on."""
+    plan: PhysicalPlan
+    deployment: Deployment | None
+    """None: the query shares nothing."""
+    placement: Mapping[TaskId, str]
+    """The sites of the query's own tasks."""
+    reason: str = ""
+    """For people; empty for a query that is new."""
 
 
 def told_apart(vertices: Sequence[Vertex], query: str) -> tuple[Vertex, ...]:
@@ -79,7 +92,7 @@ def _exact(vertex: Vertex, query: str) -> str:
 def deployment_of(
     plan: SharingPlan, vertices: Sequence[Vertex], running: Running, *, start: Start = Start.HISTORY
 ) -> Deployment:
-    """What a plan comes to; results that would miss rows of a running operator have the query run its own.
+    """What a plan comes to; results that would miss rows of a running task have the query run its own.
 
     Args:
         plan: how the vertices are shared.
@@ -87,15 +100,13 @@ def deployment_of(
         running: what they were planned among.
         start: where the query may begin.
     """
-    foreign = {name for operator in plan.operators for name in operator.inputs if name.query != plan.query}
-    stands = _standing(plan, running.with_inputs(foreign), running)
+    foreign = {name for one in plan.deployed for name in one.inputs if name.query != plan.query}
     deployment = Deployment(
         sharing=plan.sharing,
         vertices=tuple(_stored(vertex) for vertex in vertices),
-        operators=tuple(replace(operator, vertex=_stored(operator.vertex)) for operator in plan.operators),
-        stands=stands,
-        sites={decision.vertex: decision.site for decision in plan.decisions},
-        foreign={name: running.operator(name).site for name in sorted(foreign | set(stands.values()))},
+        deployed=tuple(replace(one, vertex=_stored(one.vertex)) for one in plan.deployed),
+        stands=_standing(plan, running.with_inputs(foreign), running),
+        wanted={decision.vertex: decision.site for decision in plan.decisions},
         start=start,
         notes=sharing_notes(plan),
         wan_bytes_per_s=plan.wan_bytes_per_s,
@@ -103,8 +114,19 @@ def deployment_of(
     if start is Start.HISTORY:
         missed = _without_results(deployment, running)
         deployment = taken_back(deployment, plan.query, missed, why="no gateway keeps all of its results")
-    whole = start is Start.HISTORY and plan.sharing.rules.operators
-    return deployment if whole else _kept_apart(deployment, plan.query)
+    shareable = start is Start.HISTORY and plan.sharing.rules.operators
+    return deployment if shareable else _kept_apart(deployment, plan.query)
+
+
+def sites_of(deployment: Deployment, placement: Mapping[TaskId, str]) -> Mapping[TaskId, str]:
+    """The site of each of the query's own tasks: as placed, or where a new one has to be or is wanted."""
+    return {one.id: placement.get(one.id) or _site(one, deployment) for one in deployment.deployed}
+
+
+def _site(one: Deployed, deployment: Deployment) -> str:
+    """Where a new task goes; what it makes of another task's output does not have to be where the data is."""
+    pinned = None if one.residual else one.vertex.pinned
+    return pinned or deployment.wanted[one.vertex.id]
 
 
 def _standing(plan: SharingPlan, needed: Collection[TaskId], running: Running) -> dict[VertexId, TaskId]:
@@ -115,7 +137,7 @@ def _standing(plan: SharingPlan, needed: Collection[TaskId], running: Running) -
     found = {}
     for decision in plan.decisions:
         if decision.operator is not None and decision.action is Action.SHARED:
-            same = (decision.operator, *running.same(running.operator(decision.operator).fingerprint))
+            same = (decision.operator, *running.same(running.task(decision.operator).fingerprint))
             name = next((name for name in same if name in needed), None)
             if name is not None:
                 found[decision.vertex] = name
@@ -127,14 +149,17 @@ def _stored(vertex: Vertex) -> Vertex:
 
 
 def _without_results(deployment: Deployment, running: Running) -> frozenset[TaskId]:
-    """Operators of others that results are made of, although no gateway has kept all of their output."""
-    names: set[TaskId] = set()
-    for operator in deployment.operators:
-        if operator.vertex.kind is VertexKind.RESULTS:
-            names |= {name for name in operator.inputs if name in deployment.foreign}
+    """Tasks of others that results are made of, although no gateway has kept all of their output."""
+    names = {
+        name
+        for one in deployment.deployed
+        if one.vertex.kind is VertexKind.RESULTS
+        for name in one.inputs
+        if name.query != one.id.query
+    }
     kept = {
         name
-        for other in running.operators
+        for other in running.deployed
         if other.vertex.kind is VertexKind.RESULTS and not is_apart(other)
         for name in other.inputs
     }
@@ -144,8 +169,8 @@ def _without_results(deployment: Deployment, running: Running) -> frozenset[Task
 def _kept_apart(deployment: Deployment, query: str) -> Deployment:
     """Nobody shares with a query that shares nothing, or that began somewhere in the middle."""
     vertices = {v.id: replace(v, fingerprint=_apart(query, v.id)) for v in deployment.vertices}
-    operators = tuple(replace(operator, vertex=vertices[operator.vertex.id]) for operator in deployment.operators)
-    return replace(deployment, vertices=tuple(vertices.values()), operators=operators)
+    deployed = tuple(replace(one, vertex=vertices[one.vertex.id]) for one in deployment.deployed)
+    return replace(deployment, vertices=tuple(vertices.values()), deployed=deployed)
 
 
 def _apart(query: str, vertex: VertexId) -> str:
@@ -153,13 +178,13 @@ def _apart(query: str, vertex: VertexId) -> str:
     return digest([query, str(vertex)])
 
 
-def is_apart(operator: Operator) -> bool:
-    """Whether nobody may share an operator, nor make anything of its output."""
-    return operator.fingerprint == _apart(operator.id.query, operator.vertex.id)
+def is_apart(one: Deployed) -> bool:
+    """Whether nobody may share it, nor make anything of its output."""
+    return one.fingerprint == _apart(one.id.query, one.vertex.id)
 
 
 def taken_back(deployment: Deployment, query: str, late: Collection[TaskId], *, why: str) -> Deployment:
-    """The query runs its own in the place of these operators of others, and of what it makes of their output.
+    """The query runs its own tasks in the place of these tasks of others, and of what it makes of their output.
 
     What these read is shared on: where that is out of reach as well, it is taken back in its turn. `why` is for people.
     """
@@ -167,45 +192,43 @@ def taken_back(deployment: Deployment, query: str, late: Collection[TaskId], *, 
         return deployment
     vertices = {vertex.id: vertex for vertex in deployment.vertices}
     stands = {vertex: name for vertex, name in deployment.stands.items() if name not in late}
-    derived = [operator for operator in deployment.operators if operator.residual and set(late) & set(operator.inputs)]
-    gone = {*late, *(operator.id for operator in derived)}
+    derived = [one for one in deployment.deployed if one.residual and set(late) & set(one.inputs)]
+    gone = {*late, *(one.id for one in derived)}
     own = {
-        operator.vertex.id: _with_own(operator, vertices[operator.vertex.id], gone, query)
-        for operator in deployment.operators
-        if operator.id not in gone
+        one.vertex.id: _with_own(one, vertices[one.vertex.id], gone, query)
+        for one in deployment.deployed
+        if one.id not in gone
     }
-    sites = {**deployment.sites, **{v.id: v.site for v in vertices.values() if v.site is not None and v.id not in own}}
-    sites |= {operator.vertex.id: operator.site for operator in own.values()}
-    suppliers = {**stands, **{operator.vertex.id: operator.id for operator in own.values()}}
-    own |= {operator.vertex.id: _whole(operator.vertex, suppliers, sites, query) for operator in derived}
+    suppliers = {**stands, **{vertex: one.id for vertex, one in own.items()}}
+    own |= {one.vertex.id: _whole(one.vertex, suppliers, query) for one in derived}
     todo = list(own.values())
     while todo:
         for name in todo.pop().inputs:
             vertex = name.vertex
             if name.query == query and vertex not in own:
-                own[vertex] = _whole(vertices[vertex], suppliers, sites, query)
+                own[vertex] = _whole(vertices[vertex], suppliers, query)
                 todo.append(own[vertex])
     notes = {
-        vertex: f"{vertex} at {sites[vertex]}: not shared with {name}, {why}"
-        for vertex, name in (*deployment.stands.items(), *((o.vertex.id, o.inputs[0]) for o in derived))
+        vertex: f"{vertex} at {vertices[vertex].pinned or deployment.wanted[vertex]}: not shared with {name}, {why}"
+        for vertex, name in (*deployment.stands.items(), *((one.vertex.id, one.inputs[0]) for one in derived))
         if name in late
     }
-    operators = tuple(own[name] for name in vertices if name in own)
-    return replace(deployment, operators=operators, stands=stands, sites=sites, notes={**deployment.notes, **notes})
+    whole = tuple(own[name] for name in vertices if name in own)
+    return replace(deployment, deployed=whole, stands=stands, notes={**deployment.notes, **notes})
 
 
-def _with_own(operator: Operator, vertex: Vertex, gone: Collection[TaskId], query: str) -> Operator:
-    """An operator that reads the query's own in the place of these."""
-    if operator.residual:
-        return operator
-    pairs = zip(vertex.inputs, operator.inputs, strict=True)
-    return replace(operator, inputs=tuple(TaskId.of(query, own) if name in gone else name for own, name in pairs))
+def _with_own(one: Deployed, vertex: Vertex, gone: Collection[TaskId], query: str) -> Deployed:
+    """It reads the query's own tasks in the place of these."""
+    if one.residual:
+        return one
+    pairs = zip(vertex.inputs, one.inputs, strict=True)
+    return replace(one, inputs=tuple(TaskId.of(query, own) if name in gone else name for own, name in pairs))
 
 
-def _whole(vertex: Vertex, suppliers: Mapping[VertexId, TaskId], sites: Mapping[VertexId, str], query: str) -> Operator:
-    """The query's own operator for all of a vertex; suppliers give what other vertices would, where that is known."""
+def _whole(vertex: Vertex, suppliers: Mapping[VertexId, TaskId], query: str) -> Deployed:
+    """The query's own task for all of a vertex; suppliers give what other vertices would, where that is known."""
     inputs = tuple(suppliers.get(name, TaskId.of(query, name)) for name in vertex.inputs)
-    return Operator(TaskId.of(query, vertex.id), vertex, sites[vertex.id], inputs)
+    return Deployed(TaskId.of(query, vertex.id), vertex, inputs)
 
 
 def deployment_lines(deployment: Deployment) -> tuple[str, ...]:
@@ -213,16 +236,23 @@ def deployment_lines(deployment: Deployment) -> tuple[str, ...]:
     head = f"Sharing ({deployment.sharing.value}): {deployment.wan_bytes_per_s:.0f} bytes/s more over the WAN"
     if deployment.start is Start.NEXT_WINDOW and deployment.used:
         head += "; begins in the middle, with the first window that is whole"
-    residuals = {o.vertex.id: f"\n  by {o.residual}" for o in deployment.operators if o.residual}
+    residuals = {o.vertex.id: f"\n  by {o.residual}" for o in deployment.deployed if o.residual}
     notes = (note + residuals.get(vertex, "") for vertex, note in deployment.notes.items())
     return (head, *(f"  {line}" for note in notes for line in note.splitlines()))
 
 
-def deployment_json(deployment: Deployment) -> dict[str, Any]:
-    """The same as plain values for JSON; rates are bytes per second."""
-    own = {operator.vertex.id: operator for operator in deployment.operators}
-    derived = {name: operator for name, operator in own.items() if operator.residual}
-    others = {**deployment.stands, **{name: operator.inputs[0] for name, operator in derived.items()}}
+def deployment_json(deployment: Deployment, placement: Mapping[TaskId, str]) -> dict[str, Any]:
+    """The same as plain values for JSON; rates are bytes per second.
+
+    Args:
+        deployment: what a query runs and shares.
+        placement: where its own tasks are, and those of others.
+    """
+    own = {one.vertex.id: one for one in deployment.deployed}
+    derived = {name: one for name, one in own.items() if one.residual}
+    others = {**deployment.stands, **{name: one.inputs[0] for name, one in derived.items()}}
+    tasks = {**deployment.stands, **{name: one.id for name, one in own.items()}}
+    sites = {**deployment.wanted, **{name: placement[task] for name, task in tasks.items() if task in placement}}
     return {
         "mode": deployment.sharing.value,
         "start": deployment.start.value,
@@ -230,7 +260,7 @@ def deployment_json(deployment: Deployment) -> dict[str, Any]:
         "operators": [
             {
                 "operator": str(vertex),
-                "site": deployment.sites[vertex],
+                "site": sites[vertex],
                 "runs": vertex in own,
                 "with": str(others[vertex]) if vertex in others else None,
                 "query": others[vertex].query if vertex in others else None,
@@ -243,31 +273,41 @@ def deployment_json(deployment: Deployment) -> dict[str, Any]:
 
 
 def known(plan: PhysicalPlan) -> bool:
-    """All of its stages are of kinds that run as operators: a task at each site, which others may use."""
+    """All of its stages are of kinds that run as vertices, which others may use."""
     return all(stage.kind.value in _KINDS for stage in plan.stages)
 
 
-def alone(plan: PhysicalPlan, query: str) -> tuple[Operator, ...]:
-    """The operators of a query that shares nothing, each behind those it reads; none where not all are `known`."""
-    operators: list[Operator] = []
+def alone(plan: PhysicalPlan, query: str) -> tuple[Deployed, ...]:
+    """What runs of a query that shares nothing, each behind those it reads; none where not all are `known`."""
+    deployed: list[Deployed] = []
     if not known(plan):
         return ()
     for stage in plan.stages:
-        for number, site in enumerate(stage.sites):
+        for name, site in zip(stage.vertices, stage.pinned or (None,), strict=True):
             inputs = tuple(
                 made.id
                 for item in stage.inputs
-                for made in operators
-                if made.id.stage == item.stage and (not item.same_site or made.site == site)
+                for made in deployed
+                if made.id.stage == item.stage and (not item.same_site or made.vertex.pinned == site)
             )
-            operators.append(_alone(query, VertexId(stage.id, number), VertexKind(stage.kind.value), site, inputs))
-    if plan.sink is None:
+            deployed.append(_alone(query, name, VertexKind(stage.kind.value), site, inputs))
+    if plan.destination.sink is None:
         for number, stage_id in enumerate(plan.result_stages):
-            made = tuple(operator.id for operator in operators if operator.id.stage == stage_id)
-            operators.append(_alone(query, VertexId(RESULTS, number), VertexKind.RESULTS, plan.gateway, made))
-    return tuple(operators)
+            made = tuple(one.id for one in deployed if one.id.stage == stage_id)
+            name = VertexId(RESULTS, number)
+            deployed.append(_alone(query, name, VertexKind.RESULTS, plan.destination.site, made))
+    return tuple(deployed)
 
 
-def _alone(query: str, name: VertexId, kind: VertexKind, site: str, inputs: tuple[TaskId, ...]) -> Operator:
-    vertex = Vertex(name, kind, _apart(query, name), tuple(task.vertex for task in inputs), site=site)
-    return Operator(TaskId.of(query, name), vertex, site, inputs)
+def _alone(query: str, name: VertexId, kind: VertexKind, site: str | None, inputs: tuple[TaskId, ...]) -> Deployed:
+    vertex = Vertex(name, kind, _apart(query, name), tuple(task.vertex for task in inputs), pinned=site)
+    return Deployed(TaskId.of(query, name), vertex, inputs)
+
+
+def placed_alone(plan: PhysicalPlan, query: str) -> Mapping[TaskId, str]:
+    """Where what runs of a query that shares nothing is, as its plan wants it.
+
+    Raises:
+        KeyError: the plan was accepted before, and says no more where it is.
+    """
+    return {one.id: one.vertex.pinned or plan.sites[one.vertex.id] for one in alone(plan, query)}

@@ -44,7 +44,7 @@ def sharing_json(plan: SharingPlan) -> dict[str, Any]:
                     {
                         "operator": str(c.operator.id),
                         "share": c.share.value,
-                        "site": c.operator.site,
+                        "site": c.site,
                         "shared_bytes_per_s": c.shared_bytes_per_s,
                     }
                     for c in decision.others
@@ -98,7 +98,7 @@ def _candidates(decision: Decision) -> Iterator[str]:
     yield from (f"not with {_named(candidate)}: {candidate.obstacle}" for candidate in decision.rejected)
     for candidate in decision.others:
         rate = _rate(candidate.shared_bytes_per_s)
-        yield f"as well with {_named(candidate)}: {rate} of its inputs at {candidate.operator.site}"
+        yield f"as well with {_named(candidate)}: {rate} of its inputs at {candidate.site}"
 
 
 def _named(candidate: Candidate) -> str:

@@ -31,7 +31,7 @@ from planner.sharing.candidates import Asked, Candidate, Candidates, Room, find_
 from planner.sharing.containment import left_to_do, residual_of
 from planner.sharing.forms import Form
 from planner.sharing.modes import Goal, Sharing
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import Deployed, MutableRunning, Running
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from planner.text.spark import spark_sql
@@ -91,14 +91,20 @@ class SharingPlan:
     query: str
     sharing: Sharing
     decisions: tuple[Decision, ...]
-    operators: tuple[Operator, ...]
-    """To deploy, each behind those it reads."""
+    deployed: tuple[Deployed, ...]
+    """What is new, each behind those it reads."""
     used: tuple[TaskId, ...]
     """Ids of running operators that stand for vertices of the query, or that its operators read; sorted."""
     traffic: Mapping[Pair, float]
     """Bytes per second that the query adds between sites."""
     compared: int
     """Running operators that were looked at."""
+
+    @property
+    def placement(self) -> Mapping[TaskId, str]:
+        """The site of each that is new."""
+        sites = {decision.vertex: decision.site for decision in self.decisions}
+        return {one.id: sites[one.vertex.id] for one in self.deployed}
 
     @property
     def wan_bytes_per_s(self) -> float:
@@ -149,13 +155,13 @@ def share(query: str, vertices: Sequence[Vertex], setting: Setting) -> SharingPl
     return scheduler.plan()
 
 
-def deploy(plan: SharingPlan, running: Running) -> None:
+def deploy(plan: SharingPlan, running: MutableRunning) -> None:
     """Take a plan into what runs.
 
     Raises:
         ValueError: the query runs already, or an operator that it uses has ended.
     """
-    running.add(plan.query, plan.operators, plan.used)
+    running.add(plan.query, plan.deployed, plan.placement, plan.used)
 
 
 @dataclass(slots=True)
@@ -220,7 +226,7 @@ class _Scheduler:
         decision = Decision(
             vertex=asked.vertex.id,
             action=Action.SHARED,
-            site=operator.site,
+            site=best.site,
             operator=operator.id,
             reason=f"the same inputs and function as {operator.id}",
             edges=tuple(lacking),
@@ -239,7 +245,7 @@ class _Scheduler:
             site = self._site_beside(operator, asked)
             if site is None:
                 continue
-            receives = f", which {site} receives" if site != operator.site else ""
+            receives = f", which {site} receives" if site != self._home(operator) else ""
             decision = Decision(
                 vertex=vertex.id,
                 action=Action.CONTAINED,
@@ -253,32 +259,34 @@ class _Scheduler:
             return True
         return False
 
-    def _site_beside(self, operator: Operator, asked: Asked) -> str | None:
+    def _site_beside(self, operator: Deployed, asked: Asked) -> str | None:
         """Where what is left of a vertex is done: beside a reader of the operator (IN), else beside the operator.
 
         None when its output has no way from there. That of a vertex that is bound to a site would leave it anyhow.
         """
-        made = replace(asked.vertex, inputs=(), site=None)
+        made = replace(asked.vertex, inputs=(), pinned=None)
         read = Asked(made, {operator.fingerprint: operator.vertex.output_bytes_per_s}, asked.readers)
         found = find_candidates(read, self.setting.running, self.room, self.setting.sharing.rules)
-        usable = [c for c in found.in_ if self._takes(c.operator.site)]
+        usable = [c for c in found.in_ if self._takes(c.site)]
         if usable:
-            return self._best(usable, asked.vertex).operator.site
-        bound = asked.vertex.site is not None or not self.setting.sharing.rules.checked
-        if bound or self.room.egress(operator.site) > asked.vertex.output_bytes_per_s:
-            return operator.site
-        return None
+            return self._best(usable, asked.vertex).site
+        bound = asked.vertex.pinned is not None or not self.setting.sharing.rules.checked
+        home = self._home(operator)
+        return home if bound or self.room.egress(home) > asked.vertex.output_bytes_per_s else None
 
-    def _containing(self, vertex: Vertex) -> list[tuple[Operator, graph.Operator]]:
+    def _home(self, operator: Deployed) -> str:
+        return self.setting.running.site(operator.id)
+
+    def _containing(self, vertex: Vertex) -> list[tuple[Deployed, graph.Operator]]:
         """Operators that contain a vertex, with what is left to do; the one that sends least first.
 
         In modes without IN only those that do the same: other names or another order of columns are all that is left.
         """
         running, rules = self.setting.running, self.setting.sharing.rules
-        offers: list[tuple[Operator, graph.Operator]] = []
+        offers: list[tuple[Deployed, graph.Operator]] = []
         for names in islice(running.comparable(vertex.reads), MAX_FORMS):
             self.compared += 1
-            operator = next((o for o in map(running.operator, names) if self._alive(o.site)), None)
+            operator = next((o for o in map(running.task, names) if self._alive(self._home(o))), None)
             if operator is None or operator.fingerprint == vertex.fingerprint:
                 continue
             if not rules.inputs and not _does_the_same(operator.vertex, vertex):
@@ -311,13 +319,13 @@ class _Scheduler:
 
     def _site(self, asked: Asked, found: Candidates) -> tuple[Action, str, TaskId | None, str]:
         vertex = asked.vertex
-        if vertex.site is not None:
-            return Action.PINNED, vertex.site, None, "where its data or its readers are"
-        usable = [c for c in found.in_ if self._takes(c.operator.site)]
+        if vertex.pinned is not None:
+            return Action.PINNED, vertex.pinned, None, "where its data or its readers are"
+        usable = [c for c in found.in_ if self._takes(c.site)]
         if usable:
             best = self._best(usable, vertex)
             reason = f"{best.operator.id} receives {_rate(best.shared_bytes_per_s)} of its inputs there"
-            return Action.CO_LOCATED, best.operator.site, best.operator.id, reason
+            return Action.CO_LOCATED, best.site, best.operator.id, reason
         wanted = self.setting.placed.get(vertex.id)
         if wanted is not None and self.setting.sharing.rules.aware and not self._has_moved(vertex):
             return Action.PLACED, wanted, None, "fewest bytes over the WAN"
@@ -329,7 +337,7 @@ class _Scheduler:
 
     def _has_moved(self, vertex: Vertex) -> bool:
         """Whether an input is made elsewhere than the caller thought when it placed the vertex."""
-        made = [(self.vertices[name].site, self.choices[name].decision.site) for name in vertex.inputs]
+        made = [(self.vertices[name].pinned, self.choices[name].decision.site) for name in vertex.inputs]
         return any(home is not None and home != site for home, site in made)
 
     def _inputs(self, vertex: Vertex) -> list[tuple[str, float]]:
@@ -367,7 +375,7 @@ class _Scheduler:
 
     def _best(self, candidates: Sequence[Candidate], vertex: Vertex) -> Candidate:
         if self.setting.goal is Goal.LATENCY:
-            return min(candidates, key=lambda c: (self._way_s(c.operator.site, vertex), c.operator.id))
+            return min(candidates, key=lambda c: (self._way_s(c.site, vertex), c.operator.id))
         readers = {self.vertices[name].fingerprint for name in self.readers.get(vertex.id, ())}
 
         def shared(candidate: Candidate) -> tuple[float, int]:
@@ -383,7 +391,7 @@ class _Scheduler:
         return before + max((wan.latency_s(site, target) for target in self._ends()), default=0.0)
 
     def _ends(self) -> list[str]:
-        ends = [v.site for v in self.vertices.values() if v.id not in self.readers and v.site is not None]
+        ends = [v.pinned for v in self.vertices.values() if v.id not in self.readers and v.pinned is not None]
         return sorted(set(ends))
 
     def _supplier(self, name: VertexId, site: str, others: Sequence[TaskId]) -> TaskId:
@@ -397,12 +405,12 @@ class _Scheduler:
         return next(arriving, own)
 
     def _is_free(self, name: TaskId) -> bool:
-        return name not in self.taken and self._alive(self.setting.running.operator(name).site)
+        return name not in self.taken and self._alive(self.setting.running.site(name))
 
     def plan(self) -> SharingPlan:
         """What is left when the vertices that nothing reads are gone."""
         needed = self._needed()
-        decisions, operators, used = [], [], set()
+        decisions, deployed, used = [], [], set()
         for name, choice in self.choices.items():
             decision, vertex = choice.decision, self.vertices[name]
             if name not in needed and decision.action is Action.SHARED:
@@ -412,7 +420,7 @@ class _Scheduler:
                 decision = replace(decision, action=Action.UNNEEDED, operator=None, reason=reason, edges=())
             elif choice.reads or decision.action is not Action.SHARED:
                 residual = "" if choice.residual is None else spark_sql(choice.residual)
-                operators.append(Operator(choice.supplier, vertex, decision.site, choice.reads, residual))
+                deployed.append(Deployed(choice.supplier, vertex, choice.reads, residual))
                 used |= {read for read in choice.reads if read.query != self.query}
             else:
                 used.add(choice.supplier)
@@ -421,9 +429,9 @@ class _Scheduler:
             query=self.query,
             sharing=self.setting.sharing,
             decisions=tuple(decisions),
-            operators=tuple(operators),
+            deployed=tuple(deployed),
             used=tuple(sorted(used)),
-            traffic=self._traffic(operators),
+            traffic=self._traffic(deployed),
             compared=self.compared,
         )
 
@@ -439,20 +447,21 @@ class _Scheduler:
                 stack += [own[read] for read in self.choices[name].reads if read in own]
         return needed
 
-    def _traffic(self, operators: Sequence[Operator]) -> dict[Pair, float]:
+    def _traffic(self, deployed: Sequence[Deployed]) -> dict[Pair, float]:
         """Each channel once for each site that does not receive it already."""
         running = self.setting.running
-        known = {operator.id: operator for operator in operators}
-        pulled: dict[tuple[TaskId, str], Operator] = {}
-        for operator in operators:
-            for name in operator.inputs:
-                source = known.get(name) or running.operator(name)
-                if source.site != operator.site and (name in known or not running.arrives(name, operator.site)):
-                    pulled[name, operator.site] = source
+        new = {one.id: one for one in deployed}
+        pulled: set[tuple[TaskId, str]] = set()
         traffic: dict[Pair, float] = {}
-        for (_, site), source in pulled.items():
-            pair = (source.site, site)
-            traffic[pair] = traffic.get(pair, 0.0) + source.vertex.output_bytes_per_s
+        for one in deployed:
+            site = self.choices[one.vertex.id].decision.site
+            for name in one.inputs:
+                home = self.choices[name.vertex].decision.site if name in new else running.site(name)
+                if home == site or (name, site) in pulled or (name not in new and running.arrives(name, site)):
+                    continue
+                pulled.add((name, site))
+                sent = (new.get(name) or running.task(name)).vertex.output_bytes_per_s
+                traffic[home, site] = traffic.get((home, site), 0.0) + sent
         return traffic
 
 

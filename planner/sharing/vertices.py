@@ -44,8 +44,8 @@ class Vertex:
     inputs: tuple[VertexId, ...] = ()
     """The vertices that it reads."""
     output_bytes_per_s: float = 0.0
-    site: str | None = None
-    """Where it has to run; None: anywhere."""
+    pinned: str | None = None
+    """Where it has to run, for its data or its readers are there; None: anywhere."""
     form: Form | None = None
     """What it computes; None where the SQL is of no form that is known, or there is none."""
     reads: str = ""
@@ -172,9 +172,8 @@ def _tasks(
 ) -> list[Vertex]:
     relations, rates, owner = known
     stage = read.stage
-    pinned = stage.kind is not StageKind.MERGE
     vertices = []
-    for number, site in enumerate(stage.sites if pinned else ("",)):
+    for number, site in enumerate(stage.pinned or ("",)):
         groups = [[v for v in before if v.stage == i.stage and _reaches(v, site, i.same_site)] for i in stage.inputs]
         over = [digest(sorted(v.fingerprint for v in group)) for group in _by_view(stage, groups)]
         if stage.relation is not None:
@@ -188,7 +187,7 @@ def _tasks(
                 fingerprint=digest([read.digest, *over, *own]),
                 inputs=tuple(v.id for group in groups for v in group),
                 output_bytes_per_s=rate,
-                site=site if pinned else None,
+                pinned=site or None,
                 form=read.form,
                 reads=digest([stage.kind.value, *over, *read.waits, *_converted(stage, relations, site)]),
                 columns=tuple(column.name for column in stage.columns),
@@ -199,7 +198,7 @@ def _tasks(
 
 
 def _reaches(vertex: Vertex, site: str, same_site: bool) -> bool:
-    return not same_site or vertex.site == site
+    return not same_site or vertex.pinned == site
 
 
 def _by_view(stage: Stage, groups: Sequence[Sequence[Vertex]]) -> list[list[Vertex]]:
@@ -244,5 +243,5 @@ def _results(number: int, stage_id: str, vertices: Sequence[Vertex], gateway: st
         kind=VertexKind.RESULTS,
         fingerprint=digest([RESULTS, gateway, *sorted(v.fingerprint for v in inputs)]),
         inputs=tuple(v.id for v in inputs),
-        site=gateway,
+        pinned=gateway,
     )

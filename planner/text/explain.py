@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -36,7 +36,7 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
     for stage in plan.stages:
         yield from _stage_lines(stage, plan)
     if plan.batch is not None:
-        yield from _split_lines(plan.batch)
+        yield from _split_lines(plan.batch, plan.sites_of(plan.stage(plan.result_stage)))
         return
     yield "Expected traffic"
     if not plan.links:
@@ -49,7 +49,7 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
         yield from (f"  {_candidate_line(candidate)}" for candidate in plan.candidates if candidate.stage == stage_id)
 
 
-def _split_lines(batch: BatchPlan) -> Iterator[str]:
+def _split_lines(batch: BatchPlan, reduce_sites: Iterable[str]) -> Iterator[str]:
     if batch.options is not None:
         options = batch.options
         chosen = f"splits of {_size(options.split_bytes)}, {options.locality_min:.0%} of the tasks near their input"
@@ -60,7 +60,8 @@ def _split_lines(batch: BatchPlan) -> Iterator[str]:
     for (stage, site), (count, size_bytes) in found.items():
         yield f"  {f'{stage} at ' if several else ''}{site}: {count}, {_size(size_bytes)}"
     yield "Sites for the reduce"
-    yield f"  * {batch.reduce_site}: by the sizes of the splits; decided when the maps have ended"
+    for site in reduce_sites:
+        yield f"  * {site}: by the sizes of the splits; decided when the maps have ended"
 
 
 def _by_site(batch: BatchPlan) -> dict[tuple[str, str], tuple[int, int]]:
@@ -77,11 +78,11 @@ def _size(size_bytes: int) -> str:
 
 
 def _stage_lines(stage: Stage, plan: PhysicalPlan) -> Iterator[str]:
-    result = f", results at {plan.gateway}" if stage.id in plan.result_stages else ""
+    result = f", results at {plan.destination.site}" if stage.id in plan.result_stages else ""
     of = f" of {stage.relation}" if stage.relation else ""
     if stage.kind is StageKind.MAP:
         of += ", a task for each split,"
-    yield f"  {stage.id}: {stage.kind.value}{of} at {', '.join(stage.sites) or 'no site'}{result}"
+    yield f"  {stage.id}: {stage.kind.value}{of} at {', '.join(plan.sites_of(stage)) or 'no site'}{result}"
     for source in stage.inputs:
         same = " of the same site" if source.same_site else ""
         yield f"    reads {source.stage}{same} as {source.view}"
@@ -134,11 +135,11 @@ def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
     """The same as plain values for JSON; rates are per second, costs s^2. `figures` are those of all links that were
     weighed, also by candidates that were turned down."""
     return {
-        "gateway": plan.gateway,
+        "gateway": plan.destination.site,
         "columns": [{"name": column.name, "type": column.type} for column in plan.columns],
         "logical": list(plan.logical),
         "stages": [_stage_json(stage, plan) for stage in plan.stages],
-        "batch": _batch_json(plan.batch),
+        "batch": _batch_json(plan),
         "links": [
             {
                 "from": link.source,
@@ -164,14 +165,16 @@ def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
     }
 
 
-def _batch_json(batch: BatchPlan | None) -> dict[str, Any] | None:
+def _batch_json(plan: PhysicalPlan) -> dict[str, Any] | None:
+    batch = plan.batch
     if batch is None:
         return None
+    expected = next(iter(plan.sites_of(plan.stage(plan.result_stage))), None)
     splits = [
         {"stage": stage, "site": site, "splits": count, "size_bytes": size_bytes}
         for (stage, site), (count, size_bytes) in _by_site(batch).items()
     ]
-    return {"splits": splits, "reduce_site": batch.reduce_site, "options": _options_json(batch.options)}
+    return {"splits": splits, "reduce_site": expected, "options": _options_json(batch.options)}
 
 
 def _options_json(options: BatchOptions | None) -> dict[str, Any] | None:
@@ -201,7 +204,7 @@ def _stage_json(stage: Stage, plan: PhysicalPlan) -> dict[str, Any]:
     return {
         "id": stage.id,
         "kind": stage.kind.value,
-        "sites": list(stage.sites),
+        "sites": list(plan.sites_of(stage)),
         "relation": stage.relation,
         "read_columns": list(stage.read_columns),
         "inputs": [{"stage": i.stage, "view": i.view, "same_site": i.same_site} for i in stage.inputs],

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.graph.ids import TaskId
-from planner.sharing.running import Operator
+from planner.sharing.running import Deployed, Running
 from planner.sharing.vertices import VertexKind
 from planner.values.topology import Topology
 from simulator.network import Link
@@ -45,17 +45,17 @@ class Channel:
     link: Link
 
 
-def channels_of(operators: Mapping[TaskId, Operator], *, routers: bool) -> dict[Channel, list[TaskId]]:
+def channels_of(running: Running, *, routers: bool) -> dict[Channel, list[TaskId]]:
     """The readers of each channel. Copies of tables are sent once: they are no streams."""
     found: dict[Channel, list[TaskId]] = {}
-    for operator in operators.values():
-        for name in operator.inputs:
-            producer = operators[name]
-            if producer.vertex.kind is VertexKind.TABLE:
+    for reader in running.deployed:
+        site = running.site(reader.id)
+        for name in reader.inputs:
+            if running.task(name).vertex.kind is VertexKind.TABLE:
                 continue
-            link = (producer.site, operator.site) if producer.site != operator.site else _LOCAL
-            channel = Channel(name, operator.site if routers else operator.id, link)
-            found.setdefault(channel, []).append(operator.id)
+            home = running.site(name)
+            link = (home, site) if home != site else _LOCAL
+            found.setdefault(Channel(name, site if routers else reader.id, link), []).append(reader.id)
     return found
 
 
@@ -117,12 +117,12 @@ class Fluid:
         self._carried: Floats = np.zeros(len(widths))
         self.reset()
 
-    def deploy(self, operators: Mapping[TaskId, Operator]) -> None:
+    def deploy(self, running: Running) -> None:
         """These run from now on; what is in the queues of channels that stay is kept."""
         kept = dict(zip(self._channels, zip(self._sending, self._receiving, strict=True), strict=True))
-        self._channels = channels_of(operators, routers=self._routers)
-        self._numbers = {name: number for number, name in enumerate(operators)}
-        sources = [o.id for o in operators.values() if o.vertex.kind is VertexKind.SOURCE and not o.inputs]
+        self._channels = channels_of(running, routers=self._routers)
+        self._numbers = {one.id: number for number, one in enumerate(running.deployed)}
+        sources = [o.id for o in running.deployed if o.vertex.kind is VertexKind.SOURCE and not o.inputs]
         self._sources = {name: self._numbers[name] for name in sources}
         self._source_places = np.array(list(self._sources.values()), dtype=np.intp)
         queues = [kept.get(channel, (0.0, 0.0)) for channel in self._channels]
@@ -134,7 +134,7 @@ class Fluid:
         edges = [(c, self._numbers[r]) for c, readers in enumerate(self._channels.values()) for r in readers]
         self._edge_channel = np.array([channel for channel, _ in edges], dtype=np.intp)
         self._edge_reader = np.array([reader for _, reader in edges], dtype=np.intp)
-        self._ratio = np.array([_ratio(operator, operators) for operator in operators.values()])
+        self._ratio = np.array([_ratio(one, running) for one in running.deployed])
         self.reset()
 
     def reset(self) -> None:
@@ -204,11 +204,8 @@ def _room(queues: Floats) -> Floats:
     return np.maximum(0.0, QUEUE_BYTES - queues)
 
 
-def _ratio(operator: Operator, operators: Mapping[TaskId, Operator]) -> float:
+def _ratio(one: Deployed, running: Running) -> float:
     """Bytes that an operator sends for each byte that it takes."""
-    taken = sum(
-        operators[name].vertex.output_bytes_per_s
-        for name in operator.inputs
-        if operators[name].vertex.kind is not VertexKind.TABLE
-    )
-    return operator.vertex.output_bytes_per_s / taken if taken else 0.0
+    inputs = [running.task(name).vertex for name in one.inputs]
+    taken = sum(vertex.output_bytes_per_s for vertex in inputs if vertex.kind is not VertexKind.TABLE)
+    return one.vertex.output_bytes_per_s / taken if taken else 0.0

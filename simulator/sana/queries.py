@@ -209,12 +209,12 @@ class Drafts:
         found: dict[VertexId, Vertex] = {}
         for vertex in self.vertices(query, births):
             relation = draft.stage(vertex.stage).relation if vertex.kind is VertexKind.SOURCE else None
-            if relation is None or vertex.site is None:
-                found[vertex.id] = replace(vertex, site=None) if vertex.kind is VertexKind.RESULTS else vertex
+            if relation is None or vertex.pinned is None:
+                found[vertex.id] = replace(vertex, pinned=None) if vertex.kind is VertexKind.RESULTS else vertex
                 continue
-            born = _born(relation, vertex.site, births)
+            born = _born(relation, vertex.pinned, births)
             found[born.id] = born
-            found[vertex.id] = replace(vertex, site=None, inputs=(born.id, *vertex.inputs))
+            found[vertex.id] = replace(vertex, pinned=None, inputs=(born.id, *vertex.inputs))
         return tuple(found.values())
 
 
@@ -224,7 +224,7 @@ def _born(relation: str, site: str, births: Births) -> Vertex:
         kind=VertexKind.SOURCE,
         fingerprint=digest(["born", relation, site]),
         output_bytes_per_s=births.rows_per_s[relation, site] * births.record_bytes,
-        site=site,
+        pinned=site,
     )
 
 

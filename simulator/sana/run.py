@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from planner.graph.ids import TaskId
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import MutableRunning
 from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import RESULTS, Vertex
 from planner.sharing.wan import Wan
@@ -125,9 +125,8 @@ class _Run:
     world: World
     system: System
     drafts: Drafts
-    running: Running = field(default_factory=Running)
+    running: MutableRunning = field(default_factory=MutableRunning)
     plans: dict[str, SharingPlan] = field(default_factory=dict)
-    operators: dict[TaskId, Operator] = field(default_factory=dict)
     streams: dict[TaskId, tuple[str, str, float]] = field(default_factory=dict)
     """Stream, site and records per second when it was planned, by source."""
     fluid: Fluid = field(init=False)
@@ -142,7 +141,7 @@ class _Run:
 
         def act() -> None:
             passed_s = clock.now_s - self._moved_s
-            if passed_s >= STEP_S and self.operators:
+            if passed_s >= STEP_S and len(self.running):
                 self.fluid.advance(passed_s, self._offered(self._moved_s))
             self._moved_s = clock.now_s
             action()
@@ -154,7 +153,7 @@ class _Run:
         rates = {}
         for name, (stream, site, planned) in self.streams.items():
             rows = self.world.rows_per_s(stream, site, at_s)
-            rates[name] = self.operators[name].vertex.output_bytes_per_s * rows / planned
+            rates[name] = self.running.task(name).vertex.output_bytes_per_s * rows / planned
         return rates
 
     def submit(self, query: Query, now_s: float) -> None:
@@ -172,12 +171,11 @@ class _Run:
         plan = share(query.name, vertices, setting)
         deploy(plan, self.running)
         self.plans[query.name] = plan
-        for operator in plan.operators:
-            self.operators[operator.id] = operator
-            if not operator.inputs:
-                stream = self._stream(query, operator.vertex)
-                self.streams[operator.id] = (stream, operator.site, births.rows_per_s[stream, operator.site])
-        self.fluid.deploy(self.operators)
+        for one in plan.deployed:
+            if not one.inputs:
+                stream, site = self._stream(query, one.vertex), self.running.site(one.id)
+                self.streams[one.id] = (stream, site, births.rows_per_s[stream, site])
+        self.fluid.deploy(self.running)
 
     def _stream(self, query: Query, vertex: Vertex) -> str:
         """What a source reads; one that only carries records is called by it."""
@@ -257,19 +255,19 @@ class _Run:
             name = stack.pop()
             if name not in found:
                 found.add(name)
-                stack += self.operators[name].inputs
+                stack += self.running.task(name).inputs
         return found
 
     def _latencies(self, uses: Sequence[ChannelUse]) -> dict[TaskId, float]:
         """Of each operator's output: over the slowest of its inputs."""
         links = self.world.topology.links
-        arriving: dict[TaskId, list[tuple[TaskId, float]]] = {name: [] for name in self.operators}
+        arriving: dict[TaskId, list[tuple[TaskId, float]]] = {one.id: [] for one in self.running.deployed}
         for use in uses:
             way_s = links[use.channel.link].latency.total_seconds() if use.channel.link[0] else 0.0
             for reader in self.fluid.readers(use.channel):
                 arriving[reader].append((use.channel.producer, use.wait_s + way_s))
         found: dict[TaskId, float] = {}
-        for name in self.operators:  # each stands behind those it reads
+        for name in arriving:  # each stands behind those it reads
             found[name] = max((found[producer] + delay_s for producer, delay_s in arriving[name]), default=0.0)
         return found
 

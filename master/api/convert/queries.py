@@ -45,7 +45,7 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
 def query_summary(view: QueryView) -> query_pb2.Query:
     """A query as lists have it: without tasks, links, columns and what is shared."""
     record, totals = view.record, view.totals
-    sink = record.plan.sink
+    end = record.plan.destination
     return query_pb2.Query(
         id=record.id,
         name=record.name,
@@ -55,14 +55,14 @@ def query_summary(view: QueryView) -> query_pb2.Query:
         submitted_at_us=to_us(record.submitted_at),
         started_at_us=_instant_us(record.started_at),
         ended_at_us=_instant_us(record.ended_at),
-        gateway=record.plan.gateway,
+        gateway=end.site,
         rows_in=totals.rows_in,
         rows_out=totals.rows_out,
         rows_late=totals.rows_late,
         rows_malformed=totals.rows_malformed,
         watermark_us=totals.watermark_us,
-        sink=sink.relation or "" if sink else "",
-        sink_site=sink.sites[0] if sink else "",
+        sink=end.sink or "",
+        sink_site=end.site if end.sink else "",
         disk_bytes=view.disk_bytes,
         owner=record.owner,
         batch=_batch_to_proto(view.batch) if view.batch is not None else None,

@@ -87,7 +87,8 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
             answer = self._parts.statements.analyzed(request.query)
         else:
             record = self._parts.queries.find(request.query)
-            answer = explained(record.plan, record.deployment)
+            queries = self._parts.queries
+            answer = explained(queries.plan_of(record), record.deployment, queries.placement)
         return query_pb2.ExplainQueryResponse(explanation=explanation_to_proto(answer))
 
     async def ListSharing(  # noqa: N802

@@ -132,7 +132,7 @@ def test_sources_of_one_name_and_no_others_have_one_fingerprint() -> None:
         assert isinstance(statement, SelectQuery)
         draft = draft_query(statement, Catalog(relations))
         for vertex in vertices_of(draft, relations, {}, owner="q", gateway="us"):
-            if vertex.kind is VertexKind.SOURCE and vertex.site == "eu":
+            if vertex.kind is VertexKind.SOURCE and vertex.pinned == "eu":
                 names.setdefault(vertex.fingerprint, set()).add(query.sources)
             if vertex.kind is VertexKind.MERGE:
                 texts.setdefault(vertex.fingerprint, set()).add(query.sql)

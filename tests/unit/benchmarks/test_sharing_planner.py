@@ -18,5 +18,5 @@ def test_a_query_that_runs_already_is_shared_and_one_of_another_stream_is_not_co
     world.fill(3)
     plans = {kind: world.plan_s(world.new(kind), Sharing.SANA)[1] for kind in KINDS}
     assert plans["nothing in common"].compared == 0
-    assert plans["runs already"].operators == ()
+    assert plans["runs already"].deployed == ()
     assert plans["runs already"].wan_bytes_per_s == pytest.approx(0)

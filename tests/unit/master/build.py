@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from contract.tasks import TaskState
-from master.queries.progress import initial_progress
-from master.records.model import QueryRecord, QueryState, SiteRecord, SiteReport, TaskStatus
-from planner.graph.ids import TaskId
-from planner.graph.plan import Merge, PhysicalPlan, Stage, StageInput, StageKind
+from master.queries.sharing import initial_tasks
+from master.queries.sharing import running_of as running_in
+from master.records.model import Progress, QueryRecord, QueryState, SiteRecord, SiteReport, TaskStatus
+from planner.graph.ids import TaskId, VertexId
+from planner.graph.plan import Destination, Merge, PhysicalPlan, Stage, StageInput, StageKind
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
+from planner.sharing.deployment import Deployment, placed_alone, sites_of
+from planner.sharing.running import Running
 from planner.values.topology import Link, Site, Topology
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,15 +58,16 @@ PLAN = PhysicalPlan(
         Stage(
             "merge",
             StageKind.MERGE,
-            ("eu",),
+            (),
             "SELECT topic, sum(n) n FROM input GROUP BY 1",
             inputs=(StageInput("clicks", "input"),),
             merge=Merge("window_start", timedelta(seconds=10), "SELECT * FROM input"),
         ),
     ),
     result_stage="merge",
-    gateway="hub",
+    destination=Destination("hub"),
     columns=(Column("topic", "STRING"), Column("n", "BIGINT")),
+    sites={VertexId("merge"): "eu"},
 )
 """pages of us join into clicks of us and of eu, merged at eu, kept at hub."""
 
@@ -75,7 +80,32 @@ MERGE_EU = TaskId(QUERY_ID, "merge")
 
 def task_at(query_id: str, stage: str, site: str) -> TaskId:
     """The task of a stage of PLAN at a site."""
-    return TaskId(query_id, stage, PLAN.stage(stage).sites.index(site))
+    return TaskId(query_id, stage, PLAN.sites_of(PLAN.stage(stage)).index(site))
+
+
+def placement_of(*records: QueryRecord) -> dict[TaskId, str]:
+    """Where their tasks are, when nothing was moved."""
+    found: dict[TaskId, str] = {}
+    for record in records:
+        shared = record.deployment
+        found |= placed_alone(record.plan, record.id) if shared is None else sites_of(shared, {})
+    return found
+
+
+def running_of(records: Sequence[QueryRecord], among: Collection[str]) -> Running:
+    """As the registry has it."""
+    return running_in(records, placement_of(*records), among)
+
+
+def initial_progress(
+    identifier: str,
+    plan: PhysicalPlan = PLAN,
+    deployment: Deployment | None = None,
+    placement: Mapping[TaskId, str] | None = None,
+) -> Progress:
+    """Nothing was heard of the tasks; `placement` has those of other queries."""
+    own = placed_alone(plan, identifier) if deployment is None else sites_of(deployment, {})
+    return Progress(initial_tasks(identifier, plan, deployment, {**(placement or {}), **own}))
 
 
 def query(identifier: str = QUERY_ID, *, state: QueryState = QueryState.DEPLOYING, name: str = "") -> QueryRecord:
@@ -94,7 +124,7 @@ def query(identifier: str = QUERY_ID, *, state: QueryState = QueryState.DEPLOYIN
 
 def status(task: TaskId, state: TaskState = TaskState.RUNNING, *, site: str = "", **values: object) -> TaskStatus:
     """Of a task of PLAN, or of another at that site."""
-    site = site or PLAN.stage(task.stage).sites[task.partition]
+    site = site or PLAN.sites_of(PLAN.stage(task.stage))[task.partition]
     return replace(TaskStatus(task, task.query, task.stage, site, state), **values)  # type: ignore[arg-type]
 
 

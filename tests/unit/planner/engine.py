@@ -129,9 +129,9 @@ def _run_source(
 ) -> None:
     """Adds the output of all epochs at all sites to `gathered`."""
     data, outputs = given
-    for site in source.sites:
+    for site in source.pinned:
         for used in source.inputs:
-            sites = [site] if used.same_site else draft.stage(used.stage).sites
+            sites = [site] if used.same_site else draft.stage(used.stage).pinned
             parts = " UNION ALL ".join(f"SELECT * FROM {outputs[used.stage][s]}" for s in sites)
             _put_view(db, used.view, parts)
         for rows in data[source.relation or ""].get(site, ()):
@@ -175,7 +175,7 @@ def fetch(db: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
 
 def _table_outputs(db: duckdb.DuckDBPyConnection, stage: Stage, draft: DraftPlan, data: Data) -> dict[str, str]:
     names = {}
-    for site in stage.sites:
+    for site in stage.pinned:
         rows = [row for epoch in data[stage.relation or ""].get(site, ()) for row in epoch]
         _load_input(db, stage, draft, (site, rows))
         names[site] = f"{stage.id}_at_{site}"

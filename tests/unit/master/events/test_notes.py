@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from contract.tasks import TaskState
 from master.config.values import MasterConfig
 from master.events import EventFilter, Subject
 from master.events.notes import Notes, placed
-from master.records.model import QueryState, StateChange
+from master.records.model import Progress, QueryState, StateChange
 from master.server import Master, Surroundings
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
@@ -36,8 +38,10 @@ def test_what_happens_to_queries_and_sites_is_told() -> None:
     ]
 
 
-def test_a_stage_without_sites_runs_wherever_there_are_slots() -> None:
-    assert placed(()) == ""
+def test_a_stage_that_others_do_the_work_of_is_not_needed() -> None:
+    assert placed(replace(query(), plan=replace(PLAN, sites={}), progress=Progress())) == (
+        "table pages at us; source clicks at us, eu; merge not needed"
+    )
 
 
 def test_long_reasons_are_cut() -> None:

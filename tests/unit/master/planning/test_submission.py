@@ -110,7 +110,7 @@ async def test_the_users_text_is_checked_first_then_each_stage(world: World) -> 
     assert world.spark.asked[0] == FILTER
     assert world.spark.asked[1:] == [plan.stage(plan.result_stage).sql]
     assert plan.columns == (Column("user_id", "BIGINT"), Column("page", "STRING"))
-    assert plan.stage(plan.result_stage).sites == ("eu", "us")
+    assert plan.stage(plan.result_stage).pinned == ("eu", "us")
 
 
 async def test_a_catalog_that_changed_meanwhile_has_the_query_planned_anew(world: World) -> None:

@@ -9,19 +9,29 @@ import pytest
 
 from contract.tasks import TaskState
 from master.queries.flows import measured_rates
-from master.queries.progress import initial_progress
-from master.queries.sharing import running_of
 from master.records.model import QueryRecord, QueryState
 from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import deployment_of, told_apart
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Running, as_measured
+from planner.sharing.running import MutableRunning, Running, as_measured
 from planner.sharing.schedule import Action, Setting, SharingPlan, share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
 from planner.values.topology import Link, Topology
-from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, query, status, task_at
+from tests.unit.master.build import (
+    CLICKS,
+    PAGES,
+    PLAN,
+    START,
+    TOPOLOGY,
+    initial_progress,
+    placement_of,
+    query,
+    running_of,
+    status,
+    task_at,
+)
 
 OWNER, OTHER = "q-0001-a", "q-0002-b"
 NAMES = ("hub", "us", "eu")
@@ -47,7 +57,7 @@ def planned(plan: PhysicalPlan, identifier: str, running: Running) -> SharingPla
 
 def running_query(plan: PhysicalPlan = PLAN, identifier: str = OWNER) -> QueryRecord:
     vertices = told_apart(vertices_of(plan, RELATIONS, ESTIMATES, owner=identifier, gateway="hub"), identifier)
-    deployment = deployment_of(planned(plan, identifier, Running()), vertices, Running())
+    deployment = deployment_of(planned(plan, identifier, MutableRunning()), vertices, MutableRunning())
     record = replace(query(identifier, state=QueryState.RUNNING), plan=plan, started_at=START, deployment=deployment)
     return replace(record, progress=initial_progress(identifier, plan, deployment))
 
@@ -66,8 +76,7 @@ def rates_of(*records: QueryRecord, after: timedelta = LATER - START) -> dict[Ta
 
 def measured(*records: QueryRecord) -> Running:
     running = running_of(records, {record.id for record in records if record.state.live})
-    running.measure(measured_rates(running, {record.id: record for record in records}, LATER))
-    return running
+    return running.measured(measured_rates(running, {record.id: record for record in records}, LATER))
 
 
 def test_what_agents_said_of_sources_counts_once_the_query_has_run_for_a_while() -> None:
@@ -107,7 +116,7 @@ def test_a_merge_of_long_windows_counts_from_the_beginning(
     assert merge.merge is not None
     plan = replace(PLAN, stages=(*PLAN.stages[:2], replace(merge, merge=replace(merge.merge, window=window))))
     record = running_query(plan)
-    site = record.deployment.sites[VertexId("merge")] if record.deployment is not None else ""
+    site = record.deployment.wanted[VertexId("merge")] if record.deployment is not None else ""
     record = reported(record, "merge", site, bytes_out_per_s=7.0, bytes_out=600)
     assert rates_of(record, after=age).get(TaskId(OWNER, "merge")) == wanted
 
@@ -118,7 +127,7 @@ def test_a_shared_task_is_measured_when_the_query_that_brought_it_is_over() -> N
     vertices = told_apart(vertices_of(OTHER_PLAN, RELATIONS, ESTIMATES, owner=OTHER, gateway="hub"), OTHER)
     deployment = deployment_of(other, vertices, running_of([owner], {OWNER}))
     sharer = replace(query(OTHER, state=QueryState.RUNNING), plan=OTHER_PLAN, started_at=START, deployment=deployment)
-    sharer = replace(sharer, progress=initial_progress(OTHER, OTHER_PLAN, deployment))
+    sharer = replace(sharer, progress=initial_progress(OTHER, OTHER_PLAN, deployment, placement_of(owner)))
     sharer = reported(sharer, "clicks", "us", bytes_out_per_s=300.0)
     stale = reported(owner, "clicks", "us", bytes_out_per_s=9.0)
     over = replace(stale, state=QueryState.CANCELLED, ended_at=LATER)
@@ -145,7 +154,8 @@ def test_what_is_decided_stays_and_what_is_added_counts_as_measured() -> None:
     record = reported(running_query(), "clicks", "us", bytes_out_per_s=300.0)
     before = running_of([record], {OWNER})
     running = measured(record)
-    assert [(o.id, o.site, o.inputs) for o in running.operators] == [(o.id, o.site, o.inputs) for o in before.operators]
+    assert [(o.id, o.inputs) for o in running.deployed] == [(o.id, o.inputs) for o in before.deployed]
+    assert running.placement == before.placement
     plan = planned(OTHER_PLAN, OTHER, running)
     assert plan.used == (TaskId(OWNER, "clicks"), TaskId(OWNER, "clicks", 1))
     assert plan.decision(VertexId("merge")).action is Action.CO_LOCATED

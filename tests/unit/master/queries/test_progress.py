@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from contract.tasks import TaskState
 from master.queries.progress import (
     behind_texts,
-    initial_progress,
     next_event,
     resumed_progress,
     tasks_gone,
@@ -22,7 +21,7 @@ from master.queries.progress import (
 from master.records.lifecycle import QueryEvent
 from master.records.model import ChannelUse, QueryBehind, QueryRecord, QueryState, ResultStatus, SiteReport
 from planner.graph.ids import TaskId
-from planner.graph.plan import Stage, StageInput, StageKind
+from planner.graph.plan import Destination, Stage, StageInput, StageKind
 from tests.unit.master.build import (
     CLICKS_EU,
     CLICKS_US,
@@ -31,6 +30,7 @@ from tests.unit.master.build import (
     PLAN,
     QUERY_ID,
     START,
+    initial_progress,
     query,
     report,
     status,
@@ -81,7 +81,7 @@ def test_it_is_finished_when_the_gateway_has_all_and_the_last_totals_are_in() ->
 
 def test_an_insert_is_finished_when_its_sink_is_and_counts_what_that_wrote() -> None:
     sink = Stage("sink", StageKind.SINK, ("eu",), relation="daily", inputs=(StageInput("merge", "input"),))
-    plan = replace(PLAN, stages=(*PLAN.stages, sink), gateway="eu")
+    plan = replace(PLAN, stages=(*PLAN.stages, sink), destination=Destination("eu", "daily"))
     record = replace(query(), plan=plan, progress=initial_progress(QUERY_ID, plan), state=QueryState.RUNNING)
     written_by = TaskId(QUERY_ID, "sink")
     assert totals(record).rows_out == 0

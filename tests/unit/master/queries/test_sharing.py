@@ -10,10 +10,10 @@ import pytest
 from contract.tasks import Join, TaskState
 from master.base.errors import InvalidRequestError
 from master.planning.settings import Settings, checked_setting, setting_rows, with_settings
-from master.queries.progress import initial_progress, with_report
+from master.queries.progress import with_report
 from master.queries.retention import EndedRetention, purgeable
 from master.queries.savings import shared_operators, shared_parts
-from master.queries.sharing import edges_of, running_of, without_late
+from master.queries.sharing import edges_of, redeployed, without_late
 from master.reconcile.assignments import AssignmentInput, build_assignments, result_channels
 from master.records.model import ChannelCounter, ChannelUse, QueryRecord, QueryState, SiteReport, TaskStatus
 from master.records.specs import ChannelReader, QueryReaders, TaskSpec
@@ -22,12 +22,24 @@ from planner.batch import BatchOptions, Policy
 from planner.graph.ids import TaskId, VertexId
 from planner.sharing.deployment import Deployment, Start, deployment_of, told_apart
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Running
+from planner.sharing.running import MutableRunning, Running
 from planner.sharing.schedule import Setting, share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
 from planner.values.topology import Link, Topology
-from tests.unit.master.build import CATALOG, CLICKS, PAGES, PLAN, START, TOPOLOGY, query, task_at
+from tests.unit.master.build import (
+    CATALOG,
+    CLICKS,
+    PAGES,
+    PLAN,
+    START,
+    TOPOLOGY,
+    initial_progress,
+    placement_of,
+    query,
+    running_of,
+    task_at,
+)
 
 NAMES = ("hub", "us", "eu")
 WAN = Topology(
@@ -50,19 +62,19 @@ def deployed(identifier: str, running: Running, plan: object = PLAN, start: Star
         query(identifier),
         plan=plan,
         deployment=deployment,
-        progress=initial_progress(identifier, plan, deployment),
+        progress=initial_progress(identifier, plan, deployment, running.placement),
         state=QueryState.RUNNING,
     )
 
 
 def two(start: Start = Start.HISTORY) -> tuple[QueryRecord, QueryRecord]:
     """The second has a merge of its own over the sources of the first."""
-    first = deployed(FIRST, Running())
+    first = deployed(FIRST, MutableRunning())
     return first, deployed(SECOND, running_of([first], {FIRST}), OTHER_PLAN, start)
 
 
 def tasks(*queries: QueryRecord, held_back: frozenset[str] = frozenset()) -> dict[TaskId, TaskSpec]:
-    snapshot = AssignmentInput(queries, CATALOG, NAMES, {}, START, held_back)
+    snapshot = AssignmentInput(queries, placement_of(*queries), CATALOG, NAMES, {}, START, held_back)
     built = build_assignments(snapshot, epoch_interval=timedelta(seconds=1), results_retention=timedelta(hours=1))
     return {task.task_id: task for assignment in built.values() for task in assignment.tasks}
 
@@ -146,7 +158,7 @@ def test_a_task_that_queries_share_is_told_the_readers_of_each() -> None:
 
 
 def test_results_of_the_same_query_are_the_same_channels() -> None:
-    first = deployed(FIRST, Running())
+    first = deployed(FIRST, MutableRunning())
     second = deployed(SECOND, running_of([first], {FIRST}))
     assert result_channels(second) == result_channels(first) == (task_at(FIRST, "merge", "eu"),)
     assert tasks(first, second).keys() == tasks(first).keys()
@@ -173,7 +185,11 @@ def test_a_channel_that_is_out_of_reach_is_replaced_by_one_of_its_own() -> None:
     first, second = two()
     status = TaskStatus(task_at(SECOND, "merge", "eu"), SECOND, "merge", "eu", TaskState.RUNNING, rows_in=3)
     second = with_progress(second, status)
-    changed = without_late(second, {task_at(FIRST, "clicks", "us")})
+    running = running_of([first, second], {FIRST, SECOND})
+    change = without_late(second, {task_at(FIRST, "clicks", "us")}, running)
+    assert change is not None
+    assert change.placement[task_at(SECOND, "clicks", "us")] == "us"
+    changed = redeployed(second, change, {**running.placement, **change.placement})
     assert changed.progress.tasks[status.task_id] == status
     assert task_at(FIRST, "clicks", "us") not in changed.progress.tasks
     merge = tasks(first, changed)[task_at(SECOND, "merge", "eu")]
@@ -182,8 +198,8 @@ def test_a_channel_that_is_out_of_reach_is_replaced_by_one_of_its_own() -> None:
     assert [i.channel for i in tasks(first, changed)[task_at(SECOND, "clicks", "us")].inputs] == [
         task_at(FIRST, "pages", "us")
     ]
-    assert without_late(changed, {task_at(FIRST, "clicks", "us")}) is changed
-    assert without_late(query(), {task_at(FIRST, "clicks", "us")}).deployment is None
+    assert without_late(changed, {task_at(FIRST, "clicks", "us")}, running) is None
+    assert without_late(query(), {task_at(FIRST, "clicks", "us")}, running) is None
 
 
 def with_progress(record: QueryRecord, *statuses: TaskStatus, counters: tuple[ChannelCounter, ...] = ()) -> QueryRecord:

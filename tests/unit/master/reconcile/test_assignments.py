@@ -16,14 +16,25 @@ from planner.graph.ids import TaskId
 from planner.graph.plan import StageInput, StageKind
 from planner.relations.catalog import Binding, Catalog
 from tests.fakes.assignments import assignment_from_proto
-from tests.unit.master.build import CATALOG, CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, START, query
+from tests.unit.master.build import (
+    CATALOG,
+    CLICKS_EU,
+    CLICKS_US,
+    MERGE_EU,
+    PAGES_US,
+    PLAN,
+    QUERY_ID,
+    START,
+    placement_of,
+    query,
+)
 
 ADDRESSES = {"us": "us.example:1", "hub": "hub.example:1"}
 RETENTION = timedelta(hours=24)
 
 
 def built(*queries: QueryRecord, catalog: Catalog = CATALOG, after: timedelta = timedelta(0)) -> dict[str, Assignment]:
-    snapshot = AssignmentInput(queries, catalog, ("us", "hub", "eu"), ADDRESSES, START + after)
+    snapshot = AssignmentInput(queries, placement_of(*queries), catalog, ("us", "hub", "eu"), ADDRESSES, START + after)
     return build_assignments(snapshot, epoch_interval=timedelta(seconds=1), results_retention=RETENTION)
 
 
@@ -58,7 +69,7 @@ def test_inputs_name_every_producer() -> None:
 def test_a_join_on_the_site_reads_the_own_sites_table_only() -> None:
     pages = replace(CATALOG.relations["pages"], bindings=CATALOG.relations["clicks"].bindings)
     catalog = Catalog({**CATALOG.relations, "pages": pages})
-    table = replace(PLAN.stage("pages"), sites=("us", "eu"))
+    table = replace(PLAN.stage("pages"), pinned=("us", "eu"))
     source = replace(PLAN.stage("clicks"), inputs=(StageInput("pages", "t0", same_site=True),))
     plan = replace(PLAN, stages=(table, source, PLAN.stage("merge")))
     tasks = {t.task_id: t for a in built(replace(query(), plan=plan), catalog=catalog).values() for t in a.tasks}
@@ -98,7 +109,9 @@ def test_results_go_when_their_retention_ends() -> None:
 def test_results_of_a_query_that_lives_are_limited_and_what_is_there_at_its_end_is_not() -> None:
     limit = ResultsLimit(1000, timedelta(hours=1))
     for state, expected in ((QueryState.RUNNING, limit), (QueryState.PAUSED, limit), (QueryState.FINISHED, None)):
-        snapshot = AssignmentInput((query(state=state),), CATALOG, ("us", "hub", "eu"), ADDRESSES, START)
+        snapshot = AssignmentInput(
+            (query(state=state),), placement_of(query()), CATALOG, ("us", "hub", "eu"), ADDRESSES, START
+        )
         assignments = build_assignments(
             snapshot, epoch_interval=timedelta(seconds=1), results_retention=RETENTION, live_results=limit
         )
@@ -120,7 +133,7 @@ def test_a_live_query_over_a_lost_relation_is_a_defect_that_is_named() -> None:
 
 
 def test_task_sites_include_the_gateway() -> None:
-    assert task_sites(query()) == {"us", "eu", "hub"}
+    assert task_sites(query(), placement_of(query())) == {"us", "eu", "hub"}
 
 
 def test_pushed_streams_are_given_to_their_sites_whether_a_query_reads_them_or_not() -> None:

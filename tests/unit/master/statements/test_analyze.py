@@ -49,7 +49,7 @@ EU = status(CLICKS_EU, rows_in_per_s=10.0, busy_ratio=0.25, watermark_us=MARK - 
 
 
 def test_tasks_operators_and_spread_of_a_stage() -> None:
-    measured = analyze_json(view(US, EU), now=NOW)
+    measured = analyze_json(view(US, EU), PLAN, now=NOW)
     clicks = next(s for s in measured["stages"] if s["id"] == "clicks")
 
     eu, us = clicks["tasks"]
@@ -66,14 +66,14 @@ def test_tasks_operators_and_spread_of_a_stage() -> None:
 
 
 def test_a_stage_at_one_site_has_no_spread() -> None:
-    measured = analyze_json(view(US, EU, status(MERGE_EU)), now=NOW)
+    measured = analyze_json(view(US, EU, status(MERGE_EU)), PLAN, now=NOW)
 
     assert [s["id"] for s in measured["stages"] if s["spread"] is None] == ["pages", "merge"]
 
 
 def test_links_are_expected_and_measured_side_by_side() -> None:
     uses = (LinkUse("us", "eu", 6_000, 12, 600.0), LinkUse("us", "hub", 50, 1, 0.0))
-    links = {(link["from"], link["to"]): link for link in analyze_json(view(links=uses), now=NOW)["links"]}
+    links = {(link["from"], link["to"]): link for link in analyze_json(view(links=uses), PLAN, now=NOW)["links"]}
 
     assert links["us", "eu"]["measured_to_expected"] == 1.5
     assert links["us", "eu"]["bytes"] == 6_000
@@ -85,7 +85,7 @@ def test_links_are_expected_and_measured_side_by_side() -> None:
     ("watermark_us", "ended"), [(None, False), (2**63 - 1, True), (253_402_300_800_000_000, True), (-(2**63), False)]
 )
 def test_a_watermark_that_is_no_instant_has_no_delay(watermark_us: int | None, ended: bool) -> None:
-    measured = analyze_json(view(replace(US, watermark_us=watermark_us)), now=NOW)
+    measured = analyze_json(view(replace(US, watermark_us=watermark_us)), PLAN, now=NOW)
     task = next(t for s in measured["stages"] for t in s["tasks"] if t["task"] == str(CLICKS_US))
 
     assert (task["watermark"], task["watermark_delay_s"], task["watermark_ended"]) == (None, None, ended)
@@ -93,7 +93,7 @@ def test_a_watermark_that_is_no_instant_has_no_delay(watermark_us: int | None, e
 
 def test_what_ended_or_did_not_start_holds_nobody_up() -> None:
     ended, starting = replace(US, state=TaskState.ENDED), replace(EU, state=TaskState.STARTING)
-    clicks = analyze_json(view(ended, starting), now=NOW)["stages"][1]
+    clicks = analyze_json(view(ended, starting), PLAN, now=NOW)["stages"][1]
 
     assert clicks["spread"] is None
 
@@ -102,7 +102,7 @@ def test_the_text_has_every_part() -> None:
     uses = (LinkUse("us", "eu", 6_000, 12, 600.0),)
     result = ResultStatus(QUERY_ID, rows=1234, bytes=2048, watermark_us=MARK)
     failing = status(MERGE_EU, TaskState.RETRYING, reason="division by zero", state_rows=9, state_bytes=512)
-    text = analyze_text(analyze_json(view(US, EU, failing, status(PAGES_US), links=uses, result=result), now=NOW))
+    text = analyze_text(analyze_json(view(US, EU, failing, status(PAGES_US), links=uses, result=result), PLAN, now=NOW))
     lines = [" ".join(line.split()) for line in text.splitlines()]
 
     assert lines[0] == f"Query {QUERY_ID} (top), running for 5.0 min"
@@ -115,7 +115,7 @@ def test_the_text_has_every_part() -> None:
 
 
 def test_nothing_measured_yet_is_said_as_well() -> None:
-    measured = analyze_json(view(), now=NOW)
+    measured = analyze_json(view(), PLAN, now=NOW)
 
     assert json.loads(json.dumps(measured)) == measured
     assert "watermark -" in analyze_text(measured)

@@ -56,12 +56,12 @@ class StoreContract:
 
     def test_a_query_comes_back_equal_with_its_plan(self, store: Store) -> None:
         record = replace(query(name="top"), started_at=START + timedelta(seconds=1), reason="because")
-        store.put_query(record, ACCEPTED)
+        store.put_query(record, ACCEPTED, {})
         assert store.queries() == (record,)
 
     def test_what_became_of_batch_tasks_is_stored_by_itself_and_unknown_queries_are_ignored(self, store: Store) -> None:
         record = replace(query(), batch=BatchState((BatchTask(), BatchTask())))
-        store.put_query(record, ACCEPTED)
+        store.put_query(record, ACCEPTED, {})
         assert store.queries() == (record,)
         placed = BatchTask(TaskPhase.RUNNING, "us", 1, 17, START, None, 2.5, local=True)
         done = replace(placed, phase=TaskPhase.DONE, ended_at=START + timedelta(seconds=3))
@@ -72,12 +72,12 @@ class StoreContract:
 
     def test_queries_are_ordered_by_submission(self, store: Store) -> None:
         late = replace(query("q-0002-000000"), submitted_at=START + timedelta(seconds=1))
-        store.put_query(late, replace(ACCEPTED, query_id=late.id))
-        store.put_query(query(), ACCEPTED)
+        store.put_query(late, replace(ACCEPTED, query_id=late.id), {})
+        store.put_query(query(), ACCEPTED, {})
         assert [q.id for q in store.queries()] == [QUERY_ID, late.id]
 
     def test_progress_is_stored_by_itself_and_unknown_queries_are_ignored(self, store: Store) -> None:
-        store.put_query(query(), ACCEPTED)
+        store.put_query(query(), ACCEPTED, {})
         progress = Progress(
             tasks={CLICKS_US: status(CLICKS_US, TaskState.RETRYING, rows_in=7, busy_ratio=0.5, watermark_us=3)},
             counters=(ChannelCounter(CLICKS_EU, "us", "eu", "eu-a", current_bytes=10, earlier_bytes=5),),
@@ -89,10 +89,10 @@ class StoreContract:
 
     def test_changes_are_a_log_in_order(self, store: Store) -> None:
         running = StateChange(QUERY_ID, QueryState.DEPLOYING, QueryState.RUNNING, "", START + timedelta(seconds=2))
-        store.put_query(query(), ACCEPTED)
-        store.put_query(query(state=QueryState.RUNNING), running)
+        store.put_query(query(), ACCEPTED, {})
+        store.put_query(query(state=QueryState.RUNNING), running, {})
         other = query("q-0002-000000")
-        store.put_query(other, replace(ACCEPTED, query_id=other.id))
+        store.put_query(other, replace(ACCEPTED, query_id=other.id), {})
         assert store.changes(QUERY_ID) == (ACCEPTED, running)
         assert store.changes("q-0099-000000") == ()
 
@@ -132,9 +132,9 @@ class StoreContract:
         assert store.last_query_number() == 0
         assert store.next_query_number() == 1
         other = query("q-0002-000000")
-        store.put_query(query(), ACCEPTED)
-        store.put_query(other, replace(ACCEPTED, query_id=other.id))
-        store.delete_queries([QUERY_ID, "q-0099-000000"])
+        store.put_query(query(), ACCEPTED, {})
+        store.put_query(other, replace(ACCEPTED, query_id=other.id), {})
+        store.delete_queries([QUERY_ID, "q-0099-000000"], [])
         assert store.queries() == (other,)
         assert store.changes(QUERY_ID) == ()
         assert len(store.changes(other.id)) == 1
@@ -207,7 +207,7 @@ class StoreContract:
 
     def test_a_query_keeps_its_owner(self, store: Store) -> None:
         record = replace(query(), owner="ann")
-        store.put_query(record, ACCEPTED)
+        store.put_query(record, ACCEPTED, {})
         assert store.queries() == (record,)
 
 

@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from master.base.errors import StoreError, StoreFullError
+from master.store import codec
 from master.store.database import STATE_FILE
-from master.store.migrations import MIGRATIONS, TASK_IDS
+from master.store.migrations import MIGRATIONS, PLACEMENT, TASK_IDS
 from master.store.sqlite import SqliteStore
-from tests.unit.master.build import CLICKS, query
+from planner.graph.ids import TaskId, VertexId
+from planner.graph.plan import BatchPlan, PhysicalPlan, Split, Stage, StageInput, StageKind
+from planner.sharing.vertices import RESULTS
+from tests.unit.master.build import CLICKS, CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, query
 from tests.unit.master.store.contract import ACCEPTED, StoreContract
 
 
@@ -65,20 +69,41 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         SqliteStore.open(tmp_path)
 
 
+def of_version(directory: Path, version: int, **columns: str) -> sqlite3.Connection:
+    """State of an earlier version with one query, which merges at eu what sources at us and eu give."""
+    connection = sqlite3.connect(directory / STATE_FILE, isolation_level=None)
+    for number, step in enumerate(MIGRATIONS[:version], start=1):
+        if number != TASK_IDS:
+            connection.executescript(step)
+    connection.execute(f"PRAGMA user_version = {version}")
+    stored = {"name": "", "sql": "", "plan": plan_with_sites(PLAN), "state": "running", "reason": "", "progress": "{}"}
+    values = {"id": QUERY_ID, "submitted_at_us": 0} | stored | columns
+    marks = ", ".join("?" * len(values))
+    connection.execute(f"INSERT INTO queries ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+    return connection
+
+
+def plan_with_sites(plan: PhysicalPlan) -> str:
+    """As plans were stored when they had the sites of their tasks."""
+    stored = json.loads(codec.dumps(plan))
+    stored |= {"gateway": stored.pop("destination")["site"]}
+    for stage, known in zip(stored["stages"], plan.stages, strict=True):
+        stage["sites"] = list(plan.sites_of(known))
+        del stage["pinned"]
+    expected = stored.pop("sites")
+    if stored["batch"] is not None:
+        (stored["batch"]["reduce_site"],) = expected.values()
+    return json.dumps(stored)
+
+
 @pytest.fixture
 def earlier(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """State of the version before ids of tasks had no site, with one query."""
-    SqliteStore.open(tmp_path).close()
-    connection = sqlite3.connect(tmp_path / STATE_FILE, isolation_level=None)
-    store = SqliteStore.open(tmp_path)
-    store.put_query(query(), ACCEPTED)
-    store.close()
     task = {"task_id": "q-1.s1.us", "query_id": "q-1", "stage_id": "s1", "site": "us", "rows_in": 7}
     others = {"q-1.s1.eu": task | {"task_id": "q-1.s1.eu", "site": "eu"}, "q-1.m1.eu": task | {"task_id": "q-1.m1.eu"}}
     counter = {"channel": "q-1.s1.us", "from_site": "us", "to_site": "eu", "incarnation": "a", "current_bytes": 9}
     progress = json.dumps({"tasks": {"q-1.s1.us": task} | others, "counters": [counter]})
-    connection.execute("UPDATE queries SET progress = ?, deployment = 'x'", (progress,))
-    connection.execute(f"PRAGMA user_version = {TASK_IDS - 1}")
+    connection = of_version(tmp_path, TASK_IDS - 1, progress=progress, deployment="x")
     yield connection
     connection.close()
 
@@ -100,13 +125,71 @@ def test_queries_that_run_under_other_ids_are_refused_in_one_line(earlier: sqlit
     assert earlier.execute("PRAGMA user_version").fetchone() == (TASK_IDS - 1,)
 
 
+def test_where_tasks_are_is_taken_out_of_the_plans_of_an_earlier_version(tmp_path: Path) -> None:
+    of_version(tmp_path, PLACEMENT - 1).close()
+    store = SqliteStore.open(tmp_path)
+    assert store.placement() == {
+        PAGES_US: "us",
+        CLICKS_US: "us",
+        CLICKS_EU: "eu",
+        MERGE_EU: "eu",
+        TaskId(QUERY_ID, RESULTS): "hub",
+    }
+    assert store.queries()[0].plan == replace(PLAN, sites={})
+
+
+def test_what_was_shared_under_an_earlier_version_is_shared_on(tmp_path: Path) -> None:
+    vertex = {"id": "merge.p0", "kind": "merge", "fingerprint": "f", "inputs": ["clicks.p0"], "site": None}
+    results = {"id": "results.p0", "kind": "results", "fingerprint": "g", "inputs": ["merge.p0"], "site": "hub"}
+    source = {"id": "clicks.p0", "kind": "source", "fingerprint": "h", "site": "us"}
+    operators = [
+        {"id": f"{QUERY_ID}.merge.p0", "vertex": vertex, "site": "eu", "inputs": ["q-0001-b.s1.p0"]},
+        {"id": f"{QUERY_ID}.results.p0", "vertex": results, "site": "hub", "inputs": [f"{QUERY_ID}.merge.p0"]},
+    ]
+    deployment = {
+        "sharing": "sana",
+        "vertices": [source, vertex, results],
+        "operators": operators,
+        "stands": {"clicks.p0": "q-0001-b.s1.p0"},
+        "sites": {"clicks.p0": "us", "merge.p0": "eu", "results.p0": "hub"},
+        "foreign": {"q-0001-b.s1.p0": "us"},
+    }
+    of_version(tmp_path, PLACEMENT - 1, deployment=json.dumps(deployment)).close()
+    store = SqliteStore.open(tmp_path)
+    other = TaskId("q-0001-b", "s1")
+    assert store.placement() == {MERGE_EU: "eu", TaskId(QUERY_ID, RESULTS): "hub", other: "us"}
+    read = store.queries()[0].deployment
+    assert read is not None
+    assert [(one.id, one.vertex.pinned, one.inputs) for one in read.deployed] == [
+        (MERGE_EU, None, (other,)),
+        (TaskId(QUERY_ID, RESULTS), "hub", (MERGE_EU,)),
+    ]
+    assert read.stands == {VertexId("clicks"): other}
+    assert read.wanted[VertexId("merge")] == "eu"
+
+
+def test_a_batch_query_of_an_earlier_version_keeps_where_its_reduce_was_expected(tmp_path: Path) -> None:
+    stages = (
+        Stage("map", StageKind.MAP, ("us",), relation="pages"),
+        Stage("reduce", StageKind.REDUCE, (), inputs=(StageInput("map", "input"),)),
+    )
+    splits = (Split("us", (), 0),)
+    plan = replace(
+        PLAN, stages=stages, result_stage="reduce", batch=BatchPlan(splits), sites={VertexId("reduce"): "eu"}
+    )
+    of_version(tmp_path, PLACEMENT - 1, plan=plan_with_sites(plan)).close()
+    store = SqliteStore.open(tmp_path)
+    assert store.placement() == {}
+    assert store.queries()[0].plan == plan
+
+
 def test_a_write_that_fails_halfway_leaves_nothing_behind() -> None:
     store = SqliteStore.in_memory()
     broken = replace(ACCEPTED, reason=object())  # type: ignore[arg-type]
     with pytest.raises(sqlite3.Error):
-        store.put_query(query(), broken)
+        store.put_query(query(), broken, {})
     assert store.queries() == ()
-    store.put_query(query(), ACCEPTED)
+    store.put_query(query(), ACCEPTED, {})
     assert store.changes(ACCEPTED.query_id) == (ACCEPTED,)
 
 
@@ -129,12 +212,12 @@ def test_a_full_disk_refuses_and_forgets_nothing(tmp_path: Path) -> None:
 
     for _ in range(2):
         with pytest.raises(StoreFullError, match="is full: nothing was accepted"):
-            store.put_query(large, ACCEPTED)
+            store.put_query(large, ACCEPTED, {})
     assert (store.queries(), store.changes(ACCEPTED.query_id)) == ((), ())
     assert store.relations() == (CLICKS,)
 
     free(store)
-    store.put_query(large, ACCEPTED)
+    store.put_query(large, ACCEPTED, {})
     store.close()
     assert SqliteStore.open(tmp_path).queries() == (large,)
 

@@ -38,7 +38,7 @@ def test_a_view_of_a_view_is_merged_under_the_names_of_each() -> None:
 
 def test_sites_are_pruned_through_views() -> None:
     draft = draft_of("SELECT page FROM slow WHERE site IN ('us', 'eu')", VIEWS)
-    assert draft.stage("s1").sites == ("eu", "us")
+    assert draft.stage("s1").pinned == ("eu", "us")
     assert "site" not in sql_of(draft, "s1")
 
 
@@ -61,7 +61,7 @@ def test_a_condition_after_a_left_join_stays_behind_it() -> None:
 def test_each_branch_of_a_union_is_a_result() -> None:
     draft = draft_of("SELECT page FROM clicks UNION ALL SELECT upper(page) FROM visits WHERE site = 'us'")
     assert draft.result_stages == ("s1", "s2")
-    assert [draft.stage(s).sites for s in draft.result_stages] == [("ap", "eu", "us"), ("us",)]
+    assert [draft.stage(s).pinned for s in draft.result_stages] == [("ap", "eu", "us"), ("us",)]
     assert [c.name for c in draft.columns] == ["page"]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner.batch import BatchOptions, Policy
-from planner.graph.plan import FilePart, PhysicalPlan, Split
+from planner.graph.plan import Destination, FilePart, PhysicalPlan, Split
 from planner.place.batch import MAX_SPLITS, place_batch
 from planner.planning import draft_query, with_columns
-from planner.rules.sinks import destination, with_sink
+from planner.rules.sinks import with_sink
 from planner.sql import parse_script
 from planner.sql.statements import InsertInto
 from planner.text.explain import explain_json, explain_text
@@ -37,8 +37,8 @@ def plan_of(*splits: Split, sql: str = COUNT) -> PhysicalPlan:
 
 def test_maps_are_where_the_splits_are_and_the_reduce_where_most_of_the_bytes_are() -> None:
     plan = plan_of(split("eu", 0, 5_000_000), split("us", 1, 3_000_000), split("eu", 2, 1_000_000))
-    assert plan.stage("map").sites == ("eu", "us")
-    assert plan.stage("reduce").sites == ("eu",)
+    assert plan.stage("map").pinned == ("eu", "us")
+    assert plan.sites_of(plan.stage("reduce")) == ("eu",)
     assert plan.batch is not None
     assert [s.site for s in plan.batch.splits] == ["eu", "us", "eu"]
     assert [c.name for c in plan.batch.read_columns["map"]] == ["line"]
@@ -100,8 +100,8 @@ def test_results_of_an_insert_go_to_the_sinks_site() -> None:
     partials, counts = columns("_k0 STRING, _p0 BIGINT"), columns("line STRING, n BIGINT")
     typed = with_columns(draft_query(statement.query, CATALOG), {"map": partials, "reduce": counts}, counts)
     draft = with_sink(typed, statement.target, sink)
-    plan = place_batch(draft, destination(sink, TOPOLOGY), (split("us", 0, 10),), alive=ALIVE)
-    assert plan.gateway == "ap"
+    plan = place_batch(draft, TOPOLOGY, (split("us", 0, 10),), alive=ALIVE)
+    assert plan.destination == Destination("ap", "words")
     assert plan.sink is not None
     assert [i.stage for i in plan.sink.inputs] == ["reduce"]
 

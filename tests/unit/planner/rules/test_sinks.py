@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from planner.graph.plan import DraftPlan, PhysicalPlan, StageInput, StageKind, Statistics
+from planner.graph.ids import VertexId
+from planner.graph.plan import Destination, DraftPlan, PhysicalPlan, StageInput, StageKind, Statistics
 from planner.place.placement import place
 from planner.planning import draft_query, with_columns
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
-from planner.rules.sinks import SINK_ID, can_store, destination, find_sink, with_sink
+from planner.rules.sinks import SINK_ID, can_store, find_sink, with_sink
 from planner.sql import CreateRelation, Explain, InsertInto, SelectQuery, parse_script
 from planner.text.explain import explain_json, explain_text
 from planner.values.errors import (
@@ -48,8 +49,7 @@ def draft_of(sink: Relation, sql: str = ROWS, types: tuple[Column, ...] = TYPES)
 
 
 def placed(sink: Relation, sql: str = ROWS, alive: str = "us eu ap") -> PhysicalPlan:
-    topology = destination(sink, topology_of("us", "eu", "ap"))
-    return place(draft_of(sink, sql), topology, Statistics(), alive=frozenset(alive.split()))
+    return place(draft_of(sink, sql), topology_of("us", "eu", "ap"), Statistics(), alive=frozenset(alive.split()))
 
 
 def test_a_sink_is_declared_at_one_site_with_columns_or_without() -> None:
@@ -98,11 +98,12 @@ def test_results_go_to_the_sink_at_its_site() -> None:
     plan = placed(sink_of())
     sink = plan.sink
     assert sink is not None
-    assert (sink.id, sink.kind, sink.sites, sink.relation) == (SINK_ID, StageKind.SINK, ("eu",), "daily")
+    assert (sink.id, sink.kind, sink.pinned, sink.relation) == (SINK_ID, StageKind.SINK, ("eu",), "daily")
     assert sink.inputs == (StageInput(plan.result_stage, "input"),)
     assert sink.columns == TYPES
     assert {link.target for link in plan.links} == {"eu"}
-    assert placed(sink_of(), SUMS).stage("m1").sites == ("eu",)
+    assert plan.destination == Destination("eu", "daily")
+    assert placed(sink_of(), SUMS).sites == {VertexId("m1"): "eu"}
 
 
 @pytest.mark.parametrize(

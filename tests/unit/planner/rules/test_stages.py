@@ -29,7 +29,7 @@ def source_sql(sql: str) -> str:
 def test_a_projection_is_one_stage() -> None:
     draft = draft_of("SELECT page, upper(page) AS u FROM clicks c WHERE ms > 5 AND site <> 'ap'")
     (stage,) = draft.stages
-    assert (stage.id, stage.kind, stage.sites) == ("s1", StageKind.SOURCE, ("eu", "us"))
+    assert (stage.id, stage.kind, stage.pinned) == ("s1", StageKind.SOURCE, ("eu", "us"))
     assert stage.sql == "SELECT input.page AS page, upper(input.page) AS u FROM input WHERE input.ms > 5"
     # The event time is always read: the watermark follows it.
     assert stage.read_columns == ("page", "ms", "ts")
@@ -59,7 +59,7 @@ def test_an_aggregate_is_split() -> None:
         "SELECT _window_start, _k0, sum(_p0) AS _p0, sum(_p1) AS _p1, sum(_p2) AS _p2 FROM input "
         "GROUP BY _window_start, _k0"
     )
-    assert (merge.kind, merge.sites, merge.inputs) == (StageKind.MERGE, (), (StageInput("s1", "input"),))
+    assert (merge.kind, merge.pinned, merge.inputs) == (StageKind.MERGE, (), (StageInput("s1", "input"),))
     assert draft.result_stage == "m1"
 
 
@@ -111,7 +111,7 @@ def test_tables_send_only_what_is_needed() -> None:
     )
     pages, users, source = draft.stages
     assert pages.sql == "SELECT page, topic FROM input WHERE topic LIKE 'a%' AND weight > 2"
-    assert (pages.kind, pages.sites, pages.read_columns) == (StageKind.TABLE, ("us",), ("page", "topic", "weight"))
+    assert (pages.kind, pages.pinned, pages.read_columns) == (StageKind.TABLE, ("us",), ("page", "topic", "weight"))
     assert users.sql == "SELECT name, user_id FROM input WHERE name <> 'x'"
     assert source.sql == (
         "SELECT input.ms AS ms, t1.topic AS topic FROM input JOIN t1 ON input.page = t1.page "
@@ -124,7 +124,7 @@ def test_a_join_on_site_stays_at_its_site() -> None:
     draft = draft_of("SELECT c.ms FROM clicks c JOIN users u ON c.user_id = u.user_id AND u.site = c.site")
     users, source = draft.stages
     # ap has no users, so none of its clicks can match.
-    assert (users.sites, source.sites) == (("eu", "us"), ("eu", "us"))
+    assert (users.pinned, source.pinned) == (("eu", "us"), ("eu", "us"))
     assert users.sql == "SELECT site, user_id FROM input"
     assert source.inputs == (StageInput("t1", "t1", same_site=True),)
 
@@ -132,7 +132,7 @@ def test_a_join_on_site_stays_at_its_site() -> None:
 def test_the_site_of_a_table_may_be_used_without_joining_on_it() -> None:
     draft = draft_of("SELECT c.ms, u.site AS kept FROM clicks c JOIN users u USING (user_id) WHERE c.site = 'ap'")
     users, source = draft.stages
-    assert (users.sites, source.sites) == (("eu", "us"), ("ap",))
+    assert (users.pinned, source.pinned) == (("eu", "us"), ("ap",))
     assert source.inputs == (StageInput("t1", "t1"),)
 
 
@@ -151,14 +151,14 @@ def test_the_site_of_a_table_may_be_used_without_joining_on_it() -> None:
 )
 def test_conditions_on_site_are_decided_when_planning(condition: str, sites: tuple[str, ...]) -> None:
     stage = draft_of(f"SELECT ms FROM clicks WHERE ({condition}) AND ms > 1").stage("s1")
-    assert stage.sites == sites
+    assert stage.pinned == sites
     assert stage.sql == "SELECT input.ms AS ms FROM input WHERE input.ms > 1"
 
 
 @pytest.mark.parametrize("condition", ["site = 'us' OR ms > 1", "site LIKE 'u%'", "upper(site) = 'US'"])
 def test_other_conditions_on_site_are_evaluated_row_by_row(condition: str) -> None:
     stage = draft_of(f"SELECT ms FROM clicks WHERE {condition}").stage("s1")
-    assert stage.sites == ("ap", "eu", "us")
+    assert stage.pinned == ("ap", "eu", "us")
     assert "input.site" in stage.sql
 
 

@@ -74,7 +74,7 @@ def test_tables_joined_before_and_after_the_aggregate_are_read_where_they_are_ne
 
 
 def test_sites_that_cannot_match_are_not_read() -> None:
-    assert draft_of("SELECT line FROM texts WHERE site = 'eu'", CATALOG).map_stages[0].sites == ("eu",)
+    assert draft_of("SELECT line FROM texts WHERE site = 'eu'", CATALOG).map_stages[0].pinned == ("eu",)
 
 
 def test_branches_of_a_union_are_partial_aggregates_of_their_own_splits() -> None:
@@ -84,7 +84,7 @@ def test_branches_of_a_union_are_partial_aggregates_of_their_own_splits() -> Non
         CATALOG,
     )
     first, second = draft.map_stages
-    assert (first.relation, first.sites, second.relation) == ("texts", ("eu",), "pages")
+    assert (first.relation, first.pinned, second.relation) == ("texts", ("eu",), "pages")
     assert "SELECT _k0, count(*) AS _p0" in first.sql
     assert "SELECT input.topic AS word FROM input" in second.sql
     assert [(i.stage, i.view) for i in draft.stage("reduce").inputs] == [("map", "input"), ("map2", "input")]

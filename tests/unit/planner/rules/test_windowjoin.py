@@ -23,8 +23,8 @@ def sql_of(draft: DraftPlan, stage: str) -> str:
 def test_each_stream_has_a_source_and_the_merge_a_view_of_each() -> None:
     draft = draft_of(f"SELECT c.page, c.ms, v.site AS seen {JOINED}")
     first, second, merge = draft.stages
-    assert (first.id, first.relation, first.sites) == ("s1", "clicks", ("ap", "eu", "us"))
-    assert (second.id, second.relation, second.sites) == ("s2", "visits", ("us",))
+    assert (first.id, first.relation, first.pinned) == ("s1", "clicks", ("ap", "eu", "us"))
+    assert (second.id, second.relation, second.pinned) == ("s2", "visits", ("us",))
     assert first.sql == (
         "SELECT window(input.ts, '10 seconds').start AS _window_start, input.page AS _c0, input.ms AS _c1, "
         "pmod(xxhash64(input.page), 64) AS _bin FROM input"
@@ -38,7 +38,7 @@ def test_each_stream_has_a_source_and_the_merge_a_view_of_each() -> None:
         "SELECT input._c0 AS page, input._c1 AS ms, t1._c0 AS seen FROM input JOIN t1 ON input._c0 = t1._c1 "
         "AND input._window_start = t1._window_start"
     )
-    assert (merge.kind, merge.sites) == (StageKind.MERGE, ())
+    assert (merge.kind, merge.pinned) == (StageKind.MERGE, ())
     assert merge.inputs == (StageInput("s1", "input"), StageInput("s2", "t1"))
     assert merge.merge is not None
     assert merge.merge.views == (MergeView("input"), MergeView("t1"))
@@ -82,7 +82,7 @@ def test_conditions_on_one_stream_are_evaluated_at_its_sources() -> None:
         f"SELECT c.ms {JOINED} AND v.page <> 'x' AND c.ms > 5 WHERE c.site = 'us' AND length(v.page) > 2 "
         "AND c.ms > length(v.page)"
     )
-    assert draft.stage("s1").sites == ("us",)
+    assert draft.stage("s1").pinned == ("us",)
     assert sql_of(draft, "s1").endswith("FROM input WHERE input.ms > 5")
     assert sql_of(draft, "s2").endswith("FROM input WHERE length(input.page) > 2 AND input.page <> 'x'")
     assert sql_of(draft, "m1").endswith("AND input._window_start = t1._window_start WHERE input._c0 > length(t1._c0)")

@@ -16,7 +16,7 @@ from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import DraftPlan, Stage, Statistics
 from planner.sharing.forms import Form, renamed_columns
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import Deployed, MutableRunning
 from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
@@ -99,7 +99,7 @@ class Deployment:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.running = Running()
+        self.running = MutableRunning()
         self.texts: dict[str, str] = {}
         """Of all queries that ever ran."""
         self.plans: dict[str, SharingPlan] = {}
@@ -127,7 +127,7 @@ class Deployment:
                 shared = decision.operator if decision.action is Action.SHARED else None
                 end = shared or TaskId.of(query, vertex.id)
                 assert query in self.running.users(end)
-                sources = [self.running.operator(name) for name in self.running.operator(end).inputs]
+                sources = [self.running.task(name) for name in self.running.task(end).inputs]
                 own = [self._own(query, name) for name in vertex.inputs]
                 parts += [self._as_named(v, operator) for v, operator in zip(own, sources, strict=True)]
         return self.lab.fetch(" UNION ALL ".join(parts))
@@ -135,7 +135,7 @@ class Deployment:
     def _own(self, query: str, vertex: VertexId) -> Vertex:
         return self.lab.vertices(self.texts[query])[vertex]
 
-    def _as_named(self, vertex: Vertex, operator: Operator) -> str:
+    def _as_named(self, vertex: Vertex, operator: Deployed) -> str:
         """The output of an operator under the names of a vertex that it stands for."""
         names = {name: name for name in vertex.columns}
         other: Form | None = operator.vertex.form
@@ -144,32 +144,35 @@ class Deployment:
         items = [f'"{own}" AS "{name}"' for name, own in names.items()]
         return f"SELECT {', '.join(items)} FROM {self._output(operator)}"
 
-    def _output(self, operator: Operator) -> str:
+    def _output(self, operator: Deployed) -> str:
         """The table of all that an operator sends."""
         if operator.residual:
             (source,) = operator.inputs
-            read = f"SELECT * FROM {self._output(self.running.operator(source))}"
+            read = f"SELECT * FROM {self._output(self.running.task(source))}"
             return self.lab.table(_with({"input": [read]}, operator.residual))
         query = operator.id.query
         stage = self.lab.draft(self.texts[query]).stage(operator.vertex.stage)
         views = self._views(query, stage, operator)
         if stage.relation is None:
             return self.lab.table(_with(views, stage.sql))
-        epochs = [{**views, "input": [f"SELECT * FROM {t}"]} for t in self.lab.born(stage.relation, operator.site)]
+        epochs = [
+            {**views, "input": [f"SELECT * FROM {t}"]}
+            for t in self.lab.born(stage.relation, self.running.site(operator.id))
+        ]
         if stage.kind.value == "table":
             # A copy is made of all rows at once.
             epochs = [{**views, "input": [part for epoch in epochs for part in epoch["input"]]}]
         return self.lab.table(" UNION ALL ".join(f"({_with(epoch, stage.sql)})" for epoch in epochs))
 
-    def _views(self, query: str, stage: Stage, operator: Operator) -> dict[str, list[str]]:
+    def _views(self, query: str, stage: Stage, operator: Deployed) -> dict[str, list[str]]:
         """SQL of the parts of each view that a stage reads."""
         views: dict[str, list[str]] = {}
         reads = list(zip(operator.vertex.inputs, operator.inputs, strict=True))
         for used in stage.inputs:
             group = [v for v in self.lab.vertices(self.texts[query]).values() if v.stage == used.stage]
-            count = sum(not used.same_site or v.site == operator.vertex.site for v in group)
+            count = sum(not used.same_site or v.pinned == operator.vertex.pinned for v in group)
             for vertex, name in reads[:count]:
-                part = self._as_named(self._own(query, vertex), self.running.operator(name))
+                part = self._as_named(self._own(query, vertex), self.running.task(name))
                 views.setdefault(used.view, []).append(part)
             reads = reads[count:]
         assert not reads

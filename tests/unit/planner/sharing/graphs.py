@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.graph.ids import VertexId
 from planner.sharing.modes import Goal, Sharing
-from planner.sharing.running import Running
+from planner.sharing.running import MutableRunning
 from planner.sharing.schedule import Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
@@ -39,7 +39,7 @@ class World:
     goal: Goal = Goal.BYTES
 
     def __post_init__(self) -> None:
-        self.running = Running()
+        self.running = MutableRunning()
 
     def plan(self, query: str, *vertices: Vertex) -> SharingPlan:
         wan = Wan(self.topology, dict(self.spare))
@@ -58,4 +58,4 @@ class World:
 
 def sites_of(plan: SharingPlan) -> dict[str, str]:
     """Where the vertices went that are deployed, by stage."""
-    return {operator.vertex.stage: operator.site for operator in plan.operators}
+    return {one.vertex.stage: plan.placement[one.id] for one in plan.deployed}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planner.graph.ids import TaskId
 from planner.sharing.candidates import Asked, Room, find_candidates
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Operator, Running, as_measured
+from planner.sharing.running import Deployed, MutableRunning, Running, as_measured
 from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
@@ -55,34 +55,35 @@ topologies = st.lists(st.sampled_from([0.5, 1.0, 2.0, 4.0]), min_size=6, max_siz
 )
 
 
-def running_with(past: Iterable[tuple[Sequence[Vertex], Sharing]], topology: Topology) -> Running:
-    running = Running()
+def running_with(past: Iterable[tuple[Sequence[Vertex], Sharing]], topology: Topology) -> MutableRunning:
+    running = MutableRunning()
     for number, (query, sharing) in enumerate(past):
         setting = Setting(running, Wan(topology), frozenset(SITES), sharing)
         deploy(share(f"q{number}", query, setting), running)
     return running
 
 
-def operators_of(running: Running) -> list[Operator]:
-    return [running.operator(name) for name in sorted(running._operators)]
+def all_of(running: Running) -> list[Deployed]:
+    return sorted(running.deployed, key=lambda one: one.id)
 
 
 def every_pair(asked: Asked, running: Running, wan: Wan) -> tuple[set[TaskId], set[TaskId]]:
     """What algorithm 1 keeps, word by word: the ids of IN-OP and of IN."""
     in_op, in_ = set[TaskId](), set[TaskId]()
-    everything = operators_of(running)
-    made = {(operator.fingerprint, operator.site) for operator in everything}
+    everything = all_of(running)
+    made = {(one.fingerprint, running.site(one.id)) for one in everything}
     for w in everything:
-        b_out = sum(wan.spare(w.site, other) for other in SITES if other != w.site)
-        b_in = sum(wan.spare(other, w.site) for other in SITES if other != w.site)
-        inputs = {running.operator(name).fingerprint for name in w.inputs}
+        site = running.site(w.id)
+        b_out = sum(wan.spare(site, other) for other in SITES if other != site)
+        b_in = sum(wan.spare(other, site) for other in SITES if other != site)
+        inputs = {running.task(name).fingerprint for name in w.inputs}
         if w.fingerprint == asked.vertex.fingerprint:
             readers = {other.fingerprint for other in everything if w.id in other.inputs}
             share_ = Fraction(len(asked.readers | readers), max(len(readers), 1))
             if b_out > share_ * Fraction(asked.vertex.output_bytes_per_s):
                 in_op.add(w.id)
-        elif asked.vertex.site is None and inputs & set(asked.inputs):
-            lacking = [f for f in asked.inputs if f not in inputs and (f, w.site) not in made]
+        elif asked.vertex.pinned is None and inputs & set(asked.inputs):
+            lacking = [f for f in asked.inputs if f not in inputs and (f, site) not in made]
             if b_out > asked.vertex.output_bytes_per_s and b_in > sum(asked.inputs[f] for f in lacking):
                 in_.add(w.id)
     return in_op, in_
@@ -98,7 +99,7 @@ def groups(names: Iterable[TaskId], running: Running) -> dict[tuple[str, frozens
     """The first id of operators that read the same at the same site."""
     found: dict[tuple[str, frozenset[str]], TaskId] = {}
     for name in sorted(names, reverse=True):
-        found[running.operator(name).site, running.inputs_of(name)] = name
+        found[running.site(name), running.inputs_of(name)] = name
     return found
 
 
@@ -154,8 +155,8 @@ def check_whole(plan: SharingPlan, query: Sequence[Vertex], running: Running) ->
     """Every vertex has one decision, and what is deployed reads what its vertex reads."""
     assert [d.vertex for d in plan.decisions] == [v.id for v in query]
     by_id = {v.id: v for v in query}
-    known = {operator.id: operator for operator in (*operators_of(running), *plan.operators)}
-    for operator in plan.operators:
+    known = {operator.id: operator for operator in (*all_of(running), *plan.deployed)}
+    for operator in plan.deployed:
         wanted = sorted(by_id[name].fingerprint for name in operator.vertex.inputs)
         assert sorted(known[name].fingerprint for name in operator.inputs) == wanted
     ends = {v.id for v in query} - {name for v in query for name in v.inputs}
@@ -174,27 +175,26 @@ def test_what_is_left_is_what_the_other_queries_need(
     names = sorted(running.queries)
     order.shuffle(names)
     while names:
-        running.measure({o.id: order.choice(RATES) for o in running.operators if order.random() < 0.5})
-        assert running.traffic() == recomputed(operators_of(running), running)
+        running = running.measured({o.id: order.choice(RATES) for o in running.deployed if order.random() < 0.5})
+        assert running.traffic() == recomputed(all_of(running), running)
         running.remove(names.pop())
-        left = operators_of(running)
+        left = all_of(running)
         for operator in left:
             assert running.users(operator.id)
             assert running.users(operator.id) <= set(names)
             assert all(running.users(operator.id) <= running.users(name) for name in operator.inputs)
         assert running.traffic() == recomputed(left, running)
     assert len(running) == 0
-    assert Running() == running
+    assert MutableRunning() == running
 
 
-def recomputed(operators: Sequence[Operator], running: Running) -> dict[tuple[str, str], float]:
-    pulled = {(name, operator.site) for operator in operators for name in operator.inputs}
+def recomputed(deployed: Sequence[Deployed], running: Running) -> dict[tuple[str, str], float]:
+    pulled = {(name, running.site(one.id)) for one in deployed for name in one.inputs}
     traffic: dict[tuple[str, str], float] = {}
     for name, site in sorted(pulled):
-        source = running.operator(name)
-        if source.site != site:
-            pair = (source.site, site)
-            traffic[pair] = traffic.get(pair, 0.0) + source.vertex.output_bytes_per_s
+        pair = (running.site(name), site)
+        if pair[0] != site:
+            traffic[pair] = traffic.get(pair, 0.0) + running.task(name).vertex.output_bytes_per_s
     return traffic
 
 
@@ -228,7 +228,7 @@ def test_vertices_are_taken_at_what_operators_that_do_the_same_were_measured_to_
     world = World(topology_of(*SITES), {})
     query = (vertex("x", 1, site="a"), vertex("y", 1, site="b"), vertex("m", 1, "x", "y", site="b"))
     world.submit("q", *query)
-    world.running.measure({tid("q/x"): 3 * MB, tid("gone/z"): MB})
+    world.running = world.running.measured({tid("q/x"): 3 * MB, tid("gone/z"): MB})
     found = as_measured(query, world.running)
     assert [v.output_bytes_per_s / MB for v in found] == [3, 1, 1]
     assert world.wan_mb_per_s == 3

@@ -17,11 +17,12 @@ from planner.sharing.deployment import (
     deployment_lines,
     deployment_of,
     is_apart,
+    sites_of,
     taken_back,
 )
 from planner.sharing.deployment import told_apart as told
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Running
+from planner.sharing.running import MutableRunning, Running
 from planner.sharing.schedule import Setting, share
 from planner.sharing.vertices import VertexKind
 from planner.sharing.wan import Wan
@@ -47,13 +48,13 @@ class World:
     """Queries that come one after the other."""
 
     def __init__(self) -> None:
-        self.running = Running()
+        self.running = MutableRunning()
         self.deployments: dict[str, Deployment] = {}
 
     def submit(self, sql: str | DraftPlan, *, mode: Sharing = Sharing.SANA, start: Start = Start.HISTORY) -> Deployment:
         query = f"q-{len(self.deployments)}"
         made = self.plan(query, sql, mode, start)
-        self.running.add(query, made.operators, made.used)
+        self.running.add(query, made.deployed, sites_of(made, {}), made.used)
         self.deployments[query] = made
         return made
 
@@ -65,14 +66,13 @@ class World:
     def describe(self, *texts: str) -> None:
         """What the queries so far compute: stored operators have no forms."""
         for query, sql in zip(self.deployments, texts, strict=True):
-            for operator in self.running.operators:
-                form = vertices(sql)[operator.vertex.id].form if operator.id.query == query else None
-                if form is not None and not is_apart(operator):
-                    self.running.describe(operator.id, form)
+            own = [one for one in self.running.deployed if one.id.query == query and not is_apart(one)]
+            forms = {one.id: vertices(sql)[one.vertex.id].form for one in own}
+            self.running = self.running.described({name: form for name, form in forms.items() if form is not None})
 
 
 def kinds(deployment: Deployment) -> list[VertexKind]:
-    return [operator.vertex.kind for operator in deployment.operators]
+    return [operator.vertex.kind for operator in deployment.deployed]
 
 
 def test_the_same_query_again_runs_nothing_but_its_results() -> None:
@@ -121,10 +121,11 @@ def test_who_began_in_the_middle_is_not_shared_with() -> None:
 def test_results_are_shared_only_where_a_gateway_keeps_all_of_them() -> None:
     world = World()
     first = world.submit(HAVING)
-    results = [operator for operator in first.operators if operator.vertex.kind is VertexKind.RESULTS]
+    results = [operator for operator in first.deployed if operator.vertex.kind is VertexKind.RESULTS]
     world.running.remove("q-0")
     # As when its results go into a sink: nobody keeps what was sent before.
-    world.running.add("q-0", [operator for operator in first.operators if operator not in results], ())
+    left = [one for one in first.deployed if one not in results]
+    world.running.add("q-0", left, sites_of(first, {}))
     second = world.submit(HAVING)
     assert kinds(second) == [VertexKind.MERGE, VertexKind.RESULTS]
     assert "no gateway keeps all" in second.notes[vid("m1")]
@@ -138,7 +139,9 @@ def test_words_name_the_query_for_each_operator() -> None:
     assert lines[0].startswith("Sharing (sana): ")
     assert "  s1.p2 at us: shared with q-0 (q-0.s1.p2): the same inputs and function as q-0.s1.p2" in lines
     assert not any("results" in line for line in lines)
-    told = {operator["operator"]: operator for operator in deployment_json(second)["operators"]}
+    told = {
+        operator["operator"]: operator for operator in deployment_json(second, world.running.placement)["operators"]
+    }
     assert (told["s1.p2"]["query"], told["s1.p2"]["runs"]) == ("q-0", False)
     assert (told["m1.p0"]["query"], told["m1.p0"]["runs"]) == (None, True)
 
@@ -148,7 +151,7 @@ def test_one_that_is_taken_back_leaves_the_others_shared() -> None:
     world.submit(COUNTS)
     second = taken_back(world.submit(HAVING), "q-1", {tid("q-0/s1.p1")}, why="it is gone")
     assert second.used == (tid("q-0/s1.p0"), tid("q-0/s1.p2"))
-    merge = next(operator for operator in second.operators if operator.vertex.id == vid("m1"))
+    merge = next(operator for operator in second.deployed if operator.vertex.id == vid("m1"))
     assert set(merge.inputs) == {tid("q-1/s1.p1"), tid("q-0/s1.p0"), tid("q-0/s1.p2")}
     assert second.notes[vid("s1.p1")] == "s1.p1 at eu: not shared with q-0.s1.p1, it is gone"
     assert taken_back(second, "q-1", {tid("q-0/s1.p1")}, why="") == second
@@ -159,7 +162,7 @@ def test_what_is_shared_counts_with_what_it_really_reads() -> None:
     world.submit(COUNTS)
     second = taken_back(world.submit(HAVING), "q-1", {tid("q-0/s1.p1")}, why="it is gone")
     world.running.remove("q-1")
-    world.running.add("q-1", second.operators, second.used)
+    world.running.add("q-1", second.deployed, sites_of(second, {}), second.used)
     third = world.submit(HAVING)
     assert third.used == (tid("q-1/m1"),)
     assert third.stands == {
@@ -193,28 +196,26 @@ def test_whatever_is_taken_back_all_inputs_are_there(
         assert not late & set(deployment.used)
     check(deployment, query, world.running)
     alone = World().plan(query, sql, Sharing.SANA, Start.HISTORY)
-    assert {o.id: set(o.inputs) for o in deployment.operators} == {o.id: set(o.inputs) for o in alone.operators}
+    assert {o.id: set(o.inputs) for o in deployment.deployed} == {o.id: set(o.inputs) for o in alone.deployed}
 
 
 def check(deployment: Deployment, query: str, running: Running) -> None:
     """Each operator reads one supplier for each of its vertex's inputs, which runs or comes before it."""
     seen: set[TaskId] = set()
     by_vertex = {vertex.id: vertex for vertex in deployment.vertices}
-    for operator in deployment.operators:
+    for operator in deployment.deployed:
         assert operator.vertex == by_vertex[operator.vertex.id]
         seen.add(operator.id)
         if operator.residual:
             (name,) = operator.inputs
-            assert running.operator(name).vertex.reads == operator.vertex.reads
-            assert deployment.foreign[name] == running.operator(name).site
+            assert running.task(name).vertex.reads == operator.vertex.reads
             continue
         for own, name in zip(operator.vertex.inputs, operator.inputs, strict=True):
             if name.query == query:
                 assert name.vertex == own
                 assert name in seen
             else:
-                assert running.operator(name).vertex.fingerprint == by_vertex[own].fingerprint
-                assert deployment.foreign[name] == running.operator(name).site
+                assert running.task(name).vertex.fingerprint == by_vertex[own].fingerprint
 
 
 def contained(first: str, second: str, *, start: Start = Start.HISTORY, mode: Sharing = Sharing.SANA) -> Deployment:
@@ -226,7 +227,14 @@ def contained(first: str, second: str, *, start: Start = Start.HISTORY, mode: Sh
 
 def derived(deployment: Deployment) -> dict[TaskId, tuple[str, tuple[TaskId, ...]]]:
     """Where what is made of others' output is made, and of what."""
-    return {o.id: (o.site, o.inputs) for o in deployment.operators if o.residual}
+    sites = sites_of(deployment, {})
+    return {o.id: (sites[o.id], o.inputs) for o in deployment.deployed if o.residual}
+
+
+def sources(deployment: Deployment) -> dict[TaskId, str]:
+    """Where its own sources are."""
+    sites = sites_of(deployment, {})
+    return {o.id: sites[o.id] for o in deployment.deployed if o.vertex.kind is VertexKind.SOURCE}
 
 
 def test_a_query_that_is_part_of_another_reads_its_output() -> None:
@@ -234,24 +242,27 @@ def test_a_query_that_is_part_of_another_reads_its_output() -> None:
     # The gateway, where the groups arrive anyhow.
     assert derived(second) == {tid("q-1/m1.d0"): ("us", (tid("q-0/m1"),))}
     assert kinds(second) == [VertexKind.MERGE, VertexKind.RESULTS]
-    assert second.operators[-1].inputs == (tid("q-1/m1.d0"),)
-    assert (second.used, second.foreign[tid("q-0/m1")]) == ((tid("q-0/m1"),), "eu")
-    told = {operator["operator"]: operator for operator in deployment_json(second)["operators"]}
+    assert second.deployed[-1].inputs == (tid("q-1/m1.d0"),)
+    assert second.used == (tid("q-0/m1"),)
+    told = {operator["operator"]: operator for operator in deployment_json(second, sites_of(second, {}))["operators"]}
     assert (told["m1.p0"]["query"], told["m1.p0"]["with"], told["m1.p0"]["runs"]) == ("q-0", "q-0.m1.p0", True)
-    assert told["m1.p0"]["residual"] == second.operators[0].residual
+    assert told["m1.p0"]["residual"] == second.deployed[0].residual
     lines = deployment_lines(second)
     assert (
         "  m1.p0 at us: made of the output of q-0 (q-0.m1.p0): part of what q-0.m1.p0 sends, which us receives: HAVING"
         in lines
     )
-    assert f"    by {second.operators[0].residual}" in lines
+    assert f"    by {second.deployed[0].residual}" in lines
 
 
 def test_sources_of_several_sites_may_be_made_at_one() -> None:
     second = contained(COUNTS, f"SELECT window(ts, '20 seconds') AS w, {COARSER}")
     assert derived(second) == {tid(f"q-1/s1.d{n}"): ("eu", (tid(f"q-0/s1.p{n}"),)) for n in range(3)}
-    merge = next(operator for operator in second.operators if operator.vertex.id == vid("m1"))
-    assert (merge.site, set(merge.inputs)) == ("eu", {tid(f"q-1/s1.d{number}") for number in range(3)})
+    merge = next(operator for operator in second.deployed if operator.vertex.id == vid("m1"))
+    assert (sites_of(second, {})[merge.id], set(merge.inputs)) == (
+        "eu",
+        {tid(f"q-1/s1.d{number}") for number in range(3)},
+    )
 
 
 COARSER = "count(*) AS n FROM s GROUP BY window(ts, '20 seconds')"
@@ -287,23 +298,22 @@ def test_what_is_made_of_an_operator_that_is_out_of_reach_is_made_anew() -> None
     second = taken_back(world.submit(HAVING), "q-1", {tid("q-0/m1")}, why="it is gone")
     assert not derived(second)
     assert second.used == (tid("q-0/s1.p0"), tid("q-0/s1.p1"), tid("q-0/s1.p2"))
-    assert [operator.id for operator in second.operators] == [tid("q-1/m1"), tid("q-1/results")]
-    assert second.operators[-1].inputs == (tid("q-1/m1"),)
+    assert [operator.id for operator in second.deployed] == [tid("q-1/m1"), tid("q-1/results")]
+    assert second.deployed[-1].inputs == (tid("q-1/m1"),)
     assert second.notes[vid("m1")] == "m1.p0 at us: not shared with q-0.m1.p0, it is gone"
     third = taken_back(second, "q-1", {tid("q-0/s1.p1")}, why="it is gone")
-    assert {o.id: o.site for o in third.operators if o.vertex.kind is VertexKind.SOURCE} == {tid("q-1/s1.p1"): "eu"}
+    assert sources(third) == {tid("q-1/s1.p1"): "eu"}
 
 
 def test_a_source_that_is_made_anew_is_at_its_own_site() -> None:
     first = contained(COUNTS, f"SELECT window(ts, '20 seconds') AS w, {COARSER}")
     second = taken_back(first, "q-1", {tid("q-0/s1.p2")}, why="it is gone")
-    assert {o.id: o.site for o in second.operators if o.vertex.kind is VertexKind.SOURCE} == {
+    assert sources(second) == {
         tid("q-1/s1.p2"): "us",
         tid("q-1/s1.d1"): "eu",
         tid("q-1/s1.d0"): "eu",
     }
-    assert second.sites[vid("s1.p2")] == "us"
-    merge = next(operator for operator in second.operators if operator.vertex.id == vid("m1"))
+    merge = next(operator for operator in second.deployed if operator.vertex.id == vid("m1"))
     assert set(merge.inputs) == {tid("q-1/s1.p2"), tid("q-1/s1.d1"), tid("q-1/s1.d0")}
 
 

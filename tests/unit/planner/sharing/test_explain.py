@@ -8,7 +8,7 @@ from planner.estimate.rates import task_rates
 from planner.graph.plan import Statistics
 from planner.sharing.explain import sharing_json, sharing_lines, sharing_notes
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Running
+from planner.sharing.running import MutableRunning
 from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
 from planner.sharing.wan import Wan
 from tests.unit.planner.build import draft_of, topology_of
@@ -23,7 +23,7 @@ def plan_of(
     sql: str, *others: str, sharing: Sharing = Sharing.SANA, spare: dict[tuple[str, str], float] | None = None
 ) -> SharingPlan:
     """A query of SQL beside others of SQL."""
-    running = Running()
+    running = MutableRunning()
     topology = topology_of("us", "eu", "ap")
     for number, text in enumerate((*others, sql)):
         draft = draft_of(text, CATALOG)
@@ -38,7 +38,7 @@ def plan_of(
 
 def test_the_same_query_again_deploys_nothing() -> None:
     plan = plan_of(COUNTS, COUNTS.replace("AS n", "AS other"))
-    assert plan.operators == ()
+    assert plan.deployed == ()
     assert sharing_lines(plan) == (
         "Sharing (sana): 0 bytes/s more over the WAN",
         "  s1.p0 at ap: shared with q0 (q0.s1.p0): the same inputs and function as q0.s1.p0",
@@ -54,8 +54,8 @@ def test_a_part_of_a_running_query_adds_only_the_rest() -> None:
     decision = plan.decision(vid("m1"))
     # The groups are at the gateway already, as the other's results.
     assert (decision.action, decision.site, decision.query) == (Action.CONTAINED, "us", "q0")
-    assert [operator.vertex.id for operator in plan.operators] == [vid("m1"), vid("results")]
-    assert plan.operators[0].residual == (
+    assert [operator.vertex.id for operator in plan.deployed] == [vid("m1"), vid("results")]
+    assert plan.deployed[0].residual == (
         "SELECT `input`.`k` AS k, `input`.`w` AS w, `input`.`n` AS n FROM input WHERE (5 < `input`.`n`)"
     )
     assert plan.wan_bytes_per_s == 0

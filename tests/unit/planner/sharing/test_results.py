@@ -18,7 +18,7 @@ from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import DraftPlan, Statistics
 from planner.sharing.forms import Form, renamed_columns
 from planner.sharing.modes import Sharing
-from planner.sharing.running import Operator, Running
+from planner.sharing.running import Deployed, MutableRunning
 from planner.sharing.schedule import Action, Setting, deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
@@ -44,7 +44,7 @@ class Cluster:
 
     def __init__(self, db: duckdb.DuckDBPyConnection, stream: Mapping[str, list[Rows]]) -> None:
         self.db, self.stream = db, stream
-        self.running = Running()
+        self.running = MutableRunning()
         self.drafts: dict[str, DraftPlan] = {}
         self.vertices: dict[str, dict[VertexId, Vertex]] = {}
         self.ends: dict[str, TaskId] = {}
@@ -69,34 +69,35 @@ class Cluster:
         stage = self.drafts[query].result_stage
         form = next(v.form for v in own.values() if v.stage == stage)
         assert form is not None
-        sources = map(self.running.operator, self.running.operator(self.ends[query]).inputs)
+        sources = map(self.running.task, self.running.task(self.ends[query]).inputs)
         parts = [self.as_named(form, operator) for operator in sources]
         return fetch(self.db, " UNION ALL ".join(parts))
 
-    def as_named(self, form: Form, operator: Operator) -> str:
+    def as_named(self, form: Form, operator: Deployed) -> str:
         """The output of an operator under the names of another form of the same."""
         assert operator.vertex.form is not None
         items = [f'"{own}" AS "{name}"' for name, own in renamed_columns(form, operator.vertex.form).items()]
         return f"SELECT {', '.join(items)} FROM {self.output(operator)}"
 
-    def output(self, operator: Operator) -> str:
+    def output(self, operator: Deployed) -> str:
         if operator.id not in self.tables:
             table = f"op_{len(self.tables)}"
             self.tables[operator.id] = table
             self.db.execute(f"CREATE OR REPLACE TABLE {table} AS {self._rows(operator, table)}")
         return self.tables[operator.id]
 
-    def _rows(self, operator: Operator, table: str) -> str:
+    def _rows(self, operator: Deployed, table: str) -> str:
         stage = self.drafts[operator.id.query].stage(operator.vertex.stage)
         if operator.residual:
             (source,) = operator.inputs
-            read = self.output(self.running.operator(source))
+            read = self.output(self.running.task(source))
             self.db.execute(f"CREATE OR REPLACE TABLE input AS SELECT * FROM {read}")
             return to_duckdb(operator.residual)
         if operator.vertex.kind is VertexKind.SOURCE:
-            epochs = self.stream[operator.site]
+            site = self.running.site(operator.id)
+            epochs = self.stream[site]
             for number, rows in enumerate(epochs):
-                load(self.db, "input", STREAM, [{**row, "site": operator.site} for row in rows])
+                load(self.db, "input", STREAM, [{**row, "site": site} for row in rows])
                 self.db.execute(f"CREATE OR REPLACE TABLE {table}_{number} AS {to_duckdb(stage.sql)}")
             return " UNION ALL ".join(f"SELECT * FROM {table}_{number}" for number in range(len(epochs)))
         own = self.vertices[operator.id.query]
@@ -104,7 +105,7 @@ class Cluster:
         for vertex, name in zip(operator.vertex.inputs, operator.inputs, strict=True):
             form = own[vertex].form
             assert form is not None
-            parts.append(self.as_named(form, self.running.operator(name)))
+            parts.append(self.as_named(form, self.running.task(name)))
         self.db.execute(f"CREATE OR REPLACE TABLE input AS {' UNION ALL '.join(parts)}")
         return to_duckdb(stage.sql)
 
@@ -155,7 +156,7 @@ def test_a_family_of_queries_over_one_aggregate(
         query = cluster.submit(sql, Sharing.SANA, {})
         assert cluster.results(query) == run_draft(db, cluster.drafts[query], {"s": stream})
     # Only the first reads the stream.
-    sources = [name for name in cluster.tables if name.stage == "s1" and not cluster.running.operator(name).residual]
+    sources = [name for name in cluster.tables if name.stage == "s1" and not cluster.running.task(name).residual]
     assert sorted(sources) == [tid("q0/s1.p0"), tid("q0/s1.p1"), tid("q0/s1.p2")]
 
 
@@ -171,8 +172,6 @@ def test_operators_of_one_form_may_name_their_columns_otherwise(
     query = cluster.submit(sql.format("k", "site <> 'ap'", "k"), Sharing.SANA, {})
     assert cluster.results(query) == run_draft(db, cluster.drafts[query], {"s": stream})
     made_of = {
-        name: cluster.running.operator(name).inputs
-        for name in cluster.tables
-        if (name.query, name.stage) == ("q2", "s1")
+        name: cluster.running.task(name).inputs for name in cluster.tables if (name.query, name.stage) == ("q2", "s1")
     }
     assert made_of == {tid("q2/s1.d1"): (tid("q0/s1.p0"),), tid("q2/s1.d0"): (tid("q1/s1.p0"),)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planner.sharing.modes import Goal, Sharing
-from planner.sharing.running import Running
+from planner.sharing.running import MutableRunning
 from planner.sharing.schedule import Action, Setting, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
@@ -270,7 +270,7 @@ def test_an_operator_stands_for_one_vertex_of_a_query() -> None:
     world.submit("q1", vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x", site="b"))
     twice = [vertex("x1", 2, site="a", kind=SOURCE, as_="x"), vertex("x2", 2, site="a", kind=SOURCE, as_="x")]
     plan = world.submit("q2", *twice, vertex("u", 1, "x1", "x2", site="b"))
-    (union,) = (operator for operator in plan.operators if operator.vertex.id == vid("u"))
+    (union,) = (operator for operator in plan.deployed if operator.vertex.id == vid("u"))
     assert sorted(union.inputs) == [tid("q1/x"), tid("q2/x2")]
 
 
@@ -319,15 +319,15 @@ def test_nothing_is_constrained_where_there_is_one_site() -> None:
     world = World(topology_of("a"), {})
     query = [vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x"), vertex("r", 0, "m", site="a", kind=RESULTS)]
     world.submit("q1", *query)
-    assert world.submit("q2", *query).operators == ()
+    assert world.submit("q2", *query).deployed == ()
     assert world.running.remove("q1") == ()
 
 
 def test_a_query_that_is_known_is_refused() -> None:
-    running = Running()
-    running.add("q", [], [])
+    running = MutableRunning()
+    running.add("q", [], {})
     with pytest.raises(ValueError, match="runs already"):
-        running.add("q", [], [])
+        running.add("q", [], {})
 
 
 def test_what_the_caller_placed_goes_there_unless_it_is_shared() -> None:
@@ -340,7 +340,7 @@ def test_what_the_caller_placed_goes_there_unless_it_is_shared() -> None:
         setting = Setting(world.running, Wan(world.topology), alive, sharing, placed=placed)
         plan = share(query, vertices, setting)
         if query != "tried":
-            world.running.add(query, plan.operators, plan.used)
+            world.running.add(query, plan.deployed, plan.placement, plan.used)
         return sites_of(plan)
 
     assert planned("q1", *first) == {"x": "a", "m": "c"}
@@ -355,5 +355,5 @@ def test_what_a_query_needs_is_known_with_what_it_reads_through_others() -> None
     world = wide("a", "b")
     world.submit("q1", vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x", site="b"))
     world.submit("q2", vertex("x", 2, site="a", kind=SOURCE), vertex("m", 1, "x", site="b"), vertex("n", 1, "m"))
-    assert [operator.id for operator in world.running.operators] == [tid("q1/x"), tid("q1/m"), tid("q2/n")]
+    assert [operator.id for operator in world.running.deployed] == [tid("q1/x"), tid("q1/m"), tid("q2/n")]
     assert world.running.needed_by("q2") == (tid("q1/x"), tid("q1/m"), tid("q2/n"))

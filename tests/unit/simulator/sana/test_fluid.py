@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.graph.ids import TaskId, VertexId
-from planner.sharing.running import Operator
+from planner.sharing.running import Deployed, MutableRunning, Running
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.values.topology import Link, Site, Topology
 from simulator.fairness import max_min_rates
@@ -40,21 +40,30 @@ def topology(**mb_per_s: float) -> Topology:
     return Topology({name: Site(name) for pair in links for name in pair}, links, "a")
 
 
-def source(name: str, site: str, mb_per_s: float) -> Operator:
-    return Operator(
-        TaskId("q", name), Vertex(VertexId(name), VertexKind.SOURCE, name, (), mb_per_s * MB, site), site, ()
-    )
+Placed = tuple[Deployed, str]
 
 
-def operator(name: str, site: str, mb_per_s: float, *inputs: str) -> Operator:
+def source(name: str, site: str, mb_per_s: float) -> Placed:
+    vertex = Vertex(VertexId(name), VertexKind.SOURCE, name, (), mb_per_s * MB, site)
+    return Deployed(TaskId("q", name), vertex, ()), site
+
+
+def operator(name: str, site: str, mb_per_s: float, *inputs: str) -> Placed:
     reads = tuple(TaskId("q", made) for made in inputs)
     vertex = Vertex(VertexId(name), VertexKind.MERGE, name, tuple(task.vertex for task in reads), mb_per_s * MB)
-    return Operator(TaskId("q", name), vertex, site, reads)
+    return Deployed(TaskId("q", name), vertex, reads), site
 
 
-def flowed(fluid: Fluid, *operators: Operator, seconds: float = 60.0) -> dict[str, float]:
+def running_of(*placed: Placed) -> Running:
+    running = MutableRunning()
+    running.add("q", [one for one, _ in placed], {one.id: site for one, site in placed})
+    return running
+
+
+def flowed(fluid: Fluid, *placed: Placed, seconds: float = 60.0) -> dict[str, float]:
     """MB/s of each source (of its last channel), when queues have filled."""
-    fluid.deploy({operator.id: operator for operator in operators})
+    fluid.deploy(running_of(*placed))
+    operators = [one for one, _ in placed]
     rates = {o.id: o.vertex.output_bytes_per_s for o in operators if o.vertex.kind is VertexKind.SOURCE}
     fluid.advance(seconds, rates)
     fluid.reset()
@@ -125,14 +134,14 @@ def test_what_is_in_the_queues_stays_when_others_come() -> None:
     fluid = Fluid(topology(ab=1.0), routers=True)
     first = (source("s", "a", 4.0), operator("m", "b", 1.0, "s"))
     flowed(fluid, *first)
-    fluid.deploy({o.id: o for o in (*first, operator("n", "b", 1.0, "s"))})
+    fluid.deploy(running_of(*first, operator("n", "b", 1.0, "s")))
     fluid.advance(0.2, {TaskId("q", "s"): 4.0 * MB})
     ((_, wait_s),) = wide(fluid, "s").values()
     assert wait_s > 3.0
 
 
 def test_copies_of_tables_are_no_streams() -> None:
-    table = Operator(TaskId("q", "t"), Vertex(VertexId("t"), VertexKind.TABLE, "t", (), 0.0, "a"), "a", ())
+    table = Deployed(TaskId("q", "t"), Vertex(VertexId("t"), VertexKind.TABLE, "t", (), 0.0, "a"), ()), "a"
     fluid = Fluid(topology(ab=1.0), routers=True)
     flowed(fluid, table, source("s", "b", 1.0), operator("m", "b", 1.0, "t", "s"))
     assert [use.channel for use in fluid.uses()] == [Channel(TaskId("q", "s"), "b", ("", ""))]

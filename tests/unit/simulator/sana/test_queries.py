@@ -49,6 +49,6 @@ def test_whole_records_come_to_stages_that_are_bound_to_no_site() -> None:
     found = {v.id: v for v in vertices("9")}
     born = found[VertexId("posts", BIRTHPLACES.index("ohio"))]
     (stage,) = (vertex for vertex in found.values() if born.id in vertex.inputs)
-    assert (born.site, stage.site, stage.inputs) == ("ohio", None, (born.id,))
+    assert (born.pinned, stage.pinned, stage.inputs) == ("ohio", None, (born.id,))
     assert born.output_bytes_per_s == BIRTHS.rows_per_s["posts", "ohio"] * BIRTHS.record_bytes
     assert 0 < stage.output_bytes_per_s < born.output_bytes_per_s / 10
