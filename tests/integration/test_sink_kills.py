@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -69,4 +70,5 @@ def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     wanted = [tuple(row.values()) for table in tables if table is not None for row in table.to_pylist()]
     assert seen(out) == sorted(wanted)
     assert listed(out) == files(out)
-    assert not list((out / "_selat").rglob("*.tmp"))
+    # The sink may be taking its directory away: os.walk passes over what is gone.
+    assert not [name for _, _, names in os.walk(out / "_selat") for name in names if name.endswith(".tmp")]
