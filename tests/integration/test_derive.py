@@ -16,8 +16,7 @@ from contract.tasks import Join
 from machine.clock import SystemClock
 from planner.graph.ids import VertexId
 from planner.graph.plan import DraftPlan
-from planner.planning import analysis_of_query, analysis_of_stage, with_columns
-from planner.relations.catalog import Column
+from planner.planning import Planning, planned_with
 from planner.values.names import BIN_COLUMN
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import ArrowScan, EpochRequest
@@ -29,7 +28,7 @@ from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec
 from tests.integration.test_split_aggregates import analyzed
-from tests.unit.planner.build import draft_of
+from tests.unit.planner.build import select_of
 from tests.unit.planner.sharing.build import CATALOG, residual_sql, vertices
 from tests.unit.planner.sharing.test_containment import CONTAINED, OF_MERGES
 
@@ -56,11 +55,7 @@ def rows_of(seed: int, count: int = 60) -> pa.Table:
 
 
 def typed(engine: SparkEngine, sql: str) -> DraftPlan:
-    draft = draft_of(sql, CATALOG)
-    known: dict[str, tuple[Column, ...]] = {}
-    for stage in draft.stages:
-        known[stage.id] = analyzed(engine, analysis_of_stage(draft, stage.id, known))
-    return with_columns(draft, known, analyzed(engine, analysis_of_query(draft, CATALOG)))
+    return planned_with(Planning.of(select_of(sql), CATALOG), lambda analysis: analyzed(engine, analysis))
 
 
 def run(engine: SparkEngine, sql: str, rows: pa.Table) -> pa.Table:

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from planner.graph.plan import Analysis, DraftPlan, StageKind
-from planner.planning import analyses_of_combines, analysis_of_query, analysis_of_stage, with_columns
+from planner.planning import Planning, planned_with
 from planner.relations.catalog import Column
 from planner.values.names import BIN_COLUMN
 from site_agent.engine import ArrowScan, EpochRequest, Field
 from site_agent.engine.spark import SparkEngine
-from tests.unit.planner.build import catalog_of, draft_of
+from tests.unit.planner.build import catalog_of, select_of
 
 pytestmark = pytest.mark.spark
 
@@ -68,14 +68,7 @@ def analyzed(engine: SparkEngine, analysis: Analysis) -> tuple[Column, ...]:
 
 def typed_draft(engine: SparkEngine, sql: str) -> DraftPlan:
     """As the master does it: Spark says the types of the query and of each stage."""
-    draft = draft_of(sql, CATALOG)
-    known: dict[str, tuple[Column, ...]] = {}
-    for stage in draft.stages:
-        known[stage.id] = analyzed(engine, analysis_of_stage(draft, stage.id, known))
-        for combine in analyses_of_combines(draft, stage.id, known):
-            partials = [c for c in known["s1"] if c.name != BIN_COLUMN]
-            assert list(analyzed(engine, combine)) == partials
-    return with_columns(draft, known, analyzed(engine, analysis_of_query(draft, CATALOG)))
+    return planned_with(Planning.of(select_of(sql), CATALOG), lambda analysis: analyzed(engine, analysis))
 
 
 def run(engine: SparkEngine, sql: str, rows: pa.Table, site: str = "us") -> pa.Table:

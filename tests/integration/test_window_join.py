@@ -15,8 +15,7 @@ import pytest
 
 from machine.clock import SystemClock
 from planner.graph.plan import DraftPlan, Stage, StageKind
-from planner.planning import analysis_of_query, analysis_of_stage, with_columns
-from planner.relations.catalog import Column
+from planner.planning import Planning, planned_with
 from planner.values.names import BIN_COLUMN
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
@@ -30,7 +29,7 @@ from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from tests.integration.test_split_aggregates import analyzed
 from tests.seeds import random_of
-from tests.unit.planner.build import catalog_of, draft_of
+from tests.unit.planner.build import catalog_of, select_of
 
 pytestmark = pytest.mark.spark
 
@@ -85,11 +84,7 @@ def input_of(seed: int) -> Input:
 
 
 def typed(engine: SparkEngine, sql: str) -> DraftPlan:
-    draft = draft_of(sql, CATALOG)
-    known: dict[str, tuple[Column, ...]] = {}
-    for stage in draft.stages:
-        known[stage.id] = analyzed(engine, analysis_of_stage(draft, stage.id, known))
-    return with_columns(draft, known, analyzed(engine, analysis_of_query(draft, CATALOG)))
+    return planned_with(Planning.of(select_of(sql), CATALOG), lambda analysis: analyzed(engine, analysis))
 
 
 def spec_of(draft: DraftPlan) -> specs.TaskSpec:

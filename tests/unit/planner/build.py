@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from planner.graph.plan import DraftPlan
-from planner.planning import draft_query, draft_view
+from planner.planning import draft_query
 from planner.relations.catalog import Catalog, Column, Relation, RelationKind
 from planner.sql import CreateRelation, CreateView, SelectQuery, parse_script
 from planner.values.topology import Link, Site, Topology
@@ -38,7 +38,7 @@ def with_relation(catalog: Catalog, relation: Relation) -> Catalog:
 
 
 def view_of(statement: CreateView, catalog: Catalog) -> Relation:
-    found = draft_view(statement.query, catalog).columns
+    found = draft_query(statement.query, catalog).columns
     names = statement.columns or tuple(column.name for column in found)
     columns = tuple(Column(name, "") for name in names)
     return Relation(statement.name, RelationKind.VIEW, columns, (), definition=statement.query.text)

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from planner.planning import analyses_of_union, analyses_of_views, analysis_of_query, analysis_of_view
+from planner.planning.questions import analyses_of_union, analyses_of_views, analysis_of_query, analysis_of_view
 from planner.values.edits import edited
 from planner.values.errors import PlannerError, Position
 from tests.unit.planner.build import catalog_of, draft_of

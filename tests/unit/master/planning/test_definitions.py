@@ -86,7 +86,8 @@ async def test_a_query_over_a_view_has_it_checked_again(views: Views) -> None:
     await views.create("CREATE VIEW v AS SELECT user_id, page FROM clicks")
     views.spark.asked.clear()
     await views.plan("SELECT user_id, page FROM v")
-    assert views.spark.asked[:2] == ["SELECT user_id, page FROM clicks", "SELECT user_id, page FROM v"]
+    texts = [asked for asked in views.spark.asked if not asked.endswith("FROM input")]
+    assert texts == ["SELECT user_id, page FROM clicks", "SELECT user_id, page FROM v"]
     views.spark.answers["page FROM clicks"] = RefusedStatementError("no such", line=1, column=2, fragment="x")
     with pytest.raises(InvalidExpressionError) as caught:
         await views.plan("SELECT user_id, page\nFROM v")

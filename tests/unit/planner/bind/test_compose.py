@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from planner.graph.plan import DraftPlan, StageKind
-from planner.planning import analyses_of_union, analyses_of_views, analysis_of_query, analysis_of_view, draft_query
+from planner.planning import draft_query
+from planner.planning.questions import analyses_of_union, analyses_of_views, analysis_of_query, analysis_of_view
 from planner.relations.catalog import Catalog
 from planner.values.errors import PlannerError, Position
 from tests.unit.planner.build import CATALOG, catalog_of, columns, draft_of, select_of, with_relation

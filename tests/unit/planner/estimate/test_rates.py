@@ -4,7 +4,7 @@ import pytest
 
 from planner.estimate.rates import estimate_flows, rows_per_s, task_rates
 from planner.graph.plan import RelationStats, Statistics
-from planner.planning import with_columns
+from planner.planning.drafts import with_columns
 from planner.relations.widths import type_bytes
 from tests.unit.planner.build import catalog_of, columns, draft_of
 

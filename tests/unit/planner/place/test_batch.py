@@ -7,7 +7,8 @@ import pytest
 from planner.batch import BatchOptions, Policy
 from planner.graph.plan import Destination, FilePart, PhysicalPlan, Split
 from planner.place.batch import MAX_SPLITS, place_batch
-from planner.planning import draft_query, with_columns
+from planner.planning import draft_query
+from planner.planning.drafts import with_columns
 from planner.rules.sinks import with_sink
 from planner.sql import parse_script
 from planner.sql.statements import InsertInto

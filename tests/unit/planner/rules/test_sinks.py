@@ -7,7 +7,8 @@ import pytest
 from planner.graph.ids import VertexId
 from planner.graph.plan import Destination, DraftPlan, PhysicalPlan, StageInput, StageKind, Statistics
 from planner.place.placement import place
-from planner.planning import draft_query, with_columns
+from planner.planning import draft_query
+from planner.planning.drafts import with_columns
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.rules.sinks import SINK_ID, can_store, find_sink, with_sink
 from planner.sql import CreateRelation, Explain, InsertInto, SelectQuery, parse_script

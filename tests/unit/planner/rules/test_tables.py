@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from planner.graph.plan import StageKind, find_stage, only_appends
-from planner.planning import draft_query, with_columns
+from planner.planning import draft_query
+from planner.planning.drafts import with_columns
 from planner.values.errors import PlannerError
 from tests.unit.planner.build import catalog_of, columns, draft_of, select_of
 

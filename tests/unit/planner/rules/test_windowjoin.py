@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from planner.graph.plan import DraftPlan, MergeView, StageInput, StageKind
-from planner.planning import analyses_of_combines, analysis_of_query, original_place
+from planner.planning.questions import analyses_of_combines, analysis_of_query, original_place
 from planner.values.errors import PlannerError, Position
 from tests.unit.planner.build import CATALOG, draft_of
 

@@ -8,14 +8,14 @@ import pytest
 
 from planner.graph.plan import Statistics
 from planner.place.placement import place
-from planner.planning import (
+from planner.planning import draft_query
+from planner.planning.drafts import with_columns
+from planner.planning.questions import (
     analyses_of_union,
     analyses_of_views,
     analysis_of_query,
     analysis_of_stage,
     analysis_of_view,
-    draft_query,
-    with_columns,
 )
 from planner.relations.catalog import Binding, Catalog, Column, Function, Relation, RelationKind
 from planner.sql import CreateFunction, DescribeFunction, DropFunction, SelectQuery, Show, ShowTarget, parse_script

@@ -3,14 +3,9 @@ from __future__ import annotations
 import pytest
 
 from planner.graph.plan import Analysis
-from planner.planning import (
-    analyses_of_combines,
-    analysis_of_query,
-    analysis_of_stage,
-    draft_query,
-    invalid_expression,
-    with_columns,
-)
+from planner.planning import draft_query
+from planner.planning.drafts import with_columns
+from planner.planning.questions import analyses_of_combines, analysis_of_query, analysis_of_stage, invalid_expression
 from planner.relations.catalog import Column
 from planner.sql import SelectQuery, parse_script
 from planner.values.errors import Position
