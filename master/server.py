@@ -156,13 +156,14 @@ class Master:
         self.grants = GrantManager(store, clock=around.clock, on=config.access.on)
         self.queries = QueryRegistry(store, clock=around.clock, random_hex=around.random_hex)
         self.sites = SiteRegistry(store, topology, clock=around.clock, heartbeat_timeout=config.heartbeat_timeout)
+        lookup = self.queries.lookup
         self.catalog = CatalogManager(
-            store, topology, clock=around.clock, live_readers=self.queries.live_readers, access=self.grants
+            store, topology, clock=around.clock, live_readers=lookup.live_readers, access=self.grants
         )
         self._rates = MeasuredRates()
         asking = SiteAnalyzer(self.sites, self.peers, gateway=topology.gateway, timeout=config.analyze_timeout)
         self._analyzer = RememberedAnalyzer(asking, self.sites.incarnations)
-        functions = FunctionParts(store, self.catalog, self._analyzer, around.clock, self.queries.live_callers)
+        functions = FunctionParts(store, self.catalog, self._analyzer, around.clock, lookup.live_callers)
         self.functions = FunctionManager(replace(functions, allowed=config.python_functions))
         self.leases = LeaseManager(
             LeaseParts(store, self.sites, around.clock, around.random_hex),

@@ -50,8 +50,8 @@ class Deployer:
         """
         parts, plan = self._parts, planned.plan
         if settings.sharing is Sharing.NET or not known(plan):
-            return Change(parts.queries.version, plan, None, placed_alone(plan, query))
-        running = parts.queries.measured()
+            return Change(parts.queries.snapshots.version, plan, None, placed_alone(plan, query))
+        running = parts.queries.snapshots.measured()
         vertices = vertices_of(plan, planned.relations, planned.rates, owner=query, gateway=plan.destination.site)
         vertices = told_apart(vertices, query)
         reads = {vertex.reads for vertex in vertices if vertex.form is not None}

@@ -10,22 +10,22 @@ from types import MappingProxyType
 
 from machine.clock import Clock
 from machine.faults import reached
-from master.base.errors import QueryNameTakenError, QueryPurgedError, StaleChangeError, UnknownQueryError
+from master.base.errors import QueryPurgedError, UnknownQueryError
 from master.base.faults import FaultPoint
 from master.base.logs import line
 from master.base.notify import Notifier
-from master.base.rates import RateMeter
-from master.queries.flows import measured_rates
+from master.queries.lookup import QueryLookup
 from master.queries.progress import batch_progress
-from master.queries.sharing import initial_tasks, named_by, plan_in_place, redeployed, running_of
-from master.records.ids import RandomHex, check_query_name, find_query, query_id, query_number
+from master.queries.sharing import initial_tasks, redeployed
+from master.queries.snapshots import Snapshots
+from master.queries.traffic import QueryTraffic
+from master.records.ids import RandomHex, find_query, query_id, query_number
 from master.records.lifecycle import QueryEvent, next_query_state
-from master.records.model import BatchState, BatchTask, LinkUse, Progress, QueryRecord, QueryState, StateChange
+from master.records.model import BatchState, BatchTask, Progress, QueryRecord, QueryState, StateChange
 from master.store import QueryStore
 from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Change, placed_alone
-from planner.sharing.running import Running
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +48,10 @@ class QueryRegistry:
         self._records = {record.id: _with_tasks(record) for record in store.queries()}
         self._changes: dict[str, Notifier] = {}
         self._listeners: list[OnChange] = []
-        self._rates = RateMeter()
+        self.lookup = QueryLookup(self._records.values)
+        self.traffic = QueryTraffic(clock)
         self._unsaved: set[str] = set()
-        self._placement = store.placement()
-        self._version = store.running_version()
-        self._running: Running | None = None
-        self._held: Running | None = None
+        self.snapshots = Snapshots(self._records.values, store.placement(), store.running_version(), clock=clock)
         self._last_number = store.last_query_number()
         self._restored_from = store.restored_from()
 
@@ -102,70 +100,6 @@ class QueryRegistry:
                 ids={"query": reference},
             ) from error
 
-    @property
-    def version(self) -> int:
-        """Of what runs; it grows with every change."""
-        return self._version
-
-    @property
-    def placement(self) -> Mapping[TaskId, str]:
-        """The site of each task of each query that is known; of batch queries see their state."""
-        return self._placement
-
-    def plan_of(self, record: QueryRecord) -> PhysicalPlan:
-        """A query's plan, with the sites where its vertices are."""
-        return plan_in_place(record, self._placement)
-
-    def running(self) -> Running:
-        """What live queries need, tasks of queries that are over included."""
-        if self._running is None:
-            self._running = self._needed_by(frozenset(r.id for r in self._records.values() if r.state.live))
-        return self._running
-
-    def measured(self) -> Running:
-        """The same, where tasks send what was measured of them lately."""
-        running = self.running()
-        return running.measured(measured_rates(running, self._records, self._clock.now()))
-
-    def held(self) -> Running:
-        """As `running`, with what paused queries need."""
-        if self._held is None:
-            self._held = self._needed_by(frozenset(r.id for r in self._records.values() if r.state.held))
-        return self._held
-
-    def _needed_by(self, queries: frozenset[str]) -> Running:
-        return running_of(self._records.values(), self._placement, queries, version=self._version)
-
-    def live_of(self, owner: str) -> int:
-        """The number of queries of that owner that are not over."""
-        return sum(record.owner == owner and not record.state.over for record in self._records.values())
-
-    def check_name_free(self, name: str) -> None:
-        """Raises InvalidRequestError or QueryNameTakenError; the empty name is always free."""
-        if not name:
-            return
-        check_query_name(name)
-        holder = next((q for q in self._records.values() if q.name == name and not q.state.over), None)
-        if holder is not None:
-            raise QueryNameTakenError(
-                f"query {holder.id} has the name {name!r}",
-                hint="choose another name, or cancel it",
-                ids={"name": name, "query": holder.id},
-            )
-
-    def live_readers(self, relation: str) -> tuple[str, ...]:
-        """Ids of the queries that are not over and read the relation."""
-        return tuple(q.id for q in self._records.values() if not q.state.over and _reads(q.plan, relation.lower()))
-
-    def live_callers(self, function: str) -> tuple[str, ...]:
-        """Ids of the queries that are not over and call the Python function, in whichever version."""
-        key = function.lower()
-        return tuple(
-            q.id
-            for q in self._records.values()
-            if not q.state.over and any(f.name.lower() == key for f in q.plan.functions)
-        )
-
     def accept(
         self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None, owner: str = ""
     ) -> QueryRecord:
@@ -176,16 +110,17 @@ class QueryRegistry:
             PlannerError: what `deploy` raises.
             StaleChangeError: what `deploy` gave is of an earlier version of what runs.
         """
-        self.check_name_free(name)
+        self.lookup.check_name_free(name)
         self._last_number = self._store.next_query_number()
         identifier = query_id(self._last_number, self._random_hex)
         reached(FaultPoint.QUERY_ACCEPTED)
         if deploy is not None:
             change = deploy(identifier)
         else:
-            change = Change(self._version, plan, None, placed_alone(plan, identifier))
-        self._check_version(change)
-        plan = change.plan
+            change = Change(self.snapshots.version, plan, None, placed_alone(plan, identifier))
+        self.snapshots.check(change)
+        plan, placement = change.plan, self.snapshots.placed_with(change.placement)
+        tasks = initial_tasks(identifier, plan, change.deployment, placement)
         state = None if plan.batch is None else BatchState(maps=(BatchTask(),) * len(plan.batch.splits))
         record = QueryRecord(
             id=identifier,
@@ -195,7 +130,7 @@ class QueryRegistry:
             plan=plan if plan.batch is not None else replace(plan, sites={}),
             state=QueryState.DEPLOYING,
             submitted_at=self._clock.now(),
-            progress=Progress(initial_tasks(identifier, plan, change.deployment, self._with(change.placement))),
+            progress=Progress(tasks),
             batch=state,
             deployment=change.deployment,
             owner=owner,
@@ -210,9 +145,9 @@ class QueryRegistry:
         Raises:
             StaleChangeError: something else was changed since it was decided.
         """
-        self._check_version(change)
+        self.snapshots.check(change)
         last = self._records[query]
-        record = redeployed(last, change, self._with(change.placement))
+        record = redeployed(last, change, self.snapshots.placed_with(change.placement))
         self._commit(record, source=last.state, reason=change.reason, placement=change.placement)
 
     def move(self, query: str, event: QueryEvent, reason: str = "") -> QueryRecord:
@@ -252,17 +187,7 @@ class QueryRegistry:
             return
         self._records[query] = replace(record, progress=progress)
         self._unsaved.add(query)
-        now = self._clock.now()
-        for (source, target), (size, _) in _link_totals(progress).items():
-            self._rates.observe((query, source, target), now, size)
-
-    def links(self, query: str) -> tuple[LinkUse, ...]:
-        """Bytes of the query's channels over each ordered pair of sites, since the query began."""
-        now = self._clock.now()
-        return tuple(
-            LinkUse(source, target, size, epochs, self._rates.per_second((query, source, target), now))
-            for (source, target), (size, epochs) in sorted(_link_totals(self._records[query].progress).items())
-        )
+        self.traffic.observe(query, progress)
 
     def changes(self, query: str) -> Notifier:
         """Woken by every move of the query, and when it is purged."""
@@ -275,20 +200,16 @@ class QueryRegistry:
 
     def purge(self, queries: Collection[str]) -> None:
         """Forget queries that are over, for good."""
-        left = [record for record in self._records.values() if record.id not in queries]
-        known, named = {record.id for record in left}, {task for record in left for task in named_by(record)}
-        unplaced = {task for task in self._placement if task not in named and task.query not in known}
-        self._store.delete_queries(queries, unplaced)
-        self._placement = {task: site for task, site in self._placement.items() if task not in unplaced}
-        self._running = self._held = None
+        nameless = self.snapshots.nameless_without(queries)
+        self._store.delete_queries(queries, nameless)
         for query in queries:
             record = self._records.pop(query)
             self._unsaved.discard(query)
-            for source, target in _link_totals(record.progress):
-                self._rates.forget((query, source, target))
+            self.traffic.forget(record)
             # Whoever still watches it learns that it is gone.
             self._changes.pop(query, Notifier()).notify()
             logger.info(line("query purged", query=query, state=record.state.value))
+        self.snapshots.forgotten(nameless)
 
     def flush(self) -> None:
         """Store what reports brought since the last time."""
@@ -303,16 +224,6 @@ class QueryRegistry:
             return False
         return all(query_number(known) != number for known in self._records)
 
-    def _check_version(self, change: Change) -> None:
-        if change.version != self._version:
-            raise StaleChangeError(
-                f"what runs has changed since this was decided: version {self._version} now, {change.version} then",
-                hint="try again",
-            )
-
-    def _with(self, placement: Mapping[TaskId, str]) -> Mapping[TaskId, str]:
-        return {**self._placement, **placement} if placement else self._placement
-
     def _commit(
         self,
         record: QueryRecord,
@@ -322,12 +233,11 @@ class QueryRegistry:
         placement: Mapping[TaskId, str] = NOWHERE,
     ) -> None:
         change = StateChange(record.id, source, record.state, reason or record.reason, self._clock.now())
-        self._version = self._store.put_query(record, change, placement)
-        self._placement = self._with(placement)
+        version = self._store.put_query(record, change, placement)
         if source is not None:
             reached(FaultPoint.MOVE_STORED)
         self._records[record.id] = record
-        self._running = self._held = None
+        self.snapshots.changed(version, placement)
         self._unsaved.discard(record.id)
         was = source.value if source else ""
         logger.info(line("query state", query=record.id, was=was, now=record.state.value, reason=change.reason))
@@ -339,17 +249,3 @@ class QueryRegistry:
 def _with_tasks(record: QueryRecord) -> QueryRecord:
     """With all tasks that are stored as placed: totals are stored more seldom."""
     return record if record.batch is None else replace(record, progress=batch_progress(record))
-
-
-def _reads(plan: PhysicalPlan, key: str) -> bool:
-    return any(stage.relation is not None and stage.relation.lower() == key for stage in plan.stages)
-
-
-def _link_totals(progress: Progress) -> dict[tuple[str, str], tuple[int, int]]:
-    """(bytes, epochs) by (from, to); what a site reads of itself crosses no link."""
-    sums: dict[tuple[str, str], tuple[int, int]] = {}
-    for counter in progress.counters:
-        if counter.from_site != counter.to_site:
-            size, epochs = sums.get((counter.from_site, counter.to_site), (0, 0))
-            sums[counter.from_site, counter.to_site] = (size + counter.total_bytes, epochs + counter.total_epochs)
-    return sums

@@ -47,7 +47,7 @@ class Handout:
         self._parts.board.publish(self.assignments(self._held_back))
         for record in self._parts.queries.all():
             if record.state is QueryState.CANCELLING:
-                self._removals.note(record, self._parts.queries.placement)
+                self._removals.note(record, self._parts.queries.snapshots.placement)
 
     def tick(self, *, moved: bool) -> None:
         """Renew slots; publish when batch tasks have `moved`, or when something else that assignments depend on has."""
@@ -68,7 +68,7 @@ class Handout:
         parts = self._parts
         snapshot = AssignmentInput(
             queries=parts.queries.all(),
-            placement=parts.queries.placement,
+            placement=parts.queries.snapshots.placement,
             catalog=parts.catalog.snapshot,
             sites=tuple(status.name for status in parts.sites.all()),
             site_addresses=parts.sites.addresses(),
@@ -88,14 +88,14 @@ class Handout:
 
     def _tasks_by_site(self) -> Counter[str]:
         """How many tasks queries of streams have at each site, those included that wait for a slot."""
-        running = self._parts.queries.running()
+        running = self._parts.queries.snapshots.live
         return Counter(running.site(one.id) for one in running.deployed if is_task(one))
 
     def _without_slots(self) -> frozenset[str]:
         """Queries that wait for a slot at one of their sites. Those that run stay where they are."""
         records = (record for record in self._parts.queries.all() if record.batch is None)
         starting = [record for record in records if record.state.starting]
-        placement = self._parts.queries.placement
+        placement = self._parts.queries.snapshots.placement
         return frozenset(record.id for record in starting if self._parts.slots.blocked(stage_sites(record, placement)))
 
     def _results_kept(self) -> frozenset[str]:

@@ -217,7 +217,7 @@ class JobManager:
     def _purge(self) -> None:
         """Forget queries that have been over for long; their results follow when the gateway's assignment changes."""
         retention = EndedRetention(self._config.ended_retention, self._config.ended_count)
-        needed = {one.id.query for one in self._parts.queries.held().deployed}
+        needed = {one.id.query for one in self._parts.queries.snapshots.held.deployed}
         doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention, needed=needed)
         if doomed:
             self._parts.queries.purge(doomed)

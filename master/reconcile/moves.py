@@ -30,7 +30,7 @@ class QueryMoves:
         now = self._steady.now()
         concerned = self._concerned(report)
         for record in concerned:
-            held = self._parts.queries.held()
+            held = self._parts.queries.snapshots.held
             edges, beneath = edges_of(held, record.id), tasks_beneath(record, held)
             progress = with_report(record, report, now=now, edges=edges, beneath=beneath)
             self._parts.queries.set_progress(record.id, progress)
@@ -73,7 +73,7 @@ class QueryMoves:
         Also a query that is over, as long as others need the operators that it brought.
         """
         late = {channel for task in report.tasks if task.query_id == record.id for channel in task.late_inputs}
-        running = self._parts.queries.running()
+        running = self._parts.queries.snapshots.live
         if not late or not any(one.id.query == record.id for one in running.deployed):
             return
         change = without_late(record, late, running)

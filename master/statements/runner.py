@@ -148,7 +148,7 @@ class StatementRunner:
         if isinstance(statement, Explain):
             planned = await self._parts.planner.planned(statement.query, statement.target, script.settings.batch)
             change = self._parts.deployer.deploy(NEW, planned, script.settings)
-            placement = {**self._parts.queries.placement, **change.placement}
+            placement = {**self._parts.queries.snapshots.placement, **change.placement}
             return explained(change.plan, change.deployment, placement)
         if isinstance(statement, SetOption):
             return SettingChanged(*checked_setting(statement.name, statement.value))
@@ -189,14 +189,14 @@ class StatementRunner:
         """
         parts = self._parts
         record = parts.queries.find(reference)
-        measured = analyze_json(parts.views.of(record), parts.queries.plan_of(record), now=parts.clock.now())
+        measured = analyze_json(parts.views.of(record), parts.queries.snapshots.plan_of(record), now=parts.clock.now())
         return Explained(text=analyze_text(measured), json=json.dumps(measured))
 
     async def _submit(self, statement: SelectQuery | InsertInto, script: _Script) -> Outcome:
         parts, name = self._parts, script.query_name
-        parts.queries.check_name_free(name)
+        parts.queries.lookup.check_name_free(name)
         owner = caller().name
-        check_live(parts.queries.live_of(owner))
+        check_live(parts.queries.lookup.live_of(owner))
         select, into = (statement.query, statement.target) if isinstance(statement, InsertInto) else (statement, None)
         with span("submit", name=name):
             planned = await parts.planner.planned(select, into, script.settings.batch)
@@ -206,7 +206,7 @@ class StatementRunner:
                     return parts.deployer.deploy(query, planned, script.settings)
 
             # Again: others of the same caller may have been submitted while this one was planned.
-            check_live(parts.queries.live_of(owner))
+            check_live(parts.queries.lookup.live_of(owner))
             record = parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy, owner=owner)
             note_query(record.id)
             return parts.views.of(record)

@@ -50,8 +50,8 @@ class QueryViews:
 
     def of(self, record: QueryRecord, *, summary: bool = False) -> QueryView:
         """`summary`: without what it shares, which takes longest to find out."""
-        links = self._queries.links(record.id)
-        shared = None if summary else shared_parts(record, self._queries.all(), self._queries.running())
+        links = self._queries.traffic.of(record)
+        shared = None if summary else shared_parts(record, self._queries.all(), self._queries.snapshots.live)
         return QueryView(
             record=record,
             totals=totals(record),
@@ -66,15 +66,15 @@ class QueryViews:
 
     def shared(self) -> tuple[SharedOperator, ...]:
         """The operators that several queries need now."""
-        return shared_operators(self._queries.all(), self._queries.running())
+        return shared_operators(self._queries.all(), self._queries.snapshots.live)
 
     def _obstacles(self, record: QueryRecord) -> Iterable[str]:
-        if silent := waits_for(record, self._queries.placement, self._sites.all()):
+        if silent := waits_for(record, self._queries.snapshots.placement, self._sites.all()):
             yield silent
         if record.batch is not None:
             return
         if record.state.starting:
-            yield from self._slots.blocked(stage_sites(record, self._queries.placement)).values()
+            yield from self._slots.blocked(stage_sites(record, self._queries.snapshots.placement)).values()
 
 
 def _behind(record: QueryRecord) -> tuple[str, ...]:

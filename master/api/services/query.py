@@ -88,7 +88,7 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
         else:
             record = self._parts.queries.find(request.query)
             queries = self._parts.queries
-            answer = explained(queries.plan_of(record), record.deployment, queries.placement)
+            answer = explained(queries.snapshots.plan_of(record), record.deployment, queries.snapshots.placement)
         return query_pb2.ExplainQueryResponse(explanation=explanation_to_proto(answer))
 
     async def ListSharing(  # noqa: N802

@@ -65,7 +65,9 @@ class World:
         version = self.store.cluster("c").version
         self.queries = QueryRegistry(self.store, clock=self.clock, random_hex=self.random_hex)
         self.sites = SiteRegistry(self.store, TOPOLOGY, clock=self.clock, heartbeat_timeout=CONFIG.heartbeat_timeout)
-        self.catalog = CatalogManager(self.store, TOPOLOGY, clock=self.clock, live_readers=self.queries.live_readers)
+        self.catalog = CatalogManager(
+            self.store, TOPOLOGY, clock=self.clock, live_readers=self.queries.lookup.live_readers
+        )
         self.board = AssignmentBoard(self.store, version=version)
         self.rates = MeasuredRates()
         lease_parts = LeaseParts(self.store, self.sites, self.clock, self.random_hex)

@@ -1,0 +1,100 @@
+"""What runs, as values with a version, and where its tasks are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from machine.clock import Clock
+from master.base.errors import StaleChangeError
+from master.queries.flows import measured_rates
+from master.queries.sharing import named_by, plan_in_place, running_of
+from master.records.model import QueryRecord
+from planner.graph.ids import TaskId
+from planner.graph.plan import PhysicalPlan
+from planner.sharing.deployment import Change
+from planner.sharing.running import Running
+
+
+class Snapshots:
+    """Follows from the queries and the placement; the registry of queries tells it of what is durable."""
+
+    def __init__(
+        self,
+        records: Callable[[], Collection[QueryRecord]],
+        placement: Mapping[TaskId, str],
+        version: int,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._clock = clock
+        self._placement = placement
+        self._version = version
+        self._live: Running | None = None
+        self._held: Running | None = None
+
+    @property
+    def version(self) -> int:
+        """It grows with every change of a query."""
+        return self._version
+
+    @property
+    def placement(self) -> Mapping[TaskId, str]:
+        """The site of each task of each query that is known; of batch queries see their state."""
+        return self._placement
+
+    @property
+    def live(self) -> Running:
+        """What live queries need, tasks of queries that are over included."""
+        if self._live is None:
+            self._live = self._needed_by(lambda record: record.state.live)
+        return self._live
+
+    @property
+    def held(self) -> Running:
+        """As `live`, with what paused queries need."""
+        if self._held is None:
+            self._held = self._needed_by(lambda record: record.state.held)
+        return self._held
+
+    def measured(self) -> Running:
+        """As `live`, where tasks send what was measured of them lately."""
+        known = {record.id: record for record in self._records()}
+        return self.live.measured(measured_rates(self.live, known, self._clock.now()))
+
+    def plan_of(self, record: QueryRecord) -> PhysicalPlan:
+        """A query's plan, with the sites where its vertices are."""
+        return plan_in_place(record, self._placement)
+
+    def check(self, change: Change) -> None:
+        """Raises StaleChangeError when something has changed since this was decided."""
+        if change.version != self._version:
+            raise StaleChangeError(
+                f"what runs has changed since this was decided: version {self._version} now, {change.version} then",
+                hint="try again",
+            )
+
+    def placed_with(self, placement: Mapping[TaskId, str]) -> Mapping[TaskId, str]:
+        """The placement with these tasks, which are not placed yet."""
+        return {**self._placement, **placement} if placement else self._placement
+
+    def changed(self, version: int, placement: Mapping[TaskId, str]) -> None:
+        """A query has changed, and these tasks have a place."""
+        self._placement, self._version = self.placed_with(placement), version
+        self._live = self._held = None
+
+    def nameless_without(self, queries: Collection[str]) -> frozenset[TaskId]:
+        """The tasks whose places nobody looks up any more when these queries are forgotten."""
+        left = [record for record in self._records() if record.id not in queries]
+        known, named = {record.id for record in left}, {task for record in left for task in named_by(record)}
+        return frozenset(task for task in self._placement if task not in named and task.query not in known)
+
+    def forgotten(self, tasks: Collection[TaskId]) -> None:
+        """Queries are gone, and with them the places of these tasks."""
+        self._placement = {task: site for task, site in self._placement.items() if task not in tasks}
+        self._live = self._held = None
+
+    def _needed_by(self, among: Callable[[QueryRecord], bool]) -> Running:
+        records = self._records()
+        queries = {record.id for record in records if among(record)}
+        return running_of(records, self._placement, queries, version=self._version)
