@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from master.batch.scheduled import scheduled
 from master.queries.batch_tasks import read_id
-from master.records.model import BatchTask, QueryRecord
+from master.records.model import BatchQuery, BatchTask
 from planner.batch import EstimateSettings, SentShares, Task, TaskHistory, lease_estimate_s, run_time_s, transfer_s
 
 Bandwidth = Callable[[str, str], float]
@@ -23,7 +23,7 @@ class Estimates:
         self._history = TaskHistory(settings.records)
         self._sent = SentShares(settings.records)
 
-    def task(self, record: QueryRecord, number: int | None) -> Task:
+    def task(self, record: BatchQuery, number: int | None) -> Task:
         """A MAP by the number of its split, or for None the REDUCE, with the share of its split that is sent."""
         return scheduled(record, number, self._sent)
 
@@ -35,7 +35,7 @@ class Estimates:
         """Seconds for which the task will hold a slot of the site, for comparing sites."""
         return run_time_s(task, site, bandwidth, self._history, self._settings)
 
-    def learn(self, record: QueryRecord, number: int | None, task: BatchTask) -> None:
+    def learn(self, record: BatchQuery, number: int | None, task: BatchTask) -> None:
         """From a task that has ended: what was sent of its split, and how long it computed."""
         if task.placed_at is None or task.ended_at is None:
             return
@@ -48,12 +48,11 @@ class Estimates:
         if moved_s == 0 or (took_s > 0 and first):
             self._history.add(wanted, task.site, max(took_s, 0.0))
 
-    def _note_sent(self, record: QueryRecord, number: int | None) -> None:
+    def _note_sent(self, record: BatchQuery, number: int | None) -> None:
         """How much of a split was sent, where it was read for a task elsewhere."""
-        batch = record.plan.batch
-        if number is None or batch is None:
+        if number is None:
             return
-        split = batch.splits[number]
+        split = record.plan.splits[number]
         read = record.progress.tasks.get(read_id(record, number))
         if read is not None and read.bytes_out:
             model = scheduled(record, number).model

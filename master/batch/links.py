@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contract.tasks import TaskState
 from master.batch.scheduled import tasks_of
 from master.queries.batch_tasks import map_id
-from master.records.model import QueryRecord
+from master.records.model import BatchQuery
 from planner.batch import Assigned, TaskPhase
 
 
 class Links:
     """All links in one turn."""
 
-    def __init__(self, bandwidth: Callable[[str, str], float], live: Iterable[QueryRecord]) -> None:
+    def __init__(self, bandwidth: Callable[[str, str], float], live: Iterable[BatchQuery]) -> None:
         self.bandwidth = bandwidth
         """Bytes per second of a link by itself."""
         self._sending = Counter(_sending(live))
@@ -39,14 +39,12 @@ class Links:
         return True
 
 
-def _sending(live: Iterable[QueryRecord]) -> Iterator[tuple[str, str]]:
+def _sending(live: Iterable[BatchQuery]) -> Iterator[tuple[str, str]]:
     """The link of each split that is on its way to a MAP elsewhere."""
     for record in live:
-        batch = record.plan.batch
-        assert batch is not None
         for number, task in tasks_of(record):
-            if number is None or task.phase is not TaskPhase.RUNNING or task.site == batch.splits[number].site:
+            if number is None or task.phase is not TaskPhase.RUNNING or task.site == record.plan.splits[number].site:
                 continue
             status = record.progress.tasks.get(map_id(record, number))
             if status is None or status.state is TaskState.STARTING:
-                yield batch.splits[number].site, task.site
+                yield record.plan.splits[number].site, task.site

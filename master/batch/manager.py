@@ -16,14 +16,14 @@ from contract.tasks import TaskState
 from master.batch.estimates import Bandwidth, Estimates
 from master.batch.links import Links
 from master.batch.placer import TaskPlacer
-from master.batch.scheduled import tasks_of, with_tasks
+from master.batch.scheduled import tasks_of
 from master.batch.slots import BatchSlots
 from master.batch.turn import Turn
 from master.batch.view import BatchView, Wait, batch_view
 from master.config.values import BatchConfig
 from master.queries.batch_tasks import map_id, reduce_id
 from master.queries.registry import QueryRegistry
-from master.records.model import BatchTask, QueryRecord, SiteState
+from master.records.model import BatchQuery, BatchTask, SiteState
 from master.sites.registry import SiteRegistry
 from planner.batch import BatchOptions, TaskEvent, TaskPhase, next_phase
 from planner.batch.placing import Randomness
@@ -69,14 +69,14 @@ class BatchManager:
         Raises:
             StoreError: what was decided before it happened stays.
         """
-        records = [record for record in self._parts.queries.all() if record.batch and record.state.live]
+        records = self._live()
         if not records and self._parts.slots.idle:
             self._placer.keep_only(())
             self._waits = {}
             return False
         self._parts.slots.follow_sites()
         changed = sum(map(self._note_ends, records)) > 0
-        live = [self._parts.queries.get(record.id) for record in records]
+        live = self._live()
         self._keep_slots(live)
         turn = self._begin(live, changed=changed)
         self._placer.place_reduces(live, turn)
@@ -86,20 +86,24 @@ class BatchManager:
         self._placer.keep_only({record.id for record in live})
         return turn.changed
 
-    def view(self, record: QueryRecord) -> BatchView | None:
-        """What users see of the query's tasks; None for one that reads streams."""
-        if record.batch is None:
-            return None
+    def view(self, record: BatchQuery) -> BatchView:
+        """What users see of the query's tasks."""
         return batch_view(record, self._config.policy, self._waits.get(record.id, ()) if record.state.live else ())
+
+    def _live(self) -> list[BatchQuery]:
+        return [record for record in self._all() if record.state.live]
+
+    def _all(self) -> Iterator[BatchQuery]:
+        return (record for record in self._parts.queries.all() if isinstance(record, BatchQuery))
 
     def _remember(self) -> None:
         """What tasks that have ended took."""
-        for record in self._parts.queries.all():
+        for record in self._all():
             for number, task in tasks_of(record):
                 if task.phase is TaskPhase.DONE:
                     self._estimates.learn(record, number, task)
 
-    def _begin(self, live: Sequence[QueryRecord], *, changed: bool) -> Turn:
+    def _begin(self, live: Sequence[BatchQuery], *, changed: bool) -> Turn:
         parts = self._parts
         alive = frozenset(s.name for s in parts.sites.all() if s.state is SiteState.ALIVE)
         now = parts.slots.now()
@@ -109,7 +113,7 @@ class BatchManager:
         turn.slots = [view._replace(free_at=ends.get(view.slot, view.free_at)) for view in turn.slots]
         return turn
 
-    def _expected_ends(self, live: Sequence[QueryRecord], turn: Turn) -> Iterator[tuple[Slot, datetime]]:
+    def _expected_ends(self, live: Sequence[BatchQuery], turn: Turn) -> Iterator[tuple[Slot, datetime]]:
         """Of its own tasks more is known than what their leases say: the history may have grown since."""
         for record in live:
             for number, task in tasks_of(record):
@@ -128,10 +132,9 @@ class BatchManager:
 
         return bandwidth
 
-    def _note_ends(self, record: QueryRecord) -> bool:
+    def _note_ends(self, record: BatchQuery) -> bool:
         """Take over which tasks have ended; whether one has."""
-        state, statuses = record.batch, record.progress.tasks
-        assert state is not None
+        statuses = record.progress.tasks
         now = self._parts.slots.now()
         found: dict[int | None, BatchTask] = {}
         for number, task in tasks_of(record):
@@ -144,12 +147,12 @@ class BatchManager:
                 found[number] = replace(task, phase=phase, ended_at=now)
         if not found:
             return False
-        self._parts.queries.set_batch(record.id, with_tasks(state, found))
+        self._parts.queries.set_tasks(record.id, found)
         for number, task in found.items():
             self._estimates.learn(record, number, task)
         return True
 
-    def _keep_slots(self, live: Sequence[QueryRecord]) -> None:
+    def _keep_slots(self, live: Sequence[BatchQuery]) -> None:
         """Give back the slots of tasks that have ended, and keep those of tasks that run."""
         now, needed = self._parts.slots.now(), dict[Slot, timedelta]()
         for record in live:
@@ -160,7 +163,6 @@ class BatchManager:
         self._parts.slots.keep_only(needed)
         self._parts.slots.renew(needed)
 
-    def _options(self, record: QueryRecord) -> BatchOptions:
+    def _options(self, record: BatchQuery) -> BatchOptions:
         """Those that the query was submitted with."""
-        plan = record.plan.batch
-        return plan.options if plan is not None and plan.options is not None else self._config.options
+        return record.plan.options or self._config.options

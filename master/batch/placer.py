@@ -8,13 +8,13 @@ from datetime import timedelta
 
 from master.base.logs import line
 from master.batch.estimates import Estimates
-from master.batch.scheduled import tasks_of, with_tasks
+from master.batch.scheduled import tasks_of
 from master.batch.slots import BatchSlots
 from master.batch.turn import Turn, Wanted
 from master.batch.view import Wait
 from master.config.values import BatchConfig
 from master.queries.registry import QueryRegistry
-from master.records.model import BatchTask, QueryRecord
+from master.records.model import BatchQuery, BatchTask
 from planner.batch import (
     Assigned,
     Job,
@@ -62,10 +62,10 @@ class TaskPlacer:
         """Forget how often other queries were skipped."""
         self._skips = {query: skips for query, skips in self._skips.items() if query in queries}
 
-    def place_reduces(self, live: Sequence[QueryRecord], turn: Turn) -> None:
+    def place_reduces(self, live: Sequence[BatchQuery], turn: Turn) -> None:
         """Each at the site to which the fewest bytes have to be sent, of those where slots can be had."""
         for record in live:
-            if record.batch is None or not record.batch.mapped or record.batch.reduce.placed:
+            if not record.batch.mapped or record.batch.reduce.placed:
                 continue
             wanted = Wanted(record.id, None, self._estimates.task(record, None))
             sites = {view.slot.site for view in turn.slots if view.free_at is not None}
@@ -78,7 +78,7 @@ class TaskPlacer:
             slots = [view for view in turn.slots if view.slot.site == site]
             self._act([wanted], self._place(turn)([wanted.task], slots), slots, turn)
 
-    def place_maps(self, live: Sequence[QueryRecord], turn: Turn) -> None:
+    def place_maps(self, live: Sequence[BatchQuery], turn: Turn) -> None:
         """Where `planner.batch` decides, over the MAPs of all queries together."""
         wanted: dict[str, Wanted] = {}
         jobs = []
@@ -109,12 +109,9 @@ class TaskPlacer:
             lines_count=True,
         )
 
-    def _waiting_maps(self, record: QueryRecord, turn: Turn) -> Iterator[Wanted]:
-        assert record.batch is not None
-        batch = record.plan.batch
-        assert batch is not None
+    def _waiting_maps(self, record: BatchQuery, turn: Turn) -> Iterator[Wanted]:
         silent: dict[str, None] = {}
-        for number, (split, task) in enumerate(zip(batch.splits, record.batch.maps, strict=True)):
+        for number, (split, task) in enumerate(zip(record.plan.splits, record.batch.maps, strict=True)):
             if task.placed:
                 continue
             if split.site in turn.alive:
@@ -180,9 +177,7 @@ class TaskPlacer:
             by_query.setdefault(wanted.query, {})[wanted.number] = task
             logger.info(line("batch task placed", task=wanted.task.name, slot=str(lease.slot), lease=lease.fencing))
         for query, found in by_query.items():
-            state = self._queries.get(query).batch
-            assert state is not None
-            self._queries.set_batch(query, with_tasks(state, found))
+            self._queries.set_tasks(query, found)
             turn.changed = True
 
     def _place(self, turn: Turn) -> Callable[[Sequence[Task], Sequence[SlotView]], list[Placement]]:

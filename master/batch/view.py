@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from master.records.model import QueryRecord
+from master.records.model import BatchQuery
 from planner.batch import Policy, TaskPhase
 from planner.leases import Slot
 
@@ -43,11 +43,9 @@ class BatchView:
         return self.waiting + self.running + self.done
 
 
-def batch_view(record: QueryRecord, policy: Policy, waits: Sequence[Wait]) -> BatchView:
+def batch_view(record: BatchQuery, policy: Policy, waits: Sequence[Wait]) -> BatchView:
     """The view of a batch query; the policy is that of queries which have chosen none."""
-    state, plan = record.batch, record.plan.batch
-    assert state is not None
-    assert plan is not None
+    state, plan = record.batch, record.plan
     tasks = (*state.maps, state.reduce)
     done = [
         split.size_bytes for split, task in zip(plan.splits, state.maps, strict=True) if task.phase is TaskPhase.DONE

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from master.records.model import BatchTask, QueryRecord, TaskStatus
+from master.records.model import BatchQuery, BatchTask, TaskStatus
 from master.records.specs import ChannelInput, TaskSpec, bound_at
 from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan, Split, Stage, StageKind, only_appends
@@ -26,7 +26,7 @@ READ = "read"
 """Stage of the tasks that read a split for a MAP elsewhere."""
 
 
-def batch_tasks(query: QueryRecord, catalog: Catalog, sites: Collection[str]) -> Iterator[tuple[str, TaskSpec]]:
+def batch_tasks(query: BatchQuery, catalog: Catalog, sites: Collection[str]) -> Iterator[tuple[str, TaskSpec]]:
     """Each task that can run now, with its site.
 
     Args:
@@ -37,75 +37,66 @@ def batch_tasks(query: QueryRecord, catalog: Catalog, sites: Collection[str]) ->
     Raises:
         MasterError: the query reads a relation that the catalog does not have.
     """
-    plan, batch = query.plan, query.plan.batch
-    assert batch is not None
-    assert query.batch is not None
+    plan = query.plan
     readers = tuple(sorted(sites))
     for stage in plan.stages:
         if stage.kind is StageKind.TABLE:
             for number, site in enumerate(stage.pinned):
                 yield site, _copy(query, (stage, number, site), catalog, readers)
-    for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
+    for number, (split, task) in enumerate(zip(query.plan.splits, query.batch.maps, strict=True)):
         if task.placed:
             yield from _map(query, plan.stage(split.stage), catalog, (number, split, task), readers)
     if query.batch.reduce.placed:
         yield from _ending(query, catalog)
 
 
-def map_id(query: QueryRecord, number: int) -> TaskId:
+def map_id(query: BatchQuery, number: int) -> TaskId:
     """The MAP over the split of that number, of all splits of the query."""
     return TaskId(query.id, MAP, number)
 
 
-def read_id(query: QueryRecord, number: int) -> TaskId:
+def read_id(query: BatchQuery, number: int) -> TaskId:
     """The task that reads the split of that number for a MAP elsewhere."""
     return TaskId(query.id, READ, number)
 
 
-def reduce_id(query: QueryRecord) -> TaskId:
+def reduce_id(query: BatchQuery) -> TaskId:
     return TaskId(query.id, query.plan.result_stage)
 
 
-def source_ids(query: QueryRecord) -> frozenset[TaskId]:
+def source_ids(query: BatchQuery) -> frozenset[TaskId]:
     """The tasks that read splits."""
-    batch, state = query.plan.batch, query.batch
-    if batch is None or state is None:
-        return frozenset()
     return frozenset(
         map_id(query, number) if task.site == split.site else read_id(query, number)
-        for number, (split, task) in enumerate(zip(batch.splits, state.maps, strict=True))
+        for number, (split, task) in enumerate(zip(query.plan.splits, query.batch.maps, strict=True))
         if task.placed
     )
 
 
-def batch_sites(query: QueryRecord) -> frozenset[str]:
+def batch_sites(query: BatchQuery) -> frozenset[str]:
     """Sites that run a task of the query now, or hold some of its data."""
-    assert query.batch is not None
     placed = {task.site for task in (*query.batch.maps, query.batch.reduce) if task.placed}
     held = {site for stage in query.plan.stages if stage.kind is not StageKind.REDUCE for site in stage.pinned}
     return frozenset(placed | held)
 
 
-def batch_results(query: QueryRecord) -> tuple[ChannelInput, ...]:
+def batch_results(query: BatchQuery) -> tuple[ChannelInput, ...]:
     """The results' channel; none before the REDUCE is placed."""
-    assert query.batch is not None
     if not query.batch.reduce.placed:
         return ()
     return (ChannelInput(channel=reduce_id(query), site=query.batch.reduce.site),)
 
 
-def task_list(query: QueryRecord) -> Iterator[TaskStatus]:
+def task_list(query: BatchQuery) -> Iterator[TaskStatus]:
     """Every task that can run now, as it is before it is heard of."""
-    plan, batch = query.plan, query.plan.batch
-    assert batch is not None
-    assert query.batch is not None
+    plan = query.plan
     for stage in plan.stages:
         if stage.kind is StageKind.TABLE:
             yield from (
                 TaskStatus(TaskId(query.id, stage.id, number), query.id, stage.id, site)
                 for number, site in enumerate(stage.pinned)
             )
-    for number, (split, task) in enumerate(zip(batch.splits, query.batch.maps, strict=True)):
+    for number, (split, task) in enumerate(zip(query.plan.splits, query.batch.maps, strict=True)):
         if task.placed:
             yield TaskStatus(map_id(query, number), query.id, split.stage, task.site)
             if task.site != split.site:
@@ -117,7 +108,7 @@ def task_list(query: QueryRecord) -> Iterator[TaskStatus]:
             yield TaskStatus(TaskId(query.id, plan.sink.id), query.id, plan.sink.id, site)
 
 
-def _copy(query: QueryRecord, place: tuple[Stage, int, str], catalog: Catalog, readers: tuple[str, ...]) -> TaskSpec:
+def _copy(query: BatchQuery, place: tuple[Stage, int, str], catalog: Catalog, readers: tuple[str, ...]) -> TaskSpec:
     """A joined table's rows at one of its sites; `place` is its stage, and the site with its number there."""
     stage, number, site = place
     return TaskSpec(
@@ -134,7 +125,7 @@ def _copy(query: QueryRecord, place: tuple[Stage, int, str], catalog: Catalog, r
 
 
 def _map(
-    query: QueryRecord, stage: Stage, catalog: Catalog, placed: tuple[int, Split, BatchTask], readers: tuple[str, ...]
+    query: BatchQuery, stage: Stage, catalog: Catalog, placed: tuple[int, Split, BatchTask], readers: tuple[str, ...]
 ) -> Iterator[tuple[str, TaskSpec]]:
     number, split, task = placed
     relation = bound_at(stage.relation, catalog, site=split.site, query_id=query.id)
@@ -158,9 +149,7 @@ def _map(
             ),
         )
         return
-    batch = query.plan.batch
-    assert batch is not None
-    reading, columns = read_id(query, number), batch.read_columns.get(stage.id, ())
+    reading, columns = read_id(query, number), query.plan.read_columns.get(stage.id, ())
     yield (
         split.site,
         TaskSpec(
@@ -195,16 +184,14 @@ def _read_sql(columns: Iterable[Column]) -> str:
     return f"SELECT {', '.join(quoted(column.name) for column in columns)} FROM {INPUT_VIEW}"
 
 
-def _ending(query: QueryRecord, catalog: Catalog) -> Iterator[tuple[str, TaskSpec]]:
+def _ending(query: BatchQuery, catalog: Catalog) -> Iterator[tuple[str, TaskSpec]]:
     """The REDUCE and the SINK behind it."""
-    plan, batch, state = query.plan, query.plan.batch, query.batch
-    assert batch is not None
-    assert state is not None
+    plan, state = query.plan, query.batch
     stage = plan.stage(plan.result_stage)
     views = {item.stage: item.view for item in stage.inputs}
     inputs = tuple(
         ChannelInput(map_id(query, number), task.site, views[split.stage], plan.stage(split.stage).columns)
-        for number, (split, task) in enumerate(zip(batch.splits, state.maps, strict=True))
+        for number, (split, task) in enumerate(zip(query.plan.splits, query.batch.maps, strict=True))
     )
     yield (
         state.reduce.site,
@@ -237,7 +224,7 @@ def _ending(query: QueryRecord, catalog: Catalog) -> Iterator[tuple[str, TaskSpe
         )
 
 
-def _copies(query: QueryRecord, stage: Stage, site: str | None) -> tuple[ChannelInput, ...]:
+def _copies(query: BatchQuery, stage: Stage, site: str | None) -> tuple[ChannelInput, ...]:
     """The joined tables that a stage reads; of a join on `site`, those of the split's own site."""
     return tuple(
         ChannelInput(

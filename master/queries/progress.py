@@ -8,9 +8,18 @@ from datetime import datetime, timedelta
 
 from contract.tasks import TaskState
 from master.queries.batch_tasks import source_ids, task_list
-from master.queries.sharing import tasks_by_vertex
+from master.queries.sharing import deployment_of, tasks_by_vertex
 from master.records.lifecycle import QueryEvent
-from master.records.model import ChannelCounter, ChannelUse, Progress, QueryRecord, ResultStatus, SiteReport, TaskStatus
+from master.records.model import (
+    BatchQuery,
+    ChannelCounter,
+    ChannelUse,
+    Progress,
+    QueryRecord,
+    ResultStatus,
+    SiteReport,
+    TaskStatus,
+)
 from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Start
@@ -18,11 +27,11 @@ from planner.sharing.deployment import Start
 _COUNTS = ("rows_in", "rows_out", "rows_late", "rows_malformed", "bytes_out", "epochs", "input_bytes")
 
 
-def batch_progress(record: QueryRecord) -> Progress:
-    """A batch query's progress, with the tasks that were placed since."""
+def with_progress(record: BatchQuery) -> BatchQuery:
+    """A batch query whose progress has the tasks that were placed since."""
     known = record.progress.tasks
     new = {status.task_id: status for status in task_list(record) if status.task_id not in known}
-    return replace(record.progress, tasks={**known, **new})
+    return replace(record, progress=replace(record.progress, tasks={**known, **new}))
 
 
 def with_report(
@@ -99,7 +108,7 @@ def resumed_progress(progress: Progress) -> Progress:
 def _running(record: QueryRecord) -> bool:
     """Every task has been seen at work; of a batch query, whose tasks wait for one another's slots, one."""
     tasks = record.progress.tasks
-    if record.batch is None:
+    if not isinstance(record, BatchQuery):
         return all(t.state.started for t in tasks.values())
     return any(tasks[source].state.started for source in source_ids(record) if source in tasks)
 
@@ -120,7 +129,7 @@ class Totals:
 def totals(record: QueryRecord) -> Totals:
     """Rows read (of streams, or of a batch query's first table), rows at the gateway or in the sink, and so on."""
     sources = {stage.id for stage in record.plan.stages if stage.kind is StageKind.SOURCE}
-    readers = source_ids(record)
+    readers = source_ids(record) if isinstance(record, BatchQuery) else frozenset()
     tasks = record.progress.tasks.values()
     result = _result(record)
     return Totals(
@@ -173,9 +182,10 @@ def _complete(progress: Progress, *, alive: frozenset[str], now: datetime, final
 def _needed(record: QueryRecord, beneath: Mapping[TaskId, str]) -> Mapping[TaskId, TaskStatus]:
     """Without the tasks of others that did a part of its work and do not any more."""
     known = record.progress.tasks
-    if record.deployment is None:
+    deployment = deployment_of(record)
+    if deployment is None:
         return known
-    own = set(tasks_by_vertex(record.id, record.plan, record.deployment).values())
+    own = set(tasks_by_vertex(record.id, record.plan, deployment).values())
     return {name: status for name, status in known.items() if name in own or name in beneath}
 
 
@@ -237,7 +247,7 @@ def _newer_counters(
 
 def _first(record: QueryRecord, use: ChannelUse, report: SiteReport) -> ChannelCounter:
     """Of a channel that was not heard of; what others received before a query joined in the middle is not its use."""
-    deployment = record.deployment
+    deployment = deployment_of(record)
     late = deployment is not None and deployment.start is Start.NEXT_WINDOW
     before = use.bytes if late and use.channel.query != record.id else 0
     return ChannelCounter(use.channel, use.from_site, report.site, report.incarnation, earlier_bytes=-before)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 
 from machine.clock import Clock
 from machine.faults import reached
@@ -15,16 +16,25 @@ from master.base.faults import FaultPoint
 from master.base.logs import line
 from master.base.notify import Notifier
 from master.queries.lookup import QueryLookup
-from master.queries.progress import batch_progress
+from master.queries.progress import with_progress
 from master.queries.sharing import initial_tasks, redeployed
 from master.queries.snapshots import Snapshots
 from master.queries.traffic import QueryTraffic
 from master.records.ids import RandomHex, find_query, query_id, query_number
 from master.records.lifecycle import QueryEvent, next_query_state
-from master.records.model import BatchState, BatchTask, Progress, QueryRecord, QueryState, StateChange
+from master.records.model import (
+    BatchQuery,
+    BatchState,
+    BatchTask,
+    Progress,
+    QueryRecord,
+    QueryState,
+    StateChange,
+    StreamQuery,
+)
 from master.store import QueryStore
 from planner.graph.ids import TaskId
-from planner.graph.plan import PhysicalPlan
+from planner.graph.plan import BatchPlan, PhysicalPlan
 from planner.sharing.deployment import Change, placed_alone
 
 logger = logging.getLogger(__name__)
@@ -121,21 +131,21 @@ class QueryRegistry:
         self.snapshots.check(change)
         plan, placement = change.plan, self.snapshots.placed_with(change.placement)
         tasks = initial_tasks(identifier, plan, change.deployment, placement)
-        state = None if plan.batch is None else BatchState(maps=(BatchTask(),) * len(plan.batch.splits))
-        record = QueryRecord(
-            id=identifier,
-            name=name,
-            sql=sql,
-            # From here on the placement says where the tasks of a query of streams are.
-            plan=plan if plan.batch is not None else replace(plan, sites={}),
-            state=QueryState.DEPLOYING,
-            submitted_at=self._clock.now(),
-            progress=Progress(tasks),
-            batch=state,
-            deployment=change.deployment,
-            owner=owner,
-        )
-        record = _with_tasks(record)
+        known: dict[str, Any] = {
+            "id": identifier,
+            "name": name,
+            "sql": sql,
+            "state": QueryState.DEPLOYING,
+            "submitted_at": self._clock.now(),
+            "progress": Progress(tasks),
+            "owner": owner,
+        }
+        if isinstance(plan, BatchPlan):
+            maps = (BatchTask(),) * len(plan.splits)
+            record: QueryRecord = with_progress(BatchQuery(**known, plan=plan, batch=BatchState(maps)))
+        else:
+            # From here on the placement says where the tasks are.
+            record = StreamQuery(**known, plan=replace(plan, sites={}), deployment=change.deployment)
         self._commit(record, source=None, placement=change.placement)
         return record
 
@@ -147,6 +157,8 @@ class QueryRegistry:
         """
         self.snapshots.check(change)
         last = self._records[query]
+        if not isinstance(last, StreamQuery):
+            raise TypeError(f"query {query} reads tables: its tasks are placed one by one")
         record = redeployed(last, change, self.snapshots.placed_with(change.placement))
         self._commit(record, source=last.state, reason=change.reason, placement=change.placement)
 
@@ -169,16 +181,17 @@ class QueryRegistry:
         self._commit(record, source=last.state)
         return record
 
-    def set_batch(self, query: str, batch: BatchState) -> QueryRecord:
-        """What has become of a batch query's tasks, durably."""
-        record = replace(self._records[query], batch=batch)
-        record = replace(record, progress=batch_progress(record))
-        self._store.put_batch(query, batch)
+    def set_tasks(self, query: str, found: Mapping[int | None, BatchTask]) -> None:
+        """What has become of these tasks of a batch query, by the number of their split (None: the REDUCE), durably."""
+        last = self._records[query]
+        if not isinstance(last, BatchQuery):
+            raise TypeError(f"query {query} reads streams: it has no splits")
+        record = with_progress(replace(last, batch=last.batch.with_tasks(found)))
+        self._store.put_batch(query, record.batch)
         reached(FaultPoint.BATCH_STORED)
         self._records[query] = record
         self._unsaved.add(query)
         self.changes(query).notify()
-        return record
 
     def set_progress(self, query: str, progress: Progress) -> None:
         """Take over how far a query has come; stored with the next flush or move."""
@@ -248,4 +261,4 @@ class QueryRegistry:
 
 def _with_tasks(record: QueryRecord) -> QueryRecord:
     """With all tasks that are stored as placed: totals are stored more seldom."""
-    return record if record.batch is None else replace(record, progress=batch_progress(record))
+    return with_progress(record) if isinstance(record, BatchQuery) else record

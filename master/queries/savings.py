@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from master.queries.sharing import is_task
+from master.queries.sharing import deployment_of, is_task
 from master.records.model import QueryRecord
 from planner.graph.ids import TaskId
 from planner.sharing.running import Deployed, Running
@@ -59,7 +59,7 @@ def shared_operators(records: Sequence[QueryRecord], running: Running) -> tuple[
 
 def shared_parts(record: QueryRecord, records: Sequence[QueryRecord], running: Running) -> SharedParts | None:
     """What one query shares; None when it shares nothing, and nobody may share with it."""
-    deployment = record.deployment
+    deployment = deployment_of(record)
     if deployment is None:
         return None
     mine = set(running.needed_by(record.id)) if record.id in running.queries else set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from master.records.model import QueryRecord, TaskStatus
+from master.records.model import BatchQuery, QueryRecord, StreamQuery, TaskStatus
 from master.records.specs import ChannelReader, QueryReaders
 from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import PhysicalPlan, StageInput
@@ -31,9 +31,14 @@ class Read:
 
 def deployed_of(record: QueryRecord) -> tuple[Deployed, ...]:
     """What a query runs of its own, its results included; of a batch query nothing, for it shares nothing."""
-    if record.batch is not None:
+    if not isinstance(record, StreamQuery):
         return ()
     return record.deployment.deployed if record.deployment is not None else alone(record.plan, record.id)
+
+
+def deployment_of(record: QueryRecord) -> Deployment | None:
+    """What a query shares; None: nothing, as any batch query."""
+    return record.deployment if isinstance(record, StreamQuery) else None
 
 
 def is_task(one: Deployed) -> bool:
@@ -76,12 +81,13 @@ def running_of(
 
 def used_by(record: QueryRecord) -> tuple[TaskId, ...]:
     """The tasks of others that a query reads."""
-    return record.deployment.used if record.deployment is not None else ()
+    deployment = deployment_of(record)
+    return deployment.used if deployment is not None else ()
 
 
 def named_by(record: QueryRecord) -> frozenset[TaskId]:
     """All tasks whose places are looked up for a query: its own, those that it reads, and those that stand for them."""
-    deployment = record.deployment
+    deployment = deployment_of(record)
     stands = deployment.stands.values() if deployment is not None else ()
     return frozenset((*(one.id for one in deployed_of(record)), *used_by(record), *stands))
 
@@ -145,7 +151,7 @@ def tasks_beneath(record: QueryRecord, running: Running) -> Mapping[TaskId, str]
 
     The stage is the query's own; empty where it has none that reads the same.
     """
-    deployment = record.deployment
+    deployment = deployment_of(record)
     if deployment is None or record.id not in running.queries:
         return {}
     stages = {vertex.reads: vertex.stage for vertex in deployment.vertices if vertex.reads}
@@ -165,10 +171,11 @@ def tasks_by_vertex(query: str, plan: PhysicalPlan, deployment: Deployment | Non
 
 def plan_in_place(record: QueryRecord, placement: Mapping[TaskId, str]) -> PhysicalPlan:
     """A query's plan with the sites of its vertices, for people."""
-    if record.batch is not None:
+    if isinstance(record, BatchQuery):
         return record.plan
-    tasks = tasks_by_vertex(record.id, record.plan, record.deployment)
-    wanted = record.deployment.wanted if record.deployment is not None else {}
+    deployment = deployment_of(record)
+    tasks = tasks_by_vertex(record.id, record.plan, deployment)
+    wanted = deployment.wanted if deployment is not None else {}
     known = {vertex: placement[task] for vertex, task in tasks.items() if task in placement}
     return replace(record.plan, sites={**wanted, **known})
 
@@ -183,7 +190,7 @@ def initial_tasks(
     }
 
 
-def redeployed(record: QueryRecord, change: Change, placement: Mapping[TaskId, str]) -> QueryRecord:
+def redeployed(record: StreamQuery, change: Change, placement: Mapping[TaskId, str]) -> StreamQuery:
     """The query with what it runs from now on; tasks that it keeps are as far as they were."""
     tasks = initial_tasks(record.id, record.plan, change.deployment, placement)
     known = {name: status for name, status in record.progress.tasks.items() if name in tasks}
@@ -196,7 +203,7 @@ def without_late(record: QueryRecord, channels: Collection[TaskId], running: Run
     Also in the place of tasks that have ended: what was shared beneath such a channel may have. None: it reads none of
     these channels.
     """
-    deployment = record.deployment
+    deployment = deployment_of(record)
     if deployment is None:
         return None
     late = set(deployment.used) & set(channels)

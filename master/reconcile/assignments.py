@@ -10,6 +10,7 @@ from contract.tasks import Join
 from master.queries.batch_tasks import batch_results, batch_sites, batch_tasks
 from master.queries.sharing import (
     deployed_of,
+    deployment_of,
     is_task,
     readers_by_query,
     reads_of,
@@ -17,7 +18,7 @@ from master.queries.sharing import (
     running_of,
     tasks_by_vertex,
 )
-from master.records.model import QueryRecord, QueryState
+from master.records.model import BatchQuery, QueryRecord, QueryState, StreamQuery
 from master.records.specs import (
     PUSH_CONNECTOR,
     Assignment,
@@ -89,13 +90,13 @@ def build_assignments(
             tasks.setdefault(running.site(one.id), []).append(task)
     results: dict[str, list[ResultSpec]] = {}
     for query in sorted(snapshot.queries, key=lambda q: q.id):
-        if query.batch is not None and query.id in given:
+        if isinstance(query, BatchQuery) and query.id in given:
             for site, task in batch_tasks(query, snapshot.catalog, snapshot.sites):
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
         spec = _results_of(query, snapshot)
         if spec.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
             # A batch query delivers all its rows at once, when it ends.
-            limited = query.batch is None and not query.state.over
+            limited = isinstance(query, StreamQuery) and not query.state.over
             spec = replace(spec, limit=live_results if limited else None)
             results.setdefault(query.plan.destination.site, []).append(spec)
     addresses = dict(sorted(snapshot.site_addresses.items()))
@@ -116,21 +117,21 @@ def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) ->
 
 def result_channels(query: QueryRecord) -> tuple[TaskId, ...]:
     """The channels whose rows are the query's results."""
-    if query.batch is not None:
+    if isinstance(query, BatchQuery):
         return tuple(item.channel for item in batch_results(query))
     return tuple(channel for one in deployed_of(query) if not is_task(one) for channel in one.inputs)
 
 
 def task_sites(query: QueryRecord, placement: Mapping[TaskId, str]) -> frozenset[str]:
     """Sites that run a task of the query, hold data of it, or keep its results."""
-    sites = stage_sites(query, placement) if query.batch is None else batch_sites(query)
+    sites = batch_sites(query) if isinstance(query, BatchQuery) else stage_sites(query, placement)
     return sites | {query.plan.destination.site}
 
 
 def stage_sites(query: QueryRecord, placement: Mapping[TaskId, str]) -> frozenset[str]:
     """Sites that hold data of the query, or run a task for one of its stages, be it a task of another query."""
     pinned = {site for stage in query.plan.stages for site in stage.pinned}
-    tasks = tasks_by_vertex(query.id, query.plan, query.deployment).values()
+    tasks = tasks_by_vertex(query.id, query.plan, deployment_of(query)).values()
     return frozenset(pinned | {placement[task] for task in tasks})
 
 
@@ -200,7 +201,8 @@ def begins_at_zero(query: QueryRecord, channel: TaskId) -> bool:
 
 
 def _start_of(query: QueryRecord) -> Start:
-    return query.deployment.start if query.deployment is not None else Start.HISTORY
+    deployment = deployment_of(query)
+    return deployment.start if deployment is not None else Start.HISTORY
 
 
 def _event_delay(stage: Stage, catalog: Catalog) -> timedelta:
@@ -209,7 +211,7 @@ def _event_delay(stage: Stage, catalog: Catalog) -> timedelta:
 
 
 def _results_of(query: QueryRecord, snapshot: AssignmentInput) -> ResultSpec:
-    if query.batch is not None:
+    if isinstance(query, BatchQuery):
         return ResultSpec(query.id, batch_results(query))
     inputs = []
     for channel, site, stage in result_reads(query, snapshot.placement):

@@ -12,7 +12,7 @@ from master.reconcile.assignments import AssignmentInput, build_assignments, kee
 from master.reconcile.attempt import Attempt
 from master.reconcile.parts import JobParts
 from master.reconcile.removals import Removals
-from master.records.model import QueryState
+from master.records.model import QueryState, StreamQuery
 from master.records.specs import Assignment
 
 
@@ -93,7 +93,7 @@ class Handout:
 
     def _without_slots(self) -> frozenset[str]:
         """Queries that wait for a slot at one of their sites. Those that run stay where they are."""
-        records = (record for record in self._parts.queries.all() if record.batch is None)
+        records = (record for record in self._parts.queries.all() if isinstance(record, StreamQuery))
         starting = [record for record in records if record.state.starting]
         placement = self._parts.queries.snapshots.placement
         return frozenset(record.id for record in starting if self._parts.slots.blocked(stage_sites(record, placement)))

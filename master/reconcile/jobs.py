@@ -21,7 +21,7 @@ from master.reconcile.parts import JobParts
 from master.reconcile.removals import Removals
 from master.reconcile.settling import Settling
 from master.records.lifecycle import QueryEvent
-from master.records.model import QueryRecord, QueryState, SiteRecord, SiteReport
+from master.records.model import BatchQuery, QueryRecord, QueryState, SiteRecord, SiteReport
 from planner.graph.plan import PhysicalPlan
 from planner.relations.catalog import Relation, RelationKind
 
@@ -97,7 +97,7 @@ class JobManager:
         if record.state is QueryState.PAUSED:
             return record
         _check_not_over(record)
-        if record.batch is not None:
+        if isinstance(record, BatchQuery):
             raise QueryNotPausableError(
                 f"query {record.id} is a batch query, whose tasks run once and end",
                 hint=f"only queries of streams are paused; selat query cancel {record.id} ends it",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from master.queries.sharing import deployment_of
 from master.records.model import QueryRecord
 from master.records.specs import Assignment
 from master.sites.registry import SiteStatus
@@ -41,7 +42,9 @@ def lost_queries(
     if found.keys() - lost.keys():
         # Tasks that outlived their query, because queries that share it need them.
         shared = "tasks that it shares with others are not as the backup says"
-        lost |= {query.id: shared for query in held.values() if query.deployment is not None and query.id not in lost}
+        lost |= {
+            query.id: shared for query in held.values() if deployment_of(query) is not None and query.id not in lost
+        }
     told = f"the master was restored from a backup of {made_at:%Y-%m-%d %H:%M:%S}: "
     return {query: f"{told}{reason}; submit it again" for query, reason in lost.items()}
 

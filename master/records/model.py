@@ -10,7 +10,7 @@ from enum import Enum
 from contract.tasks import TaskState
 from planner.batch import TaskPhase
 from planner.graph.ids import TaskId
-from planner.graph.plan import PhysicalPlan
+from planner.graph.plan import BatchPlan, PhysicalPlan
 from planner.sharing.deployment import Deployment
 
 
@@ -274,10 +274,15 @@ class BatchState:
     def mapped(self) -> bool:
         return all(task.phase is TaskPhase.DONE for task in self.maps)
 
+    def with_tasks(self, found: Mapping[int | None, BatchTask]) -> BatchState:
+        """With these tasks, by the number of their split (None: the REDUCE), in the place of what was known of them."""
+        maps = tuple(found.get(number, task) for number, task in enumerate(self.maps))
+        return BatchState(maps, found.get(None, self.reduce))
+
 
 @dataclass(frozen=True, slots=True)
 class QueryRecord:
-    """A query as it is stored."""
+    """A query as it is stored: a StreamQuery, or a BatchQuery."""
 
     id: str
     name: str
@@ -289,12 +294,25 @@ class QueryRecord:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     progress: Progress = field(default_factory=Progress)
-    batch: BatchState | None = None
-    """None: it reads streams."""
-    deployment: Deployment | None = None
-    """What it shares with others; None: nothing."""
     owner: str = ""
     """Whoever submitted it; empty: nobody was checked then."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamQuery(QueryRecord):
+    """A query that reads streams."""
+
+    deployment: Deployment | None = None
+    """What it shares with others; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchQuery(QueryRecord):
+    """A query that reads tables only, and ends."""
+
+    plan: BatchPlan
+    batch: BatchState = field(kw_only=True)
+    """How far its tasks are."""
 
 
 @dataclass(frozen=True, slots=True)

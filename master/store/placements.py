@@ -47,9 +47,10 @@ def plan_beside_placement(plan: str) -> str:
     for stage in stored["stages"]:
         sites = stage.pop("sites")
         stage["pinned"] = [] if stage["kind"] in _ANYWHERE else sites
-    batch = stored.get("batch")
+    batch = stored.pop("batch", None)
     if batch is not None:
         stored["sites"] = {str(VertexId(stored["result_stage"])): batch.pop("reduce_site")}
+        stored |= batch
     return json.dumps(stored)
 
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from contract.times import from_us, to_us
-from master.records.model import BatchState, Progress, QueryRecord, QueryState, StateChange
+from master.records.model import BatchQuery, BatchState, Progress, QueryRecord, QueryState, StateChange, StreamQuery
 from master.store import codec
 from master.store.database import Database, instant, instant_us, readable
 from planner.graph.ids import TaskId
-from planner.graph.plan import PhysicalPlan
+from planner.graph.plan import BatchPlan, PhysicalPlan
 from planner.sharing.deployment import Deployment
 
 
@@ -120,25 +120,26 @@ def _query_row(record: QueryRecord) -> tuple[object, ...]:
         instant_us(record.started_at),
         instant_us(record.ended_at),
         codec.dumps(record.progress),
-        None if record.batch is None else codec.dumps(record.batch),
-        codec.dumps(record.deployment) if record.deployment is not None else "",
+        codec.dumps(record.batch) if isinstance(record, BatchQuery) else None,
+        codec.dumps(record.deployment) if isinstance(record, StreamQuery) and record.deployment is not None else "",
         record.owner,
     )
 
 
 def _query(row: tuple[Any, ...]) -> QueryRecord:
-    return QueryRecord(
-        id=row[0],
-        name=row[1],
-        sql=row[2],
-        plan=codec.loads(PhysicalPlan, row[3]),
-        state=QueryState(row[4]),
-        reason=row[5],
-        submitted_at=from_us(row[6]),
-        started_at=instant(row[7]),
-        ended_at=instant(row[8]),
-        progress=codec.loads(Progress, row[9]),
-        batch=None if row[10] is None else codec.loads(BatchState, row[10]),
-        deployment=codec.loads(Deployment, row[11]) if row[11] else None,
-        owner=row[12],
-    )
+    known: dict[str, Any] = {
+        "id": row[0],
+        "name": row[1],
+        "sql": row[2],
+        "state": QueryState(row[4]),
+        "reason": row[5],
+        "submitted_at": from_us(row[6]),
+        "started_at": instant(row[7]),
+        "ended_at": instant(row[8]),
+        "progress": codec.loads(Progress, row[9]),
+        "owner": row[12],
+    }
+    if row[10] is not None:
+        return BatchQuery(**known, plan=codec.loads(BatchPlan, row[3]), batch=codec.loads(BatchState, row[10]))
+    deployment = codec.loads(Deployment, row[11]) if row[11] else None
+    return StreamQuery(**known, plan=codec.loads(PhysicalPlan, row[3]), deployment=deployment)

@@ -12,7 +12,7 @@ from master.queries.progress import Totals, behind_texts, totals
 from master.queries.registry import QueryRegistry
 from master.queries.savings import SharedOperator, SharedParts, shared_operators, shared_parts
 from master.reconcile.assignments import stage_sites, task_sites
-from master.records.model import LinkUse, QueryRecord, SiteState
+from master.records.model import BatchQuery, LinkUse, QueryRecord, SiteState
 from master.sites.registry import SiteRegistry, SiteStatus
 from planner.graph.ids import TaskId
 
@@ -57,7 +57,7 @@ class QueryViews:
             totals=totals(record),
             links=links,
             reason="; ".join((*((record.reason,) if record.reason else self._obstacles(record)), *_behind(record))),
-            batch=self._batch.view(record),
+            batch=self._batch.view(record) if isinstance(record, BatchQuery) else None,
             shared=shared,
             disk_bytes=_disk_bytes(record.id, self._sites.all()),
             wan_cost=self._sites.cost(links),
@@ -71,7 +71,7 @@ class QueryViews:
     def _obstacles(self, record: QueryRecord) -> Iterable[str]:
         if silent := waits_for(record, self._queries.snapshots.placement, self._sites.all()):
             yield silent
-        if record.batch is not None:
+        if isinstance(record, BatchQuery):
             return
         if record.state.starting:
             yield from self._slots.blocked(stage_sites(record, self._queries.snapshots.placement)).values()

@@ -200,18 +200,6 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchPlan:
-    """What a batch query has besides its stages."""
-
-    splits: tuple[Split, ...]
-    """One MAP task each; at least one of each MAP stage."""
-    options: BatchOptions | None = None
-    """None: the plan was made when they were the master's alone."""
-    read_columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
-    """What a MAP reads of a split, by stage."""
-
-
-@dataclass(frozen=True, slots=True)
 class PhysicalPlan:
     """Stages, where they are to run, and what EXPLAIN shows."""
 
@@ -234,8 +222,6 @@ class PhysicalPlan:
     figures: tuple[LinkFigures, ...] = ()
     """Of every link that the plan or a candidate that was weighed would use; none: the plan was made before they were
     kept."""
-    batch: BatchPlan | None = None
-    """None: the query reads streams."""
 
     @property
     def result_stages(self) -> tuple[str, ...]:
@@ -258,6 +244,18 @@ class PhysicalPlan:
     def sink(self) -> Stage | None:
         """The stage that writes the results into a sink; None: they are kept at the gateway for clients."""
         return next((stage for stage in self.stages if stage.kind is StageKind.SINK), None)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan(PhysicalPlan):
+    """The plan of a query that reads tables only."""
+
+    splits: tuple[Split, ...] = field(kw_only=True)
+    """One MAP task each; at least one of each MAP stage."""
+    options: BatchOptions | None = field(default=None, kw_only=True)
+    """None: the plan was made when they were the master's alone."""
+    read_columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict, kw_only=True)
+    """What a MAP reads of a split, by stage."""
 
 
 @dataclass(frozen=True, slots=True)

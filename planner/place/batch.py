@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from planner.batch import BatchOptions, reduce_site
 from planner.graph.ids import VertexId
-from planner.graph.plan import BatchPlan, DraftPlan, PhysicalPlan, Split, Stage, StageKind
+from planner.graph.plan import BatchPlan, DraftPlan, Split, Stage, StageKind
 from planner.place.placement import check_site, checked_destination
 from planner.relations.catalog import SITE_COLUMN, Column
 from planner.values.errors import PlacementError
@@ -25,7 +25,7 @@ def place_batch(
     *,
     alive: frozenset[str],
     options: BatchOptions | None = None,
-) -> PhysicalPlan:
+) -> BatchPlan:
     """The plan of a batch query.
 
     Args:
@@ -62,7 +62,7 @@ def place_batch(
     able = (alive & set(topology.sites)) - topology.draining
     expected = reduce_site(outputs, able, destination.site)
     pinned = {stage.id: _sites(stage, parts) for stage in draft.map_stages}
-    return PhysicalPlan(
+    return BatchPlan(
         stages=tuple(replace(stage, pinned=pinned.get(stage.id, stage.pinned)) for stage in draft.stages),
         result_stage=draft.result_stage,
         destination=destination,
@@ -70,7 +70,9 @@ def place_batch(
         sites={VertexId(draft.result_stage): expected},
         logical=draft.logical,
         functions=draft.functions,
-        batch=BatchPlan(parts, options, {s.id: _read_columns(draft, s) for s in draft.map_stages}),
+        splits=parts,
+        options=options,
+        read_columns={s.id: _read_columns(draft, s) for s in draft.map_stages},
     )
 
 

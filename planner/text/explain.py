@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -35,8 +35,8 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
     yield "Stages"
     for stage in plan.stages:
         yield from _stage_lines(stage, plan)
-    if plan.batch is not None:
-        yield from _split_lines(plan.batch, plan.sites_of(plan.stage(plan.result_stage)))
+    if isinstance(plan, BatchPlan):
+        yield from _split_lines(plan)
         return
     yield "Expected traffic"
     if not plan.links:
@@ -49,25 +49,25 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
         yield from (f"  {_candidate_line(candidate)}" for candidate in plan.candidates if candidate.stage == stage_id)
 
 
-def _split_lines(batch: BatchPlan, reduce_sites: Iterable[str]) -> Iterator[str]:
-    if batch.options is not None:
-        options = batch.options
+def _split_lines(plan: BatchPlan) -> Iterator[str]:
+    if plan.options is not None:
+        options = plan.options
         chosen = f"splits of {_size(options.split_bytes)}, {options.locality_min:.0%} of the tasks near their input"
         yield f"Scheduler ({options.scheduler.value}): {chosen}"
     yield "Splits"
-    found = _by_site(batch)
+    found = _by_site(plan)
     several = len({stage for stage, _ in found}) > 1
     for (stage, site), (count, size_bytes) in found.items():
         yield f"  {f'{stage} at ' if several else ''}{site}: {count}, {_size(size_bytes)}"
     yield "Sites for the reduce"
-    for site in reduce_sites:
+    for site in plan.sites_of(plan.stage(plan.result_stage)):
         yield f"  * {site}: by the sizes of the splits; decided when the maps have ended"
 
 
-def _by_site(batch: BatchPlan) -> dict[tuple[str, str], tuple[int, int]]:
+def _by_site(plan: BatchPlan) -> dict[tuple[str, str], tuple[int, int]]:
     """How many splits each MAP stage has at each site, and their bytes."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
-    for split in sorted(batch.splits, key=lambda split: (split.stage, split.site)):
+    for split in sorted(plan.splits, key=lambda split: (split.stage, split.site)):
         count, size_bytes = found.get((split.stage, split.site), (0, 0))
         found[split.stage, split.site] = (count + bool(split.parts), size_bytes + split.size_bytes)
     return found
@@ -166,15 +166,14 @@ def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
 
 
 def _batch_json(plan: PhysicalPlan) -> dict[str, Any] | None:
-    batch = plan.batch
-    if batch is None:
+    if not isinstance(plan, BatchPlan):
         return None
     expected = next(iter(plan.sites_of(plan.stage(plan.result_stage))), None)
     splits = [
         {"stage": stage, "site": site, "splits": count, "size_bytes": size_bytes}
-        for (stage, site), (count, size_bytes) in _by_site(batch).items()
+        for (stage, site), (count, size_bytes) in _by_site(plan).items()
     ]
-    return {"splits": splits, "reduce_site": expected, "options": _options_json(batch.options)}
+    return {"splits": splits, "reduce_site": expected, "options": _options_json(plan.options)}
 
 
 def _options_json(options: BatchOptions | None) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ from master.api.convert.queries import (
 from master.api.paging import Wanted, page
 from master.api.watch import Watches
 from master.queries.registry import QueryRegistry
+from master.queries.sharing import deployment_of
 from master.reconcile.jobs import JobManager
 from master.records.model import QueryRecord
 from master.results.fetch import FetchStart, ResultFetcher
@@ -88,7 +89,7 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
         else:
             record = self._parts.queries.find(request.query)
             queries = self._parts.queries
-            answer = explained(queries.snapshots.plan_of(record), record.deployment, queries.snapshots.placement)
+            answer = explained(queries.snapshots.plan_of(record), deployment_of(record), queries.snapshots.placement)
         return query_pb2.ExplainQueryResponse(explanation=explanation_to_proto(answer))
 
     async def ListSharing(  # noqa: N802

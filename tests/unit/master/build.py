@@ -9,9 +9,19 @@ from datetime import UTC, datetime, timedelta
 from contract.tasks import TaskState
 from master.queries.sharing import initial_tasks
 from master.queries.sharing import running_of as running_in
-from master.records.model import Progress, QueryRecord, QueryState, SiteRecord, SiteReport, TaskStatus
+from master.records.model import (
+    BatchQuery,
+    BatchState,
+    Progress,
+    QueryRecord,
+    QueryState,
+    SiteRecord,
+    SiteReport,
+    StreamQuery,
+    TaskStatus,
+)
 from planner.graph.ids import TaskId, VertexId
-from planner.graph.plan import Destination, Merge, PhysicalPlan, Stage, StageInput, StageKind
+from planner.graph.plan import BatchPlan, Destination, Merge, PhysicalPlan, Split, Stage, StageInput, StageKind
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.sharing.deployment import Deployment, placed_alone, sites_of
 from planner.sharing.running import Running
@@ -87,7 +97,7 @@ def placement_of(*records: QueryRecord) -> dict[TaskId, str]:
     """Where their tasks are, when nothing was moved."""
     found: dict[TaskId, str] = {}
     for record in records:
-        shared = record.deployment
+        shared = record.deployment if isinstance(record, StreamQuery) else None
         found |= placed_alone(record.plan, record.id) if shared is None else sites_of(shared, {})
     return found
 
@@ -108,9 +118,9 @@ def initial_progress(
     return Progress(initial_tasks(identifier, plan, deployment, {**(placement or {}), **own}))
 
 
-def query(identifier: str = QUERY_ID, *, state: QueryState = QueryState.DEPLOYING, name: str = "") -> QueryRecord:
+def query(identifier: str = QUERY_ID, *, state: QueryState = QueryState.DEPLOYING, name: str = "") -> StreamQuery:
     """A query over PLAN of which nothing is known yet."""
-    return QueryRecord(
+    return StreamQuery(
         id=identifier,
         name=name,
         sql="SELECT ...",
@@ -120,6 +130,12 @@ def query(identifier: str = QUERY_ID, *, state: QueryState = QueryState.DEPLOYIN
         ended_at=START if state.over else None,
         progress=initial_progress(identifier, PLAN),
     )
+
+
+def batch_query(batch: BatchState, splits: Sequence[Split] = ()) -> BatchQuery:
+    """A query over tables with these tasks."""
+    plan = BatchPlan(PLAN.stages, "merge", Destination("hub"), PLAN.columns, splits=tuple(splits))
+    return BatchQuery(QUERY_ID, "", "SELECT ...", plan, QueryState.DEPLOYING, START, batch=batch)
 
 
 def status(task: TaskId, state: TaskState = TaskState.RUNNING, *, site: str = "", **values: object) -> TaskStatus:

@@ -12,11 +12,11 @@ from master.base.errors import InvalidRequestError
 from master.batch.links import Links
 from master.batch.slots import BATCH
 from master.config.values import BatchConfig, MasterConfig
-from master.records.model import QueryState, ResultStatus, TaskStatus
+from master.records.model import BatchQuery, QueryState, ResultStatus, TaskStatus
 from master.records.specs import TaskSpec
 from planner.batch import BatchOptions, Policy, SkipRule, TaskPhase
 from planner.graph.ids import TaskId
-from planner.graph.plan import FilePart, PhysicalPlan, Split, StageKind
+from planner.graph.plan import BatchPlan, FilePart, Split, StageKind
 from planner.leases import Slot
 from planner.place.batch import place_batch
 from planner.wan.estimate import LinkRecord, fold_bandwidth
@@ -39,7 +39,7 @@ EU = [Slot("eu", 0), Slot("eu", 1)]
 HUB = [Slot("hub", 0), Slot("hub", 1)]
 
 
-def plan_of(sql: str = COUNT, *sites: str, options: BatchOptions | None = None) -> PhysicalPlan:
+def plan_of(sql: str = COUNT, *sites: str, options: BatchOptions | None = None) -> BatchPlan:
     """A split of 100 bytes at each of these sites."""
     parts = [Split(site, (FilePart("/data/x", number, 100),), 100) for number, site in enumerate(sites)]
     return place_batch(draft_of(sql, TABLES), TOPOLOGY, parts, alive=ALIVE, options=options)
@@ -71,9 +71,13 @@ class BatchWorld(World):
         ]
         self.jobs.report(report(site, *statuses, assignment_version=self.board.version(site)))
 
+    def query(self, query: str) -> BatchQuery:
+        record = self.queries.get(query)
+        assert isinstance(record, BatchQuery)
+        return record
+
     def phases(self, query: str) -> list[TaskPhase]:
-        state = self.queries.get(query).batch
-        assert state is not None
+        state = self.query(query).batch
         return [task.phase for task in (*state.maps, state.reduce)]
 
     def batch_slots_held(self) -> list[str]:
@@ -165,9 +169,8 @@ def start_big(world: BatchWorld) -> str:
     world.tick()
     world.acquire("nightly", *US)
     big = plan_of(COUNT, "us")
-    assert big.batch is not None
-    split = replace(big.batch.splits[0], size_bytes=250_000_000)
-    return world.jobs.submit(replace(big, batch=replace(big.batch, splits=(split,))), sql=COUNT).id
+    split = replace(big.splits[0], size_bytes=250_000_000)
+    return world.jobs.submit(replace(big, splits=(split,)), sql=COUNT).id
 
 
 def test_a_wait_ends_when_the_link_has_become_fast_enough() -> None:
@@ -191,8 +194,7 @@ def test_what_is_sent_of_a_split_is_learned_and_not_taken_for_work() -> None:
     world.clock.advance(timedelta(seconds=6))
     world.end("hub")
     assert world.phases(first)[0] is TaskPhase.DONE
-    second = world.queries.get(world.jobs.submit(world.queries.get(first).plan, sql=COUNT).id).batch
-    assert second is not None
+    second = world.query(world.jobs.submit(world.query(first).plan, sql=COUNT).id).batch
     # 10 MB of the 250 went over 2.5 MB/s, so 2 of the 6 s were work; 2 s are slack.
     assert (second.maps[0].site, second.maps[0].predicted_s) == ("hub", 8.0)
 
@@ -202,13 +204,12 @@ def test_splits_on_one_link_share_it() -> None:
     world.tick()
     world.acquire("nightly", *US, *EU)
     plan = plan_of(COUNT, "us", "us")
-    assert plan.batch is not None
-    splits = tuple(replace(split, size_bytes=25_000_000) for split in plan.batch.splits)
-    query = world.jobs.submit(replace(plan, batch=replace(plan.batch, splits=splits)), sql=COUNT).id
+    splits = tuple(replace(split, size_bytes=25_000_000) for split in plan.splits)
+    query = world.jobs.submit(replace(plan, splits=splits), sql=COUNT).id
     assert world.phases(query)[:2] == [TaskPhase.RUNNING, TaskPhase.WAITING]
     world.tick()
     assert world.phases(query)[:2] == [TaskPhase.RUNNING, TaskPhase.RUNNING]
-    turn = Links(lambda _source, _target: 2.5e6, [world.queries.get(query)])
+    turn = Links(lambda _source, _target: 2.5e6, [world.query(query)])
     assert (turn.joined("us", "hub"), turn.joining("us", "hub"), turn.joining("eu", "hub")) == (
         1.25e6,
         2.5e6 / 3,
@@ -354,9 +355,8 @@ def test_queries_of_different_schedulers_run_side_by_side() -> None:
     found: dict[Policy, str] = {}
     for policy in (Policy.LEASE, Policy.FIRST_COME, Policy.RANDOM):
         plan = plan_of(COUNT, "us", options=BatchOptions(policy, locality_min=0.0))
-        assert plan.batch is not None
-        split = replace(plan.batch.splits[0], size_bytes=250_000_000)
-        plan = replace(plan, batch=replace(plan.batch, splits=(split,)))
+        split = replace(plan.splits[0], size_bytes=250_000_000)
+        plan = replace(plan, splits=(split,))
         found[policy] = world.jobs.submit(plan, sql=COUNT).id
     world.tick()
     phases = {policy: world.phases(query)[0] for policy, query in found.items()}
@@ -402,8 +402,6 @@ def test_tasks_wait_while_every_site_is_draining() -> None:
         world.jobs.set_draining(site, True)
     query = world.jobs.submit(plan_of(COUNT, "eu"), sql=COUNT).id
     assert world.phases(query) == [TaskPhase.WAITING, TaskPhase.WAITING]
-    view = world.batch.view(world.queries.get(query))
-    assert view is not None
-    assert view.waits
+    assert world.batch.view(world.query(query)).waits
     world.jobs.set_draining("hub", False)
     assert world.phases(query)[0] is TaskPhase.RUNNING

@@ -15,7 +15,7 @@ from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
 from master.store.sqlite import SqliteStore
-from planner.graph.plan import FilePart, LinkFigures, PhysicalPlan, Split
+from planner.graph.plan import BatchPlan, FilePart, LinkFigures, PhysicalPlan, Split
 from planner.relations.catalog import Binding, Column, Function, Relation
 from planner.sql.script import parse_script
 from planner.sql.statements import SelectQuery
@@ -187,8 +187,8 @@ async def test_a_site_that_comes_back_while_others_are_asked_for_splits_is_not_l
     with pytest.raises(PlacementError, match="site us is needed"):
         await world.plan("SELECT page FROM visits")
     plan = await world.plan("SELECT page FROM visits")
-    assert plan.batch is not None
-    assert {split.site for split in plan.batch.splits} == {"us", "eu"}
+    assert isinstance(plan, BatchPlan)
+    assert {split.site for split in plan.splits} == {"us", "eu"}
 
 
 async def test_a_plan_keeps_the_figures_of_links_that_it_was_made_with(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from contract.tasks import TaskState
 from master.queries.flows import measured_rates
-from master.records.model import QueryRecord, QueryState
+from master.records.model import QueryRecord, QueryState, StreamQuery
 from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import deployment_of, told_apart
@@ -55,14 +55,14 @@ def planned(plan: PhysicalPlan, identifier: str, running: Running) -> SharingPla
     return share(identifier, as_measured(vertices, running), setting)
 
 
-def running_query(plan: PhysicalPlan = PLAN, identifier: str = OWNER) -> QueryRecord:
+def running_query(plan: PhysicalPlan = PLAN, identifier: str = OWNER) -> StreamQuery:
     vertices = told_apart(vertices_of(plan, RELATIONS, ESTIMATES, owner=identifier, gateway="hub"), identifier)
     deployment = deployment_of(planned(plan, identifier, MutableRunning()), vertices, MutableRunning())
     record = replace(query(identifier, state=QueryState.RUNNING), plan=plan, started_at=START, deployment=deployment)
     return replace(record, progress=initial_progress(identifier, plan, deployment))
 
 
-def reported(record: QueryRecord, stage: str, site: str, **values: object) -> QueryRecord:
+def reported(record: StreamQuery, stage: str, site: str, **values: object) -> StreamQuery:
     told = status(task_at(OWNER, stage, site), **values)  # type: ignore[arg-type]
     assert told.task_id in record.progress.tasks
     progress = replace(record.progress, tasks={**record.progress.tasks, told.task_id: told})

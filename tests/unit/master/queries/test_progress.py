@@ -19,7 +19,7 @@ from master.queries.progress import (
     with_report,
 )
 from master.records.lifecycle import QueryEvent
-from master.records.model import ChannelUse, QueryBehind, QueryRecord, QueryState, ResultStatus, SiteReport
+from master.records.model import ChannelUse, QueryBehind, QueryState, ResultStatus, SiteReport, StreamQuery
 from planner.graph.ids import TaskId
 from planner.graph.plan import Destination, Stage, StageInput, StageKind
 from tests.unit.master.build import (
@@ -40,13 +40,13 @@ ALIVE = frozenset(("us", "eu", "hub"))
 WAIT = timedelta(seconds=5)
 
 
-def after(record: QueryRecord, *reports: SiteReport) -> QueryRecord:
+def after(record: StreamQuery, *reports: SiteReport) -> StreamQuery:
     for item in reports:
         record = replace(record, progress=with_report(record, item, now=START))
     return record
 
 
-def event(record: QueryRecord, *, alive: frozenset[str] = ALIVE, later: timedelta = timedelta(0)) -> QueryEvent | None:
+def event(record: StreamQuery, *, alive: frozenset[str] = ALIVE, later: timedelta = timedelta(0)) -> QueryEvent | None:
     step = next_event(record, alive=alive, now=START + later, final_report_wait=WAIT)
     return step[0] if step else None
 

@@ -15,7 +15,15 @@ from master.queries.retention import EndedRetention, purgeable
 from master.queries.savings import shared_operators, shared_parts
 from master.queries.sharing import edges_of, redeployed, without_late
 from master.reconcile.assignments import AssignmentInput, build_assignments, result_channels
-from master.records.model import ChannelCounter, ChannelUse, QueryRecord, QueryState, SiteReport, TaskStatus
+from master.records.model import (
+    ChannelCounter,
+    ChannelUse,
+    QueryRecord,
+    QueryState,
+    SiteReport,
+    StreamQuery,
+    TaskStatus,
+)
 from master.records.specs import ChannelReader, QueryReaders, TaskSpec
 from master.store import codec
 from planner.batch import BatchOptions, Policy
@@ -53,7 +61,7 @@ RELATIONS = {"clicks": CLICKS, "pages": PAGES}
 FIRST, SECOND, THIRD = "q-0001-a", "q-0002-b", "q-0003-c"
 
 
-def deployed(identifier: str, running: Running, plan: object = PLAN, start: Start = Start.HISTORY) -> QueryRecord:
+def deployed(identifier: str, running: Running, plan: object = PLAN, start: Start = Start.HISTORY) -> StreamQuery:
     assert isinstance(plan, type(PLAN))
     vertices = told_apart(vertices_of(plan, RELATIONS, {}, owner=identifier, gateway="hub"), identifier)
     setting = Setting(running, Wan(WAN), frozenset(NAMES), Sharing.SANA, placed={VertexId("merge"): "eu"})
@@ -67,7 +75,7 @@ def deployed(identifier: str, running: Running, plan: object = PLAN, start: Star
     )
 
 
-def two(start: Start = Start.HISTORY) -> tuple[QueryRecord, QueryRecord]:
+def two(start: Start = Start.HISTORY) -> tuple[StreamQuery, StreamQuery]:
     """The second has a merge of its own over the sources of the first."""
     first = deployed(FIRST, MutableRunning())
     return first, deployed(SECOND, running_of([first], {FIRST}), OTHER_PLAN, start)
@@ -202,7 +210,7 @@ def test_a_channel_that_is_out_of_reach_is_replaced_by_one_of_its_own() -> None:
     assert without_late(query(), {task_at(FIRST, "clicks", "us")}, running) is None
 
 
-def with_progress(record: QueryRecord, *statuses: TaskStatus, counters: tuple[ChannelCounter, ...] = ()) -> QueryRecord:
+def with_progress(record: StreamQuery, *statuses: TaskStatus, counters: tuple[ChannelCounter, ...] = ()) -> StreamQuery:
     known = {**record.progress.tasks, **{status.task_id: status for status in statuses}}
     return replace(record, progress=replace(record.progress, tasks=known, counters=counters))
 

@@ -23,7 +23,18 @@ from planner.batch import TaskPhase
 from planner.leases import Framework, Lease, Slot
 from planner.relations.catalog import Column, Function
 from planner.values.privileges import Privilege
-from tests.unit.master.build import CLICKS, CLICKS_EU, CLICKS_US, PAGES, QUERY_ID, START, query, site_record, status
+from tests.unit.master.build import (
+    CLICKS,
+    CLICKS_EU,
+    CLICKS_US,
+    PAGES,
+    QUERY_ID,
+    START,
+    batch_query,
+    query,
+    site_record,
+    status,
+)
 
 ACCEPTED = StateChange(QUERY_ID, None, QueryState.DEPLOYING, "", START)
 
@@ -60,7 +71,7 @@ class StoreContract:
         assert store.queries() == (record,)
 
     def test_what_became_of_batch_tasks_is_stored_by_itself_and_unknown_queries_are_ignored(self, store: Store) -> None:
-        record = replace(query(), batch=BatchState((BatchTask(), BatchTask())))
+        record = batch_query(BatchState((BatchTask(), BatchTask())))
         store.put_query(record, ACCEPTED, {})
         assert store.queries() == (record,)
         placed = BatchTask(TaskPhase.RUNNING, "us", 1, 17, START, None, 2.5, local=True)

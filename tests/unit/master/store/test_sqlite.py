@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from master.base.errors import StoreError, StoreFullError
+from master.records.model import BatchState, BatchTask, StreamQuery
 from master.store import codec
 from master.store.database import STATE_FILE
 from master.store.migrations import MIGRATIONS, PLACEMENT, TASK_IDS
 from master.store.sqlite import SqliteStore
 from planner.graph.ids import TaskId, VertexId
-from planner.graph.plan import BatchPlan, PhysicalPlan, Split, Stage, StageInput, StageKind
+from planner.graph.plan import BatchPlan, Destination, PhysicalPlan, Split, Stage, StageInput, StageKind
 from planner.sharing.vertices import RESULTS
 from tests.unit.master.build import CLICKS, CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, query
 from tests.unit.master.store.contract import ACCEPTED, StoreContract
@@ -90,8 +91,9 @@ def plan_with_sites(plan: PhysicalPlan) -> str:
     for stage, known in zip(stored["stages"], plan.stages, strict=True):
         stage["sites"] = list(plan.sites_of(known))
         del stage["pinned"]
-    expected = stored.pop("sites")
-    if stored["batch"] is not None:
+    expected, stored["batch"] = stored.pop("sites"), None
+    if isinstance(plan, BatchPlan):
+        stored["batch"] = {name: stored.pop(name) for name in ("splits", "options", "read_columns")}
         (stored["batch"]["reduce_site"],) = expected.values()
     return json.dumps(stored)
 
@@ -158,7 +160,9 @@ def test_what_was_shared_under_an_earlier_version_is_shared_on(tmp_path: Path) -
     store = SqliteStore.open(tmp_path)
     other = TaskId("q-0001-b", "s1")
     assert store.placement() == {MERGE_EU: "eu", TaskId(QUERY_ID, RESULTS): "hub", other: "us"}
-    read = store.queries()[0].deployment
+    (query,) = store.queries()
+    assert isinstance(query, StreamQuery)
+    read = query.deployment
     assert read is not None
     assert [(one.id, one.vertex.pinned, one.inputs) for one in read.deployed] == [
         (MERGE_EU, None, (other,)),
@@ -174,10 +178,10 @@ def test_a_batch_query_of_an_earlier_version_keeps_where_its_reduce_was_expected
         Stage("reduce", StageKind.REDUCE, (), inputs=(StageInput("map", "input"),)),
     )
     splits = (Split("us", (), 0),)
-    plan = replace(
-        PLAN, stages=stages, result_stage="reduce", batch=BatchPlan(splits), sites={VertexId("reduce"): "eu"}
-    )
-    of_version(tmp_path, PLACEMENT - 1, plan=plan_with_sites(plan)).close()
+    expected, results = {VertexId("reduce"): "eu"}, Destination("hub")
+    plan = BatchPlan(stages, "reduce", results, PLAN.columns, expected, splits=splits)
+    tasks = codec.dumps(BatchState((BatchTask(),)))
+    of_version(tmp_path, PLACEMENT - 1, plan=plan_with_sites(plan), batch=tasks).close()
     store = SqliteStore.open(tmp_path)
     assert store.placement() == {}
     assert store.queries()[0].plan == plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.batch import BatchOptions, Policy
-from planner.graph.plan import Destination, FilePart, PhysicalPlan, Split
+from planner.graph.plan import BatchPlan, Destination, FilePart, Split
 from planner.place.batch import MAX_SPLITS, place_batch
 from planner.planning import draft_query
 from planner.planning.drafts import with_columns
@@ -32,7 +32,7 @@ def split(site: str, number: int, size_bytes: int) -> Split:
     return Split(site, (FilePart(f"/data/{number}", 0, size_bytes),), size_bytes)
 
 
-def plan_of(*splits: Split, sql: str = COUNT) -> PhysicalPlan:
+def plan_of(*splits: Split, sql: str = COUNT) -> BatchPlan:
     return place_batch(draft_of(sql, CATALOG), TOPOLOGY, splits, alive=ALIVE)
 
 
@@ -40,16 +40,14 @@ def test_maps_are_where_the_splits_are_and_the_reduce_where_most_of_the_bytes_ar
     plan = plan_of(split("eu", 0, 5_000_000), split("us", 1, 3_000_000), split("eu", 2, 1_000_000))
     assert plan.stage("map").pinned == ("eu", "us")
     assert plan.sites_of(plan.stage("reduce")) == ("eu",)
-    assert plan.batch is not None
-    assert [s.site for s in plan.batch.splits] == ["eu", "us", "eu"]
-    assert [c.name for c in plan.batch.read_columns["map"]] == ["line"]
+    assert [s.site for s in plan.splits] == ["eu", "us", "eu"]
+    assert [c.name for c in plan.read_columns["map"]] == ["line"]
 
 
 def test_a_table_without_rows_still_has_one_task() -> None:
     plan = plan_of(sql="SELECT count(*) AS n, max(site) AS s FROM texts")
-    assert plan.batch is not None
-    assert plan.batch.splits == (Split("eu", (), 0),)
-    assert [c.name for c in plan.batch.read_columns["map"]] == ["line", "site"]
+    assert plan.splits == (Split("eu", (), 0),)
+    assert [c.name for c in plan.read_columns["map"]] == ["line", "site"]
 
 
 def test_explain_says_what_the_query_chose() -> None:
