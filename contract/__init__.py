@@ -1,4 +1,4 @@
-"""What master and site agent both say on the wire, written once: errors, instants, states of tasks.
+"""What master, site agents and clients say on the wire, written once: errors, instants, states and figures of tasks.
 
-It knows neither of them.
+It knows neither master nor agent.
 """

@@ -9,6 +9,8 @@ from enum import Enum
 
 import pyarrow as pa
 
+from contract.figures import TaskFigures
+
 Cursor = Mapping[str, int]
 """Where a reader of results stands: channel -> the next epoch wanted. Plain enough for `json.dumps`."""
 
@@ -157,9 +159,9 @@ class Link:
     latency: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStatus:
-    """One task of a query: totals since the query began, rates over the last minute at most."""
+@dataclass(frozen=True)
+class _Task:
+    """What a task is, before its figures: so they stand first where a task is printed whole."""
 
     task_id: str
     query_id: str
@@ -167,28 +169,12 @@ class TaskStatus:
     site: str
     state: TaskState
     reason: str
-    epochs: int
-    rows_in: int
-    rows_out: int
-    rows_late: int
-    rows_malformed: int
-    """Set aside at the site because they do not fit their columns; not in `rows_in`."""
-    bytes_out: int
-    rows_in_per_s: float
-    rows_out_per_s: float
-    bytes_out_per_s: float
-    busy_ratio: float
-    """Share of wall time spent in epochs, 0 to 1."""
-    lag_rows: int
-    """Rows that are there and not yet read, as far as the connector can tell."""
-    state_rows: int
-    state_bytes: int
-    retained_bytes: int
-    in_flight_bytes: int
-    """Arrow bytes that an epoch of the last minute held at most."""
     watermark: datetime | None
-    input_bytes: int = 0
-    """Bytes of the rows that it read from a stream or a table, as they lay at the site."""
+
+
+@dataclass(frozen=True)
+class TaskStatus(TaskFigures, _Task):
+    """One task of a query, with the figures of docs/metrics.md: `task.lag_rows`, `task.rows_in_per_s`, and so on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from contract.figures import figures_of, put_figures
 from contract.tasks import TASK_STATES, TASK_STATES_BACK, TaskState
 from master.base.errors import InvalidRequestError
 from master.records.model import (
@@ -35,12 +36,7 @@ LARGEST_COUNT = 2**53
 _INSTANTS = ("watermark_us", "starts_at_us")
 
 # Fields that message and value share by name and type.
-_TASK_FIELDS = (
-    *("query_id", "stage_id", "site", "reason", "next_epoch", "rows_in", "rows_out", "rows_late"),
-    *("bytes_out", "rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio", "lag_rows"),
-    *("state_bytes", "state_rows", "retained_bytes", "epochs", "rows_malformed"),
-    *("in_flight_bytes", "input_bytes"),
-)
+_TASK_FIELDS = ("query_id", "stage_id", "site", "reason", "next_epoch")
 _OPERATOR_FIELDS = ("name", "rows_out", "rows_out_per_s")
 _BEHIND_FIELDS = ("query_id", "bytes", "sites", "left")
 _MEMORY_FIELDS = ("agent_bytes", "jvm_bytes", "heap_used_bytes", "heap_committed_bytes", "heap_max_bytes", "sites")
@@ -52,7 +48,7 @@ _LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
 
 
 def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
-    return site_pb2.TaskStatus(
+    message = site_pb2.TaskStatus(
         **_shared(status, _TASK_FIELDS),
         task_id=str(status.task_id),
         state=TASK_STATES[status.state],
@@ -62,12 +58,15 @@ def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
         operators=[site_pb2.OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in status.operators],
         behind=[site_pb2.QueryBehind(**_shared(b, _BEHIND_FIELDS)) for b in status.behind],
     )
+    put_figures(message, status)
+    return message
 
 
 def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
     """A state that is not said counts as STARTING. Raises ValueError when an id is none."""
     return TaskStatus(
         **_shared(message, _TASK_FIELDS),
+        **figures_of(message),
         task_id=TaskId.parse(message.task_id),
         state=TASK_STATES_BACK.get(message.state, TaskState.STARTING),
         watermark_us=_optional_watermark(message),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from contract.figures import FIGURES
 from contract.tasks import TaskState
 from master.queries.batch_tasks import source_ids, task_list
 from master.queries.sharing import deployment_of, tasks_by_vertex
@@ -24,7 +25,7 @@ from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan, StageKind
 from planner.sharing.deployment import Start
 
-_COUNTS = ("rows_in", "rows_out", "rows_late", "rows_malformed", "bytes_out", "epochs", "input_bytes")
+_COUNTS = tuple(figure.name for figure in FIGURES if figure.traits.grows)
 
 
 def with_progress(record: BatchQuery) -> BatchQuery:

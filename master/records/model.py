@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from contract.figures import TaskFigures
 from contract.tasks import TaskState
 from planner.batch import TaskPhase
 from planner.graph.ids import TaskId
@@ -79,7 +80,7 @@ class QueryBehind:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskStatus:
+class TaskStatus(TaskFigures):
     """One task as its agent last reported it. Counts are totals since the query began, whatever restarted meanwhile."""
 
     task_id: TaskId
@@ -89,32 +90,15 @@ class TaskStatus:
     state: TaskState = TaskState.STARTING
     reason: str = ""
     next_epoch: int = 0
-    rows_in: int = 0
-    rows_out: int = 0
-    rows_late: int = 0
-    bytes_out: int = 0
-    rows_in_per_s: float = 0.0
-    rows_out_per_s: float = 0.0
-    bytes_out_per_s: float = 0.0
-    busy_ratio: float = 0.0
-    lag_rows: int = 0
-    state_bytes: int = 0
-    state_rows: int = 0
-    retained_bytes: int = 0
     watermark_us: int | None = None
-    epochs: int = 0
-    rows_malformed: int = 0
     operators: tuple[OperatorStatus, ...] = ()
     """From the stage's input to its output."""
-    in_flight_bytes: int = 0
     late_inputs: tuple[TaskId, ...] = ()
     """Channels that it was to read from their first epoch on, which is gone."""
     starts_at_us: int | None = None
     """Where it began, when that was in the middle of its inputs."""
     behind: tuple[QueryBehind, ...] = ()
     """Queries that do not keep up with others in reading its channel."""
-    input_bytes: int = 0
-    """Bytes of the rows that it read from a stream or a table, as they lay at the site."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ seconds. Totals are since the query began, rows of fused operators since the age
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from contract.figures import FIGURES, values_of
 from contract.tasks import TaskState
 from contract.times import from_us, to_us
 from master.records.model import LinkUse, TaskStatus
@@ -50,26 +50,19 @@ def _stage(stage: Stage, tasks: Sequence[TaskStatus], *, now: datetime) -> dict[
         "id": stage.id,
         "kind": stage.kind.value,
         "tasks": [_task(task, now=now) for task in tasks],
-        "state_rows": sum(t.state_rows for t in tasks),
-        "state_bytes": sum(t.state_bytes for t in tasks),
-        "retained_bytes": sum(t.retained_bytes for t in tasks),
+        **{figure.name: figure.over(tasks) for figure in FIGURES},
         "spread": _spread([t for t in tasks if t.state not in (TaskState.STARTING, TaskState.ENDED)]),
     }
 
 
 def _task(task: TaskStatus, *, now: datetime) -> dict[str, Any]:
-    counts = asdict(task)
-    names = (
-        *("site", "reason", "epochs", "rows_in", "rows_out", "rows_late", "rows_malformed", "bytes_out"),
-        *("rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio", "lag_rows"),
-        *("state_rows", "state_bytes", "retained_bytes"),
-    )
-    watermark_us = task.watermark_us
     return {
         "task": str(task.task_id),
         "state": task.state.value,
-        **{name: counts[name] for name in names},
-        **_watermark(watermark_us, now=now),
+        "site": task.site,
+        "reason": task.reason,
+        **values_of(task),
+        **_watermark(task.watermark_us, now=now),
         "operators": operators(task),
     }
 

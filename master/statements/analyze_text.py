@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from contract.figures import FIGURES, Unit
+
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -47,10 +49,7 @@ def _stage(stage: dict[str, Any], planned: dict[str, Any]) -> Iterator[str]:
     yield from (f"    {task['site']}: {task['reason']}" for task in stage["tasks"] if task["reason"])
 
 
-_TASK_TITLES = (
-    *("site", "state", "epochs", "rows in", "rows out", "in/s", "out/s", "bytes out", "bytes/s", "busy", "lag rows"),
-    *("late", "malformed", "state rows", "state", "retained", "watermark"),
-)
+_TASK_TITLES = ("site", "state", *(figure.column.replace("_", " ") for figure in FIGURES), "watermark")
 _OPERATOR_TITLES = ("site", "operator", "rows out", "in/s", "out/s")
 _LINK_TITLES = ("from", "to", "expected", "measured", "ratio", "of bandwidth", "moved", "epochs")
 
@@ -59,13 +58,7 @@ def _task_cells(task: dict[str, Any]) -> tuple[str, ...]:
     return (
         task["site"],
         task["state"],
-        *(_count(task[name]) for name in ("epochs", "rows_in", "rows_out")),
-        *(_rate(task[name]) for name in ("rows_in_per_s", "rows_out_per_s")),
-        _size(task["bytes_out"]),
-        _size(task["bytes_out_per_s"]),
-        f"{task['busy_ratio']:.0%}",
-        *(_count(task[name]) for name in ("lag_rows", "rows_late", "rows_malformed", "state_rows")),
-        *(_size(task[name]) for name in ("state_bytes", "retained_bytes")),
+        *(_written(task[figure.name], figure.traits.unit) for figure in FIGURES),
         _watermark(task),
     )
 
@@ -119,6 +112,20 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
 
 def _aligned(cell: str, width: int) -> str:
     return cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+
+
+def _written(value: float, unit: Unit) -> str:
+    match unit:
+        case Unit.BYTES:
+            return _size(value)
+        case Unit.BYTES_PER_S:
+            return f"{_size(value)}/s"
+        case Unit.ROWS_PER_S:
+            return f"{_rate(value)}/s"
+        case Unit.RATIO:
+            return f"{value:.0%}"
+        case _:
+            return _count(int(value))
 
 
 def _count(number: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from contract.figures import figures_of
 from selat.convert.times import to_datetime
 from selat.v1 import common_pb2, site_pb2
 from selat.values import (
@@ -50,23 +51,8 @@ def task_status(message: site_pb2.TaskStatus) -> TaskStatus:
         site=message.site,
         state=TASK_STATES.get(message.state, TaskState.UNKNOWN),
         reason=message.reason,
-        epochs=message.epochs,
-        rows_in=message.rows_in,
-        rows_out=message.rows_out,
-        rows_late=message.rows_late,
-        rows_malformed=message.rows_malformed,
-        bytes_out=message.bytes_out,
-        rows_in_per_s=message.rows_in_per_s,
-        rows_out_per_s=message.rows_out_per_s,
-        bytes_out_per_s=message.bytes_out_per_s,
-        busy_ratio=message.busy_ratio,
-        lag_rows=message.lag_rows,
-        state_rows=message.state_rows,
-        state_bytes=message.state_bytes,
-        retained_bytes=message.retained_bytes,
-        in_flight_bytes=message.in_flight_bytes,
-        input_bytes=message.input_bytes,
         watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
+        **figures_of(message),
     )
 
 

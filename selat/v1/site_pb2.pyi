@@ -236,6 +236,26 @@ Global___DeregisterResponse: _TypeAlias = DeregisterResponse  # noqa: Y015
 class TaskStatus(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class FiguresEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     TASK_ID_FIELD_NUMBER: _builtins.int
     QUERY_ID_FIELD_NUMBER: _builtins.int
     STAGE_ID_FIELD_NUMBER: _builtins.int
@@ -264,6 +284,7 @@ class TaskStatus(_message.Message):
     STARTS_AT_US_FIELD_NUMBER: _builtins.int
     BEHIND_FIELD_NUMBER: _builtins.int
     INPUT_BYTES_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -309,6 +330,10 @@ class TaskStatus(_message.Message):
     def behind(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryBehind]:
         """Queries that are behind others in reading its channel."""
 
+    @_builtins.property
+    def figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Figures that have no field of their own here, by their names in the table `contract/figures.py`; absent: 0."""
+
     def __init__(
         self,
         *,
@@ -340,10 +365,11 @@ class TaskStatus(_message.Message):
         starts_at_us: _builtins.int | None = ...,
         behind: _abc.Iterable[Global___QueryBehind] | None = ...,
         input_bytes: _builtins.int = ...,
+        figures: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "starts_at_us", b"starts_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "behind", b"behind", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "in_flight_bytes", b"in_flight_bytes", "input_bytes", b"input_bytes", "lag_rows", b"lag_rows", "late_inputs", b"late_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "behind", b"behind", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "figures", b"figures", "in_flight_bytes", b"in_flight_bytes", "input_bytes", b"input_bytes", "lag_rows", b"lag_rows", "late_inputs", b"late_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__starts_at_us: _TypeAlias = _typing.Literal["starts_at_us"]  # noqa: Y015
     _WhichOneofArgType__starts_at_us: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us"]  # noqa: Y015

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
+from contract.figures import put_figures
 from contract.tasks import JOINS_BACK, TASK_STATES, Join
 from planner.values.names import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
@@ -54,7 +55,7 @@ def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
 
 
 def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
-    return site_pb2.TaskStatus(
+    message = site_pb2.TaskStatus(
         task_id=status.task_id,
         query_id=status.query_id,
         stage_id=status.stage_id,
@@ -62,27 +63,11 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
         state=TASK_STATES[status.state],
         reason=status.reason,
         next_epoch=status.next_epoch,
-        rows_in=status.totals.rows_in,
-        rows_out=status.totals.rows_out,
-        rows_late=status.totals.rows_late,
-        rows_malformed=status.totals.rows_malformed,
-        bytes_out=status.totals.bytes_out,
-        input_bytes=status.totals.bytes_in,
-        rows_in_per_s=status.rates.rows_in_per_s,
-        rows_out_per_s=status.rates.rows_out_per_s,
-        bytes_out_per_s=status.rates.bytes_out_per_s,
-        busy_ratio=status.rates.busy_ratio,
-        lag_rows=status.lag_rows,
-        state_bytes=status.state_bytes,
-        state_rows=status.state_rows,
-        retained_bytes=status.retained_bytes,
         watermark_us=status.watermark_us,
-        epochs=status.epochs,
         operators=[
             site_pb2.OperatorStatus(name=o.name, rows_out=o.rows_out, rows_out_per_s=o.rows_out_per_s)
             for o in status.operators
         ],
-        in_flight_bytes=status.in_flight_bytes,
         late_inputs=status.late_inputs,
         starts_at_us=status.starts_at_us,
         behind=[
@@ -90,6 +75,8 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
             for b in status.behind
         ],
     )
+    put_figures(message, status)
+    return message
 
 
 def stream_log_to_proto(log: StreamLog) -> site_pb2.StreamLog:

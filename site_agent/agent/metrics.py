@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from contract.figures import FIGURES
 from contract.tasks import TaskState
 from machine.description import package_version
 from machine.durations import Distribution
@@ -35,21 +36,11 @@ AGENT_METRICS: tuple[Metric, ...] = (
         "",
         "Tasks of the stage in that state: 0 or 1, but of batch queries.",
     ),
-    Metric("selat_task_rows_in_total", _COUNTER, _T, "rows", "Rows that the task took."),
-    Metric("selat_task_rows_out_total", _COUNTER, _T, "rows", "Rows that it gave out."),
-    Metric("selat_task_rows_late_total", _COUNTER, _T, "rows", "Rows that came after the watermark."),
-    Metric("selat_task_rows_malformed_total", _COUNTER, _T, "rows", "Rows set aside."),
-    Metric(
-        "selat_task_input_bytes_total", _COUNTER, _T, "bytes", "Rows that it read from streams and tables, as they lay."
+    *(
+        Metric(f.traits.metric, _COUNTER if f.traits.grows else _GAUGE, _T, f.traits.unit.value, f.traits.meaning)
+        for f in FIGURES
+        if f.traits.metric
     ),
-    Metric("selat_task_output_bytes_total", _COUNTER, _T, "bytes", "What it gave out, compressed."),
-    Metric("selat_task_epochs_total", _COUNTER, _T, "epochs", "Epochs since the agent started the task."),
-    Metric("selat_task_failures_total", _COUNTER, _T, "attempts", "Attempts that failed since then."),
-    Metric("selat_task_busy_ratio", _GAUGE, _T, "0 to 1", "Share of the last minute spent in epochs."),
-    Metric("selat_task_lag_rows", _GAUGE, _T, "rows", "Rows that are there and not read, if the connector can tell."),
-    Metric("selat_task_state_bytes", _GAUGE, _T, "bytes", "Of open windows."),
-    Metric("selat_task_retained_bytes", _GAUGE, _T, "bytes", "Of its output, kept for readers."),
-    Metric("selat_task_in_flight_bytes", _GAUGE, _T, "bytes", "Most that an epoch of the last minute held."),
     Metric("selat_task_watermark_timestamp_seconds", _GAUGE, _T, "seconds", "Event time up to which it is whole."),
     Metric("selat_epoch_duration_seconds", _HISTOGRAM, ("site", "kind"), "seconds", "Epochs, by kind of stage."),
     Metric("selat_disk_free_bytes", _GAUGE, _S, "bytes", "Free on the disk of the site's directory."),
@@ -132,29 +123,12 @@ def put_stage(sheet: Sheet, tasks: Sequence[TaskStatus], site: str) -> None:
     counts = Counter(task.state.value for task in tasks)
     for state in _TASK_STATES:
         sheet.put("selat_task_state", counts[state], *labels, state)
-    for name, value_of in _OF_TASKS.items():
-        sheet.put(name, sum(map(value_of, tasks)), *labels)
+    for figure in FIGURES:
+        if figure.traits.metric:
+            sheet.put(figure.traits.metric, figure.over(tasks), *labels)
     marks = [task.watermark_us for task in tasks if task.watermark_us is not None]
     if marks and min(marks) / _US_PER_S < _LAST_WATERMARK_S:
         sheet.put("selat_task_watermark_timestamp_seconds", min(marks) / _US_PER_S, *labels)
-
-
-_OF_TASKS: Mapping[str, Callable[[TaskStatus], float]] = {
-    "selat_task_rows_in_total": lambda task: task.totals.rows_in,
-    "selat_task_rows_out_total": lambda task: task.totals.rows_out,
-    "selat_task_rows_late_total": lambda task: task.totals.rows_late,
-    "selat_task_rows_malformed_total": lambda task: task.totals.rows_malformed,
-    "selat_task_input_bytes_total": lambda task: task.totals.bytes_in,
-    "selat_task_output_bytes_total": lambda task: task.totals.bytes_out,
-    "selat_task_epochs_total": lambda task: task.epochs,
-    "selat_task_failures_total": lambda task: task.failures,
-    "selat_task_busy_ratio": lambda task: task.rates.busy_ratio,
-    "selat_task_lag_rows": lambda task: task.lag_rows,
-    "selat_task_state_bytes": lambda task: task.state_bytes,
-    "selat_task_retained_bytes": lambda task: task.retained_bytes,
-    "selat_task_in_flight_bytes": lambda task: task.in_flight_bytes,
-}
-"""Metrics whose value is the sum over the tasks of a stage."""
 
 
 def _by_stage(tasks: Iterable[TaskStatus]) -> Iterable[Sequence[TaskStatus]]:

@@ -157,7 +157,7 @@ class DeriveTask(Task):
             await self._publish(taken, result, started_s)
         await self._acknowledge(source)
         with suppress(CorruptEpochError):
-            context.progress.lag_rows = source.epochs.rows_from(context.log.next_epoch)
+            context.progress.measure(lag_rows=source.epochs.rows_from(context.log.next_epoch))
         return result is not None
 
     async def _undamaged(self, read: Callable[[], T]) -> T:

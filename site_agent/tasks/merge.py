@@ -280,8 +280,7 @@ class MergeTask(Task):
         progress, clock = self._context.progress, self._context.clock
         progress.totals = self._totals
         progress.watermark_us = batch.watermark_us
-        progress.lag_rows = self._port.lag_rows
-        progress.state_rows, progress.state_bytes = self._open.rows, self._open.size_bytes
+        progress.measure(lag_rows=self._port.lag_rows, state_rows=self._open.rows, state_bytes=self._open.size_bytes)
         finished_s = clock.monotonic()
         progress.epoch_done(
             Sample(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
+from contract.figures import TaskFigures
 from contract.tasks import TaskState
 from site_agent.base.json import Json
 from site_agent.channels.pace import Behind
@@ -79,14 +81,6 @@ class OperatorStatus:
     rows_out_per_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    rows_in_per_s: float = 0.0
-    rows_out_per_s: float = 0.0
-    bytes_out_per_s: float = 0.0
-    busy_ratio: float = 0.0
-
-
 class Progress:
     """Mutable record of one task; read by the reporter, written by the task, both on the event loop."""
 
@@ -95,9 +89,8 @@ class Progress:
         self.reason = ""
         self.totals = Totals()
         self.watermark_us: int | None = None
-        self.lag_rows = 0
-        self.state_rows = 0
-        self.state_bytes = 0
+        self.measured = TaskFigures()
+        """Figures that tasks measure themselves; `figures` has the others too."""
         self.epochs = 0
         self.failures = 0
         self.timed: Callable[[float], None] = lambda busy_s: None
@@ -113,6 +106,27 @@ class Progress:
     def restore(self, totals: Totals, watermark_us: int | None) -> None:
         self.totals, self.watermark_us = totals, watermark_us
 
+    def measure(self, **figures: float) -> None:
+        """Take over what was measured, by the names of `TaskFigures`. Raises TypeError for any other name."""
+        self.measured = replace(self.measured, **figures)  # type: ignore[arg-type]
+
+    def figures(self, now_s: float) -> TaskFigures:
+        """All figures of the task as they are now."""
+        totals = self.totals
+        return replace(
+            self.measured,
+            **self._rates(now_s),
+            rows_in=totals.rows_in,
+            rows_out=totals.rows_out,
+            rows_late=totals.rows_late,
+            rows_malformed=totals.rows_malformed,
+            bytes_out=totals.bytes_out,
+            input_bytes=totals.bytes_in,
+            epochs=self.epochs,
+            failures=self.failures,
+            in_flight_bytes=self._in_flight_bytes(now_s),
+        )
+
     def epoch_done(self, sample: Sample) -> None:
         self.epochs += 1
         self.timed(sample.busy_s)
@@ -121,17 +135,17 @@ class Progress:
             self._operators[place] = self._operators.get(place, 0) + rows
         self._forget(sample.at_s)
 
-    def rates(self, now_s: float) -> Rates:
+    def _rates(self, now_s: float) -> dict[str, Any]:
         """Over the last minute, or since the task started if that is less; 0 before the first epoch."""
         span_s = self._span_s(now_s)
         if not self._samples or span_s <= 0:
-            return Rates()
-        return Rates(
-            rows_in_per_s=sum(s.rows_in for s in self._samples) / span_s,
-            rows_out_per_s=sum(s.rows_out for s in self._samples) / span_s,
-            bytes_out_per_s=sum(s.bytes_out for s in self._samples) / span_s,
-            busy_ratio=min(1.0, sum(s.busy_s for s in self._samples) / span_s),
-        )
+            return {}
+        return {
+            "rows_in_per_s": sum(s.rows_in for s in self._samples) / span_s,
+            "rows_out_per_s": sum(s.rows_out for s in self._samples) / span_s,
+            "bytes_out_per_s": sum(s.bytes_out for s in self._samples) / span_s,
+            "busy_ratio": min(1.0, sum(s.busy_s for s in self._samples) / span_s),
+        }
 
     def operators(self, now_s: float) -> tuple[OperatorStatus, ...]:
         """In the order in which rows pass them."""
@@ -149,7 +163,7 @@ class Progress:
         self._forget(now_s)
         return min(RATE_WINDOW_S, now_s - self._started_s)
 
-    def in_flight_bytes(self, now_s: float) -> int:
+    def _in_flight_bytes(self, now_s: float) -> int:
         """Arrow bytes that an epoch of the last minute held at most."""
         self._forget(now_s)
         return max((s.held_bytes for s in self._samples), default=0)
@@ -170,30 +184,20 @@ def _by_place(operators: tuple[OperatorRows, ...]) -> dict[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskStatus:
-    """A snapshot of one task for the master."""
+class TaskStatus(TaskFigures):
+    """A snapshot of one task for the master, with its figures."""
 
     task_id: str
     query_id: str
     stage_id: str
     state: TaskState
     reason: str
-    totals: Totals
-    rates: Rates
-    next_epoch: int
-    epochs: int
-    lag_rows: int
-    state_rows: int
-    state_bytes: int
-    retained_bytes: int
-    watermark_us: int | None
+    next_epoch: int = 0
+    watermark_us: int | None = None
     operators: tuple[OperatorStatus, ...] = ()
-    in_flight_bytes: int = 0
     late_inputs: tuple[str, ...] = ()
     """Channels that it was to read from their first epoch on, which is gone."""
     starts_at_us: int | None = None
     """Windows that begin earlier are left out, because it began in the middle of its inputs."""
     behind: tuple[Behind, ...] = ()
     """Queries that do not keep up with others in reading its channel."""
-    failures: int = 0
-    """Attempts that failed since the task was started here."""

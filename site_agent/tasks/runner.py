@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from contract.figures import values_of
 from contract.tasks import TaskState
 from machine.backoff import delay_after
 from machine.clock import Clock
@@ -119,6 +120,7 @@ class TaskRunner:
 
     def status(self) -> TaskStatus:
         progress = self._progress
+        progress.measure(retained_bytes=self._log.epochs.retained_bytes)
         state, reason = progress.state, progress.reason
         if self._log.epochs.damage is not None:
             # What the task made and somebody still needs cannot be read, and it is not made twice.
@@ -129,21 +131,13 @@ class TaskRunner:
             stage_id=self.spec.stage_id,
             state=state,
             reason=reason,
-            totals=progress.totals,
-            rates=progress.rates(self._clock.monotonic()),
             next_epoch=self._log.next_epoch,
-            epochs=progress.epochs,
-            failures=progress.failures,
-            lag_rows=progress.lag_rows,
-            state_rows=progress.state_rows,
-            state_bytes=progress.state_bytes,
-            retained_bytes=self._log.epochs.retained_bytes,
             watermark_us=progress.watermark_us,
             operators=progress.operators(self._clock.monotonic()),
-            in_flight_bytes=progress.in_flight_bytes(self._clock.monotonic()),
             late_inputs=self._task.late_inputs if self._task else (),
             starts_at_us=progress.starts_at_us,
             behind=self._limits.pressure_of(self._log).behind,
+            **values_of(progress.figures(self._clock.monotonic())),
         )
 
     async def _run(self) -> None:

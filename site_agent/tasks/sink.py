@@ -277,8 +277,9 @@ class SinkTask(Task):
         progress, reached = self._context.progress, self._ledger.reached
         progress.totals = reached.totals.plus(rows_in=self._collected.rows)
         progress.watermark_us = reached.watermark_us
-        progress.lag_rows = self._port.lag_rows
-        progress.state_rows, progress.state_bytes = self._collected.rows, self._collected.size_bytes
+        progress.measure(
+            lag_rows=self._port.lag_rows, state_rows=self._collected.rows, state_bytes=self._collected.size_bytes
+        )
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await self._keep_trying(lambda: self._context.in_thread(work))

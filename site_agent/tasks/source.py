@@ -153,7 +153,7 @@ class SourceTask(Task):
         context = self._context
         now = context.clock.now()
         poll = await context.in_thread(lambda: self._source.poll(position.offset, now=now, limit=self._limit))
-        context.progress.lag_rows = poll.lag_rows
+        context.progress.measure(lag_rows=poll.lag_rows)
         if poll.empty:
             return await self._without_rows(position, poll)
         self._idle, self._silent_since_s = False, started_s

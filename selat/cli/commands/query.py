@@ -14,13 +14,14 @@ from rich.live import Live
 from rich.text import Text
 
 import selat
+from contract.figures import Shown
 from machine.terminal import printable_lines
 from selat.cli.base.app import App, pass_app
 from selat.cli.base.options import EPOCH, Format, settings_options
 from selat.cli.commands.follow import load_cursor, print_results
 from selat.cli.commands.statements import print_explanation
 from selat.cli.output import human
-from selat.cli.output.fields import LINK_FIELDS, SHARED_FIELDS, TASK_FIELDS
+from selat.cli.output.fields import LINK_FIELDS, SHARED_FIELDS, task_fields
 from selat.cli.output.listing import Field, sections, sheet, show_list, show_one, table
 from selat.cli.output.progress import wait_text
 from selat.client.results import FromEpoch
@@ -237,7 +238,7 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
     return sections(
         ("", sheet(pairs)),
         ("batch", sheet(_batch_pairs(info.batch)) if info.batch else None),
-        ("tasks", table(TASK_FIELDS, info.tasks) if info.tasks else None),
+        ("tasks", table(task_fields(Shown.QUERY), info.tasks) if info.tasks else None),
         ("links", table(LINK_FIELDS, info.links) if info.links else None),
         ("shared with others", table(SHARED_FIELDS, sharing.operators) if sharing and sharing.operators else None),
     )

@@ -10,10 +10,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import selat
+from contract.figures import Shown
 from selat.cli.base.app import App, pass_app
 from selat.cli.base.options import settings_options
 from selat.cli.output import human
-from selat.cli.output.fields import LINK_FIELDS, TASK_FIELDS
+from selat.cli.output.fields import LINK_FIELDS, task_fields
 from selat.cli.output.listing import Field, sections, sheet, show_list, show_one, table
 
 _LOOK_S = 1.0
@@ -55,9 +56,7 @@ _OUTGOING_FIELDS: tuple[Field[selat.Link], ...] = (
 
 _SITE_TASK_FIELDS: tuple[Field[selat.TaskStatus], ...] = (
     Field("query", lambda t: t.query_id),
-    *TASK_FIELDS,
-    Field("retained_bytes", lambda t: t.retained_bytes, lambda t: human.size(t.retained_bytes), right=True),
-    Field("in_flight_bytes", lambda t: t.in_flight_bytes, lambda t: human.size(t.in_flight_bytes), right=True),
+    *task_fields(Shown.SITE),
 )
 
 _MEMORY_FIELDS: tuple[Field[selat.MemoryUse], ...] = (

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any
+
 import selat
+from contract.figures import FIGURES, Figure, Shown, Unit
 from selat.cli.output import human
 from selat.cli.output.listing import Field
 
-TASK_FIELDS: tuple[Field[selat.TaskStatus], ...] = (
-    Field("stage", lambda t: t.stage_id),
-    Field("site", lambda t: t.site),
-    Field("state", lambda t: t.state.value),
-    Field("epochs", lambda t: t.epochs, lambda t: human.count(t.epochs), right=True),
-    Field("rows_in", lambda t: t.rows_in, lambda t: human.count(t.rows_in), right=True),
-    Field("rows_out", lambda t: t.rows_out, lambda t: human.count(t.rows_out), right=True),
-    Field("rows_late", lambda t: t.rows_late, lambda t: human.count(t.rows_late), right=True),
-    Field("in_rate", lambda t: t.rows_in_per_s, lambda t: human.rate(t.rows_in_per_s), right=True),
-    Field("busy", lambda t: t.busy_ratio, lambda t: f"{t.busy_ratio:.0%}", right=True),
-    Field("lag_rows", lambda t: t.lag_rows, lambda t: human.count(t.lag_rows), right=True),
-    Field("state_bytes", lambda t: t.state_bytes, lambda t: human.size(t.state_bytes), right=True),
-    Field("watermark", lambda t: t.watermark, lambda t: human.instant(t.watermark)),
-    Field("reason", lambda t: t.reason),
-)
+_WRITTEN: Mapping[Unit, Callable[[Any], str]] = {
+    Unit.BYTES: human.size,
+    Unit.ROWS_PER_S: human.rate,
+    Unit.BYTES_PER_S: lambda rate: f"{human.size(rate)}/s",
+    Unit.RATIO: lambda ratio: f"{ratio:.0%}",
+}
+"""How the command writes figures; those of the other units are counts."""
+
+
+def _figure_field(figure: Figure) -> Field[selat.TaskStatus]:
+    value = attrgetter(figure.name)
+    write = _WRITTEN.get(figure.traits.unit, human.count)
+    return Field(figure.column, value, lambda task: write(value(task)), right=True)
+
+
+def task_fields(shown: Shown) -> tuple[Field[selat.TaskStatus], ...]:
+    """The columns of tasks in `selat query show` or `selat site show`."""
+    return (
+        Field("stage", lambda t: t.stage_id),
+        Field("site", lambda t: t.site),
+        Field("state", lambda t: t.state.value),
+        *(_figure_field(figure) for figure in FIGURES if figure.traits.shown <= shown),
+        Field("watermark", lambda t: t.watermark, lambda t: human.instant(t.watermark)),
+        Field("reason", lambda t: t.reason),
+    )
 
 
 LINK_FIELDS: tuple[Field[selat.LinkUse], ...] = (

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from contract import figures
 from machine.metrics import Kind, Metric, markdown
 from master.metrics import MASTER_METRICS
 from site_agent.agent.metrics import AGENT_METRICS
@@ -40,6 +41,10 @@ def rules() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("table", [MASTER_METRICS, AGENT_METRICS], ids=["master", "agent"])
 def test_the_tables_are_those_of_the_code(table: tuple[Metric, ...]) -> None:
     assert markdown(table) in DOCUMENT
+
+
+def test_the_table_of_figures_is_that_of_the_code() -> None:
+    assert figures.markdown() in DOCUMENT
 
 
 def test_no_label_is_a_text_of_users_but_names() -> None:

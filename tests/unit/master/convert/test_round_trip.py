@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.figures import FIGURES
 from contract.tasks import TaskState
 from contract.times import from_us
 from master.base.errors import InvalidRequestError
@@ -80,9 +81,8 @@ STATUSES = st.builds(
     TaskStatus,
     task_id=IDS,
     **dict.fromkeys(("query_id", "stage_id", "site", "reason"), TEXT),
-    **dict.fromkeys(("next_epoch", "rows_in", "rows_out", "rows_late", "bytes_out", "lag_rows", "epochs"), COUNT),
-    **dict.fromkeys(("state_bytes", "state_rows", "retained_bytes", "rows_malformed", "in_flight_bytes"), COUNT),
-    **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "bytes_out_per_s", "busy_ratio"), RATE),
+    next_epoch=COUNT,
+    **{figure.name: COUNT if figure.traits.unit.whole else RATE for figure in FIGURES},
     state=st.sampled_from(TaskState),
     operators=tuples(st.builds(OperatorStatus, TEXT, COUNT, RATE)),
     behind=tuples(st.builds(QueryBehind, TEXT, COUNT, tuples(TEXT), st.booleans())),

@@ -4,12 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from contract.figures import TaskFigures, figures_of, values_of
 from contract.tasks import TaskState
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.convert import assignment_from_proto, split_to_proto, status_to_proto
 from site_agent.connectors.sources import Split
 from site_agent.engine import Field, FilePart, PythonFunction
-from site_agent.tasks.progress import OperatorStatus, Rates, TaskStatus, Totals
+from site_agent.tasks.progress import OperatorStatus, TaskStatus
 from site_agent.tasks.spec import (
     Assignment,
     InputSpec,
@@ -138,30 +139,22 @@ def test_an_input_of_a_reduction_may_have_no_site_yet() -> None:
 
 @pytest.mark.parametrize("state", list(TaskState))
 def test_a_status_goes_over_whole(state: TaskState) -> None:
+    counts = {name: 1 + number for number, name in enumerate(values_of(TaskFigures()))}
     status = TaskStatus(
         "q.s1.us",
         "q",
         "s1",
         state,
         "why",
-        Totals(1, 2, 3, 4, 15),
-        Rates(5.0, 6.0, 7.0, 0.5),
-        8,
-        9,
-        10,
-        11,
-        12,
-        13,
-        14,
-        (OperatorStatus("Filter", 16, 17.0),),
+        next_epoch=8,
+        watermark_us=14,
+        operators=(OperatorStatus("Filter", 16, 17.0),),
+        **counts,  # type: ignore[arg-type]
     )
     message = status_to_proto(status, "us")
 
     assert site_pb2.TaskState.Name(message.state) == f"TASK_STATE_{state.name}"
     assert (message.task_id, message.query_id, message.stage_id, message.site) == ("q.s1.us", "q", "s1", "us")
-    assert (message.rows_in, message.rows_out, message.rows_late, message.bytes_out) == (1, 2, 3, 4)
-    assert (message.rows_in_per_s, message.rows_out_per_s, message.bytes_out_per_s) == (5.0, 6.0, 7.0)
-    assert (message.busy_ratio, message.next_epoch, message.epochs, message.lag_rows) == (0.5, 8, 9, 10)
-    assert (message.state_rows, message.state_bytes, message.retained_bytes, message.watermark_us) == (11, 12, 13, 14)
-    assert (message.reason, message.rows_malformed) == ("why", 15)
+    assert figures_of(message) == counts
+    assert (message.reason, message.next_epoch, message.watermark_us) == ("why", 8, 14)
     assert [(o.name, o.rows_out, o.rows_out_per_s) for o in message.operators] == [("Filter", 16, 17.0)]

@@ -11,7 +11,7 @@ from site_agent.agent.measures import Measured
 from site_agent.agent.memory import HeapUse, MemoryUse
 from site_agent.agent.metrics import AGENT_METRICS, AgentMetrics, SiteFigures
 from site_agent.ingest import StreamLog
-from site_agent.tasks.progress import Rates, TaskStatus, Totals
+from site_agent.tasks.progress import TaskStatus
 
 MAP = TaskStatus(
     task_id="q-1.map-0.us",
@@ -19,13 +19,13 @@ MAP = TaskStatus(
     stage_id="map",
     state=TaskState.RUNNING,
     reason="",
-    totals=Totals(rows_in=5, rows_out=3, bytes_out=70, bytes_in=900),
-    rates=Rates(busy_ratio=0.25),
     next_epoch=1,
+    rows_in=5,
+    rows_out=3,
+    bytes_out=70,
+    input_bytes=900,
+    busy_ratio=0.25,
     epochs=1,
-    lag_rows=0,
-    state_rows=0,
-    state_bytes=0,
     retained_bytes=70,
     watermark_us=5_000_000,
     failures=2,
@@ -48,7 +48,7 @@ def test_the_tasks_of_a_stage_are_added_up() -> None:
     assert found["selat_task_rows_in_total q-1 map us"] == 10
     assert found["selat_task_input_bytes_total q-1 map us"] == 1800
     assert found["selat_task_failures_total q-1 map us"] == 4
-    assert found["selat_task_busy_ratio q-1 map us"] == 0.5
+    assert found["selat_task_busy_ratio q-1 map us"] == 0.25
     assert found["selat_task_state q-1 map us running"] == 1
     assert found["selat_task_state q-1 map us ended"] == 1
     assert found["selat_task_state q-1 map us retrying"] == 0

@@ -250,7 +250,7 @@ async def test_large_open_windows_are_compacted(tmp_path: Path) -> None:
         task = asyncio.create_task(MergeTask(hub.context, WINDOW).run())
         while hub.context.progress.epochs == 0:
             await asyncio.sleep(0.01)
-        assert hub.context.progress.state_rows < COMPACT_ROWS
+        assert hub.context.progress.measured.state_rows < COMPACT_ROWS
         us.finish()
         eu.finish()
         await asyncio.wait_for(task, 10)

@@ -4,7 +4,7 @@ import pytest
 
 from contract.tasks import TaskState
 from site_agent.engine import OperatorRows
-from site_agent.tasks.progress import OperatorStatus, Progress, Rates, Sample, Totals
+from site_agent.tasks.progress import OperatorStatus, Progress, Sample, Totals
 
 
 def test_totals_survive_json() -> None:
@@ -18,15 +18,31 @@ def test_foreign_totals_count_as_nothing(value: object) -> None:
     assert Totals.from_json(value) == Totals()  # type: ignore[arg-type]
 
 
+def rates(progress: Progress, now_s: float) -> tuple[float, float, float, float]:
+    found = progress.figures(now_s)
+    return found.rows_in_per_s, found.rows_out_per_s, found.bytes_out_per_s, found.busy_ratio
+
+
+def test_what_a_task_measures_stands_beside_what_epochs_add_up_to() -> None:
+    progress = Progress(0.0)
+    progress.totals = Totals(rows_in=5, bytes_in=900)
+    progress.measure(lag_rows=7)
+    progress.measure(state_rows=3)
+    found = progress.figures(1.0)
+    assert (found.lag_rows, found.state_rows, found.rows_in, found.input_bytes) == (7, 3, 5, 900)
+    with pytest.raises(TypeError, match="rows_lost"):
+        progress.measure(rows_lost=1)
+
+
 def test_no_epoch_means_no_rate() -> None:
-    assert Progress(0.0).rates(10.0) == Rates()
+    assert rates(Progress(0.0), 10.0) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_rates_are_over_the_time_since_the_start_when_young() -> None:
     progress = Progress(100.0)
     progress.epoch_done(Sample(102.0, 1.0, rows_in=20, rows_out=10, bytes_out=40))
 
-    assert progress.rates(104.0) == Rates(5.0, 2.5, 10.0, 0.25)
+    assert rates(progress, 104.0) == (5.0, 2.5, 10.0, 0.25)
 
 
 def test_old_epochs_are_forgotten() -> None:
@@ -34,7 +50,7 @@ def test_old_epochs_are_forgotten() -> None:
     progress.epoch_done(Sample(1.0, 1.0, 600, 600, 600))
     progress.epoch_done(Sample(90.0, 3.0, 60, 30, 0))
 
-    assert progress.rates(100.0) == Rates(1.0, 0.5, 0.0, 0.05)
+    assert rates(progress, 100.0) == (1.0, 0.5, 0.0, 0.05)
     assert progress.epochs == 2
 
 
@@ -62,9 +78,9 @@ def test_operators_keep_their_place_when_an_epoch_lacks_one() -> None:
 
 def test_bytes_in_flight_are_those_of_the_largest_epoch_of_the_last_minute() -> None:
     progress = Progress(0.0)
-    assert progress.in_flight_bytes(0.0) == 0
+    assert progress.figures(0.0).in_flight_bytes == 0
     for at_s, held_bytes in ((1.0, 500), (50.0, 200), (55.0, 100)):
         progress.epoch_done(Sample(at_s, 0.1, 1, 1, 1, held_bytes))
-    assert progress.in_flight_bytes(60.0) == 500
-    assert progress.in_flight_bytes(62.0) == 200
-    assert progress.in_flight_bytes(200.0) == 0
+    assert progress.figures(60.0).in_flight_bytes == 500
+    assert progress.figures(62.0).in_flight_bytes == 200
+    assert progress.figures(200.0).in_flight_bytes == 0

@@ -197,7 +197,7 @@ async def test_small_epochs_share_a_file_and_wait_unacknowledged(tmp_path: Path)
     async with site(tmp_path, options={}) as hub:
         hub.publish(US, 0, 1, 2)
         async with running(hub.task()) as run:
-            await until(lambda: hub.progress.state_rows == 3)
+            await until(lambda: hub.progress.measured.state_rows == 3)
             assert seen(hub.out) == []
             assert hub.inputs[0].readers.acknowledged("hub") is None
             hub.publish(US, end=True)
@@ -242,7 +242,7 @@ async def test_what_was_collected_and_not_committed_is_read_again(tmp_path: Path
     async with site(tmp_path, options={}) as hub:
         hub.publish(US, 0)
         async with running(hub.task()):
-            await until(lambda: hub.progress.state_rows == 1)
+            await until(lambda: hub.progress.measured.state_rows == 1)
     async with site(tmp_path, options={}) as hub:
         hub.publish(US, 1, end=True)
         hub.publish(EU, end=True)
@@ -312,7 +312,7 @@ async def test_changed_options_count_from_now_on_and_wrong_ones_never(tmp_path: 
         hub.publish(US, 0)
         task = hub.task()
         async with running(task):
-            await until(lambda: hub.progress.state_rows == 1)
+            await until(lambda: hub.progress.measured.state_rows == 1)
             task.reconfigure({"target_file_bytes": "a lot"})
             task.reconfigure({"target_file_bytes": "1"})
             hub.publish(US, 1)
