@@ -6,20 +6,136 @@ seconds. Totals are since the query began, rows of fused operators since the age
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
-from contract.figures import FIGURES, values_of
+from contract.figures import FIGURES, Unit
 from contract.tasks import TaskState
 from contract.times import from_us, to_us
-from master.records.model import LinkUse, TaskStatus
+from master.records.model import LinkUse, OperatorStatus, TaskStatus
+from master.statements.columns import Column, Columns, count, rate, share, size, size_per_s
 from master.views.queries import QueryView
 from planner.graph.plan import LinkEstimate, PhysicalPlan, Stage
 from planner.text.explain import explain_json
 
+_WRITTEN: Mapping[Unit, Callable[[Any], str]] = {
+    Unit.ROWS: count,
+    Unit.EPOCHS: count,
+    Unit.ATTEMPTS: count,
+    Unit.BYTES: size,
+    Unit.ROWS_PER_S: rate,
+    Unit.BYTES_PER_S: size_per_s,
+    Unit.RATIO: share,
+}
+
 _YEAR_1_US, _END_OF_TIME_US = -62_135_596_800_000_000, 253_402_300_799_000_000
 """The calendar; the watermark of what has ended lies beyond it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorOfTask:
+    """An operator fused in a task, and the rows per second that reach it."""
+
+    status: OperatorStatus
+    rows_in_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLink:
+    """A link with what the plan expects of it, and what the query moved over it; None: nothing."""
+
+    source: str
+    target: str
+    estimate: LinkEstimate | None
+    use: LinkUse | None
+
+    @property
+    def expected(self) -> float | None:
+        """Bytes per second."""
+        return self.estimate.bytes_per_s if self.estimate else None
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes per second; None: the plan does not know it."""
+        return self.estimate.bandwidth_bytes_per_s if self.estimate else None
+
+    @property
+    def measured(self) -> float:
+        """Bytes per second."""
+        return self.use.bytes_per_s if self.use else 0.0
+
+
+TASKS: Columns[TaskStatus] = Columns(
+    "stages[].tasks[]",
+    (
+        Column("task", "Its id.", lambda task: str(task.task_id)),
+        Column("site", "Where it runs.", lambda task: task.site, "site"),
+        Column("state", "Its state.", lambda task: task.state.value, "state"),
+        Column("reason", "Why it is in this state, where there is something to say.", lambda task: task.reason),
+        *(
+            Column(f.name, f.traits.meaning, attrgetter(f.name), f.column.replace("_", " "), _WRITTEN[f.traits.unit])
+            for f in FIGURES
+        ),
+    ),
+)
+
+OPERATORS: Columns[OperatorOfTask] = Columns(
+    "stages[].tasks[].operators[]",
+    (
+        Column("operator", "What it is: `Filter`, `Join`, `Aggregate`, ...", lambda o: o.status.name, "operator"),
+        Column(
+            "rows_out",
+            "Rows that it gave out since the agent started the task.",
+            lambda o: o.status.rows_out,
+            "rows out",
+            count,
+        ),
+        Column("rows_in_per_s", "Rows per second that reach it.", lambda o: o.rows_in_per_s, "in rate", rate),
+        Column("rows_out_per_s", "Rows per second out.", lambda o: o.status.rows_out_per_s, "out rate", rate),
+    ),
+)
+
+LINKS: Columns[MeasuredLink] = Columns(
+    "links[]",
+    (
+        Column("from", "The site that sends.", lambda link: link.source, "from"),
+        Column("to", "The site that receives.", lambda link: link.target, "to"),
+        Column(
+            "expected_bytes_per_s",
+            "Expected by the plan; null: nothing was.",
+            lambda link: link.expected,
+            "expected",
+            size_per_s,
+        ),
+        Column(
+            "bytes_per_s", "Measured over the last ten seconds.", lambda link: link.measured, "measured", size_per_s
+        ),
+        Column(
+            "measured_to_expected",
+            "One over the other; null: nothing was expected.",
+            lambda link: link.measured / link.expected if link.expected else None,
+            "ratio",
+            lambda ratio: f"{ratio:.3g}",
+        ),
+        Column(
+            "bandwidth_bytes_per_s",
+            "What the link carries, as the plan has it; null: it does not know.",
+            lambda link: link.bandwidth,
+        ),
+        Column(
+            "bandwidth_share",
+            "Share of that which is used, 0 to 1.",
+            lambda link: link.measured / link.bandwidth if link.bandwidth else None,
+            "of bandwidth",
+            lambda ratio: f"{100 * ratio:.3g} %",
+        ),
+        Column("bytes", "Moved in all.", lambda link: link.use.bytes if link.use else 0, "moved", size),
+        Column("epochs", "Epochs of that.", lambda link: link.use.epochs if link.use else 0, "epochs", count),
+    ),
+)
 
 
 def analyze_json(view: QueryView, plan: PhysicalPlan, *, now: datetime) -> dict[str, Any]:
@@ -56,32 +172,13 @@ def _stage(stage: Stage, tasks: Sequence[TaskStatus], *, now: datetime) -> dict[
 
 
 def _task(task: TaskStatus, *, now: datetime) -> dict[str, Any]:
-    return {
-        "task": str(task.task_id),
-        "state": task.state.value,
-        "site": task.site,
-        "reason": task.reason,
-        **values_of(task),
-        **_watermark(task.watermark_us, now=now),
-        "operators": operators(task),
-    }
+    return TASKS.json(task) | _watermark(task.watermark_us, now=now) | {"operators": operators(task)}
 
 
 def operators(task: TaskStatus) -> list[dict[str, Any]]:
     """The fused operators of a task, each with what the one before it gave out."""
-    rows_per_s = task.rows_in_per_s
-    chain = []
-    for operator in task.operators:
-        chain.append(
-            {
-                "operator": operator.name,
-                "rows_out": operator.rows_out,
-                "rows_in_per_s": rows_per_s,
-                "rows_out_per_s": operator.rows_out_per_s,
-            }
-        )
-        rows_per_s = operator.rows_out_per_s
-    return chain
+    before = (task.rows_in_per_s, *(operator.rows_out_per_s for operator in task.operators))
+    return [OPERATORS.json(OperatorOfTask(o, rate)) for o, rate in zip(task.operators, before, strict=False)]
 
 
 def _watermark(watermark_us: int | None, *, now: datetime) -> dict[str, Any]:
@@ -121,22 +218,8 @@ def _links(expected: Iterable[LinkEstimate], measured: Iterable[LinkUse]) -> lis
     """Every link that the plan names or that was used; tables are copied once and are in no estimate."""
     estimates = {(e.source, e.target): e for e in expected}
     uses = {(u.from_site, u.to_site): u for u in measured}
-    return [_link(pair, estimates.get(pair), uses.get(pair)) for pair in sorted({*estimates, *uses})]
-
-
-def _link(pair: tuple[str, str], estimate: LinkEstimate | None, use: LinkUse | None) -> dict[str, Any]:
-    expected = estimate.bytes_per_s if estimate else None
-    measured = use.bytes_per_s if use else 0.0
-    return {
-        "from": pair[0],
-        "to": pair[1],
-        "expected_bytes_per_s": expected,
-        "bytes_per_s": measured,
-        "measured_to_expected": measured / expected if expected else None,
-        "bandwidth_bytes_per_s": estimate.bandwidth_bytes_per_s if estimate else None,
-        "bytes": use.bytes if use else 0,
-        "epochs": use.epochs if use else 0,
-    }
+    pairs = sorted({*estimates, *uses})
+    return [LINKS.json(MeasuredLink(*pair, estimates.get(pair), uses.get(pair))) for pair in pairs]
 
 
 def _result(view: QueryView, *, now: datetime) -> dict[str, Any]:

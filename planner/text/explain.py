@@ -1,8 +1,12 @@
-"""EXPLAIN: a placed plan as text and as JSON."""
+"""EXPLAIN: a placed plan as text and as JSON.
+
+What is said of a stage, a link and so on is a field of its section; to add one, add it there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -18,200 +22,49 @@ from planner.graph.plan import (
     StageKind,
 )
 from planner.sql.intervals import format_interval
+from planner.text.fields import Field, Section
 
 _UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 _LONG_AGO_S = 120
 _COUNTS = ((1e6, " M"), (1e3, " k"))
 
 
-def explain_text(plan: PhysicalPlan) -> str:
-    """The plan for people: operators, stages with their SQL, links, and the sites that were weighed."""
-    return "\n".join(_lines(plan))
+@dataclass(frozen=True, slots=True)
+class StageOfPlan:
+    """A stage, and the plan that places it."""
+
+    stage: Stage
+    plan: PhysicalPlan
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Where its tasks run."""
+        return tuple(self.plan.sites_of(self.stage))
+
+    @property
+    def result(self) -> bool:
+        """Whether its output is the query's result."""
+        return self.stage.id in self.plan.result_stages
 
 
-def _lines(plan: PhysicalPlan) -> Iterator[str]:
-    yield "Logical plan"
-    yield from (f"  {line}" for line in plan.logical)
-    yield "Stages"
-    for stage in plan.stages:
-        yield from _stage_lines(stage, plan)
-    if isinstance(plan, BatchPlan):
-        yield from _split_lines(plan)
-        return
-    yield "Expected traffic"
-    if not plan.links:
-        yield "  nothing crosses between sites"
-    figures = {(f.source, f.target): f for f in plan.figures}
-    yield from (f"  {_link_line(link, figures.get((link.source, link.target)))}" for link in plan.links)
-    stages = dict.fromkeys(candidate.stage for candidate in plan.candidates)
-    for stage_id in stages:
-        yield "Sites for the merge" if len(stages) == 1 else f"Sites for the merge {stage_id}"
-        yield from (f"  {_candidate_line(candidate)}" for candidate in plan.candidates if candidate.stage == stage_id)
+@dataclass(frozen=True, slots=True)
+class LinkOfPlan:
+    """What is expected on a link, and what was known of the link; None: that was not kept."""
+
+    estimate: LinkEstimate
+    figures: LinkFigures | None
 
 
-def _split_lines(plan: BatchPlan) -> Iterator[str]:
-    if plan.options is not None:
-        options = plan.options
-        chosen = f"splits of {_size(options.split_bytes)}, {options.locality_min:.0%} of the tasks near their input"
-        yield f"Scheduler ({options.scheduler.value}): {chosen}"
-    yield "Splits"
-    found = _by_site(plan)
-    several = len({stage for stage, _ in found}) > 1
-    for (stage, site), (count, size_bytes) in found.items():
-        yield f"  {f'{stage} at ' if several else ''}{site}: {count}, {_size(size_bytes)}"
-    yield "Sites for the reduce"
-    for site in plan.sites_of(plan.stage(plan.result_stage)):
-        yield f"  * {site}: by the sizes of the splits; decided when the maps have ended"
+@dataclass(frozen=True, slots=True)
+class SplitsAtSite:
+    """The splits of a MAP stage's table at one site."""
 
-
-def _by_site(plan: BatchPlan) -> dict[tuple[str, str], tuple[int, int]]:
-    """How many splits each MAP stage has at each site, and their bytes."""
-    found: dict[tuple[str, str], tuple[int, int]] = {}
-    for split in sorted(plan.splits, key=lambda split: (split.stage, split.site)):
-        count, size_bytes = found.get((split.stage, split.site), (0, 0))
-        found[split.stage, split.site] = (count + bool(split.parts), size_bytes + split.size_bytes)
-    return found
-
-
-def _size(size_bytes: int) -> str:
-    return _bytes(size_bytes).removesuffix("/s")
-
-
-def _stage_lines(stage: Stage, plan: PhysicalPlan) -> Iterator[str]:
-    result = f", results at {plan.destination.site}" if stage.id in plan.result_stages else ""
-    of = f" of {stage.relation}" if stage.relation else ""
-    if stage.kind is StageKind.MAP:
-        of += ", a task for each split,"
-    yield f"  {stage.id}: {stage.kind.value}{of} at {', '.join(plan.sites_of(stage)) or 'no site'}{result}"
-    for source in stage.inputs:
-        same = " of the same site" if source.same_site else ""
-        yield f"    reads {source.stage}{same} as {source.view}"
-    if stage.merge is not None:
-        yield f"    emits each window of {_window(stage.merge)} once, when it closes"
-    if stage.sql:
-        yield f"    {stage.sql}"
-
-
-def _window(merge: Merge) -> str:
-    every = f" every {format_interval(merge.period)}" if merge.period != merge.window else ""
-    return f"{format_interval(merge.window)}{every}"
-
-
-def _link_line(link: LinkEstimate, figures: LinkFigures | None) -> str:
-    line = f"{link.source} -> {link.target}: {_count(link.rows_per_s)} rows/s, {_bytes(link.bytes_per_s)}"
-    if link.bandwidth_bytes_per_s is None:
-        return f"{line}, no link known"
-    share = 100 * link.bytes_per_s / link.bandwidth_bytes_per_s
-    origin = f" ({_origin(figures)})" if figures is not None else ""
-    return f"{line}, {share:.3g} % of {_bytes(link.bandwidth_bytes_per_s)}{origin}"
-
-
-def _origin(figures: LinkFigures) -> str:
-    if figures.age is None:
-        return "topology file"
-    return f"measured {_ago(figures.age)} ago, {_bytes(figures.available_bytes_per_s)} available"
-
-
-def _ago(age: timedelta) -> str:
-    seconds = age.total_seconds()
-    return f"{seconds:.0f} s" if seconds < _LONG_AGO_S else f"{seconds / 60:.0f} min"
-
-
-def _candidate_line(candidate: PlacementCandidate) -> str:
-    mark = "*" if candidate.chosen else " "
-    figures = f"{_bytes(candidate.wan_bytes_per_s)} over the WAN, cost {candidate.cost:.3g}"
-    return f"{mark} {candidate.site}: {figures}: {candidate.reason}"
-
-
-def _bytes(rate: float) -> str:
-    return next((f"{rate / size:.3g} {unit}" for size, unit in _UNITS if rate >= size), f"{rate:.3g} B/s")
-
-
-def _count(rate: float) -> str:
-    return next((f"{rate / size:.3g}{unit}" for size, unit in _COUNTS if rate >= size), f"{rate:.3g}")
-
-
-def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
-    """The same as plain values for JSON; rates are per second, costs s^2. `figures` are those of all links that were
-    weighed, also by candidates that were turned down."""
-    return {
-        "gateway": plan.destination.site,
-        "columns": [{"name": column.name, "type": column.type} for column in plan.columns],
-        "logical": list(plan.logical),
-        "stages": [_stage_json(stage, plan) for stage in plan.stages],
-        "batch": _batch_json(plan),
-        "links": [
-            {
-                "from": link.source,
-                "to": link.target,
-                "rows_per_s": link.rows_per_s,
-                "bytes_per_s": link.bytes_per_s,
-                "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
-            }
-            for link in plan.links
-        ],
-        "figures": [_figures_json(figures) for figures in plan.figures],
-        "candidates": [
-            {
-                "stage": candidate.stage,
-                "site": candidate.site,
-                "wan_bytes_per_s": candidate.wan_bytes_per_s,
-                "cost": candidate.cost,
-                "chosen": candidate.chosen,
-                "reason": candidate.reason,
-            }
-            for candidate in plan.candidates
-        ],
-    }
-
-
-def _batch_json(plan: PhysicalPlan) -> dict[str, Any] | None:
-    if not isinstance(plan, BatchPlan):
-        return None
-    expected = next(iter(plan.sites_of(plan.stage(plan.result_stage))), None)
-    splits = [
-        {"stage": stage, "site": site, "splits": count, "size_bytes": size_bytes}
-        for (stage, site), (count, size_bytes) in _by_site(plan).items()
-    ]
-    return {"splits": splits, "reduce_site": expected, "options": _options_json(plan.options)}
-
-
-def _options_json(options: BatchOptions | None) -> dict[str, Any] | None:
-    if options is None:
-        return None
-    return {
-        "scheduler": options.scheduler.value,
-        "split_bytes": options.split_bytes,
-        "locality_min": options.locality_min,
-    }
-
-
-def _figures_json(figures: LinkFigures) -> dict[str, Any]:
-    return {
-        "from": figures.source,
-        "to": figures.target,
-        "origin": "topology" if figures.age is None else "measured",
-        "age_s": None if figures.age is None else figures.age.total_seconds(),
-        "confidence": figures.confidence,
-        "capacity_bytes_per_s": figures.capacity_bytes_per_s,
-        "available_bytes_per_s": figures.available_bytes_per_s,
-        "latency_s": figures.latency.total_seconds(),
-    }
-
-
-def _stage_json(stage: Stage, plan: PhysicalPlan) -> dict[str, Any]:
-    return {
-        "id": stage.id,
-        "kind": stage.kind.value,
-        "sites": list(plan.sites_of(stage)),
-        "relation": stage.relation,
-        "read_columns": list(stage.read_columns),
-        "inputs": [{"stage": i.stage, "view": i.view, "same_site": i.same_site} for i in stage.inputs],
-        "columns": [{"name": column.name, "type": column.type} for column in stage.columns],
-        "sql": stage.sql,
-        "merge": _merge_json(stage.merge),
-        "result": stage.id in plan.result_stages,
-    }
+    stage: str
+    site: str
+    count: int
+    size_bytes: int
+    one_stage: bool
+    """The plan has no other MAP stage."""
 
 
 def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
@@ -226,3 +79,291 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
             {"view": view.view, "combine_sql": view.combine_sql, "required": view.required} for view in merge.views
         ],
     }
+
+
+def _merge_text(merge: Merge | None) -> str:
+    if merge is None:
+        return ""
+    every = f" every {format_interval(merge.period)}" if merge.period != merge.window else ""
+    return f"emits each window of {format_interval(merge.window)}{every} once, when it closes"
+
+
+def _relation_text(stage: Stage) -> str:
+    of = f" of {stage.relation}" if stage.relation else ""
+    return of + (", a task for each split," if stage.kind is StageKind.MAP else "")
+
+
+def _inputs_text(stage: Stage) -> str:
+    return "\n".join(f"reads {i.stage}{' of the same site' if i.same_site else ''} as {i.view}" for i in stage.inputs)
+
+
+STAGES: Section[StageOfPlan] = Section(
+    "stages[]",
+    lambda s: s.stage.id,
+    (
+        Field("id", "Its id in the plan.", lambda s: s.stage.id),
+        Field(
+            "kind",
+            "What its tasks do, such as `source` or `merge`.",
+            lambda s: s.stage.kind.value,
+            lambda s: s.stage.kind.value,
+            ": ",
+        ),
+        Field(
+            "relation",
+            "The relation that it reads; null: none.",
+            lambda s: s.stage.relation,
+            lambda s: _relation_text(s.stage),
+            "",
+        ),
+        Field(
+            "sites",
+            "The sites of its tasks.",
+            lambda s: list(s.sites),
+            lambda s: f"at {', '.join(s.sites) or 'no site'}",
+            " ",
+        ),
+        Field(
+            "result",
+            "True when its output is the query's result.",
+            lambda s: s.result,
+            lambda s: f"results at {s.plan.destination.site}" if s.result else "",
+        ),
+        Field("read_columns", "The columns of the relation that it reads.", lambda s: list(s.stage.read_columns)),
+        Field(
+            "inputs",
+            "The stages that it reads, each with its view's name, and whether only tasks of the same site are read.",
+            lambda s: [{"stage": i.stage, "view": i.view, "same_site": i.same_site} for i in s.stage.inputs],
+            lambda s: _inputs_text(s.stage),
+            "\n",
+        ),
+        Field(
+            "columns",
+            "The columns of its output, with their Spark types.",
+            lambda s: [{"name": column.name, "type": column.type} for column in s.stage.columns],
+        ),
+        Field(
+            "merge",
+            "Of a merge: its window, and the SQL that combines the partials of each of its views; else null.",
+            lambda s: _merge_json(s.stage.merge),
+            lambda s: _merge_text(s.stage.merge),
+            "\n",
+        ),
+        Field("sql", "Its Spark SQL; may be empty.", lambda s: s.stage.sql, lambda s: s.stage.sql, "\n"),
+    ),
+)
+
+LINKS: Section[LinkOfPlan] = Section(
+    "links[]",
+    lambda link: f"{link.estimate.source} -> {link.estimate.target}",
+    (
+        Field("from", "The site that sends.", lambda link: link.estimate.source),
+        Field("to", "The site that receives.", lambda link: link.estimate.target),
+        Field(
+            "rows_per_s",
+            "Rows expected per second.",
+            lambda link: link.estimate.rows_per_s,
+            lambda link: f"{_count(link.estimate.rows_per_s)} rows/s",
+            ": ",
+        ),
+        Field(
+            "bytes_per_s",
+            "Bytes expected per second.",
+            lambda link: link.estimate.bytes_per_s,
+            lambda link: _bytes(link.estimate.bytes_per_s),
+        ),
+        Field(
+            "bandwidth_bytes_per_s",
+            "What the link carries per second; null: no such link is known.",
+            lambda link: link.estimate.bandwidth_bytes_per_s,
+            lambda link: _share(link),
+        ),
+    ),
+)
+
+FIGURES: Section[LinkFigures] = Section(
+    "figures[]",
+    lambda figures: f"{figures.source} -> {figures.target}",
+    (
+        Field("from", "The site where the link begins.", lambda figures: figures.source),
+        Field("to", "The site where it ends.", lambda figures: figures.target),
+        Field(
+            "origin",
+            "`measured`, or `topology` when the figures are those of the topology file.",
+            lambda figures: "topology" if figures.age is None else "measured",
+        ),
+        Field(
+            "age_s",
+            "Seconds since it was measured; null: it was not.",
+            lambda figures: None if figures.age is None else figures.age.total_seconds(),
+        ),
+        Field("confidence", "How far the measurements are to be relied on, 0 to 1.", lambda f: f.confidence),
+        Field("capacity_bytes_per_s", "What the link carries in all.", lambda f: f.capacity_bytes_per_s),
+        Field("available_bytes_per_s", "What running queries leave of that.", lambda f: f.available_bytes_per_s),
+        Field("latency_s", "One-way latency in seconds.", lambda figures: figures.latency.total_seconds()),
+    ),
+)
+
+CANDIDATES: Section[PlacementCandidate] = Section(
+    "candidates[]",
+    lambda candidate: f"{'*' if candidate.chosen else ' '} {candidate.site}",
+    (
+        Field("stage", "The merge for which sites were weighed.", lambda candidate: candidate.stage),
+        Field("site", "A site that was weighed for it.", lambda candidate: candidate.site),
+        Field(
+            "wan_bytes_per_s",
+            "Bytes per second that would cross links, with the merge there.",
+            lambda candidate: candidate.wan_bytes_per_s,
+            lambda candidate: f"{_bytes(candidate.wan_bytes_per_s)} over the WAN",
+            ": ",
+        ),
+        Field(
+            "cost",
+            "The sum over the links of bytes/s * latency^2 / capacity, in s^2.",
+            lambda candidate: candidate.cost,
+            lambda candidate: f"cost {candidate.cost:.3g}",
+        ),
+        Field("chosen", "True for the site that was taken.", lambda candidate: candidate.chosen),
+        Field("reason", "Why it was taken or not.", lambda c: c.reason, lambda c: c.reason, ": "),
+    ),
+)
+
+OPTIONS: Section[BatchOptions] = Section(
+    "batch.options",
+    lambda options: f"Scheduler ({options.scheduler.value})",
+    (
+        Field("scheduler", "The scheduler's name.", lambda options: options.scheduler.value),
+        Field(
+            "split_bytes",
+            "Size of splits in bytes.",
+            lambda options: options.split_bytes,
+            lambda options: f"splits of {_size(options.split_bytes)}",
+            ": ",
+        ),
+        Field(
+            "locality_min",
+            "Share of the tasks that are to run near their input, 0 to 1.",
+            lambda options: options.locality_min,
+            lambda options: f"{options.locality_min:.0%} of the tasks near their input",
+        ),
+    ),
+)
+
+SPLITS: Section[SplitsAtSite] = Section(
+    "batch.splits[]",
+    lambda splits: splits.site if splits.one_stage else f"{splits.stage} at {splits.site}",
+    (
+        Field("stage", "The MAP stage that reads them.", lambda splits: splits.stage),
+        Field("site", "The site where they are.", lambda splits: splits.site),
+        Field("splits", "How many they are.", lambda splits: splits.count, lambda splits: str(splits.count), ": "),
+        Field("size_bytes", "Their bytes.", lambda splits: splits.size_bytes, lambda s: _size(s.size_bytes)),
+    ),
+)
+
+SECTIONS: tuple[Section[Any], ...] = (STAGES, LINKS, FIGURES, CANDIDATES, OPTIONS, SPLITS)
+
+
+def explain_text(plan: PhysicalPlan) -> str:
+    """The plan for people: operators, stages with their SQL, links, and the sites that were weighed."""
+    return "\n".join(_lines(plan))
+
+
+def _lines(plan: PhysicalPlan) -> Iterator[str]:
+    yield "Logical plan"
+    yield from (f"  {line}" for line in plan.logical)
+    yield "Stages"
+    for stage in plan.stages:
+        yield from (f"  {line}" for line in STAGES.lines(StageOfPlan(stage, plan)))
+    if isinstance(plan, BatchPlan):
+        yield from _split_lines(plan)
+        return
+    yield "Expected traffic"
+    if not plan.links:
+        yield "  nothing crosses between sites"
+    for link in _links(plan):
+        yield from (f"  {line}" for line in LINKS.lines(link))
+    stages = dict.fromkeys(candidate.stage for candidate in plan.candidates)
+    for stage_id in stages:
+        yield "Sites for the merge" if len(stages) == 1 else f"Sites for the merge {stage_id}"
+        for candidate in plan.candidates:
+            if candidate.stage == stage_id:
+                yield from (f"  {line}" for line in CANDIDATES.lines(candidate))
+
+
+def _split_lines(plan: BatchPlan) -> Iterator[str]:
+    if plan.options is not None:
+        yield from OPTIONS.lines(plan.options)
+    yield "Splits"
+    for splits in _splits(plan):
+        yield from (f"  {line}" for line in SPLITS.lines(splits))
+    yield "Sites for the reduce"
+    for site in plan.sites_of(plan.stage(plan.result_stage)):
+        yield f"  * {site}: by the sizes of the splits; decided when the maps have ended"
+
+
+def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
+    """The same as plain values for JSON; rates are per second, costs s^2. `figures` are those of all links that were
+    weighed, also by candidates that were turned down."""
+    return {
+        "gateway": plan.destination.site,
+        "columns": [{"name": column.name, "type": column.type} for column in plan.columns],
+        "logical": list(plan.logical),
+        "stages": [STAGES.json(StageOfPlan(stage, plan)) for stage in plan.stages],
+        "batch": _batch_json(plan),
+        "links": [LINKS.json(link) for link in _links(plan)],
+        "figures": [FIGURES.json(figures) for figures in plan.figures],
+        "candidates": [CANDIDATES.json(candidate) for candidate in plan.candidates],
+    }
+
+
+def _batch_json(plan: PhysicalPlan) -> dict[str, Any] | None:
+    if not isinstance(plan, BatchPlan):
+        return None
+    expected = next(iter(plan.sites_of(plan.stage(plan.result_stage))), None)
+    options = None if plan.options is None else OPTIONS.json(plan.options)
+    return {"splits": [SPLITS.json(s) for s in _splits(plan)], "reduce_site": expected, "options": options}
+
+
+def _links(plan: PhysicalPlan) -> Iterator[LinkOfPlan]:
+    figures = {(f.source, f.target): f for f in plan.figures}
+    return (LinkOfPlan(link, figures.get((link.source, link.target))) for link in plan.links)
+
+
+def _splits(plan: BatchPlan) -> Iterator[SplitsAtSite]:
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for split in sorted(plan.splits, key=lambda split: (split.stage, split.site)):
+        count, size_bytes = found.get((split.stage, split.site), (0, 0))
+        found[split.stage, split.site] = (count + bool(split.parts), size_bytes + split.size_bytes)
+    one_stage = len({stage for stage, _ in found}) <= 1
+    return (SplitsAtSite(*place, *sizes, one_stage) for place, sizes in found.items())
+
+
+def _share(link: LinkOfPlan) -> str:
+    bandwidth = link.estimate.bandwidth_bytes_per_s
+    if bandwidth is None:
+        return "no link known"
+    origin = f" ({_origin(link.figures)})" if link.figures is not None else ""
+    return f"{100 * link.estimate.bytes_per_s / bandwidth:.3g} % of {_bytes(bandwidth)}{origin}"
+
+
+def _origin(figures: LinkFigures) -> str:
+    if figures.age is None:
+        return "topology file"
+    return f"measured {_ago(figures.age)} ago, {_bytes(figures.available_bytes_per_s)} available"
+
+
+def _ago(age: timedelta) -> str:
+    seconds = age.total_seconds()
+    return f"{seconds:.0f} s" if seconds < _LONG_AGO_S else f"{seconds / 60:.0f} min"
+
+
+def _size(size_bytes: int) -> str:
+    return _bytes(size_bytes).removesuffix("/s")
+
+
+def _bytes(rate: float) -> str:
+    return next((f"{rate / size:.3g} {unit}" for size, unit in _UNITS if rate >= size), f"{rate:.3g} B/s")
+
+
+def _count(rate: float) -> str:
+    return next((f"{rate / size:.3g}{unit}" for size, unit in _COUNTS if rate >= size), f"{rate:.3g}")

@@ -12,10 +12,12 @@ from contract.tasks import TaskState
 from contract.times import to_us
 from master.queries.progress import totals
 from master.records.model import LinkUse, OperatorStatus, QueryRecord, QueryState, ResultStatus, TaskStatus
-from master.statements.analyze import analyze_json
+from master.statements.analyze import LINKS, MeasuredLink, analyze_json
 from master.statements.analyze_text import analyze_text
+from master.statements.columns import Column, count
 from master.views.queries import QueryView
 from planner.graph.plan import LinkEstimate
+from planner.text.fields import markdown
 from tests.unit.master.build import CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, START, query, status
 
 NOW = START + timedelta(minutes=5)
@@ -65,6 +67,19 @@ def test_tasks_operators_and_spread_of_a_stage() -> None:
     assert (spread["most_lag_site"], spread["lag_rows_max"]) == ("eu", 60)
 
 
+def test_one_column_is_in_text_json_and_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    column: Column[MeasuredLink] = Column(
+        "epochs_expected", "Epochs expected.", lambda link: 7 if link.expected else None, "to come", count
+    )
+    monkeypatch.setattr(LINKS, "fields", (*LINKS.fields, column))
+    measured = analyze_json(view(US), PLAN, now=NOW)
+    text = [" ".join(line.split()) for line in analyze_text(measured).splitlines()]
+    assert [link["epochs_expected"] for link in measured["links"]] == [7, 7]
+    assert "from to expected measured ratio of bandwidth moved epochs to come" in text
+    assert "us eu 400 B/s 0 B/s 0 0 % 0 B 0 7" in text
+    assert "| `links[].epochs_expected` | Epochs expected. |" in markdown((LINKS,))
+
+
 def test_a_stage_at_one_site_has_no_spread() -> None:
     measured = analyze_json(view(US, EU, status(MERGE_EU)), PLAN, now=NOW)
 
@@ -108,7 +123,7 @@ def test_the_text_has_every_part() -> None:
     assert lines[0] == f"Query {QUERY_ID} (top), running for 5.0 min"
     counts = "0 1,000 100 4 0 0 B 50.0/s 0.0/s 0 B/s 50% 0 0 0 B 300 B 0 B 0 B 0"
     assert f"us running {counts} 2026-01-01 00:04:53, 7.0 s behind" in lines
-    assert "us Filter 400 50.0 20.0" in lines
+    assert "us Filter 400 50.0/s 20.0/s" in lines
     assert "hottest us (50%, least 25%), slowest eu (watermark 3.0 s behind), most lag eu (60 rows)" in lines
     assert "eu: division by zero" in lines
     assert "us eu 400 B/s 600 B/s 1.5 7.5 % 6.0 kB 12" in lines

@@ -4,9 +4,12 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from planner.graph.plan import PhysicalPlan, Statistics
 from planner.place.placement import place
-from planner.text.explain import explain_json, explain_text
+from planner.text.explain import LINKS, SECTIONS, LinkOfPlan, explain_json, explain_text
+from planner.text.fields import Field, markdown
 from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_use
 from planner.wan.samples import BandwidthSample, Method, UseSample
 from planner.wan.snapshot import snapshot
@@ -61,6 +64,19 @@ def test_json_says_the_same() -> None:
     assert [(x["from"], x["to"]) for x in data["links"]] == [("us", "eu"), ("eu", "hub")]
     assert [c["site"] for c in data["candidates"] if c["chosen"]] == ["eu"]
     assert [s["result"] for s in data["stages"]] == [False, False, True]
+
+
+def test_one_field_of_a_section_is_in_text_json_and_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    field: Field[LinkOfPlan] = Field(
+        "row_bytes",
+        "Bytes expected of a row.",
+        lambda link: link.estimate.bytes_per_s / link.estimate.rows_per_s,
+        lambda link: f"{link.estimate.bytes_per_s / link.estimate.rows_per_s:.0f} B a row",
+    )
+    monkeypatch.setattr(LINKS, "fields", (*LINKS.fields, field))
+    assert "  us -> eu: 100 rows/s, 2.4 kB/s, 0.24 % of 1 MB/s (topology file), 24 B a row" in explain_text(TOP)
+    assert explain_json(TOP)["links"][0]["row_bytes"] == 24
+    assert "| `links[].row_bytes` | Bytes expected of a row. |" in markdown(SECTIONS)
 
 
 def test_figures_of_links_have_their_origin() -> None:
