@@ -77,12 +77,6 @@ def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
     )
 
 
-def result_status_to_proto(status: ResultStatus) -> site_pb2.ResultStatus:
-    return site_pb2.ResultStatus(
-        **_shared(status, _RESULT_FIELDS), watermark_us=status.watermark_us, starts_at_us=status.starts_at_us
-    )
-
-
 def result_status_from_proto(message: site_pb2.ResultStatus) -> ResultStatus:
     return ResultStatus(
         **_shared(message, _RESULT_FIELDS),

@@ -133,11 +133,6 @@ class Producer:
         return self._durable
 
     @property
-    def next_sequence(self) -> int:
-        """The number that the next batch gets."""
-        return self._next
-
-    @property
     def totals(self) -> PushTotals:
         """What became of what was sent so far."""
         return self._totals

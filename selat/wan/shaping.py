@@ -61,9 +61,9 @@ def class_line(index: int, link: LinkState, device: str = WAN_DEVICE) -> str:
     return f"class replace dev {device} parent 1: classid 1:{index:x} htb {rate}"
 
 
-def fifo_line(index: int, link: LinkState, device: str = WAN_DEVICE) -> str:
+def fifo_line(index: int, link: LinkState) -> str:
     """A queue without delay under a class."""
-    return f"qdisc replace dev {device} parent 1:{index:x} bfifo limit {queue_bytes(link)}"
+    return f"qdisc replace dev {WAN_DEVICE} parent 1:{index:x} bfifo limit {queue_bytes(link)}"
 
 
 def netem_line(index: int, link: LinkState, device: str = WAN_DEVICE) -> str:

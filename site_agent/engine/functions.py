@@ -85,21 +85,15 @@ def _in_workers_of_their_own(session: SparkSession, name: str, made: UserDefined
     return kind(name, function, returns, made.evalType, made.deterministic, [], [])
 
 
-def load(
-    session: SparkSession,
-    functions: Sequence[PythonFunction],
-    limits: Limits | None,
-    *,
-    timeout: timedelta = LOAD_TIMEOUT,
-) -> None:
+def load(session: SparkSession, functions: Sequence[PythonFunction], limits: Limits | None) -> None:
     """Load modules, each in a process of its own with the agent's interpreter.
 
     Raises:
-        AnalysisError: a name is taken by Spark, or a module cannot be loaded, or takes longer than `timeout`.
+        AnalysisError: a name is taken by Spark, or a module cannot be loaded, or takes longer than `LOAD_TIMEOUT`.
     """
     for function in functions:
         check_free(session, function.name)
-        load_alone(_module(function), limits, timeout)
+        load_alone(_module(function), limits, LOAD_TIMEOUT)
 
 
 def load_alone(module: pyworker.Module, limits: Limits | None, timeout: timedelta) -> None:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class BackoffLimits:
-    first_s: float = 0.1
-    longest_s: float = 5.0
+FIRST_S = 0.1
+LONGEST_S = 5.0
 
 
 class Backoff:
     """Doubles from the first delay to the longest, each shortened by up to half so that sites do not act in step."""
 
-    def __init__(self, random: Callable[[], float], limits: BackoffLimits | None = None) -> None:
+    def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
-        self._limits = limits or BackoffLimits()
         self._failures = 0
 
     def next_delay_s(self, *, longest_s: float | None = None) -> float:
         """The delay after one more failure; `longest_s` lowers the limit for this one."""
-        longest = self._limits.longest_s if longest_s is None else min(longest_s, self._limits.longest_s)
-        full = min(longest, self._limits.first_s * 2.0 ** min(self._failures, 30))
+        longest = LONGEST_S if longest_s is None else min(longest_s, LONGEST_S)
+        full = min(longest, FIRST_S * 2.0 ** min(self._failures, 30))
         self._failures += 1
         return full * (1.0 - self._random() / 2.0)
 

@@ -8,7 +8,6 @@ from master.convert.reports import (
     disk_to_proto,
     link_to_proto,
     memory_to_proto,
-    result_status_to_proto,
     stream_log_to_proto,
     task_status_to_proto,
 )
@@ -24,7 +23,7 @@ def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
         assignment_version=report.assignment_version,
         tasks=[task_status_to_proto(task) for task in report.tasks],
         channels=[site_pb2.ChannelUse(**asdict(use) | {"channel": str(use.channel)}) for use in report.channels],
-        results=[result_status_to_proto(result) for result in report.results],
+        results=[site_pb2.ResultStatus(**asdict(result)) for result in report.results],
         links=[link_to_proto(link) for link in report.links],
         memory_bytes=report.memory_bytes,
         memory=memory_to_proto(report.memory),

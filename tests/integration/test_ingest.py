@@ -108,7 +108,7 @@ def test_a_producer_goes_on_after_its_last_batch_or_begins_again(client: selat.C
     with client.push("orders", "us", producer_id="p") as first:
         first.send(rows(1))
     with client.push("orders", "us", producer_id="p") as second:
-        assert (second.last_sequence, second.next_sequence) == (1, 2)
+        assert second.last_sequence == 1
         second.send(rows(2))
     with client.push("orders", "us", producer_id="p", first_sequence=1) as again:
         for number in (1, 2, 3):

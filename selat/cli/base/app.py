@@ -56,13 +56,12 @@ class App:
             insecure=options.insecure,
         )
 
-    def console(self, *, stderr: bool = False) -> Console:
-        """A terminal to print tables on; into a pipe or a file nothing is coloured, cut or folded."""
-        stream = sys.stderr if stderr else sys.stdout
-        terminal = stream.isatty()
+    def console(self) -> Console:
+        """Standard output, to print tables on; into a pipe or a file nothing is coloured, cut or folded."""
+        terminal = sys.stdout.isatty()
         return Console(
-            file=stream,
-            no_color=not self.colored(stream),
+            file=sys.stdout,
+            no_color=not self.colored(sys.stdout),
             highlight=False,
             markup=False,
             emoji=False,

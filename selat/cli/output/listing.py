@@ -20,7 +20,6 @@ from selat.cli.output import human
 from selat.cli.output.rows import row_writer, text_rows
 
 T = TypeVar("T")
-Scalar = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)

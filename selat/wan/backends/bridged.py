@@ -34,7 +34,7 @@ class BridgedBackend:
         return ""
 
 
-def join_bridge(layout: Layout, site: str, bridge: str = "br0") -> list[Batch]:
+def join_bridge(layout: Layout, site: str) -> list[Batch]:
     """A pair of devices from the site to the hub's bridge."""
     port, namespace = layout.port_device(site), layout.namespace(site)
     return [
@@ -43,7 +43,7 @@ def join_bridge(layout: Layout, site: str, bridge: str = "br0") -> list[Batch]:
             layout.hub,
             (
                 f"link add {port} type veth peer name {WAN_DEVICE} netns {namespace}",
-                f"link set {port} master {bridge} up",
+                f"link set {port} master br0 up",
             ),
         ),
         Batch("ip", namespace, device_lines(layout, site)),
