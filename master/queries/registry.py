@@ -250,7 +250,10 @@ class QueryRegistry:
         if source is not None:
             reached(FaultPoint.MOVE_STORED)
         self._records[record.id] = record
-        self.snapshots.changed(version, placement)
+        if source is not None and placement:
+            self.snapshots.redeployed(version, placement)
+        else:
+            self.snapshots.changed(record, version, placement)
         self._unsaved.discard(record.id)
         was = source.value if source else ""
         logger.info(line("query state", query=record.id, was=was, now=record.state.value, reason=change.reason))

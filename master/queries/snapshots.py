@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from machine.clock import Clock
 from master.base.errors import StaleChangeError
 from master.queries.flows import measured_rates
-from master.queries.sharing import named_by, plan_in_place, running_of
+from master.queries.sharing import deployed_of, named_by, plan_in_place, running_of, used_by
 from master.records.model import QueryRecord
 from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Change
-from planner.sharing.running import Running
+from planner.sharing.running import MutableRunning, Running
 
 
 class Snapshots:
@@ -78,10 +79,33 @@ class Snapshots:
         """The placement with these tasks, which are not placed yet."""
         return {**self._placement, **placement} if placement else self._placement
 
-    def changed(self, version: int, placement: Mapping[TaskId, str]) -> None:
-        """A query has changed, and these tasks have a place."""
+    def changed(self, record: QueryRecord, version: int, placement: Mapping[TaskId, str]) -> None:
+        """A query has changed, and these tasks have a place. What follows from it is made of what there was."""
+        self._placement, self._version = self.placed_with(placement), version
+        self._live = self._after(self._live, record, record.state.live)
+        self._held = self._after(self._held, record, record.state.held)
+
+    def redeployed(self, version: int, placement: Mapping[TaskId, str]) -> None:
+        """A query runs something else, which others may read: all is looked at anew."""
         self._placement, self._version = self.placed_with(placement), version
         self._live = self._held = None
+
+    def _after(self, running: Running | None, record: QueryRecord, needed: bool) -> Running | None:
+        """None when others of its tasks are there, or missing: then all has to be looked at."""
+        if running is None:
+            return None
+        if needed == (record.id in running.queries):
+            return replace(running, version=self._version)
+        deployed, used = deployed_of(record), used_by(record)
+        there = running.placement.keys()
+        if needed and not (there.isdisjoint(one.id for one in deployed) and there >= set(used)):
+            return None
+        changed = MutableRunning.copy_of(running, version=self._version)
+        if needed:
+            changed.add(record.id, deployed, self._placement, used)
+        else:
+            changed.remove(record.id)
+        return changed
 
     def nameless_without(self, queries: Collection[str]) -> frozenset[TaskId]:
         """The tasks whose places nobody looks up any more when these queries are forgotten."""
@@ -92,7 +116,6 @@ class Snapshots:
     def forgotten(self, tasks: Collection[TaskId]) -> None:
         """Queries are gone, and with them the places of these tasks."""
         self._placement = {task: site for task, site in self._placement.items() if task not in tasks}
-        self._live = self._held = None
 
     def _needed_by(self, among: Callable[[QueryRecord], bool]) -> Running:
         records = self._records()

@@ -33,6 +33,15 @@ class Exact(Enum):
     NEVER = "never"
 
 
+class Total(Enum):
+    """Over which arguments a partial has a value, for certain, and does not fail."""
+
+    ALWAYS = "always"
+    SMALL_NUMBERS = "small numbers"
+    """Over all numbers but BIGINT and DECIMAL, whose sums may overflow."""
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class Merge:
     """How partials of one kind become one."""
@@ -84,6 +93,7 @@ class Part:
     """Name in `MERGES`."""
     of: tuple[int, ...] = ()
     """Earlier parts of the entry that the merge takes."""
+    total: Total = Total.NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +123,14 @@ class Aggregate:
         return form.replace(self.name, name)
 
 
-SET = Part("collect_set(x)", "set")
+SET = Part("collect_set(x)", "set", total=Total.ALWAYS)
 """What DISTINCT makes of an aggregate's partials."""
 
-_COUNT = Part("count(x)", "sum")
+_COUNT = Part("count(x)", "sum", total=Total.ALWAYS)
 _MOMENTS = (
     _COUNT,
-    Part("avg(CAST(x AS DOUBLE))", "mean", of=(0,)),
-    Part("var_pop(CAST(x AS DOUBLE)) * count(x)", "m2", of=(0, 1)),
+    Part("avg(CAST(x AS DOUBLE))", "mean", of=(0,), total=Total.SMALL_NUMBERS),
+    Part("var_pop(CAST(x AS DOUBLE)) * count(x)", "m2", of=(0, 1), total=Total.SMALL_NUMBERS),
 )
 _X, _Y = "CASE WHEN y IS NOT NULL THEN CAST(x AS DOUBLE) END", "CASE WHEN x IS NOT NULL THEN CAST(y AS DOUBLE) END"
 _PAIRS = "count(x, y)"
@@ -133,12 +143,14 @@ _CO_MOMENTS = (
     Part(f"covar_pop(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) * {_PAIRS}", "co_moment", of=(0, 1, 2)),
 )
 _PAIR = "CASE WHEN y IS NOT NULL THEN named_struct('y', y, 'x', x) END"
-_AVERAGE = Aggregate("avg", (Part("sum(x)", "sum"), _COUNT), Last.AVERAGE, distinct=Last.AVERAGE_OF_SET)
+_SUM = Part("sum(x)", "sum", total=Total.SMALL_NUMBERS)
+_AVERAGE = Aggregate("avg", (_SUM, _COUNT), Last.AVERAGE, distinct=Last.AVERAGE_OF_SET)
 _HASHES = "CASE WHEN x IS NOT NULL THEN xxhash64(x) END"
 """The sketch takes few types, so it gets hashes of 64 bits, whose collisions are far below its error."""
+_MAX = Part("max(x)", "max", total=Total.ALWAYS)
 _PERCENTILE = Aggregate(
     "percentile_approx",
-    (Part("kll_sketch_agg_double(CAST(x AS DOUBLE), k)", "kll_merge_agg_double"), Part("max(x)", "max")),
+    (Part("kll_sketch_agg_double(CAST(x AS DOUBLE), k)", "kll_merge_agg_double"), _MAX),
     Last.QUANTILE,
     arguments=(2, 3),
     form="percentile_approx(x, 0.95), percentile_approx(x, array(0.5, 0.95)) or percentile_approx(x, 0.95, 1000)",
@@ -147,7 +159,7 @@ _PERCENTILE = Aggregate(
 )
 _DISTINCT_COUNT = Aggregate(
     "approx_count_distinct",
-    (Part(f"hll_sketch_agg({_HASHES}, k)", "hll_union_agg"),),
+    (Part(f"hll_sketch_agg({_HASHES}, k)", "hll_union_agg", total=Total.ALWAYS),),
     "hll_sketch_estimate(a)",
     arguments=(1, 2),
     form="approx_count_distinct(x) or approx_count_distinct(x, 0.01)",
@@ -156,9 +168,9 @@ _DISTINCT_COUNT = Aggregate(
 
 _ENTRIES = (
     Aggregate("count", (_COUNT,), arguments=(1, 64), distinct=Last.COUNT_OF_SET, form="count(*) or count(x)"),
-    Aggregate("sum", (Part("sum(x)", "sum"),), distinct=Last.SUM_OF_SET),
-    Aggregate("min", (Part("min(x)", "min"),), ignores_distinct=True),
-    Aggregate("max", (Part("max(x)", "max"),), ignores_distinct=True),
+    Aggregate("sum", (_SUM,), distinct=Last.SUM_OF_SET),
+    Aggregate("min", (Part("min(x)", "min", total=Total.ALWAYS),), ignores_distinct=True),
+    Aggregate("max", (_MAX,), ignores_distinct=True),
     _AVERAGE,
     Aggregate("var_pop", _MOMENTS, "try_divide(c, a)"),
     Aggregate("var_samp", _MOMENTS, "try_divide(c, a - 1)"),
@@ -166,9 +178,9 @@ _ENTRIES = (
     Aggregate("stddev_samp", _MOMENTS, "sqrt(try_divide(c, a - 1))"),
     _DISTINCT_COUNT,
     _PERCENTILE,
-    Aggregate("count_if", (Part("count_if(x)", "sum"),)),
-    Aggregate("bool_and", (Part("bool_and(x)", "bool_and"),)),
-    Aggregate("bool_or", (Part("bool_or(x)", "bool_or"),)),
+    Aggregate("count_if", (Part("count_if(x)", "sum", total=Total.ALWAYS),)),
+    Aggregate("bool_and", (Part("bool_and(x)", "bool_and", total=Total.ALWAYS),)),
+    Aggregate("bool_or", (Part("bool_or(x)", "bool_or", total=Total.ALWAYS),)),
     # Of equal y the largest x, or the smallest: the same rows have to give the same value again.
     Aggregate("max_by", (Part(f"max({_PAIR})", "max"),), "(a).x", arguments=(2, 2)),
     Aggregate("min_by", (Part(f"min({_PAIR})", "min"),), "(a).x", arguments=(2, 2)),
@@ -191,6 +203,13 @@ MERGE_OF: Mapping[str, str] = {
     if (call := _CALL.match(part.call))
 }
 """By aggregate function that sources compute, how its values are merged."""
+
+TOTAL_OF: Mapping[str, Total] = {
+    call.group(1): part.total
+    for part in (SET, *(part for entry in _ENTRIES for part in entry.parts))
+    if part.total is not Total.NEVER and (call := _CALL.match(part.call))
+}
+"""By aggregate function that sources compute, over which arguments it cannot fail."""
 
 MERGEABLE = tuple(sorted((*_BY_NAME, *SAME_FUNCTIONS)))
 """Names of all aggregates that can be split."""

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from planner.functions.aggregates import SAME_FUNCTIONS
+from planner.functions.aggregates import SAME_FUNCTIONS, TOTAL_OF, Total
+from planner.functions.traits import TOTAL_SCALARS
 from planner.sql.dialect import exp, parts_of, render
 from planner.sql.intervals import UNITS, parse_interval
 from planner.sql.refusals import function_name
@@ -44,22 +45,6 @@ _PLAIN = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Star, exp.DataType, exp.Var, exp.Interval),
     *(exp.And, exp.Or, exp.Not, exp.Is, exp.Dot, exp.Filter, exp.Where),
 )
-_TOTAL = frozenset(
-    (
-        "count",
-        "min",
-        "max",
-        "collect_set",
-        "hll_sketch_agg",
-        "window",
-        "named_struct",
-        "struct",
-        "upper",
-        "lower",
-        "length",
-    )
-)
-"""Functions that have a value for any argument."""
 _TEXT_FUNCTIONS = frozenset(("upper", "lower", "concat_ws", "date_format"))
 
 
@@ -217,9 +202,11 @@ class Canonical:
             to = type_text(node.args["to"])
             return to == "STRING" or (to == "DOUBLE" and self.type_of(node.this) in NUMBERS)
         if isinstance(node, exp.Anonymous):
-            added_up = function_name(node) in ("sum", "avg", "var_pop")
-            kinds = (*INTEGERS[:-1], *FLOATS) if added_up else ()
-            return function_name(node) in _TOTAL or (added_up and self.type_of(node.expressions[0]) in kinds)
+            name = function_name(node)
+            total = Total.ALWAYS if name in TOTAL_SCALARS else TOTAL_OF.get(name, Total.NEVER)
+            if total is Total.SMALL_NUMBERS:
+                return self.type_of(node.expressions[0]) in (*INTEGERS[:-1], *FLOATS)
+            return total is Total.ALWAYS
         return isinstance(node, _PLAIN)
 
     def _are_comparable(self, parts: Sequence[exp.Expr]) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from planner.graph.ids import TaskId
 from planner.sharing.forms import Form
@@ -20,6 +20,7 @@ from planner.sharing.vertices import Vertex
 from planner.wan.probing import Pair
 
 _Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,10 @@ class _Readers:
     sites: Counter[str] = field(default_factory=Counter)
     alike: dict[tuple[str, frozenset[str]], list[TaskId]] = field(default_factory=dict)
     """Ids, sorted, by site and by the fingerprints of all that they read."""
+
+    def copy(self) -> _Readers:
+        alike = {group: list(names) for group, names in self.alike.items()}
+        return _Readers(self.fingerprints.copy(), self.sites.copy(), alike)
 
 
 @dataclass(slots=True)
@@ -226,6 +231,15 @@ class Running:
 class MutableRunning(Running):
     """What runs while it is put together; whoever has done so hands it on as `Running`."""
 
+    _own: set[tuple[str, object]] = field(default_factory=set, compare=False, repr=False)
+    """What is not shared with the value that this was copied from: names of tables, and keys in them."""
+
+    @classmethod
+    def copy_of(cls, running: Running, *, version: int) -> Self:
+        """What runs, to be changed; the other stays as it is. Takes time for each task, but little."""
+        tables = {name: table.copy() for name in _TABLES if (table := getattr(running, name)) is not None}
+        return cls(version, **tables)
+
     def add(
         self, query: str, deployed: Iterable[Deployed], placement: Mapping[TaskId, str], used: Iterable[TaskId] = ()
     ) -> None:
@@ -248,7 +262,8 @@ class MutableRunning(Running):
         needed = self.with_inputs((*(one.id for one in new), *used))
         self._used[query] = needed
         for name in needed:
-            self._users.setdefault(name, set()).add(query)
+            users: set[str] = self._owned("_users", name, set)
+            users.add(query)
 
     def remove(self, query: str) -> tuple[TaskId, ...]:
         """Forget a query; ids of the tasks that end with it, readers first, for no other query needs them.
@@ -258,8 +273,9 @@ class MutableRunning(Running):
         """
         ended = []
         for name in self._used.pop(query):
-            self._users[name].discard(query)
-            if not self._users[name]:
+            users: set[str] = self._owned("_users", name, set)
+            users.discard(query)
+            if not users:
                 ended.append(name)
         for name in reversed(ended):
             self._leave(name)
@@ -272,12 +288,12 @@ class MutableRunning(Running):
         self._deployed[one.id] = one
         self._placement[one.id] = site
         self._load[site] += 1
-        insort(self._same.setdefault(one.fingerprint, []), one.id)
+        insort(self._owned("_same", one.fingerprint, list), one.id)
         if one.vertex.form is not None:
-            insort(self._comparable.setdefault(one.vertex.reads, {}).setdefault(one.vertex.form.digest, []), one.id)
+            insort(self._forms(one.vertex.reads).setdefault(one.vertex.form.digest, []), one.id)
         group = self._group(one.id)
         for name in one.inputs:
-            readers = self._readers.setdefault(name, _Readers())
+            readers = self._owned("_readers", name, _Readers)
             readers.fingerprints[one.fingerprint] += 1
             readers.sites[site] += 1
             insort(readers.alike.setdefault(group, []), one.id)
@@ -288,7 +304,7 @@ class MutableRunning(Running):
         one, site = self._deployed[name], self._placement[name]
         group = self._group(name)
         for source in one.inputs:
-            readers = self._readers[source]
+            readers = self._owned("_readers", source, _Readers)
             _take(readers.fingerprints, one.fingerprint)
             _take(readers.sites, site)
             _drop(readers.alike, group, name)
@@ -296,15 +312,33 @@ class MutableRunning(Running):
                 self._carry(source, site, -1)
             if not readers.fingerprints:
                 del self._readers[source]
+        self._owned("_same", one.fingerprint, list)
         _drop(self._same, one.fingerprint, name)
         if one.vertex.form is not None:
-            forms = self._comparable[one.vertex.reads]
+            forms = self._forms(one.vertex.reads)
             _drop(forms, one.vertex.form.digest, name)
             if not forms:
                 del self._comparable[one.vertex.reads]
         _take(self._load, site)
         self._measured.discard(name)
         del self._deployed[name], self._users[name], self._placement[name]
+
+    def _owned(self, table: str, key: object, new: Callable[[], _Value]) -> _Value:
+        """The entry of a table, copied before its first change when others have it too."""
+        entries: dict[object, Any] = getattr(self, table)
+        if (table, key) not in self._own or key not in entries:
+            entries[key] = entries[key].copy() if key in entries else new()
+            self._own.add((table, key))
+        found: _Value = entries[key]
+        return found
+
+    def _forms(self, reads: str) -> dict[str, list[TaskId]]:
+        """The entry of `comparable`, likewise."""
+        if ("_comparable", reads) not in self._own or reads not in self._comparable:
+            known = self._comparable.get(reads, {})
+            self._comparable[reads] = {digest: list(names) for digest, names in known.items()}
+            self._own.add(("_comparable", reads))
+        return self._comparable[reads]
 
     def _carry(self, name: TaskId, site: str, sign: int) -> None:
         """A channel begins (1) or ends (-1) to be pulled by a site."""
@@ -315,6 +349,9 @@ class MutableRunning(Running):
         self._traffic[pair] = self._traffic.get(pair, 0.0) + sign * self._deployed[name].vertex.output_bytes_per_s
         if not self._channels[pair]:
             del self._channels[pair], self._traffic[pair]
+
+
+_TABLES = tuple(item.name for item in fields(Running) if item.name != "version")
 
 
 def as_measured(vertices: Iterable[Vertex], running: Running) -> tuple[Vertex, ...]:

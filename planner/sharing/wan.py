@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from planner.values.topology import Topology
 from planner.wan.probing import Pair
@@ -48,11 +48,6 @@ class Wan:
             return 0.0
         spare = self.spare(source, target)
         return bytes_per_s * self.latency_s(source, target) ** 2 / spare if spare else float("inf")
-
-    def carrying(self, bytes_per_s: Mapping[Pair, float]) -> Wan:
-        """The links when they carry this as well."""
-        left = {pair: self.spare(*pair) - rate for pair, rate in bytes_per_s.items()}
-        return replace(self, spare_bytes_per_s={**self.spare_bytes_per_s, **left})
 
 
 def wan_of(topology: Topology, snapshot: WanSnapshot) -> Wan:

@@ -24,8 +24,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-import networkx
-
 from planner.values.errors import InvalidDefinitionError
 from planner.values.quantities import BANDWIDTH_FORM, DURATION_FORM, RATIO_FORM, bandwidth_of, duration_of, ratio_of
 
@@ -108,24 +106,6 @@ class Topology:
     def link(self, source: str, target: str) -> Link | None:
         """The link from source to target; None when it is the same site or not known."""
         return self.links.get((source, target))
-
-
-def topology_graph(topology: Topology) -> networkx.DiGraph:
-    """The topology as a graph: nodes are sites (`slots`), edges links (`bandwidth_bytes_per_s`,
-    `latency_s`, `jitter_s`, `loss`)."""
-    graph = networkx.DiGraph(gateway=topology.gateway)
-    for name in sorted(topology.sites):
-        graph.add_node(name, slots=topology.sites[name].slots)
-    for (source, target), link in sorted(topology.links.items()):
-        graph.add_edge(
-            source,
-            target,
-            bandwidth_bytes_per_s=link.bandwidth_bytes_per_s,
-            latency_s=link.latency.total_seconds(),
-            jitter_s=link.jitter.total_seconds(),
-            loss=link.loss,
-        )
-    return graph
 
 
 def parse_topology(data: object) -> Topology:

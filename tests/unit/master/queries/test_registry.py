@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import copy
+from contextlib import suppress
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from master.base.errors import StaleChangeError
+from master.base.errors import IllegalTransitionError, StaleChangeError
 from master.queries.registry import QueryRegistry
+from master.queries.sharing import running_of
 from master.records.lifecycle import QueryEvent
 from master.records.model import QueryRecord
 from master.store.sqlite import SqliteStore
 from planner.graph.ids import TaskId, VertexId
-from planner.sharing.deployment import Change, placed_alone
+from planner.graph.plan import PhysicalPlan
+from planner.sharing.deployment import Change, deployment_of, placed_alone, sites_of, told_apart
+from planner.sharing.modes import Sharing
+from planner.sharing.running import Running
+from planner.sharing.schedule import Setting, share
+from planner.sharing.vertices import vertices_of
+from planner.sharing.wan import Wan
 from tests.fakes import CountingHex, VirtualClock
-from tests.unit.master.build import PLAN
+from tests.unit.master.build import CATALOG, PLAN, TOPOLOGY
 
 
 @pytest.fixture
@@ -85,3 +98,59 @@ def test_what_was_handed_out_does_not_change_with_what_is_measured_or_changed(qu
     assert measured.task(clicks).vertex.output_bytes_per_s == rate + 1000.0
     accept(queries)
     assert before.queries == {record.id}
+
+
+EVENTS = {
+    "over": QueryEvent.TASK_FAILED,
+    "pause": QueryEvent.PAUSE_REQUESTED,
+    "resume": QueryEvent.RESUME_REQUESTED,
+}
+RATES = {("clicks", "us"): 100.0, ("clicks", "eu"): 50.0, ("merge", ""): 10.0}
+PLANS = (PLAN, replace(PLAN, stages=(*PLAN.stages[:2], replace(PLAN.stage("merge"), sql="SELECT topic FROM input"))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(st.tuples(st.sampled_from(["accept", "over", "pause", "resume", "purge"]), st.integers(0, 7))))
+def test_what_runs_is_the_same_made_step_by_step_or_at_once(steps: list[tuple[str, int]]) -> None:
+    store = SqliteStore.in_memory()
+    store.cluster("c")
+    queries = QueryRegistry(store, clock=VirtualClock(), random_hex=CountingHex())
+    for step, number in steps:
+        act(queries, step, number)
+        snapshots = queries.snapshots
+        before = [(running, fields_of(running)) for running in (snapshots.live, snapshots.held)]
+        for running, among in ((snapshots.live, "live"), (snapshots.held, "held")):
+            ids = {record.id for record in queries.all() if getattr(record.state, among)}
+            anew = running_of(queries.all(), snapshots.placement, ids, version=snapshots.version)
+            assert fields_of(running) == fields_of(anew)
+        act(queries, "accept", number)
+        assert [fields_of(running) for running, _ in before] == [known for _, known in before]
+
+
+def act(queries: QueryRegistry, step: str, number: int) -> None:
+    """One step of a query's life, where it is possible."""
+    records = queries.all()
+    if step == "accept":
+        queries.accept(PLAN, sql="", deploy=partial(shared, queries, PLANS[number % 2]))
+    elif step == "purge":
+        needed = {one.id.query for one in queries.snapshots.held.deployed}
+        queries.purge([record.id for record in records if record.state.over and record.id not in needed])
+    elif records:
+        record = records[number % len(records)]
+        with suppress(IllegalTransitionError):
+            queries.move(record.id, EVENTS[step])
+
+
+def shared(queries: QueryRegistry, plan: PhysicalPlan, query: str) -> Change:
+    """As the master decides it."""
+    running = queries.snapshots.live
+    vertices = told_apart(vertices_of(plan, CATALOG.relations, RATES, owner=query, gateway="hub"), query)
+    setting = Setting(running, Wan(TOPOLOGY), frozenset(TOPOLOGY.sites), Sharing.SANA, placed=plan.sites)
+    deployment = deployment_of(share(query, vertices, setting), vertices, running)
+    return Change(running.version, plan, deployment, sites_of(deployment, {}))
+
+
+def fields_of(running: Running) -> dict[str, Any]:
+    """All that is in it, without the order of what has none."""
+    found = {item.name: copy.deepcopy(getattr(running, item.name)) for item in fields(Running)}
+    return found | {"_traffic": {pair: round(rate, 6) for pair, rate in found["_traffic"].items()}}

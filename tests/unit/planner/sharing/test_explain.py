@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import json
-
-import pytest
-
 from planner.estimate.rates import task_rates
 from planner.graph.plan import Statistics
-from planner.sharing.explain import sharing_json, sharing_lines, sharing_notes
+from planner.sharing.explain import sharing_notes
 from planner.sharing.modes import Sharing
 from planner.sharing.running import MutableRunning
 from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
@@ -36,16 +32,19 @@ def plan_of(
     return plan
 
 
+def lines_of(plan: SharingPlan) -> tuple[str, ...]:
+    """As EXPLAIN shows them."""
+    return tuple(f"  {line}" for note in sharing_notes(plan).values() for line in note.splitlines())
+
+
 def test_the_same_query_again_deploys_nothing() -> None:
     plan = plan_of(COUNTS, COUNTS.replace("AS n", "AS other"))
     assert plan.deployed == ()
-    assert sharing_lines(plan) == (
-        "Sharing (sana): 0 bytes/s more over the WAN",
+    assert lines_of(plan) == (
         "  s1.p0 at ap: shared with q0 (q0.s1.p0): the same inputs and function as q0.s1.p0",
         "  s1.p1 at eu: shared with q0 (q0.s1.p1): the same inputs and function as q0.s1.p1",
         "  s1.p2 at us: shared with q0 (q0.s1.p2): the same inputs and function as q0.s1.p2",
         "  m1.p0 at ap: shared with q0 (q0.m1.p0): the same inputs and function as q0.m1.p0",
-        "  results.p0 at us: shared with q0 (q0.results.p0): the same inputs and function as q0.results.p0",
     )
 
 
@@ -60,7 +59,7 @@ def test_a_part_of_a_running_query_adds_only_the_rest() -> None:
     )
     assert plan.wan_bytes_per_s == 0
     line = "  m1.p0 at us: made of the output of q0 (q0.m1.p0): part of what q0.m1.p0 sends, which us receives: HAVING"
-    assert line in sharing_lines(plan)
+    assert line in lines_of(plan)
     assert plan.used == (tid("q0/m1"),)
 
 
@@ -68,24 +67,24 @@ def test_fewer_sites_share_the_sources_and_the_place_of_the_merge() -> None:
     plan = plan_of(COUNTS.replace("FROM s", "FROM s WHERE site <> 'ap'"), COUNTS)
     actions = [decision.action for decision in plan.decisions]
     assert actions == [Action.SHARED, Action.SHARED, Action.CO_LOCATED, Action.PINNED]
-    assert [line for line in sharing_lines(plan) if "m1.p0 at ap: shares inputs with q0 (q0.m1.p0)" in line]
+    assert [line for line in lines_of(plan) if "m1.p0 at ap: shares inputs with q0 (q0.m1.p0)" in line]
 
 
 def test_why_not() -> None:
     full = {("ap", other): 0.0 for other in ("us", "eu")}
-    lines = sharing_lines(plan_of(COUNTS.replace("FROM s", "FROM s WHERE site <> 'eu'"), COUNTS, spare=full))
+    lines = lines_of(plan_of(COUNTS.replace("FROM s", "FROM s WHERE site <> 'eu'"), COUNTS, spare=full))
     # The merge goes to ap all the same, whose links are too full to send anything; the other's rows of ap are there.
     assert any(
         line.startswith("  m1.p0 at ap: not shared, sharing would contend for links; least cost") for line in lines
     )
     assert "  s1.p0: not needed, nothing reads it: all that would is shared, or has it from another" in lines
     assert any(line.startswith("    not with q0.s1.p0, its output: ap has no room to send") for line in lines)
-    other = sharing_lines(plan_of("SELECT k FROM o", COUNTS))
+    other = lines_of(plan_of("SELECT k FROM o", COUNTS))
     assert (
         "  s1.p1 at us: not shared, nothing that runs does the same, or reads the same elsewhere; "
         "where its data or its readers are" in other
     )
-    off = sharing_lines(plan_of(COUNTS, COUNTS, sharing=Sharing.NET))
+    off = lines_of(plan_of(COUNTS, COUNTS, sharing=Sharing.NET))
     assert any("not shared, nothing is shared in the mode net" in line for line in off)
 
 
@@ -95,23 +94,10 @@ def test_what_else_a_merge_could_have_gone_beside_is_said_with_the_numbers() -> 
         world.submit(f"q-{site}", vertex("x", 1, site="a"), vertex(f"m-{site}", 1, "x", site=site))
     world.spare = {("d", other): 0.0 for other in "abc"}
     plan = world.plan("new", vertex("x", 1, site="a"), vertex("n", 0.5, "x"))
-    lines = sharing_lines(plan)
+    lines = lines_of(plan)
     assert (
         "  n.p0 at b: shares inputs with q-b (q-b.m-b.p0): q-b.m-b.p0 receives 1000000 bytes/s of its inputs there"
         in lines
     )
     assert "    as well with q-c.m-c.p0, its inputs: 1000000 bytes/s of its inputs at c" in lines
     assert "    not with q-d.m-d.p0, its inputs: d has no room to send 500000 bytes/s, 0 bytes/s are spare" in lines
-    (merge,) = [operator for operator in sharing_json(plan)["operators"] if operator["operator"] == "n.p0"]
-    assert merge["others"] == [{"operator": "q-c.m-c.p0", "share": "IN", "site": "c", "shared_bytes_per_s": 1e6}]
-    assert sharing_notes(plan)[vid("n")].splitlines()[1:] == [line[2:] for line in lines if line.startswith("    ")]
-
-
-@pytest.mark.parametrize("sharing", Sharing)
-def test_json_names_every_operator(sharing: Sharing) -> None:
-    plan = plan_of(COUNTS, COUNTS, sharing=sharing)
-    found = json.loads(json.dumps(sharing_json(plan)))
-    assert found["mode"] == sharing.value
-    assert [operator["operator"] for operator in found["operators"]] == [str(d.vertex) for d in plan.decisions]
-    for operator in found["operators"]:
-        assert operator["action"] == "unneeded" or (operator["with"] is None) == bool(operator["not_shared"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from planner.values.errors import InvalidDefinitionError
-from planner.values.topology import Link, Location, Site, parse_topology, topology_graph
+from planner.values.topology import Link, Location, Site, parse_topology
 
 TWO: dict[str, Any] = {"sites": {"a": None, "b": {"slots": 2, "address": "h:1"}}}
 
@@ -136,15 +136,3 @@ def test_prices_places_and_names_for_people() -> None:
     assert (topology.sites["a"].label, topology.sites["a"].location) == ("New York", Location(40.7, -74.0))
     assert topology.cost([("a", "b", 2_000_000_000), ("b", "a", 500_000_000)]) == pytest.approx(0.19)
     assert parse_topology(TWO).cost([("a", "b", 10**12)]) is None
-
-
-def test_graph_has_the_figures() -> None:
-    graph = topology_graph(parse_topology(with_link(bandwidth="1MB/s", latency="20ms")))
-    assert graph.graph["gateway"] == "a"
-    assert dict(graph.nodes(data="slots")) == {"a": 1, "b": 2}
-    assert graph.edges["b", "a"] == {
-        "bandwidth_bytes_per_s": 1e6,
-        "latency_s": 0.02,
-        "jitter_s": 0.0,
-        "loss": 0.0,
-    }
