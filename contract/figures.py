@@ -1,8 +1,8 @@
-"""The figures of a task: one field for each, and all that is made of them follows from it.
+"""The figures of a task: the one table from which messages, metrics, columns and documentation are made.
 
-`TaskFigures` is the table. What an agent measures of a task, what it reports, what the master keeps, and what clients
-get have its fields. A field's unit, meaning and other traits are a `Figure`, by which the agent's metrics, the columns
-of `selat query show`, `selat site show` and EXPLAIN ANALYZE, and the table in docs/metrics.md are made.
+`TaskFigures` is the table. The statuses of tasks in agent, master and client inherit its fields. Each field carries
+`Traits` (unit, meaning, ...), from which the agent's metrics, the columns of `selat query show`, `selat site show` and
+EXPLAIN ANALYZE, and the table in docs/metrics.md are made.
 
 To add a figure: add its field here, and call `Progress.measure` of the agent where the task measures it.
 """
@@ -39,14 +39,14 @@ class Unit(Enum):
 
 
 class Fold(Enum):
-    """How the figures of a stage's tasks make one."""
+    """How the figures of several tasks are combined into one."""
 
     SUM = "sum"
     GREATEST = "greatest"
 
 
 class Shown(IntEnum):
-    """The first of the tables for people that has the figure; those after it have it too."""
+    """The tables for people that have a figure: the one named, and all with a greater number."""
 
     QUERY = 1
     """`selat query show`."""
@@ -63,10 +63,10 @@ class Traits:
     unit: Unit
     meaning: str
     grows: bool = False
-    """Only grows while the task runs."""
+    """Whether the figure is a counter, which never decreases while the task runs."""
     fold: Fold = Fold.SUM
     metric: str = ""
-    """Its name as a metric of the agent; empty: it is none."""
+    """The name of the agent's metric; empty: the figure is not a metric."""
     column: str = ""
     """The name of its column; empty: the field's name."""
     shown: Shown = Shown.ANALYZE

@@ -23,14 +23,14 @@ class TaskState(Enum):
 
 
 class Join(Enum):
-    """Where the reader of a channel may begin, when it has read nothing of it yet."""
+    """The epoch at which a reader may begin a channel that it has not read yet."""
 
     OWN = "own"
-    """Wherever the channel begins: it is of the same query."""
+    """At the channel's first epoch that is kept: the channel belongs to the reader's own query."""
     WHOLE = "whole"
-    """At its first epoch; a channel that has let go of it is not read at all."""
+    """At epoch 0; a channel that no longer keeps it is not read at all."""
     LATE = "late"
-    """At the oldest epoch that is there."""
+    """At the oldest epoch that is kept."""
 
 
 TASK_STATES = {

@@ -23,7 +23,7 @@ _WORD_BYTES = 200
 def detail(
     code: str, message: str, *, hint: str = "", found: str = "", ids: Mapping[str, str] | None = None
 ) -> ErrorDetail:
-    """What to tell of an error.
+    """The ErrorDetail of an error.
 
     Its texts are shortened where needed: gRPC drops a trailer of more than 8 KiB, and with it the status.
     """
@@ -50,12 +50,12 @@ async def abort(context: Context, status: grpc.StatusCode, told: ErrorDetail) ->
 
 
 async def refuse(context: Context, refused: Refused) -> NoReturn:
-    """End the call of a member who may not make it."""
+    """End a call that its caller may not make."""
     await abort(context, refused.status, detail(refused.code, refused.message, hint=refused.hint))
 
 
 def received_detail(error: grpc.aio.AioRpcError) -> ErrorDetail | None:
-    """What the other end said, None when it was not one of ours (a broken connection)."""
+    """The ErrorDetail that the other end sent; None when it sent none, as when the connection broke."""
     # The stubs describe the trailer as one item instead of a sequence of them.
     for key, value in cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ()):
         if key == ERROR_TRAILER and isinstance(value, bytes):

@@ -6,5 +6,5 @@ from collections.abc import Sequence
 
 
 def delay_after(failures: int, delays_s: Sequence[float]) -> float:
-    """The delay, in seconds, after so many failures before this one; the last delay is also that of all later ones."""
+    """The delay in seconds after this many earlier failures; once the delays run out, the last one is used again."""
     return delays_s[min(failures, len(delays_s) - 1)]

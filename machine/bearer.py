@@ -30,7 +30,7 @@ class TokenFileError(Exception):
 
 
 def new_token() -> str:
-    """256 random bits, as text."""
+    """A new token: 256 random bits as text."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
@@ -66,12 +66,12 @@ def checked_token(text: str, where: str) -> str:
 
 
 def metadata_of(token: str) -> Metadata:
-    """The metadata of a call."""
+    """The gRPC metadata that carries the token."""
     return ((HEADER, f"Bearer {token}"),)
 
 
 class Bearer:
-    """The token of a member, if it has one, as its file has it now."""
+    """A member's token, read from its file when it is needed; a member without a file has none."""
 
     def __init__(self, path: Path | None = None) -> None:
         """Raises TokenFileError when there is no token in the file."""
@@ -79,7 +79,7 @@ class Bearer:
         self._token = "" if path is None else read_token(path)
 
     def metadata(self) -> Metadata:
-        """The metadata of a call, empty without a file; while the file is being exchanged, the token from before."""
+        """The metadata of a call; empty without a file. The last good token, while the file is replaced."""
         if self._path is None:
             return ()
         with suppress(TokenFileError):

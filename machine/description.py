@@ -1,4 +1,4 @@
-"""A process and its data directory as they are now, for whoever looks for what is wrong with a cluster."""
+"""The state of a process and its data directory, as `selat doctor` shows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("grpcio", "protobuf", "pyarrow", "pyspark")
-"""Distributions whose versions are told where they are installed."""
+"""Distributions whose versions are reported where they are installed."""
 
 _BLOCK = bytes(4096)
 
@@ -43,10 +43,10 @@ class Description:
     java: str = ""
     """The version of the process's JVM, where it has one."""
     now_us: int = 0
-    """Its clock, once all else was measured."""
+    """The process's clock, read after everything else was measured."""
     disk: Disk | None = None
     took_s: float = 0.0
-    """Seconds that finding all this out took."""
+    """Seconds that the measurements took."""
 
 
 def describe(directory: Path | None = None, *, java: str = "") -> Description:

@@ -1,4 +1,4 @@
-"""Durations, counted as a histogram counts them: by label values, and by bounds that each of them stays below."""
+"""Histograms of durations, by label values."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""From a call that reads memory to an epoch that reads files."""
+"""Upper bounds of the buckets: from a call that reads memory to an epoch that reads files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The durations that were observed under one choice of labels."""
+    """The histogram of one set of label values."""
 
     up_to: tuple[tuple[float, int], ...]
-    """For each bound in seconds: how many were not longer."""
+    """For each bound in seconds, the number of durations that were not longer."""
     count: int
     sum_s: float
 

@@ -23,14 +23,14 @@ class Faults:
     """The faults of one process. Safe to use from several threads."""
 
     def __init__(self, wanted: Mapping[str, int], marks: Path | None = None) -> None:
-        """`wanted` has the passage to die at, by the point's name."""
+        """`wanted` maps a point's name to the number of the passage at which the process dies."""
         self._wanted = dict(wanted)
         self._marks = marks
         self._passages: Counter[str] = Counter()
         self._lock = Lock()
 
     def passed(self, point: Enum) -> bool:
-        """Whether this passage is the one to die at."""
+        """Count a passage of the point; True when the process is to die at it."""
         name = point.value
         if name not in self._wanted:
             return False
@@ -49,7 +49,7 @@ class Faults:
 
 
 def parse_faults(environment: Mapping[str, str]) -> Faults | None:
-    """What the environment asks for; None: nothing."""
+    """The faults that the environment asks for; None when it asks for none."""
     wanted: dict[str, int] = {}
     for item in environment.get(FAULT_VARIABLE, "").split(","):
         name, _, passage = item.strip().partition(":")

@@ -22,7 +22,7 @@ _PLACEHOLDER = re.compile(r"(?:\b(\w+)=)?%[-#0 +]*\d*(?:\.\d+)?([a-zA-Z%])")
 _OWN = ("time", "level", "logger", "message", "error")
 
 IdParts = Callable[[str], Mapping[str, str]]
-"""The fields that the id of a task, or of a channel, stands for; none for a text that is no such id."""
+"""Takes the id of a task or channel and returns its parts as fields; no fields for any other text."""
 
 
 def _no_parts(_: str) -> Mapping[str, str]:
@@ -37,7 +37,7 @@ class LogFormat(Enum):
 
 
 class Line(str):
-    """A message that was made of pairs, which it keeps."""
+    """A log message made of pairs `key=value`, which it keeps for the JSON form."""
 
     pairs: Mapping[str, object]
 
@@ -86,7 +86,7 @@ def fields_of(record: logging.LogRecord) -> dict[str, object]:
 
 
 def formatter(log_format: LogFormat, text: LogFormatter, parts_of: IdParts = _no_parts) -> logging.Formatter:
-    """`text`, or one for JSON, whose lines have the parts of the ids of tasks and channels as well."""
+    """The formatter of a log: `text`, or a JSON one that adds the parts of ids of tasks and channels as fields."""
     return JsonFormatter(parts_of) if log_format is LogFormat.JSON else text
 
 

@@ -33,7 +33,7 @@ PATH = "/metrics"
 LISTEN_HELP = "serve metrics there over HTTP, for Prometheus; port 0 takes a free one (default: not served)"
 
 _PATIENCE_S = 5.0
-"""A process that cannot answer for so long says so: Prometheus gives up after 10 s."""
+"""After this long a scrape is answered with 503: Prometheus gives up after 10 s."""
 _CLIENT_TIMEOUT_S = 10.0
 
 
@@ -86,7 +86,7 @@ class Sheet:
             self._families[name].add_metric(labels, [*buckets, ("+Inf", float(found.count))], found.sum_s)
 
     def families(self) -> Sequence[Family]:
-        """Those that have a series."""
+        """The families that have at least one series."""
         return [family for family in self._families.values() if family.samples]
 
 
@@ -150,7 +150,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nobody's fault."""
+        """Log the failure, unless the client closed the connection."""
         if not isinstance(sys.exception(), OSError):
             logger.exception("scrape failed")
 

@@ -1,4 +1,4 @@
-"""Texts of others on a terminal, or in a log that is read on one: they must not steer it or make up lines."""
+"""Makes foreign text safe to print on a terminal or write to a log: no control characters, no forged lines."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 SAMPLED_ONE_IN = 100
-"""The share of spans that are sent of work that is done again and again."""
+"""Of repeated work, one span in this many is sent."""
 
 _tracer: Any = None
 _passed: Counter[str] = Counter()
@@ -38,7 +38,7 @@ def tracing(role: str, environment: Mapping[str, str]) -> Iterator[None]:
 
 
 def span(name: str, /, **attributes: str) -> AbstractContextManager[object]:
-    """Around a piece of work; within another span it is a part of that one."""
+    """A span around a piece of work; inside another span, its child."""
     if _tracer is None:
         return nullcontext()
     found: AbstractContextManager[object] = _tracer.start_as_current_span(
@@ -48,7 +48,7 @@ def span(name: str, /, **attributes: str) -> AbstractContextManager[object]:
 
 
 def sampled_span(name: str, /, **attributes: str) -> AbstractContextManager[object]:
-    """The same for work that is done again and again: the first time and once in so many."""
+    """A span around repeated work: made the first time, then once in `SAMPLED_ONE_IN` times."""
     if _tracer is None:
         return nullcontext()
     _passed[name] += 1
@@ -56,7 +56,7 @@ def sampled_span(name: str, /, **attributes: str) -> AbstractContextManager[obje
 
 
 def _provider(role: str) -> Any:
-    """None where OpenTelemetry is not installed; that is told."""
+    """The provider of spans; None, with a warning in the log, where OpenTelemetry is not installed."""
     try:
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource

@@ -1,4 +1,4 @@
-"""Connections between members: who is at the other end, and that nobody else listens.
+"""Connections between members: authenticated by certificates, encrypted, and checked call by call.
 
     Security ─┬─> channels: each channel is to one named member, with this member's certificate
               └─> servers:  one interceptor asks of every call who makes it, and whether the rules let it

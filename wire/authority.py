@@ -35,11 +35,11 @@ _OWN = {CA, MEMBER, KEY, REVOKED, CA_KEY, ISSUED}
 CA_LIFE = timedelta(days=3650)
 MEMBER_LIFE = timedelta(days=30)
 SLACK = timedelta(minutes=5)
-"""Clocks of members may be so far behind the authority's."""
+"""Certificates are valid from this long before they are issued: members' clocks may be behind."""
 
 _LIST_LIFE = timedelta(days=3650)
 _LONGEST_NAME = 64
-"""The limit of a common name; what counts are the other names."""
+"""The longest common name that X.509 allows. Members are recognised by the alternative names, not by this one."""
 _SIGNED_WITH = hashes.SHA256()
 
 
@@ -69,7 +69,7 @@ class Authority:
     """Issues and revokes certificates. Several processes may use one at once."""
 
     def __init__(self, directory: Path) -> None:
-        """An authority that is there. Raises WireError when there is none, or it is damaged."""
+        """Opens an existing authority. Raises WireError when there is none, or it is damaged."""
         self.directory = directory
         pem, key = _read(directory / CA), _read(directory / CA_KEY)
         try:
@@ -83,7 +83,7 @@ class Authority:
 
     @classmethod
     def create(cls, directory: Path, name: str, life: timedelta = CA_LIFE) -> Authority:
-        """A new one. Raises WireError when there is one already, or the directory cannot be made."""
+        """Creates an authority. Raises WireError when one exists already, or the directory cannot be made."""
         make_directory(directory)
         with _locked(directory):
             if (directory / CA_KEY).exists():
@@ -116,13 +116,13 @@ class Authority:
             with open(self.directory / ISSUED, "a", opener=opener) as file:
                 file.write(Issued(member, found.serial, found.ends).to_json() + "\n")
             self.hand_out(directory)
-            # The key first: who reads between the two sees that they do not fit, and waits for the second.
+            # The key first: a reader between the two writes sees that they do not match, and waits for the certificate.
             write(directory / KEY, _key_pem(key))
             write(directory / MEMBER, _pem(certificate))
         return found
 
     def issued(self) -> list[Issued]:
-        """All that it has issued, oldest first. Raises WireError when the record is damaged."""
+        """All certificates that it has issued, oldest first. Raises WireError when the record is damaged."""
         path = self.directory / ISSUED
         try:
             revoked = read_revoked(self.directory)
@@ -132,7 +132,7 @@ class Authority:
             raise WireError(f"{path} is damaged: {error}", "restore it from a copy") from None
 
     def revoke(self, serials: Iterable[int]) -> int:
-        """Put certificates on the list; how many are new there. Those that are out of date since long stay on it."""
+        """Adds certificates to the list of revoked ones, which keeps expired ones too; returns how many it added."""
         with _locked(self.directory):
             before = read_revoked(self.directory)
             after = before | set(serials)

@@ -1,4 +1,4 @@
-"""Asks of every call who makes it: one interceptor, at every server with TLS."""
+"""Identifies the caller of every call by its certificate: one interceptor, at every server with TLS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 LOOK_S = 1.0
-"""Seconds after which a call that goes on is looked at again, before its next message."""
+"""Seconds after which the caller's certificate is checked again before the next message of an open call."""
 
 logger = logging.getLogger("selat.wire")
 
@@ -42,7 +42,7 @@ class Refused:
 
 
 Refuse = Callable[[Context, Refused], Awaitable[NoReturn]]
-"""Ends a call; each server has its own words for errors."""
+"""Ends a refused call; each server writes errors in its own form."""
 
 
 def caller_of(context: Context) -> Certificate | None:
@@ -113,7 +113,7 @@ class CallerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         return wrapped
 
     async def _admitted(self, request: Any, context: Context, method: str) -> Any:
-        """The request, or the stream of requests, once it is known that its caller may say so."""
+        """The request or stream of requests, after the rule's claims were checked against the caller's name."""
         certificate = caller_of(context)
         refused = _unknown(self._security, certificate)
         caller = certificate.member if certificate is not None else None
@@ -138,7 +138,7 @@ class CallerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     async def _look_again(self, context: Context, method: str, certificate: Certificate | None) -> None:
         refused = _unknown(self._security, certificate)
         if refused is not None:
-            # A caller whose certificate was renewed comes again with the new one; any other is refused when it does.
+            # The caller connects again: with a renewed certificate it is admitted, otherwise refused.
             found = replace(refused, status=grpc.StatusCode.UNAVAILABLE)
             await self._end(context, method, certificate.member if certificate else None, found)
 
@@ -183,14 +183,14 @@ def _denied(message: str, hint: str) -> Refused:
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """The beginning of a stream of requests."""
+    """The first message of a stream of requests, read ahead to check its claims."""
 
     message: Any = None
-    """None: there is none."""
+    """None when the stream is empty."""
     error: Exception | None = None
 
     async def and_others(self, others: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """All of them, for whoever reads them."""
+        """The whole stream, the first message included."""
         if self.error is not None:
             raise self.error
         if self.message is None:

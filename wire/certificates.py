@@ -1,4 +1,4 @@
-"""Certificates, read."""
+"""Reads the parts of certificates that members are recognised by."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from wire.names import MemberName, from_uri
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate, read."""
+    """The parts of a certificate that matter here."""
 
     member: MemberName | None
-    """None: it is none of a member."""
+    """The member that it names; None when it names none."""
     serial: int
     begins: datetime
     ends: datetime
@@ -27,7 +27,7 @@ class Certificate:
 
     @property
     def serial_text(self) -> str:
-        """The serial number as it is shown and given."""
+        """The serial number as commands print and take it."""
         return f"{self.serial:x}"
 
 
@@ -44,7 +44,7 @@ def described(certificate: x509.Certificate) -> Certificate:
 
 @lru_cache(maxsize=1024)
 def read_certificate(pem: bytes) -> Certificate:
-    """The certificate of a peer, whose signature was checked when it connected. Raises ValueError when it is none."""
+    """Reads the certificate of a peer; TLS has checked its signature. Raises ValueError when it cannot be read."""
     return described(x509.load_pem_x509_certificate(pem))
 
 

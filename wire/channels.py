@@ -37,7 +37,7 @@ def aio_channel(address: str, peer: MemberName, security: Security, options: Opt
 
 
 def channel(address: str, peer: MemberName, security: Security, options: Options = ()) -> grpc.Channel:
-    """The same for threads."""
+    """A blocking channel to the member that is expected at host:port."""
     identity = security.identity
     if identity is None:
         return grpc.insecure_channel(address, options=tuple(options))
@@ -57,7 +57,7 @@ def _credentials(material: Material) -> grpc.ChannelCredentials:
 
 
 class _Renewed(Generic[ChannelT]):
-    """A channel made of the newest material, and those made of older."""
+    """The channel made with the newest certificate, and older ones that calls still use."""
 
     def __init__(self, make: Callable[[Material], ChannelT], current: Current) -> None:
         self._make: Callable[[Material], ChannelT] = make
@@ -67,7 +67,7 @@ class _Renewed(Generic[ChannelT]):
         self._made: list[ChannelT] = [make(self._material)]
 
     def now(self) -> ChannelT:
-        """The channel for what begins now."""
+        """The channel for new calls."""
         material = self._current.material()
         if material is not self._material:
             with self._lock:
@@ -81,7 +81,7 @@ class _Renewed(Generic[ChannelT]):
 
 
 class _Method:
-    """A method of whichever channel is the newest when it is called."""
+    """A method that calls through the channel that is newest at the time of the call."""
 
     def __init__(self, channels: _Renewed[Any], kind: str, *arguments: Any, **named: Any) -> None:
         self._channels = channels

@@ -1,4 +1,4 @@
-"""Files of a member's directory, brought from a place of the member's own."""
+"""Fetches the files of a member's certificate directory from a URL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wire.errors import WireError
 from wire.files import CA, KEY, MEMBER, REVOKED, read_material, read_revoked, write
 
 FILES = (CA, REVOKED, MEMBER, KEY)
-"""In the order in which they are replaced: until the key is there, too, members keep the certificate that they have."""
+"""In the order in which they are replaced: until the key is replaced too, members keep their old certificate."""
 
 _MOST_BYTES = 1024 * 1024
 _TIMEOUT_S = 60.0

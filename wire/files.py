@@ -33,7 +33,7 @@ _ISSUE = "make one with `selat cert issue`"
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The input of a TLS handshake, and what it says of its owner."""
+    """Key, certificate and trusted authorities of a TLS handshake, and the member that the certificate names."""
 
     roots: bytes
     chain: bytes
@@ -42,7 +42,7 @@ class Material:
 
 
 def read_material(directory: Path, *, out_of_date: bool = False) -> Material:
-    """The certificate in a directory, checked; with `out_of_date`, but for its time.
+    """Reads and checks the certificate in a directory; with `out_of_date` an expired one passes.
 
     Raises:
         WireError: a file is missing, open to others, damaged or out of date, or they do not belong together.
@@ -67,7 +67,7 @@ def read_material(directory: Path, *, out_of_date: bool = False) -> Material:
 
 
 class Current:
-    """The newest material of a directory that is good. Used by many threads."""
+    """The newest valid material of a directory. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         """Raises WireError when there is none."""
@@ -77,13 +77,13 @@ class Current:
         self._material = read_material(directory)
 
     def material(self) -> Material:
-        """The files as they are now; while a renewal is half done, or wrong, as they were before."""
+        """The material in the files now; while a renewal is incomplete or invalid, the last valid one."""
         seen = _signature(self.directory, (CA, MEMBER, KEY))
         if seen == self._seen:
             return self._material
         with self._lock:
             if seen != self._seen:
-                # In this order: others wait for the new material meanwhile.
+                # In this order: other threads wait for the new material meanwhile.
                 self._take_over()
                 self._seen = seen
             return self._material
@@ -136,7 +136,7 @@ class Revoked:
 
 
 def read_revoked(directory: Path) -> frozenset[int]:
-    """Serial numbers; none where there is no list.
+    """The revoked serial numbers; none without a list.
 
     Raises:
         WireError: it is damaged, or not signed by an authority of the directory.
@@ -200,7 +200,7 @@ def _read(path: Path) -> bytes:
 def _read_key(path: Path) -> bytes:
     try:
         with open(path, "rb") as file:
-            # Of the file that is read: another may be in its place by now.
+            # Of the open file: another may have replaced it at its path.
             found, key = os.fstat(file.fileno()), file.read()
     except OSError as error:
         raise WireError(f"cannot read {path}: {error.strerror}", _ISSUE) from None
@@ -210,7 +210,7 @@ def _read_key(path: Path) -> bytes:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Put a file in the place of what is there, all at once, 0600. Raises WireError when it cannot be written."""
+    """Replaces a file atomically, with mode 0600. Raises WireError when it cannot be written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(temporary, "wb", opener=opener) as file:
@@ -223,7 +223,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _signature(directory: Path, names: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:
-    """Changes when one of the files does."""
+    """A value that changes when one of the files does."""
     return tuple(_file_signature(directory / name) for name in names)
 
 

@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _SCHEME = "selat://"
 _HASHED = "x--"
-"""Begins the label of a name that is no DNS label; no name that is one begins so."""
+"""The prefix of DNS labels that stand for names that are not DNS labels; no other name may begin with it."""
 _HASH_DIGITS = 40
 
 
@@ -39,7 +39,7 @@ class MemberName:
 
     @property
     def uri(self) -> str:
-        """The name as a certificate has it."""
+        """The URI that names the member in its certificate."""
         return f"{_SCHEME}{self}"
 
     @property
@@ -54,12 +54,12 @@ class MemberName:
 
     @property
     def serves(self) -> bool:
-        """True when others connect to it."""
+        """Whether other members connect to it."""
         return self.role in (Role.MASTER, Role.SITE)
 
 
 MASTER = MemberName(Role.MASTER, "master")
-"""A cluster has one."""
+"""The name of the master, of which a cluster has one."""
 
 
 def site(name: str) -> MemberName:
@@ -68,7 +68,7 @@ def site(name: str) -> MemberName:
 
 
 def member_name(role: str, name: str) -> MemberName:
-    """Raises WireError when there is no such role, or the name cannot stand in a certificate."""
+    """The member of that role and name. Raises WireError when a certificate cannot have them."""
     try:
         found = MemberName(Role(role), name)
     except ValueError:

@@ -21,12 +21,12 @@ class Claim:
 
     path: str
     fits: Callable[[str, str], bool]
-    """Takes the field's value and the caller's name."""
+    """Whether the field's value fits the caller's name."""
     wanted: Callable[[str], str]
-    """Says in words what the field may be, for the caller's name."""
+    """Describes the values that the caller may give."""
 
     def refused(self, request: Any, caller: MemberName) -> str:
-        """The words for a wrong claim; empty when the claim is right."""
+        """The message that refuses a wrong claim; empty when the claim is right."""
         said = str(reduce(getattr, self.path.split("."), request))
         if self.fits(said, caller.name):
             return ""
@@ -48,12 +48,12 @@ def below(path: str) -> Claim:
 
 
 def always(path: str, value: str) -> Claim:
-    """One value, whoever calls."""
+    """One fixed value, for every caller."""
     return Claim(path, lambda said, name: said == value, lambda name: repr(value))
 
 
 Rule = Mapping[Role, Claim | None]
-"""The roles that may call, each with what it has to say; None: it may say anything."""
+"""The roles that may call, each with the claim that it must fulfil; None: no claim."""
 
 
 def anybody(*roles: Role) -> Rule:

@@ -1,4 +1,4 @@
-"""The transport security of a process, in one value."""
+"""The transport security of a process: a certificate for mutual TLS, or none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this member is, as its files say now, and whom it does not trust any more."""
+    """The current certificate of this member, and the certificates that are revoked."""
 
     name: MemberName
     current: Current
@@ -26,10 +26,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Given to everything that connects or listens."""
+    """The transport security that channels and servers are made with."""
 
     identity: Identity | None = None
-    """None: nothing is encrypted, and nobody is asked who it is."""
+    """None: connections are neither encrypted nor authenticated."""
 
     @classmethod
     def of(cls, directory: Path, wanted: MemberName | None = None) -> Security:
@@ -52,15 +52,15 @@ class Security:
 
     @property
     def on(self) -> bool:
-        """True: connections are encrypted, and both ends say who they are."""
+        """Whether connections are encrypted and both ends authenticated."""
         return self.identity is not None
 
     def refuses(self, certificate: Certificate) -> str:
-        """The reason for which a certificate of the authority is not taken now; empty when it is taken."""
+        """Why a certificate of the authority is refused now; empty when it is accepted."""
         if self.identity is not None and self.identity.revoked.has(certificate.serial):
             return "revoked"
         return "" if certificate.valid_at(now()) else "out of date"
 
 
 PLAIN = Security()
-"""On loopback, and in tests."""
+"""No transport security: for loopback and tests."""

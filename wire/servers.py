@@ -1,4 +1,4 @@
-"""The one place that makes servers."""
+"""Makes gRPC servers; no other module does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def listen(server: grpc.aio.Server, address: str, security: Security) -> int:
 
 
 def _credentials(current: Current) -> grpc.ServerCredentials:
-    """They ask at each new connection what the files are now."""
+    """Server credentials that read the certificate files anew for each new connection."""
     last = current.material()
 
     def changed() -> grpc.ServerCertificateConfiguration | None:

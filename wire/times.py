@@ -1,4 +1,4 @@
-"""The clock that certificates are held against."""
+"""The clock by which certificates are valid or expired."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""TLS 1.3 and nothing older.
+"""Restricts gRPC to TLS 1.3.
 
 gRPC for Python has no setting for the least version of TLS. It has one for the cipher suites of TLS 1.2, while those of
-1.3 are fixed. Members' keys are on elliptic curves; a server that offers TLS 1.2 only with RSA keys, and has none,
-cannot come to terms with a client of TLS 1.2. gRPC reads the variable once, when it is loaded.
+1.3 are fixed. Members' keys are on elliptic curves; a server whose only cipher suites of TLS 1.2 need an RSA
+key cannot complete a handshake of TLS 1.2. gRPC reads the variable once, when it is loaded.
 """
 
 from __future__ import annotations

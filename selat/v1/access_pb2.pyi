@@ -45,7 +45,7 @@ class Token(_message.Message):
 
     @_builtins.property
     def bound_to(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Of a member's token: its sites, or its framework."""
+        """The sites or the framework that a member's token is for."""
 
     def __init__(
         self,

@@ -68,14 +68,14 @@ class AccessServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTokens(self, request, context):
-        """All tokens, those included that are over.
+        """All tokens, including those that have expired or were revoked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeToken(self, request, context):
-        """From now on; calls that go on end with their next message.
+        """The token is refused from now on; open calls that use it end with their next message.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,9 +35,9 @@ class AccessServiceStub:
     def __new__(cls, channel: _aio.Channel) -> AccessServiceAsyncStub: ...
     CreateToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.CreateTokenRequest, _access_pb2.CreateTokenResponse]
     ListTokens: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListTokensRequest, _access_pb2.ListTokensResponse]
-    """All tokens, those included that are over."""
+    """All tokens, including those that have expired or were revoked."""
     RevokeToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.RevokeTokenResponse]
-    """From now on; calls that go on end with their next message."""
+    """The token is refused from now on; open calls that use it end with their next message."""
     GetCaller: _grpc.UnaryUnaryMultiCallable[_access_pb2.GetCallerRequest, _access_pb2.GetCallerResponse]
     """Who the master takes the caller for."""
 
@@ -48,9 +48,9 @@ class AccessServiceAsyncStub(AccessServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateToken: _aio.UnaryUnaryMultiCallable[_access_pb2.CreateTokenRequest, _access_pb2.CreateTokenResponse]  # type: ignore[assignment]
     ListTokens: _aio.UnaryUnaryMultiCallable[_access_pb2.ListTokensRequest, _access_pb2.ListTokensResponse]  # type: ignore[assignment]
-    """All tokens, those included that are over."""
+    """All tokens, including those that have expired or were revoked."""
     RevokeToken: _aio.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.RevokeTokenResponse]  # type: ignore[assignment]
-    """From now on; calls that go on end with their next message."""
+    """The token is refused from now on; open calls that use it end with their next message."""
     GetCaller: _aio.UnaryUnaryMultiCallable[_access_pb2.GetCallerRequest, _access_pb2.GetCallerResponse]  # type: ignore[assignment]
     """Who the master takes the caller for."""
 
@@ -70,7 +70,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ListTokensRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ListTokensResponse, _abc.Awaitable[_access_pb2.ListTokensResponse]]:
-        """All tokens, those included that are over."""
+        """All tokens, including those that have expired or were revoked."""
 
     @_abc_1.abstractmethod
     def RevokeToken(
@@ -78,7 +78,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.RevokeTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.RevokeTokenResponse, _abc.Awaitable[_access_pb2.RevokeTokenResponse]]:
-        """From now on; calls that go on end with their next message."""
+        """The token is refused from now on; open calls that use it end with their next message."""
 
     @_abc_1.abstractmethod
     def GetCaller(

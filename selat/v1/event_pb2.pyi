@@ -71,10 +71,10 @@ class Event(_message.Message):
     message: _builtins.str
     """For people, in one line."""
     query_id: _builtins.str
-    """What it is about, as far as it is about any of these."""
+    """The subject of the event; those that do not apply are empty."""
     site: _builtins.str
     to_site: _builtins.str
-    """Of a link: where it ends."""
+    """The site where the link ends, when the event is about a link."""
     at_us: _builtins.int
     """When it last happened, and first of so many times in a row."""
     first_at_us: _builtins.int
@@ -112,7 +112,7 @@ class EventFilter(_message.Message):
     """Also the end of a link."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___EventKind.ValueType]:
-        """None: all kinds."""
+        """The kinds that are wanted; none given: all kinds."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class ListEventsRequest(_message.Message):
     FILTER_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
-    """So many at most; 0: 100."""
+    """The most events in the answer; 0: 100."""
     @_builtins.property
     def filter(self) -> Global___EventFilter: ...
     def __init__(

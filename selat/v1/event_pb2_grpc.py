@@ -59,7 +59,7 @@ class EventServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchEvents(self, request, context):
-        """Those after a number, then each new one, until the caller has enough.
+        """The events after a number, then each new one, until the caller ends the call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

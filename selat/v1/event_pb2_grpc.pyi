@@ -36,7 +36,7 @@ class EventServiceStub:
     ListEvents: _grpc.UnaryUnaryMultiCallable[_event_pb2.ListEventsRequest, _event_pb2.ListEventsResponse]
     """The newest that match, oldest first."""
     WatchEvents: _grpc.UnaryStreamMultiCallable[_event_pb2.WatchEventsRequest, _event_pb2.WatchEventsResponse]
-    """Those after a number, then each new one, until the caller has enough."""
+    """The events after a number, then each new one, until the caller ends the call."""
 
 @_typing.type_check_only
 class EventServiceAsyncStub(EventServiceStub):
@@ -46,7 +46,7 @@ class EventServiceAsyncStub(EventServiceStub):
     ListEvents: _aio.UnaryUnaryMultiCallable[_event_pb2.ListEventsRequest, _event_pb2.ListEventsResponse]  # type: ignore[assignment]
     """The newest that match, oldest first."""
     WatchEvents: _aio.UnaryStreamMultiCallable[_event_pb2.WatchEventsRequest, _event_pb2.WatchEventsResponse]  # type: ignore[assignment]
-    """Those after a number, then each new one, until the caller has enough."""
+    """The events after a number, then each new one, until the caller ends the call."""
 
 class EventServiceServicer(metaclass=_abc_1.ABCMeta):
     """What has happened in the cluster lately. Served by the master, which keeps a bounded number of events over restarts."""
@@ -65,6 +65,6 @@ class EventServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _event_pb2.WatchEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_event_pb2.WatchEventsResponse], _abc.AsyncIterator[_event_pb2.WatchEventsResponse]]:
-        """Those after a number, then each new one, until the caller has enough."""
+        """The events after a number, then each new one, until the caller ends the call."""
 
 def add_EventServiceServicer_to_server(servicer: EventServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -274,8 +274,8 @@ class EpochPart(_message.Message):
     epoch: _builtins.int
     payload: _builtins.bytes
     idle_us: _builtins.int
-    """Since the message before it was taken off the sender's hands, how long the sender had nothing to send, or was not granted to. Of
-    fixed size, so that equal epochs are equally many bytes.
+    """Time since the previous message left the sender in which the sender had no data, or no credit, to send. The field has a fixed
+    size, so that equal epochs take equally many bytes.
     """
     @_builtins.property
     def manifest(self) -> Global___EpochManifest:
@@ -382,7 +382,7 @@ class EndOfChannel(_message.Message):
     SUCCESSOR_SITE_FIELD_NUMBER: _builtins.int
     last_epoch: _builtins.int
     successor_channel: _builtins.str
-    """Where its rows go on, if they do."""
+    """The channel that continues this one; empty: none does."""
     successor_site: _builtins.str
     def __init__(
         self,

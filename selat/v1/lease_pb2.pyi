@@ -58,7 +58,7 @@ class _RefusalReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Refusal
     REFUSAL_REASON_QUOTA: _RefusalReason.ValueType  # 5
     REFUSAL_REASON_FAIR_CAP: _RefusalReason.ValueType  # 6
     REFUSAL_REASON_ATOMIC: _RefusalReason.ValueType  # 7
-    """All or nothing was asked for, and another slot of the request was not granted."""
+    """The request was for all or nothing, and another of its slots was not granted."""
     REFUSAL_REASON_FOREIGN_LEASE: _RefusalReason.ValueType  # 8
     REFUSAL_REASON_STALE_FENCING: _RefusalReason.ValueType  # 9
     """The lease of that number is over."""
@@ -77,7 +77,7 @@ REFUSAL_REASON_SITE_UNREACHABLE: RefusalReason.ValueType  # 4
 REFUSAL_REASON_QUOTA: RefusalReason.ValueType  # 5
 REFUSAL_REASON_FAIR_CAP: RefusalReason.ValueType  # 6
 REFUSAL_REASON_ATOMIC: RefusalReason.ValueType  # 7
-"""All or nothing was asked for, and another slot of the request was not granted."""
+"""The request was for all or nothing, and another of its slots was not granted."""
 REFUSAL_REASON_FOREIGN_LEASE: RefusalReason.ValueType  # 8
 REFUSAL_REASON_STALE_FENCING: RefusalReason.ValueType  # 9
 """The lease of that number is over."""
@@ -128,7 +128,7 @@ class Lease(_message.Message):
     granted_at_us: _builtins.int
     expires_at_us: _builtins.int
     grace_ends_at_us: _builtins.int
-    """From then on the slot is not the holder's."""
+    """The instant from which on the slot is no longer the holder's."""
     @_builtins.property
     def slot(self) -> Global___Slot: ...
     def __init__(
@@ -237,7 +237,7 @@ class WatchSlotsResponse(_message.Message):
     """The last number that had been given. A lease with a number up to it that was not told, or is no longer, is over."""
     @_builtins.property
     def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotStatus]:
-        """As they are now, whole."""
+        """The slots that changed, each with all of its fields."""
 
     @_builtins.property
     def gone(self) -> _containers.RepeatedCompositeFieldContainer[Global___Slot]:
@@ -349,7 +349,7 @@ class AcquireOutcome(_message.Message):
     def granted(self) -> Global___Lease: ...
     @_builtins.property
     def busy(self) -> Global___SlotStatus:
-        """Somebody else has it: the slot as it is now."""
+        """The slot as it is now, when somebody else holds it."""
 
     @_builtins.property
     def refused(self) -> Global___Refusal: ...
@@ -399,7 +399,7 @@ class Renewal(_message.Message):
     DURATION_US_FIELD_NUMBER: _builtins.int
     fencing: _builtins.int
     duration_us: _builtins.int
-    """From now on; it may end sooner than before."""
+    """The new duration, from now on; the lease may end sooner than before."""
     @_builtins.property
     def slot(self) -> Global___Slot: ...
     def __init__(
@@ -879,7 +879,7 @@ class OccupyRequest(_message.Message):
     fencing: _builtins.int
     @_builtins.property
     def slot(self) -> Global___Slot:
-        """Its site is the one that is meant: an address can have passed to another agent."""
+        """The site that the caller means; the agent refuses a slot of another site, since its address may have passed to it."""
 
     def __init__(
         self,
@@ -913,7 +913,7 @@ class OccupyResponse(_message.Message):
 
     @_builtins.property
     def renewed(self) -> Global___OccupyRenewed:
-        """It was renewed after all: go on."""
+        """The lease was renewed in the grace period: the work goes on."""
 
     @_builtins.property
     def over(self) -> Global___OccupyOver:

@@ -85,10 +85,10 @@ class Member(_message.Message):
     DISK_FIELD_NUMBER: _builtins.int
     TOOK_S_FIELD_NUMBER: _builtins.int
     version: _builtins.str
-    """Of Selat."""
+    """The version of Selat."""
     python: _builtins.str
     java: _builtins.str
-    """Of an agent's JVM, as `17.0.9`; empty for the master."""
+    """The version of an agent's JVM, as `17.0.9`; empty for the master."""
     now_us: _builtins.int
     """The member's clock while it answers."""
     took_s: _builtins.float

@@ -65,7 +65,7 @@ class _QueryDetail:
 class _QueryDetailEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QueryDetail.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     QUERY_DETAIL_UNSPECIFIED: _QueryDetail.ValueType  # 0
-    """All of it."""
+    """Every field."""
     QUERY_DETAIL_SUMMARY: _QueryDetail.ValueType  # 1
     """Without tasks, links, columns and what is shared: an answer that stays small with a thousand queries."""
 
@@ -73,7 +73,7 @@ class QueryDetail(_QueryDetail, metaclass=_QueryDetailEnumTypeWrapper):
     """How much is told of each query."""
 
 QUERY_DETAIL_UNSPECIFIED: QueryDetail.ValueType  # 0
-"""All of it."""
+"""Every field."""
 QUERY_DETAIL_SUMMARY: QueryDetail.ValueType  # 1
 """Without tasks, links, columns and what is shared: an answer that stays small with a thousand queries."""
 Global___QueryDetail: _TypeAlias = QueryDetail  # noqa: Y015
@@ -195,7 +195,7 @@ class ExecuteResponse(_message.Message):
     def explanation(self) -> Global___Explanation: ...
     @_builtins.property
     def settings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Of a SET: what it changed. To be sent with the next texts."""
+        """What a SET statement changed. The client sends it with its next requests."""
 
     def __init__(
         self,
@@ -356,14 +356,14 @@ class Query(_message.Message):
     """The sink it writes into, and the site of it; then `rows_out` are rows written, and there are no results to fetch."""
     sink_site: _builtins.str
     input_bytes: _builtins.int
-    """Of the rows that its sources and tables gave, as they lay at their sites."""
+    """Bytes of the rows that its sources and tables read, as stored at their sites."""
     wan_bytes: _builtins.int
-    """That its channels moved between sites, over all links."""
+    """Bytes that its channels moved between sites, over all links."""
     wan_cost: _builtins.float
-    """For those bytes, at the prices of the topology file, in `currency`; absent: it has no prices."""
+    """The price of those bytes, in `currency`, by the topology file; absent: the file has no prices."""
     currency: _builtins.str
     owner: _builtins.str
-    """Whoever submitted it; empty: the master checked nobody then."""
+    """Who submitted the query; empty: the master checked no callers then."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Column]: ...
     @_builtins.property
@@ -458,12 +458,12 @@ class BatchProgress(_message.Message):
     running: _builtins.int
     done: _builtins.int
     local: _builtins.int
-    """Of those that have or had a slot, how many near their input."""
+    """How many of the tasks that have or had a slot ran near their input."""
     size_bytes: _builtins.int
-    """Of all splits, and of those that are done."""
+    """Bytes of all splits, and of the splits that are done."""
     done_bytes: _builtins.int
     scheduler: _builtins.str
-    """As the master's option names it."""
+    """The scheduler, as the master's option names it."""
     @_builtins.property
     def waits(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchWait]: ...
     def __init__(
@@ -499,7 +499,7 @@ class BatchWait(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     slot: _builtins.str
-    """As in `eu/3`; empty: for something else."""
+    """The slot that the task waits for, as in `eu/3`; empty: it waits for something else."""
     until_us: _builtins.int
     """When it is expected to start; absent: nobody says."""
     reason: _builtins.str
@@ -533,12 +533,12 @@ class QuerySharing(_message.Message):
     OPERATORS_FIELD_NUMBER: _builtins.int
     BYTES_SAVED_FIELD_NUMBER: _builtins.int
     mode: _builtins.str
-    """As in SET sharing and SET sharing_start."""
+    """The values of SET sharing and SET sharing_start."""
     start: _builtins.str
     starts_at_us: _builtins.int
-    """Where it began, when that was in the middle of its inputs: its results are whole from this event time on."""
+    """Set when the query began in the middle of its inputs: its results are complete from this event time on."""
     bytes_saved: _builtins.int
-    """Bytes that would have been sent again over the links, had it run alone."""
+    """Bytes that the links were spared by sharing: had the query run alone, they would have been sent again."""
     @_builtins.property
     def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedOperator]:
         """Operators that it needs and others need too."""
@@ -575,19 +575,19 @@ class SharedOperator(_message.Message):
     LINKS_FIELD_NUMBER: _builtins.int
     BYTES_OUT_PER_S_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
-    """Its id begins with that of the query that brought it."""
+    """Begins with the id of the query that deployed the task."""
     kind: _builtins.str
     """`source`, `table`, `merge`."""
     site: _builtins.str
     bytes_out_per_s: _builtins.float
-    """What it gives out, over the last minute at most."""
+    """Rate of its output, over the last minute at most."""
     @_builtins.property
     def queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """All that need it now, in order of submission."""
+        """The queries that need the task now, in order of submission."""
 
     @_builtins.property
     def links(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedLink]:
-        """To which its output goes from its site."""
+        """The links over which the task's output is sent."""
 
     def __init__(
         self,
@@ -621,7 +621,7 @@ class SharedLink(_message.Message):
     to_site: _builtins.str
     bytes: _builtins.int
     bytes_saved: _builtins.int
-    """That would have been sent besides, had each query that reads it run alone."""
+    """Bytes that would have been sent in addition, had each query that reads the output run alone."""
     def __init__(
         self,
         *,
@@ -652,13 +652,13 @@ class ListQueriesRequest(_message.Message):
     """Also those that are over."""
     detail: Global___QueryDetail.ValueType
     text: _builtins.str
-    """Only those whose id, name or SQL has it, whatever the case."""
+    """Only queries whose id, name or SQL contains this text; case is ignored."""
     page_size: _builtins.int
-    """So many at most; 0: all. `next_page_token` of the answer asks for those that follow."""
+    """The most queries in the answer; 0: all. The next page is asked for with the answer's `next_page_token`."""
     page_token: _builtins.str
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[Global___QueryState.ValueType]:
-        """Only those in one of these states, be they over or not; none: all states."""
+        """Only queries in one of these states, whether over or not; none given: all states."""
 
     def __init__(
         self,
@@ -1027,7 +1027,7 @@ class FetchResultsRequest(_message.Message):
     """Rows may come as `schema` and `payload` instead of `arrow_stream`."""
     @_builtins.property
     def cursor(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelCursor]:
-        """Empty: from the first epoch kept."""
+        """Empty: reading begins at the first epoch that is kept."""
 
     def __init__(
         self,

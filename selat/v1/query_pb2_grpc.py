@@ -136,7 +136,7 @@ class QueryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PauseQuery(self, request, context):
-        """Its tasks stop, but for those that other queries need, and keep their places.
+        """Stops the query's tasks, except those that other queries need; the tasks keep their positions in their inputs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -43,7 +43,7 @@ class QueryServiceStub:
     """The query now, then after each change of state and at least once per interval, until it is over."""
     CancelQuery: _grpc.UnaryUnaryMultiCallable[_query_pb2.CancelQueryRequest, _query_pb2.CancelQueryResponse]
     PauseQuery: _grpc.UnaryUnaryMultiCallable[_query_pb2.PauseQueryRequest, _query_pb2.PauseQueryResponse]
-    """Its tasks stop, but for those that other queries need, and keep their places."""
+    """Stops the query's tasks, except those that other queries need; the tasks keep their positions in their inputs."""
     ResumeQuery: _grpc.UnaryUnaryMultiCallable[_query_pb2.ResumeQueryRequest, _query_pb2.ResumeQueryResponse]
     """The tasks of a paused query go on from where they stopped."""
     FetchResults: _grpc.UnaryStreamMultiCallable[_query_pb2.FetchResultsRequest, _query_pb2.FetchResultsResponse]
@@ -64,7 +64,7 @@ class QueryServiceAsyncStub(QueryServiceStub):
     """The query now, then after each change of state and at least once per interval, until it is over."""
     CancelQuery: _aio.UnaryUnaryMultiCallable[_query_pb2.CancelQueryRequest, _query_pb2.CancelQueryResponse]  # type: ignore[assignment]
     PauseQuery: _aio.UnaryUnaryMultiCallable[_query_pb2.PauseQueryRequest, _query_pb2.PauseQueryResponse]  # type: ignore[assignment]
-    """Its tasks stop, but for those that other queries need, and keep their places."""
+    """Stops the query's tasks, except those that other queries need; the tasks keep their positions in their inputs."""
     ResumeQuery: _aio.UnaryUnaryMultiCallable[_query_pb2.ResumeQueryRequest, _query_pb2.ResumeQueryResponse]  # type: ignore[assignment]
     """The tasks of a paused query go on from where they stopped."""
     FetchResults: _aio.UnaryStreamMultiCallable[_query_pb2.FetchResultsRequest, _query_pb2.FetchResultsResponse]  # type: ignore[assignment]
@@ -130,7 +130,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_pb2.PauseQueryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_pb2.PauseQueryResponse, _abc.Awaitable[_query_pb2.PauseQueryResponse]]:
-        """Its tasks stop, but for those that other queries need, and keep their places."""
+        """Stops the query's tasks, except those that other queries need; the tasks keep their positions in their inputs."""
 
     @_abc_1.abstractmethod
     def ResumeQuery(

@@ -38,7 +38,7 @@ class _TaskStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskState.V
     """Its input ended and its channel is complete."""
     TASK_STATE_FAILED: _TaskState.ValueType  # 6
     TASK_STATE_PAUSED: _TaskState.ValueType  # 7
-    """It stands still, as all queries that need it do."""
+    """Stopped because all queries that need it are paused."""
 
 class TaskState(_TaskState, metaclass=_TaskStateEnumTypeWrapper): ...
 
@@ -53,7 +53,7 @@ TASK_STATE_ENDED: TaskState.ValueType  # 5
 """Its input ended and its channel is complete."""
 TASK_STATE_FAILED: TaskState.ValueType  # 6
 TASK_STATE_PAUSED: TaskState.ValueType  # 7
-"""It stands still, as all queries that need it do."""
+"""Stopped because all queries that need it are paused."""
 Global___TaskState: _TypeAlias = TaskState  # noqa: Y015
 
 class _StageKind:
@@ -74,7 +74,7 @@ class _StageKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageKind.V
     STAGE_KIND_REDUCE: _StageKind.ValueType  # 5
     """Batch: waits until all of its inputs are complete, runs its SQL once over them, publishes one epoch (in pieces) and ends."""
     STAGE_KIND_DERIVE: _StageKind.ValueType  # 6
-    """Reads the one channel of `inputs`, which another query's task made, and gives its epochs as the SQL makes them, under their numbers."""
+    """Reads the one channel of `inputs`, made by another query's task, applies its SQL to each epoch, and publishes the result under the same number."""
 
 class StageKind(_StageKind, metaclass=_StageKindEnumTypeWrapper): ...
 
@@ -90,7 +90,7 @@ STAGE_KIND_SINK: StageKind.ValueType  # 4
 STAGE_KIND_REDUCE: StageKind.ValueType  # 5
 """Batch: waits until all of its inputs are complete, runs its SQL once over them, publishes one epoch (in pieces) and ends."""
 STAGE_KIND_DERIVE: StageKind.ValueType  # 6
-"""Reads the one channel of `inputs`, which another query's task made, and gives its epochs as the SQL makes them, under their numbers."""
+"""Reads the one channel of `inputs`, made by another query's task, applies its SQL to each epoch, and publishes the result under the same number."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
 class _ChannelJoin:
@@ -315,16 +315,16 @@ class TaskStatus(_message.Message):
     in_flight_bytes: _builtins.int
     """Arrow bytes that an epoch held at most, rows taken and rows made, over the last minute."""
     starts_at_us: _builtins.int
-    """Windows that begin earlier are left out, because it began in the middle of its inputs."""
+    """Set when the task began in the middle of its inputs: it emits no window that begins before this instant."""
     input_bytes: _builtins.int
-    """Of the rows that it read from a stream or a table, as they lay at the site."""
+    """Bytes of the rows that the task read from a stream or a table, as stored at the site."""
     @_builtins.property
     def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorStatus]:
         """The operators fused in the stage, from its input to its output, as Spark ran them."""
 
     @_builtins.property
     def late_inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Channels that it was to read from their first epoch on, which is gone."""
+        """Channels that the task was to read from their first epoch on, but that epoch is no longer kept."""
 
     @_builtins.property
     def behind(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryBehind]:
@@ -394,12 +394,12 @@ class QueryBehind(_message.Message):
     LEFT_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     bytes: _builtins.int
-    """All that waits for it."""
+    """Bytes of the channel that the query has yet to read."""
     left: _builtins.bool
-    """It is more than is kept for those behind: the task waits until the query is taken away."""
+    """The bytes exceed what is kept for queries that are behind: the task waits until the master removes the query."""
     @_builtins.property
     def sites(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Where its readers are that have acknowledged least."""
+        """The sites of the query's readers that have acknowledged least."""
 
     def __init__(
         self,
@@ -508,7 +508,7 @@ class StreamLog(_message.Message):
     rows_stored: _builtins.int
     """Rows that were ever stored."""
     limit_bytes: _builtins.int
-    """Beyond so many bytes, what every reader has passed goes."""
+    """The log's limit: beyond it, records that every reader has passed are removed."""
     ended: _builtins.bool
     """Producers have ended the stream."""
     reason: _builtins.str
@@ -571,7 +571,7 @@ class DiskUse(_message.Message):
     budget_bytes: _builtins.int
     """While more is kept, no task takes rows from outside; 0: there is no budget."""
     free_bytes: _builtins.int
-    """For the agent's user, on the file system that has all of that."""
+    """Free bytes for the agent's user on the file system of the agent's directory."""
     @_builtins.property
     def query_bytes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """By the id of the query: its channels and copies of them, results for clients included; checkpoints, positions, and rows set aside.
@@ -651,7 +651,7 @@ class ResultStatus(_message.Message):
     """Every result channel ended and is held here."""
     watermark_us: _builtins.int
     starts_at_us: _builtins.int
-    """Results of events before may be missing, for channels were joined in the middle; not set: none are."""
+    """Results for events before this instant may be missing, because the query joined channels in the middle; not set: none are."""
     def __init__(
         self,
         *,
@@ -722,7 +722,7 @@ class ReportRequest(_message.Message):
 
     @_builtins.property
     def stream_logs(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamLog]:
-        """Of the streams that are pushed to at the site."""
+        """The logs of the streams that clients push to at the site."""
 
     @_builtins.property
     def disk(self) -> Global___DiskUse: ...
@@ -812,12 +812,12 @@ class LinkTransfer(_message.Message):
     LINK_BOUND_FIELD_NUMBER: _builtins.int
     from_site: _builtins.str
     bytes: _builtins.int
-    """Of all transfers over the link together."""
+    """Bytes of all transfers over the link together."""
     duration_s: _builtins.float
     age_s: _builtins.float
-    """Since the end of the stretch."""
+    """Seconds since the end of the stretch."""
     link_bound: _builtins.bool
-    """The rate did not change any more: the link was what limited it. Otherwise the link carries so much at least."""
+    """True: the rate was steady, so the link limited it. False: the link carries at least this rate."""
     def __init__(
         self,
         *,
@@ -967,7 +967,7 @@ class TaskSpec(_message.Message):
     """Spark SQL over the view `input` and the views named in `inputs`. Empty for a REDUCE that only concatenates its inputs."""
     epoch_interval_ms: _builtins.int
     paused: _builtins.bool
-    """Nothing of it runs; its channel, its checkpoints and what it has not read are kept."""
+    """The task does not run; its channel, its checkpoints and its unread input are kept."""
     @_builtins.property
     def relation(self) -> _common_pb2.Relation:
         """SOURCE and TABLE: what to read. SINK: what to write into. Its only binding is this site's."""
@@ -998,7 +998,7 @@ class TaskSpec(_message.Message):
 
     @_builtins.property
     def readers(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryReaders]:
-        """Of an output that several queries read: the readers of each. The task keeps pace with the query that keeps up best. None: with all."""
+        """Set when several queries read the output: the readers of each query. The task keeps pace with the fastest query. Empty: with every reader."""
 
     def __init__(
         self,
@@ -1031,7 +1031,7 @@ Global___TaskSpec: _TypeAlias = TaskSpec  # noqa: Y015
 
 @_typing.final
 class QueryReaders(_message.Message):
-    """Those readers of a channel without which a query does not go on; none: it need not be waited for."""
+    """The readers of a channel that a query needs to make progress; none: the task never waits for the query."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1086,7 +1086,7 @@ class Split(_message.Message):
     PARTS_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     size_bytes: _builtins.int
-    """On disk, as far as the parts go."""
+    """Bytes of the parts on disk."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilePart]: ...
     def __init__(
@@ -1252,7 +1252,7 @@ class ResultSpec(_message.Message):
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelInput]: ...
     @_builtins.property
     def limit(self) -> Global___ResultsLimit:
-        """Only of a query that is not over; absent: all results are kept."""
+        """Limits what is kept while the query runs; absent: all results are kept."""
 
     def __init__(
         self,
@@ -1328,7 +1328,7 @@ class Site(_message.Message):
     draining_since_us: _builtins.int
     """Since when the site gets no new work; absent: it is not draining."""
     label: _builtins.str
-    """As the topology file has them."""
+    """The label and location in the topology file."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskStatus]: ...
     @_builtins.property
@@ -1341,7 +1341,7 @@ class Site(_message.Message):
     def stream_logs(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamLog]: ...
     @_builtins.property
     def work(self) -> _containers.RepeatedCompositeFieldContainer[Global___SiteWork]:
-        """Of a draining site, in answers about that site alone: what is still there."""
+        """The work still at a draining site; set only in answers about a single site."""
 
     @_builtins.property
     def disk(self) -> Global___DiskUse: ...
@@ -1427,7 +1427,7 @@ class SiteWork(_message.Message):
     subject: _builtins.str
     """The relation that a task reads or writes here, the stream that is pushed to here, or the slot of a lease."""
     movable: _builtins.bool
-    """Whether it could be elsewhere."""
+    """Whether it could run at another site."""
     reason: _builtins.str
     """Why it is here, and what ends it."""
     def __init__(
@@ -1607,7 +1607,7 @@ class SiteMember(_message.Message):
     address: _builtins.str
     """Where the master looked for it; empty: it never registered."""
     reason: _builtins.str
-    """Why not."""
+    """Why the agent did not answer."""
     clock_ahead_s: _builtins.float
     """How far the agent's clock is ahead of the master's; below 0: behind. Right to half of the round trip."""
     round_trip_s: _builtins.float

@@ -69,15 +69,15 @@ class LinkView(_message.Message):
     from_site: _builtins.str
     to_site: _builtins.str
     capacity_bytes_per_s: _builtins.float
-    """What the link carries for us in all, as payload of TCP; measured, else declared."""
+    """Capacity for our transfers, in bytes of TCP payload; as measured, or as declared when it never was."""
     available_bytes_per_s: _builtins.float
-    """What new transfers would find."""
+    """Bandwidth that is left for new transfers."""
     used_bytes_per_s: _builtins.float
     rtt_s: _builtins.float
     loss: _builtins.float
     """Share of echoes lost, 0 to 1."""
     age_s: _builtins.float
-    """Since the last measurement of the bandwidth; absent: never measured, the capacity is the topology's."""
+    """Seconds since the bandwidth was last measured; absent: it never was, and the capacity is the topology file's."""
     confidence: _builtins.float
     """0 (nothing was measured) to 1."""
     method: Global___ProbeMethod.ValueType
@@ -86,7 +86,7 @@ class LinkView(_message.Message):
     """As the topology file gives it."""
     declared_latency_s: _builtins.float
     price_per_gb: _builtins.float
-    """For a gigabyte (1e9 bytes), in `currency`; absent: the topology file has no prices."""
+    """The price of a gigabyte (1e9 bytes), in `currency`; absent: the topology file has no prices."""
     currency: _builtins.str
     def __init__(
         self,
@@ -277,12 +277,12 @@ class ProbeLinkResponse(_message.Message):
     TOOK_S_FIELD_NUMBER: _builtins.int
     NOTE_FIELD_NUMBER: _builtins.int
     method: Global___ProbeMethod.ValueType
-    """What this measurement itself saw."""
+    """The bandwidth that this measurement alone found."""
     bytes_per_s: _builtins.float
     bytes_sent: _builtins.int
     took_s: _builtins.float
     note: _builtins.str
-    """Something the user should know, as that iperf3 is missing."""
+    """A remark for the user, such as that iperf3 is missing."""
     @_builtins.property
     def link(self) -> Global___LinkView: ...
     def __init__(
@@ -359,7 +359,7 @@ class MeasureResponse(_message.Message):
     took_s: _builtins.float
     note: _builtins.str
     beside_bytes_per_s: _builtins.float
-    """What our own transfers got on the link meanwhile; absent: it cannot be told."""
+    """Rate of our own transfers over the link during the measurement; absent: unknown."""
     def __init__(
         self,
         *,
@@ -390,7 +390,7 @@ class ReceiveRequest(_message.Message):
     FROM_ADDRESS_FIELD_NUMBER: _builtins.int
     method: Global___ProbeMethod.ValueType
     token: _builtins.bytes
-    """In every packet or at the head of the stream, so that nothing else is taken for the probe."""
+    """Identifies the probe in every packet, or at the head of the stream."""
     timeout_ms: _builtins.int
     from_address: _builtins.str
     """host:port of the agent at the link's beginning: what else comes from there is counted; empty: nothing is."""
@@ -466,7 +466,7 @@ class Received(_message.Message):
     """Bytes of payload that arrived, and the rate over the second half."""
     bytes_per_s: _builtins.float
     beside_bytes_per_s: _builtins.float
-    """What transfers from the link's beginning got meanwhile; absent: it cannot be told."""
+    """Rate of our own transfers from the sending site during the measurement; absent: unknown."""
     def __init__(
         self,
         *,

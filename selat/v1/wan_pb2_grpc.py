@@ -228,7 +228,7 @@ class ProbeServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Receive(self, request, context):
-        """That agent asks the one at the link's end to receive: the first answer says where, the last what arrived.
+        """The sending agent asks the agent at the link's end to receive: the first answer names the port, the last one what arrived.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -91,7 +91,7 @@ class ProbeServiceStub:
     Measure: _grpc.UnaryUnaryMultiCallable[_wan_pb2.MeasureRequest, _wan_pb2.MeasureResponse]
     """The master asks the agent at the beginning of a link."""
     Receive: _grpc.UnaryStreamMultiCallable[_wan_pb2.ReceiveRequest, _wan_pb2.ReceiveResponse]
-    """That agent asks the one at the link's end to receive: the first answer says where, the last what arrived."""
+    """The sending agent asks the agent at the link's end to receive: the first answer names the port, the last one what arrived."""
     Echo: _grpc.UnaryUnaryMultiCallable[_wan_pb2.EchoRequest, _wan_pb2.EchoResponse]
 
 @_typing.type_check_only
@@ -102,7 +102,7 @@ class ProbeServiceAsyncStub(ProbeServiceStub):
     Measure: _aio.UnaryUnaryMultiCallable[_wan_pb2.MeasureRequest, _wan_pb2.MeasureResponse]  # type: ignore[assignment]
     """The master asks the agent at the beginning of a link."""
     Receive: _aio.UnaryStreamMultiCallable[_wan_pb2.ReceiveRequest, _wan_pb2.ReceiveResponse]  # type: ignore[assignment]
-    """That agent asks the one at the link's end to receive: the first answer says where, the last what arrived."""
+    """The sending agent asks the agent at the link's end to receive: the first answer names the port, the last one what arrived."""
     Echo: _aio.UnaryUnaryMultiCallable[_wan_pb2.EchoRequest, _wan_pb2.EchoResponse]  # type: ignore[assignment]
 
 class ProbeServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -122,7 +122,7 @@ class ProbeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _wan_pb2.ReceiveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_wan_pb2.ReceiveResponse], _abc.AsyncIterator[_wan_pb2.ReceiveResponse]]:
-        """That agent asks the one at the link's end to receive: the first answer says where, the last what arrived."""
+        """The sending agent asks the agent at the link's end to receive: the first answer names the port, the last one what arrived."""
 
     @_abc_1.abstractmethod
     def Echo(
