@@ -1,4 +1,4 @@
-"""What the client hands out: frozen values. Times are aware and UTC, durations are `timedelta`, sizes are bytes."""
+"""Frozen values that the client returns. Times are aware and UTC, durations are `timedelta`, sizes are bytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow as pa
 from contract.figures import TaskFigures
 
 Cursor = Mapping[str, int]
-"""Where a reader of results stands: channel -> the next epoch wanted. Plain enough for `json.dumps`."""
+"""The position of a reader of results: channel -> the next epoch wanted. `json.dumps` takes it."""
 
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
-"""The watermark of a stream that has ended: nothing comes any more."""
+"""The watermark of a stream that has ended."""
 
 
 class QueryState(Enum):
-    """Where a query is in its life."""
+    """The state of a query."""
 
     DEPLOYING = "deploying"
     """Accepted and stored; its tasks are not all running yet."""
@@ -30,9 +30,9 @@ class QueryState(Enum):
     """All its inputs ended and all results are at the gateway."""
     FAILED = "failed"
     PAUSED = "paused"
-    """Its tasks stand still and hold no slots; what they have not read is kept."""
+    """Its tasks are stopped and hold no slots; their unread input is kept."""
     RESUMING = "resuming"
-    """Its tasks are to go on; not all have been seen at work again."""
+    """Its tasks were told to go on; not all of them have reported that they run."""
     UNKNOWN = "unknown"
     """A state that this version of the client does not know."""
 
@@ -43,7 +43,7 @@ class QueryState(Enum):
 
 
 class TaskState(Enum):
-    """Where a task is in its life."""
+    """The state of a task."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -54,7 +54,7 @@ class TaskState(Enum):
     ENDED = "ended"
     FAILED = "failed"
     PAUSED = "paused"
-    """It stands still, as all queries that need it do."""
+    """Stopped because all queries that need it are paused."""
     UNKNOWN = "unknown"
 
 
@@ -140,7 +140,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """What crossed one directed link between two sites."""
+    """The traffic of one directed link between two sites."""
 
     from_site: str
     to_site: str
@@ -183,9 +183,9 @@ class BatchWait:
 
     task: str
     slot: str
-    """As in `eu/3`; empty: for something else."""
+    """The slot that it waits for, as in `eu/3`; empty: it waits for something else."""
     until: datetime | None
-    """When it is expected to start; None: nobody says."""
+    """When it is expected to start; None: unknown."""
     reason: str
 
 
@@ -198,22 +198,22 @@ class BatchProgress:
     running: int
     done: int
     local: int
-    """Of those that have or had a slot, how many near their input."""
+    """How many of the tasks that have or had a slot ran near their input."""
     size_bytes: int
-    """Of all splits."""
+    """Bytes of all splits."""
     done_bytes: int
-    """Of the splits that are done."""
+    """Bytes of the splits that are done."""
     scheduler: str
     waits: tuple[BatchWait, ...] = ()
 
     @property
     def share(self) -> float:
-        """Of the tasks that are done, 0 to 1."""
+        """Share of the tasks that are done, 0 to 1."""
         return self.done / self.tasks if self.tasks else 0.0
 
     @property
     def local_share(self) -> float | None:
-        """Of the tasks that have or had a slot, those near their input; None: none has yet."""
+        """Share of the tasks with a slot, now or before, that ran near their input; None: no task has had one."""
         placed = self.running + self.done
         return self.local / placed if placed else None
 
@@ -236,7 +236,7 @@ class QueryInfo:
     """The site whose agent keeps the results for clients."""
     tasks: tuple[TaskStatus, ...]
     links: tuple[LinkUse, ...]
-    """What this query's channels moved, per link."""
+    """The traffic of this query's channels, per link."""
     rows_in: int
     rows_out: int
     rows_late: int
@@ -249,15 +249,15 @@ class QueryInfo:
     batch: BatchProgress | None = None
     """None: it reads streams."""
     sharing: QuerySharing | None = None
-    """What it has in common with others; None: nothing, and nobody may share with it."""
+    """The tasks that it shares with other queries; None: sharing is off for it."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
     """Bytes on disk for it, by site."""
     owner: str = ""
-    """Whoever submitted it; empty: the master checked nobody then."""
+    """Who submitted it; empty: the master checked no callers then."""
     input_bytes: int = 0
-    """Bytes of the rows that its streams and tables gave, as they lay at their sites."""
+    """Bytes of the rows that it read from streams and tables, as stored at their sites."""
     wan_bytes: int = 0
-    """The bytes that crossed links; also in a summary, which has no `links`."""
+    """Bytes that crossed links; set in a summary too, which has no `links`."""
     wan_cost: float | None = None
     """The price of that, in `currency`; None: the topology file has no prices."""
     currency: str = ""
@@ -281,7 +281,7 @@ class SharedLink:
     to_site: str
     bytes: int
     bytes_saved: int
-    """That would have been sent besides, had each query that reads it run alone."""
+    """Bytes that would have been sent in addition, had each query that reads the output run alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,32 +289,32 @@ class SharedOperator:
     """A task that several queries need."""
 
     task_id: str
-    """Begins with the id of the query that brought it."""
+    """Begins with the id of the query that deployed the task."""
     kind: str
     site: str
     queries: tuple[str, ...]
-    """All that need it now, in order of submission."""
+    """The queries that need the task now, in order of submission."""
     links: tuple[SharedLink, ...]
     bytes_out_per_s: float
 
     @property
     def bytes_saved(self) -> int:
-        """All links together."""
+        """Bytes that sharing saves on all links together."""
         return sum(link.bytes_saved for link in self.links)
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySharing:
-    """What a query has in common with others."""
+    """What a query shares with others."""
 
     mode: str
     start: str
     starts_at: datetime | None
-    """Its results are whole from this event time on, because it began in the middle of its inputs; None: they are."""
+    """Set when the query began in the middle of its inputs: its results are complete from this event time on."""
     operators: tuple[SharedOperator, ...]
-    """Those that it needs and others need too."""
+    """The tasks that it needs and other queries need too."""
     bytes_saved: int
-    """That it would have sent over the links, had it run alone."""
+    """Bytes that it would have sent over links in addition, had it run alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,15 +339,15 @@ class StreamLog:
 
     stream: str
     size_bytes: int
-    """On disk."""
+    """Bytes of the log on disk."""
     rows: int
-    """That are kept."""
+    """Rows that are kept."""
     batches: int
-    """That are kept; a batch is what one push stored."""
+    """Batches that are kept; a batch is what one push stored."""
     rows_stored: int
-    """Ever."""
+    """Rows that were ever stored in the log."""
     limit_bytes: int
-    """The option `retention_bytes`: beyond it, what every reader has passed goes."""
+    """The option `retention_bytes`: beyond it, records that every reader has passed are removed."""
     ended: bool
     reason: str
     """Why nothing can be pushed to it; empty when it can."""
@@ -366,11 +366,11 @@ class DiskUse:
     budget_bytes: int
     """While more is kept, no task takes rows from outside; 0: there is no budget."""
     free_bytes: int
-    """On the file system that has all of that."""
+    """Free bytes on the file system of the agent's directory."""
 
     @property
     def used_bytes(self) -> int:
-        """All of it together."""
+        """The bytes of all three together."""
         return sum(self.query_bytes.values()) + self.replay_bytes + self.stream_log_bytes
 
 
@@ -385,14 +385,14 @@ class SiteWork:
     subject: str
     """The relation that a task reads or writes here, the stream that is pushed to here, or the slot of a lease."""
     movable: bool
-    """True when it could be elsewhere."""
+    """Whether it could run at another site."""
     reason: str
     """The reason why it is here, and what ends it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place on earth, in degrees."""
+    """Latitude and longitude in degrees."""
 
     lat: float
     lon: float
@@ -418,13 +418,13 @@ class Site:
     """Bytes received, per incoming link."""
     outgoing: tuple[Link, ...]
     stream_logs: tuple[StreamLog, ...]
-    """Of the streams that are pushed to at the site, by name."""
+    """The logs of the streams that are pushed to at the site, by name."""
     draining_since: datetime | None = None
     """Since when it gets no new work; None: it is not draining."""
     work: tuple[SiteWork, ...] = ()
     """The work that is still at a draining site that was asked for by name."""
     disk: DiskUse | None = None
-    """None: its agent has not said."""
+    """None: its agent has not reported it."""
     label: str = ""
     """A name for people, from the topology file."""
     location: Location | None = None
@@ -483,10 +483,10 @@ class PushTotals:
     """What became of the batches that a producer sent."""
 
     rows: int = 0
-    """Stored."""
+    """Rows that were stored."""
     batches: int = 0
     bytes: int = 0
-    """Of the stored batches, as sent."""
+    """Bytes of the stored batches, as sent."""
     duplicates: int = 0
     """Batches that the site had already, and did not store again."""
     duplicate_rows: int = 0

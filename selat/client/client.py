@@ -30,12 +30,12 @@ from selat.v1 import query_pb2
 from selat.values import Done, Explanation, Rows
 
 Outcome = Query | Rows | Explanation | Done
-"""What a statement comes to: SELECT, INSERT a Query; SHOW, DESCRIBE Rows; EXPLAIN an Explanation; the rest Done."""
+"""SELECT and INSERT give a Query, SHOW and DESCRIBE Rows, EXPLAIN an Explanation, other statements Done."""
 
 _ANSWER = timedelta(seconds=60)
 _RECONNECT = timedelta(minutes=2)
 CALLER_REFUSED = "CALLER_REFUSED"
-"""Code of the refusal of a call that is not for the caller's role."""
+"""The error code of a call that the caller's role may not make."""
 
 
 def connect(  # noqa: PLR0913 - each is a setting of its own
@@ -74,7 +74,7 @@ def _reach(client: Client) -> None:
     try:
         client.queries(summary=True)
     except SelatError as error:
-        # Frameworks and producers may not list queries; that they are told so is an answer.
+        # Frameworks and producers may not list queries; the refusal shows that the master answers.
         if error.code != CALLER_REFUSED:
             raise
 
@@ -119,7 +119,7 @@ class Client(QueryCalls, RelationCalls, FunctionCalls, LinkCalls, EventCalls, Sl
         outcome = next(outcomes, None)
         if outcome is None:
             raise ServerFault("the master did not say what became of the statement")
-        # A call that is not heard out counts as cancelled, also in the audit log; the statement is done either way.
+        # Read to its end: a call that is left early counts as cancelled in the audit log, though the statement is done.
         with suppress(SelatError):
             deque(outcomes, maxlen=0)
         return outcome

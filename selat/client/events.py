@@ -35,7 +35,7 @@ class Event:
     """Something that happened once, or several times in a row."""
 
     number: int
-    """Grows with time; an event that repeats gets the next number again."""
+    """Grows with time; an event that occurs again gets a new number."""
     kind: EventKind
     message: str
     query_id: str
@@ -43,7 +43,7 @@ class Event:
     to_site: str
     """The end of a link that an event is about."""
     at: datetime
-    """The last time."""
+    """When it happened last."""
     first_at: datetime
     count: int
 
@@ -72,7 +72,7 @@ def event(message: pb.Event) -> Event:
 
 
 def event_filter(kinds: Collection[EventKind], query: str, site: str) -> pb.EventFilter:
-    """No kinds: all; empty texts: any query, any site."""
+    """The filter of a request; no kinds: all kinds; empty texts: any query, any site."""
     return pb.EventFilter(kinds=[wire for wire, kind in _KINDS.items() if kind in kinds], query_id=query, site=site)
 
 
@@ -98,7 +98,7 @@ class EventWatch(Iterator[Event]):
         return found
 
     def close(self) -> None:
-        """Ends the watching, from any thread."""
+        """Ends the watch; may be called from any thread."""
         self._following.close()
 
     def __enter__(self) -> Self:

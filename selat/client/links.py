@@ -31,15 +31,15 @@ class LinkView:
     from_site: str
     to_site: str
     capacity_bytes_per_s: float
-    """What it carries for us in all: measured, else declared."""
+    """Capacity for our transfers: as measured, or as declared when it never was."""
     available_bytes_per_s: float
-    """What new transfers would find."""
+    """Bandwidth that is left for new transfers."""
     used_bytes_per_s: float
     rtt: timedelta | None
     loss: float
     """Share of echoes lost, 0 to 1."""
     age: timedelta | None
-    """Since the last measurement of the bandwidth; None: never, the capacity is the topology's."""
+    """Time since the bandwidth was last measured; None: it never was, and the capacity is the topology file's."""
     confidence: float
     """0 (nothing was measured) to 1."""
     method: ProbeMethod | None
@@ -57,7 +57,7 @@ class LinkPoint:
 
     at: datetime
     capacity_bytes_per_s: float
-    """0: not measured by then."""
+    """0: it had not been measured by then."""
     used_bytes_per_s: float
     rtt: timedelta | None
     loss: float
@@ -70,14 +70,14 @@ class ProbeResult:
     """One measurement that was asked for."""
 
     link: LinkView
-    """The link after it."""
+    """The link after the measurement."""
     method: ProbeMethod | None
     bytes_per_s: float
-    """What the measurement itself got, in competition with all else."""
+    """The bandwidth that the measurement alone found, beside all other traffic."""
     bytes_sent: int
     took: timedelta
     note: str
-    """Something to know, as that iperf3 is missing."""
+    """A remark for the user, such as that iperf3 is missing."""
 
 
 _METHODS = {

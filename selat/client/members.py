@@ -24,7 +24,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A process's account of itself."""
+    """A process, as it describes itself."""
 
     version: str
     """The version of Selat."""
@@ -58,7 +58,7 @@ class Members:
 
     master: Member
     sites: tuple[SiteMember, ...]
-    """By name."""
+    """The agents of all sites, by name."""
 
 
 def members(message: site_pb2.DescribeMembersResponse) -> Members:

@@ -32,11 +32,11 @@ MAX_UNACKNOWLEDGED_BATCHES = 64
 PUSH_CONNECTOR = "push"
 
 _NOT_THERE_YET = "UNKNOWN_STREAM"
-"""What an agent says that has not heard of the stream, or no longer knows it."""
+"""Error codes of an agent that does not know the stream yet, or no longer."""
 _FINAL = frozenset(
     {"SCHEMA_MISMATCH", "INVALID_PUSH", "SEQUENCE_GAP", "STREAM_ENDED", "CONNECTOR_ERROR", "CORRUPT_LOG"}
 )
-"""Refusals that will be the same however often the batch is sent."""
+"""Error codes that no retry changes."""
 
 logger = logging.getLogger("selat")
 
@@ -70,7 +70,7 @@ class _Call:
         raise Unavailable(f"the agent at {self.address} ended the call")
 
     def finish(self, stream: str, site: str, *, timeout_s: float) -> int:
-        """Ends the stream; its rows. Raises grpc.RpcError."""
+        """Ends the stream and returns the number of its rows. Raises grpc.RpcError."""
         request = ingest_pb2.FinishRequest(stream=stream, site=site)
         return self._stub.Finish(request, timeout=timeout_s).rows
 
@@ -202,7 +202,7 @@ class Producer:
             self._step()
 
     def _step(self) -> None:
-        """Takes one answer, after connecting anew if need be."""
+        """Receives one answer, after connecting again if need be."""
         call = self._connected()
         if not self._unacknowledged:
             # All of it was stored before the break, as the new call has said: no other answer will come.
@@ -274,7 +274,7 @@ class Producer:
         return call
 
     def _lost(self, error: SelatError) -> None:
-        """After a failed call: nothing if it is worth another try. Raises what is not."""
+        """Handles a failed call: returns when it may be tried again, else raises the error."""
         self._disconnect()
         judged = self._judged(error)
         if not isinstance(judged, Unavailable):

@@ -42,7 +42,7 @@ class Watch(Iterator[QueryInfo]):
         return self._last
 
     def close(self) -> None:
-        """Ends the watching, from any thread."""
+        """Ends the watch; may be called from any thread."""
         self._following.close()
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class Query:
         return self._saw(answer.query)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """Its plan: stages, sites, and what is expected on each link; with `analyze`, beside what is measured now."""
+        """The query's plan: stages, sites, traffic expected on each link; with `analyze`, measurements as well."""
         request = query_pb2.ExplainQueryRequest(query=self.id, analyze=analyze)
         return convert.explanation(self._session.ask(self._session.queries.ExplainQuery, request).explanation)
 

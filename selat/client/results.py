@@ -31,7 +31,7 @@ FromEpoch = int | Literal["first"]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a reader begins."""
+    """The position at which a reader begins."""
 
     cursor: Cursor | None = None
     from_epoch: FromEpoch = 0
@@ -104,7 +104,7 @@ class Results(Iterator[ResultBatch]):
         return frame
 
     def close(self) -> None:
-        """Ends the reading, from any thread; the query runs on."""
+        """Ends the reading; may be called from any thread. The query runs on."""
         self._following.close()
 
     def __enter__(self) -> Self:
@@ -154,7 +154,7 @@ class Results(Iterator[ResultBatch]):
 
 
 def query_failed(info: QueryInfo) -> QueryFailed:
-    """The error that stands for a query in the state FAILED."""
+    """The error of a query in the state FAILED."""
     reason = info.reason or "the master gives no reason"
     return QueryFailed(f"query {info.id} failed: {reason}", detail=Detail(ids={"query": info.id}))
 
@@ -183,7 +183,7 @@ def common_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in that schema; sites may differ in what they call nullable."""
+    """The batch, cast to that schema: sites may differ in which columns are nullable."""
     if batch.schema.equals(schema):
         return batch
     columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]

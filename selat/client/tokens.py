@@ -18,10 +18,10 @@ class Token:
 
     id: str
     name: str
-    """Whom it stands for."""
+    """The name of the caller that it authenticates."""
     roles: tuple[str, ...]
     bound_to: tuple[str, ...]
-    """The sites, or the framework, of a member's."""
+    """The sites or the framework that a member's token is for."""
     created_at: datetime
     created_by: str
     expires_at: datetime | None
@@ -46,7 +46,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who the master takes a client for."""
+    """The identity of a client, as the master sees it."""
 
     kind: str
     """`person`, `site` or `framework`; `anonymous`: it checks nobody."""
@@ -80,7 +80,7 @@ class AccessCalls(Calls):
         return caller_of(self._session.ask(self._session.access.GetCaller, access_pb2.GetCallerRequest()))
 
     def tokens(self) -> list[Token]:
-        """All tokens, those included that are over, in the order in which they were made."""
+        """All tokens, including those that have expired or were revoked, in the order in which they were made."""
         answer = self._session.ask(self._session.access.ListTokens, access_pb2.ListTokensRequest())
         return [token_of(t) for t in answer.tokens]
 

@@ -72,7 +72,7 @@ def function(message: common_pb2.Function) -> Function:
 
 
 def function_message(value: Function) -> common_pb2.Function:
-    """What a definition says; the rest is the master's."""
+    """The message of a function's definition; the master sets its other fields."""
     return common_pb2.Function(
         name=value.name,
         parameters=[common_pb2.Column(name=c.name, type=c.type) for c in value.parameters],

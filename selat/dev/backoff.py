@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 LONGEST_PAUSE = timedelta(seconds=10)
-"""However often it dies."""
+"""The longest pause, however often the program dies."""
 
 
 class Backoff:

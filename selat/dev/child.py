@@ -1,4 +1,4 @@
-"""One child process: started, awaited, started again when it dies, stopped."""
+"""One child process: starts it, waits until it serves, restarts it when it dies, and stops it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _READY_POLL_S = 0.05
 _TAIL_LINES = 15
 
 Report = Callable[[str], None]
-"""Takes a line for people."""
+"""Prints a line for people."""
 
 
 class ChildState(Enum):
-    """Where a child is in its life."""
+    """The state of a child."""
 
     STARTING = "starting"
     READY = "ready"
@@ -42,16 +42,16 @@ class ChildState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to run, and how it says that it serves."""
+    """The command to run, and the file by which it says that it serves."""
 
     name: str
     command: tuple[str, ...]
     log: Path
-    """Takes what it prints, after what earlier ones printed."""
+    """The file to which its output is appended."""
     ready_file: Path
     """Written by the child in one piece when it serves: a JSON object with its `pid`."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to ours."""
+    """Variables that are added to this process's environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class ChildStatus:
     pid: int | None = None
     starts: int = 0
     exit_code: int | None = None
-    """Of the last one that died; negative: the signal that killed it."""
+    """The exit code of the last process that died; negative: the signal that killed it."""
     ready: Mapping[str, Any] = field(default_factory=dict)
-    """What its ready file says."""
+    """The content of its ready file."""
 
 
 class Child:

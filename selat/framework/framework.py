@@ -35,7 +35,7 @@ class Framework:
 
     @property
     def name(self) -> str:
-        """As it is registered."""
+        """The name under which it is registered."""
         return self._name
 
     def acquire(self, wishes: Mapping[Slot, timedelta], *, atomic: bool = False) -> list[Granted | Busy | Refused]:
@@ -158,7 +158,7 @@ class SlotWatch(Iterator[SlotChanges]):
         self.close()
 
     def _snapshot(self, message: pb.WatchSlotsResponse) -> SlotChanges:
-        """All its messages; one that is cut short by a loss of the master begins anew."""
+        """The messages of a whole snapshot; after a lost connection it is read again from the start."""
         known: dict[Slot, SlotInfo] = {}
         while True:
             if message.snapshot_begins:
@@ -179,6 +179,6 @@ def _us(duration: timedelta) -> int:
 
 
 def _following(session: Session, call: Callable[[], Call[M]], what: str) -> Following[M]:
-    """The messages of a call that goes on until it is closed."""
+    """The messages of a call that stays open until it is closed."""
     retry = Reconnect(session.waits.reconnect, what=what)
     return Following(call, lambda: False, address=session.address, retry=retry)

@@ -1,4 +1,4 @@
-"""Work in a slot, under the eyes of the site's agent: it keeps old work out, and says when a lease has expired."""
+"""Work in a slot: the site's agent refuses older work in it, and says when the lease has expired."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from wire.security import PLAIN, Security
 
 
 class WorkState(Enum):
-    """What a worker is told of its slot."""
+    """What the agent tells a worker about its slot."""
 
     ADMITTED = "admitted"
     """First: the work may begin. Older work in the slot has been told that it is over."""
     EXPIRED = "expired"
     """The lease has expired: checkpoint now, or have it renewed."""
     RENEWED = "renewed"
-    """It was renewed after all: go on."""
+    """The lease was renewed in its grace period: go on."""
     OVER = "over"
     """The slot is another's from now on: end at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkEvent:
-    """One thing that a worker is told."""
+    """One message of the agent to a worker."""
 
     state: WorkState
     at: datetime | None = None
     """EXPIRED: when the slot is lost; RENEWED: when the lease expires next."""
     reason: str = ""
-    """Of OVER."""
+    """Why the slot is lost; only of OVER."""
 
 
 class Occupancy(Iterator[WorkEvent]):
@@ -71,7 +71,7 @@ class Occupancy(Iterator[WorkEvent]):
                 return WorkEvent(WorkState.ADMITTED)
 
     def close(self) -> None:
-        """The work has ended; from any thread. That releases no lease."""
+        """Says that the work has ended; may be called from any thread. The lease is not released."""
         self._call.cancel()
         self._channel.close()
 

@@ -91,7 +91,7 @@ def open_channel(address: str, peer: MemberName = MASTER, security: Security = P
         # How long one attempt to connect may take at least: two round trips of a long way, or a busy machine.
         ("grpc.min_reconnect_backoff_ms", 5_000),
         ("grpc.max_reconnect_backoff_ms", 2_000),
-        # A proxy of the environment must not catch connections inside this machine.
+        # Connections inside this machine must not go through a proxy that the environment names.
         ("grpc.enable_http_proxy", 0 if address.startswith(_LOOPBACK) else 1),
     ]
     return channel(address, peer, security, options)
@@ -107,7 +107,7 @@ def translated(address: str) -> Iterator[None]:
 
 
 def to_error(failure: grpc.RpcError, address: str) -> SelatError:
-    """The error that a failed call stands for."""
+    """The error of this package for a failed call."""
     status = failure.code() if isinstance(failure, grpc.Call) else grpc.StatusCode.UNKNOWN
     text = (failure.details() if isinstance(failure, grpc.Call) else None) or str(status)
     described = _described(failure)
@@ -115,7 +115,7 @@ def to_error(failure: grpc.RpcError, address: str) -> SelatError:
         return _from_detail(status, described)
     if status is grpc.StatusCode.UNAVAILABLE:
         hint = f"start one with `selat dev`, or say where it is with --master or {ADDRESS_VARIABLE}"
-        # gRPC tells the whole way down to the socket; its last words are the reason.
+        # gRPC's message lists every layer down to the socket; the reason comes last.
         reason = text.rpartition(": ")[2].rstrip("])")
         return Unavailable(f"no master answers at {address} ({reason})", detail=Detail(hint=hint))
     if status is grpc.StatusCode.CANCELLED:
@@ -154,5 +154,5 @@ def _kind(status: grpc.StatusCode, said: common_pb2.ErrorDetail) -> type[SelatEr
         return NotFound
     if said.code == ResultsGone.default_code:
         return ResultsGone
-    # A name that a statement mentions and nobody knows is a fault of the statement: it has a place in the text.
+    # An unknown name in a statement is an error of the statement, with a place in its text.
     return StatementError if status in _REFUSALS | {grpc.StatusCode.NOT_FOUND} else ServerFault

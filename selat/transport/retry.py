@@ -22,7 +22,7 @@ logger = logging.getLogger("selat")
 
 @dataclass(slots=True)
 class Reconnect:
-    """Patience of one reader: counts from the first failure after the last answer."""
+    """How long one reader retries: the time counts from the first failure after the last answer."""
 
     patience: timedelta
     what: str
@@ -39,7 +39,7 @@ class Reconnect:
         self._since, self._pause = None, FIRST_PAUSE
 
     def until_answered(self, ask: Callable[[], AnswerT]) -> AnswerT:
-        """Asks what may be asked any number of times; raises ConnectionLost when the patience is used up."""
+        """Repeats an idempotent request until it is answered; raises ConnectionLost when the time is used up."""
         while True:
             try:
                 answer = ask()
@@ -50,7 +50,7 @@ class Reconnect:
                 return answer
 
     def failed(self, error: Unavailable) -> None:
-        """Pauses before the next attempt; raises ConnectionLost when the patience is used up."""
+        """Pauses before the next attempt; raises ConnectionLost when the time is used up."""
         if self._since is None:
             self._since = self.now()
             logger.warning("%s: %s; trying again for %.0f s", self.what, error.message, self.patience.total_seconds())

@@ -1,4 +1,4 @@
-"""What a client and everything it hands out share: one channel, its stubs, and how long to wait."""
+"""A client's session, shared by all that it returns: one channel, its stubs, and how long to wait."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Waits:
     """How long a client waits."""
 
     call: timedelta
-    """For one answer."""
+    """How long to wait for one answer."""
     reconnect: timedelta
-    """For a master that went away while results or states are being followed."""
+    """How long to wait for a master that went away while results or states are followed."""
 
 
 class Session:

@@ -32,7 +32,7 @@ def find_token(token: str | None, token_file: str | Path | None) -> str:
 
 
 def check_private(address: str, *, insecure: bool) -> None:
-    """Raises InvalidArgument where a token would be sent to another machine as it is, for others to read."""
+    """Raises InvalidArgument when a token would be sent to another machine without encryption."""
     host = address.rpartition(":")[0]
     if not insecure and not is_loopback(host):
         raise InvalidArgument(
@@ -42,7 +42,7 @@ def check_private(address: str, *, insecure: bool) -> None:
 
 
 class _Details(NamedTuple):
-    """A call, with more metadata."""
+    """The details of a call, with the token in its metadata."""
 
     method: str
     timeout: float | None
@@ -56,7 +56,7 @@ class _Bearer(
     grpc.UnaryUnaryClientInterceptor,  # type: ignore[type-arg]
     grpc.UnaryStreamClientInterceptor,  # type: ignore[type-arg]
 ):
-    """Has every call carry the token."""
+    """Adds the token to every call."""
 
     def __init__(self, token: str) -> None:
         self._metadata = metadata_of(token)
@@ -81,5 +81,5 @@ class _Bearer(
 
 
 def with_token(channel: grpc.Channel, token: str) -> grpc.Channel:
-    """The channel, whose calls carry the token."""
+    """A channel over the given one that adds the token to every call."""
     return grpc.intercept_channel(channel, _Bearer(token)) if token else channel

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 Pair = tuple[str, str]
-"""From a site, to a site."""
+"""The sites where a link begins and ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +16,12 @@ class LinkState:
 
     bandwidth_bytes_per_s: float
     latency: timedelta
-    """One way."""
+    """One-way latency."""
     jitter: timedelta = timedelta(0)
     loss: float = 0.0
     """Share of packets lost, 0 to 1."""
     severed: bool = False
-    """Nothing passes."""
+    """Whether nothing passes the link."""
 
     @property
     def bits_per_s(self) -> int:
@@ -53,7 +53,7 @@ class LinkChange:
 
     bandwidth_bytes_per_s: float | None = None
     bandwidth_factor: float | None = None
-    """Times what the topology file says."""
+    """The new bandwidth, as a multiple of the topology file's."""
     latency: timedelta | None = None
     jitter: timedelta | None = None
     loss: float | None = None

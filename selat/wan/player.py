@@ -51,7 +51,7 @@ class ClusterRates:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What events change."""
+    """The emulation and the cluster that events change."""
 
     emulations: Emulations
     record: Record
@@ -60,7 +60,7 @@ class Stage:
 
 
 def play(events: Sequence[Event], stage: Stage, *, speed: float, report: Callable[[Event, float], None]) -> None:
-    """Until the last event is done.
+    """Plays the scenario until its last event is done.
 
     Args:
         speed: 2 plays twice as fast.

@@ -1,4 +1,4 @@
-"""What this machine can do, found out by doing it in a namespace that is thrown away."""
+"""Finds out which backends work on this machine, by trying each in a temporary namespace."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def require_root() -> None:
 
 
 def capabilities() -> tuple[Capability, ...]:
-    """Of every backend, in order of preference. Raises WanError without root."""
+    """The capability of every backend, in order of preference. Raises WanError without root."""
     require_root()
     if reason := _try("tc qdisc add dev lo root handle 1: htb default 0xff"):
         return tuple(Capability(name, False, f"no HTB: {reason}") for name in PREFERENCE)

@@ -1,4 +1,4 @@
-"""What is up, written down under /run, which a restart of the machine empties as it does the namespaces."""
+"""Records of emulations, under /run: a restart of the machine removes them together with the namespaces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Record:
     original: Mapping[Pair, LinkState]
     """The links as the topology file says."""
     links: Mapping[Pair, LinkState]
-    """As they are now."""
+    """The links as they are now."""
     cpus_per_slot: float | None = None
     """None: sites are not held to their slots."""
     owner: ProcessIdentity | None = None
@@ -64,7 +64,7 @@ class Records:
         )
 
     def all(self) -> tuple[Record, ...]:
-        """Ordered by name."""
+        """All records, ordered by name."""
         names = sorted(path.parent.name for path in self._root.glob("*/state.json"))
         return tuple(record for name in names if (record := self.find(name)) is not None)
 

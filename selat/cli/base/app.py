@@ -38,7 +38,7 @@ class App:
 
     @property
     def live(self) -> bool:
-        """Whether somebody watches stderr."""
+        """Whether stderr is a terminal."""
         return sys.stderr.isatty()
 
     def connect(self) -> selat.Client:
@@ -78,7 +78,7 @@ class App:
         click.echo(printable_lines(text), err=True)
 
     def now(self) -> datetime:
-        """The present, for durations of what still goes on."""
+        """The time now, for durations of queries that still run."""
         return datetime.now(UTC)
 
 

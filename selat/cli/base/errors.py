@@ -19,7 +19,7 @@ from selat.cli.base.options import Format, settings
 
 
 class ExitCode(IntEnum):
-    """What the shell is told; docs/cli.md lists them."""
+    """The exit codes of the command, as docs/cli.md lists them."""
 
     DONE = 0
     QUERY_FAILED = 1
@@ -96,7 +96,7 @@ def as_object(error: selat.SelatError) -> dict[str, object]:
 
 
 def render(error: selat.SelatError, sql: str = "", *, colored: bool = False) -> str:
-    """An error for people: what, where in the SQL, and what would be right."""
+    """An error for people: its message, its place in the SQL, and its hint."""
 
     def style(text: str, **how: object) -> str:
         return click.style(text, **how) if colored else text  # type: ignore[arg-type]
@@ -128,5 +128,5 @@ def _quoted(error: selat.SelatError, sql: str) -> list[str]:
 
 
 def _silence_stdout() -> None:
-    """Nobody reads stdout any more: what is still buffered must not raise at exit."""
+    """Discards buffered output after the reader of stdout has gone, so that nothing raises at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

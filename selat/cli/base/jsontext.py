@@ -81,7 +81,7 @@ def _text(value: str) -> str:
 
 
 _CONTROL = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
-"""JSON may hold these as they are, and a terminal that shows it would obey them."""
+"""Control characters that JSON does not require to be escaped, but that a terminal would obey."""
 
 _ENCODERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda value: "null",

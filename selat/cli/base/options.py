@@ -48,7 +48,7 @@ EPOCH = EpochType()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the common options say."""
+    """The values of the common options."""
 
     master: str | None = None
     output: Format | None = None
@@ -56,15 +56,15 @@ class Settings:
     color: bool = True
     timeout: timedelta = timedelta(seconds=60)
     tls_dir: Path | None = None
-    """None: that of SELAT_TLS_DIR, if it is set."""
+    """None: the directory in SELAT_TLS_DIR, if it is set."""
     token_file: Path | None = None
-    """None: that of SELAT_TOKEN_FILE, if it names one."""
+    """None: the file in SELAT_TOKEN_FILE, if it is set."""
     insecure: bool = False
     """True: a token may go to another machine although the connection is not encrypted."""
 
 
 def settings(ctx: click.Context) -> Settings:
-    """What the options before and after the command's name say together; the later one wins."""
+    """The options before and after the command's name, merged; the later one wins."""
     found = ctx.find_root().obj
     return found if isinstance(found, Settings) else Settings()
 

@@ -17,7 +17,7 @@ _WRITTEN: Mapping[Unit, Callable[[Any], str]] = {
     Unit.BYTES_PER_S: lambda rate: f"{human.size(rate)}/s",
     Unit.RATIO: lambda ratio: f"{ratio:.0%}",
 }
-"""How the command writes figures; those of the other units are counts."""
+"""Writes a figure of this unit for people; figures of other units are counts."""
 
 
 def _figure_field(figure: Figure) -> Field[selat.TaskStatus]:

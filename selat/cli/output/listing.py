@@ -27,16 +27,16 @@ class Field(Generic[T]):
     """One column of a list."""
 
     name: str
-    """As programs see it: a word with underscores and its unit."""
+    """The name in CSV and Arrow: a word with underscores and its unit."""
     raw: Callable[[T], Any]
-    """A scalar, or an instant."""
+    """Returns the value: a scalar or an instant."""
     shown: Callable[[T], str] | None = None
-    """None: the raw value as text."""
+    """Writes the value for people; None: the raw value as text."""
     right: bool = False
 
     @property
     def title(self) -> str:
-        """As people see it: without the unit."""
+        """The heading in tables for people: without the unit."""
         return self.name.removesuffix("_bytes").removesuffix("_s").replace("_", " ").upper()
 
     def text(self, item: T) -> str:
@@ -96,7 +96,7 @@ def sections(*parts: tuple[str, RenderableType | None]) -> Group:
 
 
 def as_text(renderable: RenderableType, *, width: int = 200) -> str:
-    """What a terminal of that width would show, without colours."""
+    """The text that a terminal of that width shows, without colours."""
     console = Console(width=width, no_color=True, highlight=False, color_system=None)
     with console.capture() as capture:
         console.print(renderable)

@@ -46,7 +46,7 @@ class LiveLine:
                 self._draw()
 
     def end(self) -> None:
-        """Takes the line away."""
+        """Removes the line."""
         with self._lock:
             self._text = ""
             self._erase()
@@ -110,7 +110,7 @@ def describe_batch(info: selat.QueryInfo, batch: selat.BatchProgress) -> str:
 
 
 def wait_text(wait: selat.BatchWait) -> str:
-    """What is waited for, and until when."""
+    """The slot or event that a task waits for, and until when."""
     until = f"; expected {human.instant(wait.until.replace(microsecond=0))}" if wait.until else ""
     return f"{wait.reason or wait.slot}{until}"
 
