@@ -25,6 +25,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
 
+import networkx
+
 from planner.graph import operators as graph
 from planner.graph.ids import TaskId, VertexId
 from planner.sharing.candidates import Asked, Candidate, Candidates, Room, find_candidates
@@ -438,14 +440,12 @@ class _Scheduler:
     def _needed(self) -> set[VertexId]:
         """Vertices whose output is read, from the results back."""
         own = {choice.supplier: name for name, choice in self.choices.items()}
-        needed: set[VertexId] = set()
-        stack = [name for name in self.vertices if name not in self.readers]
-        while stack:
-            name = stack.pop()
-            if name not in needed:
-                needed.add(name)
-                stack += [own[read] for read in self.choices[name].reads if read in own]
-        return needed
+        flow = networkx.DiGraph()
+        flow.add_nodes_from(self.vertices)
+        for name, choice in self.choices.items():
+            flow.add_edges_from((own[read], name) for read in choice.reads if read in own)
+        ends = {name for name in self.vertices if name not in self.readers}
+        return ends.union(*(networkx.ancestors(flow, end) for end in ends))
 
     def _traffic(self, deployed: Sequence[Deployed]) -> dict[Pair, float]:
         """Each channel once for each site that does not receive it already."""
