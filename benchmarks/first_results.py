@@ -42,7 +42,7 @@ ROWS_PER_S = 5_000
 QUERIES = 6
 LIMIT_S = 60.0
 POLL_S = 0.005
-_LINE = re.compile(r"^(\S+ [\d:]+),(\d+) INFO \S+ first input task=(\S+)", re.MULTILINE)
+_LINE = re.compile(r"^(\S+ [\d:]+),(\d+) INFO \S+ first input site=\S+ task=(\S+)", re.MULTILINE)
 _START_US = 1_767_225_600_000_000
 
 FILES, GENERATED = "windows over files", "rows being made"
