@@ -22,14 +22,14 @@ class TaskState(Enum):
         return self not in (TaskState.STARTING, TaskState.FAILED, TaskState.PAUSED)
 
 
-class Join(Enum):
+class ReadFrom(Enum):
     """The epoch at which a reader may begin a channel that it has not read yet."""
 
     OWN = "own"
     """At the channel's first epoch that is kept: the channel belongs to the reader's own query."""
-    WHOLE = "whole"
+    FIRST = "first"
     """At epoch 0; a channel that no longer keeps it is not read at all."""
-    LATE = "late"
+    OLDEST = "oldest"
     """At the oldest epoch that is kept."""
 
 
@@ -44,9 +44,9 @@ TASK_STATES = {
 }
 TASK_STATES_BACK = {wire: state for state, wire in TASK_STATES.items()}
 
-JOINS = {
-    Join.OWN: site_pb2.CHANNEL_JOIN_UNSPECIFIED,
-    Join.WHOLE: site_pb2.CHANNEL_JOIN_WHOLE,
-    Join.LATE: site_pb2.CHANNEL_JOIN_LATE,
+READ_FROM = {
+    ReadFrom.OWN: site_pb2.READ_FROM_UNSPECIFIED,
+    ReadFrom.FIRST: site_pb2.READ_FROM_FIRST,
+    ReadFrom.OLDEST: site_pb2.READ_FROM_OLDEST,
 }
-JOINS_BACK = {wire: join for join, wire in JOINS.items()}
+READ_FROM_BACK = {wire: start for start, wire in READ_FROM.items()}

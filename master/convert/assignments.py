@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from contract.tasks import JOINS
+from contract.tasks import READ_FROM
 from contract.times import duration_us
 from master.convert.functions import function_to_proto
 from master.convert.relations import column_to_proto, relation_to_proto
@@ -88,7 +88,7 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
         site=item.site,
         view=item.view,
         columns=columns,
-        join=JOINS[item.join],
+        read_from=READ_FROM[item.read_from],
         event_delay_us=duration_us(item.event_delay),
     )
 

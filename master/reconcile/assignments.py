@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from contract.tasks import Join
+from contract.tasks import ReadFrom
 from master.queries.batch_tasks import batch_results, batch_sites, batch_tasks
 from master.queries.sharing import (
     deployed_of,
@@ -35,7 +35,7 @@ from planner.relations.catalog import Catalog, Relation, RelationKind
 from planner.sharing.deployment import Start
 from planner.sharing.running import Deployed, Running
 
-_JOINS = {Start.HISTORY: Join.WHOLE, Start.NEXT_WINDOW: Join.LATE}
+_READ_FROM = {Start.HISTORY: ReadFrom.FIRST, Start.NEXT_WINDOW: ReadFrom.OLDEST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,19 +179,19 @@ def _inputs(query: QueryRecord, one: Deployed, snapshot: AssignmentInput) -> tup
     inputs = []
     for read in reads_of(query, one, snapshot.placement):
         stage = query.plan.stage(read.item.stage)
-        join, delay = _join(query, read.channel, stage, snapshot.catalog)
+        read_from, delay = _read_from(query, read.channel, stage, snapshot.catalog)
         # The channel of another query has the columns of that query's stage; its epochs bring them along.
         columns = () if one.residual else stage.columns
-        inputs.append(ChannelInput(read.channel, read.site, read.item.view, columns, join, delay))
+        inputs.append(ChannelInput(read.channel, read.site, read.item.view, columns, read_from, delay))
     return tuple(inputs)
 
 
-def _join(query: QueryRecord, channel: TaskId, stage: Stage, catalog: Catalog) -> tuple[Join, timedelta]:
+def _read_from(query: QueryRecord, channel: TaskId, stage: Stage, catalog: Catalog) -> tuple[ReadFrom, timedelta]:
     """Where the query may begin to read the channel, and how late its rows may be."""
     if begins_at_zero(query, channel):
-        return Join.OWN, timedelta(0)
-    join = _JOINS[_start_of(query)]
-    return join, _event_delay(stage, catalog) if join is Join.LATE else timedelta(0)
+        return ReadFrom.OWN, timedelta(0)
+    start = _READ_FROM[_start_of(query)]
+    return start, _event_delay(stage, catalog) if start is ReadFrom.OLDEST else timedelta(0)
 
 
 def begins_at_zero(query: QueryRecord, channel: TaskId) -> bool:
@@ -215,6 +215,6 @@ def _results_of(query: QueryRecord, snapshot: AssignmentInput) -> ResultSpec:
         return ResultSpec(query.id, batch_results(query))
     inputs = []
     for channel, site, stage in result_reads(query, snapshot.placement):
-        join, delay = _join(query, channel, query.plan.stage(stage), snapshot.catalog)
-        inputs.append(ChannelInput(channel, site, join=join, event_delay=delay))
+        read_from, delay = _read_from(query, channel, query.plan.stage(stage), snapshot.catalog)
+        inputs.append(ChannelInput(channel, site, read_from=read_from, event_delay=delay))
     return ResultSpec(query.id, tuple(inputs))

@@ -72,7 +72,7 @@ class QueryMoves:
 
         Also a query that is over, as long as others need the operators that it brought.
         """
-        late = {channel for task in report.tasks if task.query_id == record.id for channel in task.late_inputs}
+        late = {channel for task in report.tasks if task.query_id == record.id for channel in task.missed_inputs}
         running = self._parts.queries.snapshots.live
         if not late or not any(one.id.query == record.id for one in running.deployed):
             return

@@ -93,7 +93,7 @@ class TaskStatus(TaskFigures):
     watermark_us: int | None = None
     operators: tuple[OperatorStatus, ...] = ()
     """From the stage's input to its output."""
-    late_inputs: tuple[TaskId, ...] = ()
+    missed_inputs: tuple[TaskId, ...] = ()
     """Channels that it was to read from their first epoch on, which is gone."""
     starts_at_us: int | None = None
     """Where it began, when that was in the middle of its inputs."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from contract.tasks import Join
+from contract.tasks import ReadFrom
 from master.base.errors import MasterError
 from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, Split, StageKind
@@ -24,7 +24,7 @@ class ChannelInput:
     view: str = ""
     columns: tuple[Column, ...] = ()
     """What it carries, so that a channel without rows has a schema all the same."""
-    join: Join = Join.OWN
+    read_from: ReadFrom = ReadFrom.OWN
     event_delay: timedelta = timedelta(0)
     """How much later than an epoch's watermark the events of its rows may be."""
 

@@ -21,7 +21,7 @@ def with_task_ids(progress: str) -> str:
         return str(ids[old])
 
     for task in stored.get("tasks", {}).values():
-        task |= {"task_id": renamed(task["task_id"]), "late_inputs": []}
+        task |= {"task_id": renamed(task["task_id"]), "missed_inputs": []}
     for counter in stored.get("counters", ()):
         counter["channel"] = renamed(counter["channel"])
     return json.dumps(stored | {"tasks": {renamed(name): task for name, task in stored.get("tasks", {}).items()}})

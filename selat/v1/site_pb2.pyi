@@ -93,29 +93,29 @@ STAGE_KIND_DERIVE: StageKind.ValueType  # 6
 """Reads the one channel of `inputs`, made by another query's task, applies its SQL to each epoch, and publishes the result under the same number."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
-class _ChannelJoin:
+class _ReadFrom:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _ChannelJoinEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ChannelJoin.ValueType], _builtins.type):
+class _ReadFromEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReadFrom.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    CHANNEL_JOIN_UNSPECIFIED: _ChannelJoin.ValueType  # 0
+    READ_FROM_UNSPECIFIED: _ReadFrom.ValueType  # 0
     """Wherever the channel begins: the same query made it."""
-    CHANNEL_JOIN_WHOLE: _ChannelJoin.ValueType  # 1
+    READ_FROM_FIRST: _ReadFrom.ValueType  # 1
     """At its first epoch. Where that is gone nothing is read, and the task's status says so."""
-    CHANNEL_JOIN_LATE: _ChannelJoin.ValueType  # 2
+    READ_FROM_OLDEST: _ReadFrom.ValueType  # 2
     """At the oldest epoch that is there; a merge begins with the first window that is whole."""
 
-class ChannelJoin(_ChannelJoin, metaclass=_ChannelJoinEnumTypeWrapper):
+class ReadFrom(_ReadFrom, metaclass=_ReadFromEnumTypeWrapper):
     """Where the reader of a channel may begin, when it has read nothing of it yet."""
 
-CHANNEL_JOIN_UNSPECIFIED: ChannelJoin.ValueType  # 0
+READ_FROM_UNSPECIFIED: ReadFrom.ValueType  # 0
 """Wherever the channel begins: the same query made it."""
-CHANNEL_JOIN_WHOLE: ChannelJoin.ValueType  # 1
+READ_FROM_FIRST: ReadFrom.ValueType  # 1
 """At its first epoch. Where that is gone nothing is read, and the task's status says so."""
-CHANNEL_JOIN_LATE: ChannelJoin.ValueType  # 2
+READ_FROM_OLDEST: ReadFrom.ValueType  # 2
 """At the oldest epoch that is there; a merge begins with the first window that is whole."""
-Global___ChannelJoin: _TypeAlias = ChannelJoin  # noqa: Y015
+Global___ReadFrom: _TypeAlias = ReadFrom  # noqa: Y015
 
 class _SiteState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -280,7 +280,7 @@ class TaskStatus(_message.Message):
     ROWS_MALFORMED_FIELD_NUMBER: _builtins.int
     OPERATORS_FIELD_NUMBER: _builtins.int
     IN_FLIGHT_BYTES_FIELD_NUMBER: _builtins.int
-    LATE_INPUTS_FIELD_NUMBER: _builtins.int
+    MISSED_INPUTS_FIELD_NUMBER: _builtins.int
     STARTS_AT_US_FIELD_NUMBER: _builtins.int
     BEHIND_FIELD_NUMBER: _builtins.int
     INPUT_BYTES_FIELD_NUMBER: _builtins.int
@@ -323,7 +323,7 @@ class TaskStatus(_message.Message):
         """The operators fused in the stage, from its input to its output, as Spark ran them."""
 
     @_builtins.property
-    def late_inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def missed_inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Channels that the task was to read from their first epoch on, but that epoch is no longer kept."""
 
     @_builtins.property
@@ -361,7 +361,7 @@ class TaskStatus(_message.Message):
         rows_malformed: _builtins.int = ...,
         operators: _abc.Iterable[Global___OperatorStatus] | None = ...,
         in_flight_bytes: _builtins.int = ...,
-        late_inputs: _abc.Iterable[_builtins.str] | None = ...,
+        missed_inputs: _abc.Iterable[_builtins.str] | None = ...,
         starts_at_us: _builtins.int | None = ...,
         behind: _abc.Iterable[Global___QueryBehind] | None = ...,
         input_bytes: _builtins.int = ...,
@@ -369,7 +369,7 @@ class TaskStatus(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "starts_at_us", b"starts_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "behind", b"behind", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "figures", b"figures", "in_flight_bytes", b"in_flight_bytes", "input_bytes", b"input_bytes", "lag_rows", b"lag_rows", "late_inputs", b"late_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "behind", b"behind", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "figures", b"figures", "in_flight_bytes", b"in_flight_bytes", "input_bytes", b"input_bytes", "lag_rows", b"lag_rows", "missed_inputs", b"missed_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__starts_at_us: _TypeAlias = _typing.Literal["starts_at_us"]  # noqa: Y015
     _WhichOneofArgType__starts_at_us: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us"]  # noqa: Y015
@@ -1140,14 +1140,14 @@ class ChannelInput(_message.Message):
     SITE_FIELD_NUMBER: _builtins.int
     VIEW_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
-    JOIN_FIELD_NUMBER: _builtins.int
+    READ_FROM_FIELD_NUMBER: _builtins.int
     EVENT_DELAY_US_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     site: _builtins.str
     """The site that produces it."""
     view: _builtins.str
     """Name of the view it appears as; `input` for the port of a merge of partials."""
-    join: Global___ChannelJoin.ValueType
+    read_from: Global___ReadFrom.ValueType
     event_delay_us: _builtins.int
     """How much later than an epoch's watermark the events of its rows may be."""
     @_builtins.property
@@ -1161,12 +1161,12 @@ class ChannelInput(_message.Message):
         site: _builtins.str = ...,
         view: _builtins.str = ...,
         columns: _abc.Iterable[_common_pb2.Column] | None = ...,
-        join: Global___ChannelJoin.ValueType = ...,
+        read_from: Global___ReadFrom.ValueType = ...,
         event_delay_us: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "columns", b"columns", "event_delay_us", b"event_delay_us", "join", b"join", "site", b"site", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "columns", b"columns", "event_delay_us", b"event_delay_us", "read_from", b"read_from", "site", b"site", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

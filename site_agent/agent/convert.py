@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 from contract.figures import put_figures
-from contract.tasks import JOINS_BACK, TASK_STATES, Join
+from contract.tasks import READ_FROM_BACK, TASK_STATES, ReadFrom
 from planner.values.names import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.disk_use import DiskUse
@@ -68,7 +68,7 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
             site_pb2.OperatorStatus(name=o.name, rows_out=o.rows_out, rows_out_per_s=o.rows_out_per_s)
             for o in status.operators
         ],
-        late_inputs=status.late_inputs,
+        missed_inputs=status.missed_inputs,
         starts_at_us=status.starts_at_us,
         behind=[
             site_pb2.QueryBehind(query_id=b.query_id, bytes=b.size_bytes, sites=b.sites, left=b.left)
@@ -160,7 +160,7 @@ def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
             m.site,
             m.view,
             fields_from_proto(m.columns),
-            join=JOINS_BACK.get(m.join, Join.OWN),
+            read_from=READ_FROM_BACK.get(m.read_from, ReadFrom.OWN),
             event_delay_us=m.event_delay_us,
         )
         for m in messages

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from contract.tasks import Join
+from contract.tasks import ReadFrom
 from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.epochs import Epochs
 from site_agent.channels.log import ChannelLog
@@ -152,7 +152,7 @@ def _watermark_us(log: ChannelLog) -> int | None:
 
 def _starts_at_us(item: InputSpec, log: ChannelLog) -> int | None:
     """Right behind the last event that the epochs before the first one here may have had; None: there were none."""
-    if item.join is not Join.LATE or not 0 < log.first_epoch < log.next_epoch:
+    if item.read_from is not ReadFrom.OLDEST or not 0 < log.first_epoch < log.next_epoch:
         return None
     try:
         watermark_us = log.epochs.manifest(log.first_epoch).watermark_us

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from contract.tasks import Join
+from contract.tasks import ReadFrom
 from site_agent.base.errors import TrimmedEpochError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import Standing
@@ -20,7 +20,7 @@ class PortInput:
     site: str
     view: str = ""
     """What its rows, and those of its successors, are to the reader."""
-    join: Join = Join.OWN
+    read_from: ReadFrom = ReadFrom.OWN
     event_delay_us: int = 0
     """How much later than an epoch's watermark the events of its rows may be."""
 
@@ -91,13 +91,13 @@ class InputState:
                 hint=f"its oldest epoch is {self.log.first_epoch}",
                 ids={"channel": self.source.channel, "epoch": str(self.cursor)},
             )
-        if self.source.join is Join.WHOLE:
+        if self.source.read_from is ReadFrom.FIRST:
             self.missed = True
             return
-        if self.source.join is Join.LATE and self._has_nothing_left():
+        if self.source.read_from is ReadFrom.OLDEST and self._has_nothing_left():
             self.missed = True
             return
-        self.joining = self.source.join is Join.LATE
+        self.joining = self.source.read_from is ReadFrom.OLDEST
         self.cursor = self.log.first_epoch
 
     def _has_nothing_left(self) -> bool:

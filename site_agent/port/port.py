@@ -76,7 +76,7 @@ class Port:
         return tuple(state.source for _, state in sorted(self._states.items()))
 
     @property
-    def late_inputs(self) -> tuple[str, ...]:
+    def missed_inputs(self) -> tuple[str, ...]:
         """Channels that are not read, because their first epochs are gone."""
         return tuple(sorted(channel for channel, state in self._states.items() if state.missed))
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from contract.tasks import Join, TaskState
+from contract.tasks import ReadFrom, TaskState
 from machine.faults import reached
 from site_agent.base.errors import CorruptEpochError, SiteAgentError, TrimmedEpochError
 from site_agent.base.faults import FaultPoint
@@ -57,7 +57,7 @@ class DeriveTask(Task):
         self._missed = False
 
     @property
-    def late_inputs(self) -> tuple[str, ...]:
+    def missed_inputs(self) -> tuple[str, ...]:
         """The channel, when it is not read because its first epochs are gone."""
         return (self._input.channel,) if self._missed else ()
 
@@ -118,7 +118,7 @@ class DeriveTask(Task):
                 hint=f"its oldest epoch is {source.first_epoch}",
                 ids={"channel": source.id, "epoch": str(log.next_epoch)},
             )
-        if self._input.join is Join.WHOLE:
+        if self._input.read_from is ReadFrom.FIRST:
             return False
         if source.standing is None:
             await source.state.wait(source.first_epoch, or_standing=True)

@@ -95,12 +95,14 @@ class MergeTask(Task):
 
     async def _read_inputs(self) -> None:
         waiting = [i for i in self._inputs if i.view in self._views]
-        await self._port.set_inputs([PortInput(i.channel, i.site, i.view, i.join, i.event_delay_us) for i in waiting])
+        await self._port.set_inputs(
+            [PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us) for i in waiting]
+        )
 
     @property
-    def late_inputs(self) -> tuple[str, ...]:
+    def missed_inputs(self) -> tuple[str, ...]:
         """Channels that it does not read, because their first epochs are gone."""
-        return self._port.late_inputs
+        return self._port.missed_inputs
 
     async def run(self) -> None:
         """Until every channel of the port has ended."""

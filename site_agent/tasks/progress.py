@@ -195,7 +195,7 @@ class TaskStatus(TaskFigures):
     next_epoch: int = 0
     watermark_us: int | None = None
     operators: tuple[OperatorStatus, ...] = ()
-    late_inputs: tuple[str, ...] = ()
+    missed_inputs: tuple[str, ...] = ()
     """Channels that it was to read from their first epoch on, which is gone."""
     starts_at_us: int | None = None
     """Windows that begin earlier are left out, because it began in the middle of its inputs."""

@@ -134,7 +134,7 @@ class TaskRunner:
             next_epoch=self._log.next_epoch,
             watermark_us=progress.watermark_us,
             operators=progress.operators(self._clock.monotonic()),
-            late_inputs=self._task.late_inputs if self._task else (),
+            missed_inputs=self._task.missed_inputs if self._task else (),
             starts_at_us=progress.starts_at_us,
             behind=self._limits.pressure_of(self._log).behind,
             **values_of(progress.figures(self._clock.monotonic())),

@@ -102,9 +102,9 @@ class SinkTask(Task):
         await self._port.set_inputs([_port_input(i) for i in self._inputs])
 
     @property
-    def late_inputs(self) -> tuple[str, ...]:
+    def missed_inputs(self) -> tuple[str, ...]:
         """Channels that it does not read, because their first epochs are gone."""
-        return self._port.late_inputs
+        return self._port.missed_inputs
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over when to commit; where to is for queries to come."""
@@ -306,7 +306,7 @@ class SinkTask(Task):
 
 
 def _port_input(item: InputSpec) -> PortInput:
-    return PortInput(item.channel, item.site, join=item.join, event_delay_us=item.event_delay_us)
+    return PortInput(item.channel, item.site, read_from=item.read_from, event_delay_us=item.event_delay_us)
 
 
 def _moved_on(reached: Reached, commit: SinkCommit) -> Reached:

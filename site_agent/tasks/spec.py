@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from contract.tasks import Join
+from contract.tasks import ReadFrom
 from site_agent.channels.pace import QueryReaders
 from site_agent.connectors.sources import Split
 from site_agent.engine import Field, PythonFunction
@@ -43,7 +43,7 @@ class InputSpec:
     """Empty: not known yet; only the inputs of a REDUCE task may be so."""
     view: str
     columns: tuple[Field, ...] = ()
-    join: Join = Join.OWN
+    read_from: ReadFrom = ReadFrom.OWN
     event_delay_us: int = 0
     """How much later than an epoch's watermark the events of its rows may be."""
 

@@ -28,6 +28,6 @@ class Task(ABC):
         return
 
     @property
-    def late_inputs(self) -> tuple[str, ...]:
+    def missed_inputs(self) -> tuple[str, ...]:
         """Channels that it does not read, because their first epochs are gone."""
         return ()

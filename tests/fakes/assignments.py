@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from contract.tasks import JOINS
+from contract.tasks import READ_FROM
 from master.convert.assignments import STAGE_KINDS, split_from_proto
 from master.convert.functions import function_from_proto
 from master.convert.relations import relation_from_proto
@@ -25,7 +25,7 @@ from planner.relations.catalog import Column, Function
 from selat.v1 import common_pb2, site_pb2
 
 _STAGE_KINDS_BACK = {wire: kind for kind, wire in STAGE_KINDS.items()}
-_JOINS_BACK = {wire: join for join, wire in JOINS.items()}
+_READ_FROM_BACK = {wire: start for start, wire in READ_FROM.items()}
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -81,7 +81,7 @@ def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
         site=message.site,
         view=message.view,
         columns=columns,
-        join=_JOINS_BACK[message.join],
+        read_from=_READ_FROM_BACK[message.read_from],
         event_delay=timedelta(microseconds=message.event_delay_us),
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from contract.tasks import Join
+from contract.tasks import ReadFrom
 from machine.clock import SystemClock
 from planner.graph.ids import VertexId
 from planner.graph.plan import DraftPlan
@@ -111,7 +111,7 @@ async def test_stopped_again_and_again_it_sends_every_row_once(
     sql = residual_sql(vertices(draft)[VertexId("s1")], vertices(other)[VertexId("s1")])
     assert sql is not None
     epochs = [rows_of(seed, 20) for seed in range(6)]
-    source = InputSpec("p.s1.us", "hub", "input", join=Join.WHOLE)
+    source = InputSpec("p.s1.us", "hub", "input", read_from=ReadFrom.FIRST)
     spec = TaskSpec("q.s1-derived-us.hub", "q", "s1", StageKind.DERIVE, sql, timedelta(0), inputs=(source,))
     for number, rows in enumerate([*epochs, None]):
         store = ChannelStore(tmp_path / "channels")

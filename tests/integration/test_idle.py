@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.tasks import Join
+from contract.tasks import ReadFrom
 from site_agent.channels.log import ChannelLog
 from site_agent.port import Port, PortInput
 from site_agent.tasks.source import end_idleness
@@ -77,9 +77,9 @@ class World:
             self.seen_us.clear()
         else:
             self.port.restore(cursors, watermark_us=watermark_us)
-        join = Join.LATE if late else Join.OWN
+        read_from = ReadFrom.OLDEST if late else ReadFrom.OWN
         channels = ((QUIET, "ewr"), (BUSY, "jfk"))
-        await self.port.set_inputs([PortInput(c, s, join=join, event_delay_us=DELAY_US) for c, s in channels])
+        await self.port.set_inputs([PortInput(c, s, read_from=read_from, event_delay_us=DELAY_US) for c, s in channels])
 
 
 @asynccontextmanager

@@ -69,7 +69,7 @@ async def test_two_queries_share_their_sources(cluster: Cluster) -> None:
     assert {name for name in running if name.startswith(second)} == {(await merge_of(cluster, second)).task_id}
     merge = await merge_of(cluster, second)
     assert channels(merge) == {f"{first}.s1.p1", f"{first}.s1.p0"}
-    assert {item.join for item in merge.inputs} == {site_pb2.CHANNEL_JOIN_WHOLE}
+    assert {item.read_from for item in merge.inputs} == {site_pb2.READ_FROM_FIRST}
     # Beside the one that receives the same: one site reads both sources, for both merges.
     (site,) = {cluster.site_of(name) for name in running if ".m1." in name}
     assert {tuple(running[f"{first}.s1.{source}"].consumers) for source in ("p0", "p1")} == {(site,)}
@@ -93,7 +93,7 @@ async def test_a_query_that_is_part_of_another_is_made_of_its_output(cluster: Cl
     assert running.keys() - before.keys() == {task.task_id} == {f"{second}.m1.d0"}
     (merge,) = [name for name in before if name.startswith(f"{first}.m1.")]
     assert channels(task) == {merge}
-    assert {(item.view, item.join) for item in task.inputs} == {("input", site_pb2.CHANNEL_JOIN_WHOLE)}
+    assert {(item.view, item.read_from) for item in task.inputs} == {("input", site_pb2.READ_FROM_FIRST)}
     assert "WHERE" in task.sql
     results = {spec.query_id: spec for spec in cluster.agents["hub"].assignments[-1].results}
     assert [item.channel for item in results[second].inputs] == [task.task_id]
@@ -132,15 +132,15 @@ async def test_sources_are_made_of_those_of_others(cluster: Cluster) -> None:
     middle = "SET sharing_start = 'next-window';"
     third = await cluster.submit(SANA + middle + COUNT.replace("10 seconds", "30 seconds"))
     late = (*(await derived_of(cluster, third)).values(), await merge_of(cluster, third))
-    assert {(i.join, i.event_delay_us) for task in late for i in task.inputs} == {
-        (site_pb2.CHANNEL_JOIN_LATE, 5_000_000)
+    assert {(i.read_from, i.event_delay_us) for task in late for i in task.inputs} == {
+        (site_pb2.READ_FROM_OLDEST, 5_000_000)
     }
     # Of what it joined in the middle nothing is left.
     made, merge = f"{third}.s1.d1", late[-1]
     (name,) = [channel for channel in channels(merge) if channel.startswith(made)]
     site = cluster.site_of(merge.task_id)
     status = TaskStatus(
-        TaskId.parse(merge.task_id), third, "m1", site, TaskState.RUNNING, late_inputs=(TaskId.parse(name),)
+        TaskId.parse(merge.task_id), third, "m1", site, TaskState.RUNNING, missed_inputs=(TaskId.parse(name),)
     )
     await cluster.agents[site].report(status)
     assert f"{third}.s1.p1" in channels(await merge_of(cluster, third))
@@ -154,7 +154,12 @@ async def test_what_cannot_be_made_of_others_output_is_made_anew(cluster: Cluste
     ((name, task),) = (await derived_of(cluster, second)).items()
     site = cluster.site_of(name)
     status = TaskStatus(
-        TaskId.parse(name), second, "m1", site, TaskState.RUNNING, late_inputs=tuple(map(TaskId.parse, channels(task)))
+        TaskId.parse(name),
+        second,
+        "m1",
+        site,
+        TaskState.RUNNING,
+        missed_inputs=tuple(map(TaskId.parse, channels(task))),
     )
     await cluster.agents[site].report(status)
     assert not await derived_of(cluster, second)
@@ -312,7 +317,7 @@ async def test_an_operator_without_its_first_rows_is_not_shared(cluster: Cluster
     merge = await merge_of(cluster, second)
     site = cluster.site_of(merge.task_id)
     late = TaskStatus(
-        TaskId.parse(merge.task_id), second, "m1", site, TaskState.RUNNING, late_inputs=(TaskId(first, "s1", 1),)
+        TaskId.parse(merge.task_id), second, "m1", site, TaskState.RUNNING, missed_inputs=(TaskId(first, "s1", 1),)
     )
     await cluster.agents[site].report(late)
     assert channels(await merge_of(cluster, second)) == {f"{second}.s1.p1", f"{first}.s1.p0"}
@@ -337,7 +342,7 @@ async def test_a_merge_that_others_need_is_put_right_when_its_query_is_over(clus
     merge = await merge_of(cluster, second)
     site = cluster.site_of(merge.task_id)
     late = TaskStatus(
-        TaskId.parse(merge.task_id), second, "m1", site, TaskState.RUNNING, late_inputs=(TaskId(first, "s1", 1),)
+        TaskId.parse(merge.task_id), second, "m1", site, TaskState.RUNNING, missed_inputs=(TaskId(first, "s1", 1),)
     )
     await report_all(cluster)
     await cluster.agents[site].report(late)
@@ -393,7 +398,7 @@ async def test_a_query_that_begins_at_the_next_window_says_where(cluster: Cluste
     await report_all(cluster)
     second = await cluster.submit(SANA + "SET sharing_start = 'next-window';" + HAVING)
     merge = await merge_of(cluster, second)
-    assert {(item.join, item.event_delay_us) for item in merge.inputs} == {(site_pb2.CHANNEL_JOIN_LATE, 5_000_000)}
+    assert {(item.read_from, item.event_delay_us) for item in merge.inputs} == {(site_pb2.READ_FROM_OLDEST, 5_000_000)}
     site = cluster.site_of(merge.task_id)
     status = TaskStatus(TaskId.parse(merge.task_id), second, "m1", site, TaskState.RUNNING, starts_at_us=60_000_000)
     await cluster.agents[site].report(status)
@@ -410,7 +415,7 @@ async def test_results_that_begin_in_the_middle_say_where(cluster: Cluster) -> N
     await tasks(cluster)
     hub = cluster.agents["hub"]
     (spec,) = [spec for spec in hub.assignments[-1].results if spec.query_id == second]
-    assert {(item.join, item.event_delay_us) for item in spec.inputs} == {(site_pb2.CHANNEL_JOIN_LATE, 5_000_000)}
+    assert {(item.read_from, item.event_delay_us) for item in spec.inputs} == {(site_pb2.READ_FROM_OLDEST, 5_000_000)}
     await hub.report(results=(ResultStatus(second, 3, starts_at_us=60_000_001),))
     assert (await cluster.get(second)).sharing.starts_at_us == 60_000_001
     # Its next agent has not received the first epoch again yet.
@@ -500,13 +505,13 @@ async def test_whatever_comes_and_goes_every_channel_has_its_producer(cluster: C
 async def say_late(cluster: Cluster, rng: random.Random) -> None:
     """A task that reads channels of others finds some of them without their first epochs."""
     found = await tasks(cluster)
-    whole = site_pb2.CHANNEL_JOIN_WHOLE
+    whole = site_pb2.READ_FROM_FIRST
     kinds = (site_pb2.STAGE_KIND_MERGE, site_pb2.STAGE_KIND_DERIVE)
-    shared = [t for t in found.values() if any(i.join == whole for i in t.inputs) and t.kind in kinds]
+    shared = [t for t in found.values() if any(i.read_from == whole for i in t.inputs) and t.kind in kinds]
     if not shared:
         return
     task = rng.choice(shared)
-    channels = [item.channel for item in task.inputs if item.join == whole]
+    channels = [item.channel for item in task.inputs if item.read_from == whole]
     late = tuple(rng.sample(channels, rng.randint(1, len(channels))))
     site = cluster.site_of(task.task_id)
     status = TaskStatus(
@@ -515,7 +520,7 @@ async def say_late(cluster: Cluster, rng: random.Random) -> None:
         task.stage_id,
         site,
         TaskState.RUNNING,
-        late_inputs=tuple(map(TaskId.parse, late)),
+        missed_inputs=tuple(map(TaskId.parse, late)),
     )
     await cluster.agents[site].report(status)
     left = (await tasks(cluster)).get(task.task_id)

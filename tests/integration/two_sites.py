@@ -80,7 +80,9 @@ def derived(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_p
                     kind=site_pb2.STAGE_KIND_DERIVE,
                     sql="combined",
                     inputs=[
-                        site_pb2.ChannelInput(channel=source, site=name, view="input", join=site_pb2.CHANNEL_JOIN_WHOLE)
+                        site_pb2.ChannelInput(
+                            channel=source, site=name, view="input", read_from=site_pb2.READ_FROM_FIRST
+                        )
                     ],
                     consumers=["jfk"],
                     epoch_interval_ms=interval_ms,

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from contract.tasks import Join, TaskState
+from contract.tasks import ReadFrom, TaskState
 from master.base.errors import InvalidRequestError
 from master.planning.settings import Settings, checked_setting, setting_rows, with_settings
 from master.queries.progress import with_report
@@ -114,16 +114,16 @@ def test_the_shared_task_is_the_same_for_whoever_needs_it() -> None:
         both = replace(tasks(first, second)[name], readers=())
         assert tasks(first)[name] == both == tasks(over, second)[name]
     inputs = tasks(over, second)[task_at(SECOND, "merge", "eu")].inputs
-    assert {(i.channel, i.site, i.view, i.join) for i in inputs} == {
-        (task_at(FIRST, "clicks", "us"), "us", "input", Join.WHOLE),
-        (task_at(FIRST, "clicks", "eu"), "eu", "input", Join.WHOLE),
+    assert {(i.channel, i.site, i.view, i.read_from) for i in inputs} == {
+        (task_at(FIRST, "clicks", "us"), "us", "input", ReadFrom.FIRST),
+        (task_at(FIRST, "clicks", "eu"), "eu", "input", ReadFrom.FIRST),
     }
 
 
 def test_who_may_begin_in_the_middle_is_told_the_delay() -> None:
     first, second = two(Start.NEXT_WINDOW)
     inputs = tasks(first, second)[task_at(SECOND, "merge", "eu")].inputs
-    assert {(i.join, i.event_delay) for i in inputs} == {(Join.LATE, timedelta(seconds=5))}
+    assert {(i.read_from, i.event_delay) for i in inputs} == {(ReadFrom.OLDEST, timedelta(seconds=5))}
 
 
 def test_a_paused_query_leaves_the_tasks_that_others_need_at_work() -> None:

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from contract.tasks import Join
+from contract.tasks import ReadFrom
 from selat.v1 import exchange_pb2 as pb
 from site_agent.base.errors import TrimmedEpochError
 from site_agent.base.offload import Offload
@@ -64,7 +64,7 @@ class Reader:
 
     name: str
     port: Port
-    join: Join
+    read_from: ReadFrom
     cursors: dict[str, int] = field(default_factory=dict)
     watermark_us: int | None = None
     highest_us: int | None = None
@@ -84,7 +84,7 @@ class Idleness(RuleBasedStateMachine):
         for name in CHANNELS:
             self.producers.open(name).set_consumers(["here"])
         self.open_site()
-        self.join("first", Join.OWN)
+        self.join("first", ReadFrom.OWN)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
@@ -96,14 +96,14 @@ class Idleness(RuleBasedStateMachine):
         for name in CHANNELS:
             self.store.open(name).set_consumers(["here"])
 
-    def join(self, name: str, join: Join) -> None:
+    def join(self, name: str, read_from: ReadFrom) -> None:
         before = self.readers.get(name)
         port = ImpatientPort(self.router, reader=name, query_id="q")
-        reader = Reader(name, port, join)
+        reader = Reader(name, port, read_from)
         if before is not None:
-            reader = Reader(name, port, join, before.cursors, before.watermark_us, before.watermark_us)
+            reader = Reader(name, port, read_from, before.cursors, before.watermark_us, before.watermark_us)
             port.restore(reader.cursors, watermark_us=reader.watermark_us)
-        inputs = [PortInput(c, "here", join=join, event_delay_us=DELAY_US) for c in CHANNELS]
+        inputs = [PortInput(c, "here", read_from=read_from, event_delay_us=DELAY_US) for c in CHANNELS]
         self.run(port.set_inputs(inputs))
         self.readers[name] = reader
 
@@ -185,20 +185,20 @@ class Idleness(RuleBasedStateMachine):
     @rule()
     def come_late(self) -> None:
         if "late" not in self.readers:
-            self.join("late", Join.LATE)
+            self.join("late", ReadFrom.OLDEST)
 
     @rule(name=st.sampled_from(READERS))
     def kill_reader(self, name: str) -> None:
         if name in self.readers:
             self.run(self.readers[name].port.close())
-            self.join(name, self.readers[name].join)
+            self.join(name, self.readers[name].read_from)
 
     @rule()
     def kill_site(self) -> None:
         self.run(self.router.close())
         self.open_site()
         for name, reader in list(self.readers.items()):
-            self.join(name, reader.join)
+            self.join(name, reader.read_from)
 
     @rule(channel=channels)
     def lose_copy(self, channel: str) -> None:
@@ -207,7 +207,7 @@ class Idleness(RuleBasedStateMachine):
         shutil.rmtree(self.root / "here" / channel)
         self.open_site()
         for name, reader in list(self.readers.items()):
-            self.join(name, reader.join)
+            self.join(name, reader.read_from)
 
     @rule()
     def kill_producers(self) -> None:

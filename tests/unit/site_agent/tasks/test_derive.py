@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contract.tasks import Join, TaskState
+from contract.tasks import ReadFrom, TaskState
 from site_agent.base.errors import ChannelError, EngineError, SiteAgentError, TrimmedEpochError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import END_OF_TIME_US, Standing
@@ -31,7 +31,7 @@ from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, ViewSpec, Wind
 from tests.unit.site_agent.fakes import TableEngine, VirtualClock
 
 CHANNEL = "p.s1.hub"
-INPUT = InputSpec(CHANNEL, "hub", "input", join=Join.WHOLE)
+INPUT = InputSpec(CHANNEL, "hub", "input", read_from=ReadFrom.FIRST)
 SPEC = TaskSpec("q.s1-derived-hub.hub", "q", "s1", StageKind.DERIVE, "kept", timedelta(0), inputs=(INPUT,))
 WINDOW = WindowSpec("_window_start", 20, 10, (ViewSpec("input"),))
 Rows = Sequence[int]
@@ -220,7 +220,7 @@ async def test_a_channel_without_its_first_rows_is_not_read(tmp_path: Path) -> N
         forget(hub.source, 1)
         task = DeriveTask(hub.context)
         running = asyncio.create_task(task.run())
-        await until(lambda: task.late_inputs == (CHANNEL,))
+        await until(lambda: task.missed_inputs == (CHANNEL,))
         hub.publish((6,))
         forget(hub.source, 3)
         # It holds nothing back, and sends nothing.
@@ -229,7 +229,7 @@ async def test_a_channel_without_its_first_rows_is_not_read(tmp_path: Path) -> N
         await asyncio.gather(running, return_exceptions=True)
 
 
-LATE = replace(SPEC, inputs=(replace(INPUT, join=Join.LATE),))
+LATE = replace(SPEC, inputs=(replace(INPUT, read_from=ReadFrom.OLDEST),))
 
 
 async def test_one_that_may_begin_in_the_middle_says_so_by_its_first_number(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ async def test_one_that_may_begin_in_the_middle_says_so_by_its_first_number(tmp_
         hub.source.finish()
         task = await hub.run()
         assert (hub.log.first_epoch, hub.rows(), hub.marks()) == (1, [4, 6], [10, 20])
-        assert task.late_inputs == ()
+        assert task.missed_inputs == ()
 
 
 async def test_a_channel_that_ended_and_holds_nothing_is_not_joined(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ async def test_a_channel_that_ended_and_holds_nothing_is_not_joined(tmp_path: Pa
         hub.source.finish()
         task = DeriveTask(hub.context)
         running = asyncio.create_task(task.run())
-        await until(lambda: task.late_inputs == (CHANNEL,))
+        await until(lambda: task.missed_inputs == (CHANNEL,))
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contract.tasks import Join, TaskState
+from contract.tasks import ReadFrom, TaskState
 from site_agent.base.files import Files
 from site_agent.channels.codec import decode, encode
 from site_agent.channels.manifest import END_OF_TIME_US
@@ -186,7 +186,7 @@ async def test_a_sink_that_begins_in_the_middle_says_from_when_on_it_is_whole(tm
         hub.publish(US, 0, 1)
         hub.inputs[0].acknowledge("hub", 0)
         hub.publish(EU, 0)
-        inputs = tuple(replace(item, join=Join.LATE, event_delay_us=50) for item in INPUTS)
+        inputs = tuple(replace(item, read_from=ReadFrom.OLDEST, event_delay_us=50) for item in INPUTS)
         async with running(hub.task(replace(SPEC, inputs=inputs))):
             await until(lambda: len(seen(hub.out)) == 2)
         # The oldest epoch that is there has the watermark 1, and rows may be late by 50.
