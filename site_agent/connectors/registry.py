@@ -10,6 +10,7 @@ from site_agent.base.files import Files
 from site_agent.connectors.files.connector import FilesConnector
 from site_agent.connectors.files.prepared import Preparer
 from site_agent.connectors.generator.connector import GeneratorConnector
+from site_agent.connectors.installed import installed_connectors
 from site_agent.connectors.parquet.sink import ParquetSink
 from site_agent.connectors.paths import ANYWHERE, AllowedPaths
 from site_agent.connectors.push import FindLog, PushConnector
@@ -18,6 +19,7 @@ from site_agent.connectors.secrets.sources import SecretConnector
 from site_agent.connectors.secrets.values import NO_SECRETS, Secrets
 from site_agent.connectors.sinks import SinkConnector
 from site_agent.connectors.sources import Connector
+from site_agent.ingest import PUSH_CONNECTOR
 
 
 def make_connectors(
@@ -27,14 +29,15 @@ def make_connectors(
     allowed: AllowedPaths = ANYWHERE,
     secrets: Secrets = NO_SECRETS,
 ) -> Mapping[str, Connector]:
-    """All connectors of one site by name.
+    """All connectors of one site by name, those of other installed packages included.
 
     `preparer` sorts files for replays, `find_log` knows the logs of pushed rows (None: nobody can push to the site),
     `allowed` says where files may be, `secrets` has what options refer to.
     """
     pushed = (PushConnector(find_log),) if find_log else ()
-    connectors: tuple[Connector, ...] = (FilesConnector(preparer, allowed), GeneratorConnector(), *pushed)
-    return {c.name: SecretConnector(c, secrets) for c in connectors}
+    own: tuple[Connector, ...] = (FilesConnector(preparer, allowed), GeneratorConnector(), *pushed)
+    others = installed_connectors({PUSH_CONNECTOR, *(connector.name for connector in own)})
+    return {c.name: SecretConnector(c, secrets) for c in (*own, *others)}
 
 
 def find_connector(connectors: Mapping[str, Connector], options: Mapping[str, str]) -> Connector:

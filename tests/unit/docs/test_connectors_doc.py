@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from examples.connector_lines.selat_connector_lines import LinesConnector
 from planner.sql import CreateRelation, parse_script
 from site_agent.connectors.files.options import check_options
 from site_agent.connectors.generator.connector import GeneratorConnector
@@ -18,6 +19,7 @@ def test_the_statements_on_the_page_are_right() -> None:
         "generator": GeneratorConnector().check,
         "push": push_options.check_options,
         "parquet": ParquetSink().policy,
+        "lines": LinesConnector().check,
     }
     checked = 0
     for block in re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL):
