@@ -6,7 +6,10 @@ main -> root group (errors become exit codes) -> one module per group of command
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from contextlib import suppress
 from typing import NoReturn
 
 import click
@@ -15,6 +18,8 @@ import selat
 from selat.cli.base.lazy import Lazy, LazyGroup
 from selat.cli.base.options import settings_options
 
+SIGNALLED = 128
+"""Exit codes beyond are those of signals."""
 _TOPOLOGY = ("networkx",)
 _MASTER = ("grpc_health", "jwt", "networkx", "prometheus_client", "sqlglot")
 _AGENT = ("pandas", "prometheus_client", "psutil", "pyspark")
@@ -103,7 +108,15 @@ def main() -> None:
         # A signal that the parent had ignored (nohup) stays ignored.
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _terminate)
-    cli(prog_name="selat")
+    try:
+        cli(prog_name="selat")
+    except SystemExit as end:
+        if isinstance(end.code, int) and end.code > SIGNALLED:
+            # All has been said and closed; threads of libraries that an interrupt has met may never end.
+            with suppress(OSError):
+                sys.stdout.flush()
+            os._exit(end.code)
+        raise
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
