@@ -13,6 +13,7 @@ help:  ## list all targets
 
 setup:  ## virtual environment, pinned packages and Java; other targets do this by themselves
 	@scripts/setup
+	@scripts/build_jar
 
 # When one make builds several of the targets below, this runs once.
 setup-wan:  ## packages for emulated WANs, their tests and those of metrics, as root with apt-get; else says what to install

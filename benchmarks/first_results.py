@@ -24,7 +24,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 import selat
 from benchmarks.report import say
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.epoch_file import read_header
 from site_agent.engine.jvm.session import start_spark

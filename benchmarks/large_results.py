@@ -30,7 +30,8 @@ import pyarrow as pa
 import selat
 from benchmarks.processes import in_own_process
 from benchmarks.report import make_parser, publish, say, table
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from site_agent.engine.jvm.session import start_spark
 
 ROWS = 20_000_000

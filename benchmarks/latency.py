@@ -23,7 +23,8 @@ from pathlib import Path
 
 import selat
 from benchmarks.report import make_parser, median, publish, quantile, say, table
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.epoch_file import read_header
 

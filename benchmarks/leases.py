@@ -87,7 +87,7 @@ def _inside_rates(*, fair: bool, size: int) -> tuple[float, float]:
     """Grants and releases a second, medians of three rounds."""
     leases = LeaseTable(LeasePolicy(fair=fair))
     for name in ("nightly", "other", "streaming"):
-        leases.put_framework(Framework(name, NOW))
+        leases.frameworks.put(Framework(name, NOW))
     leases.apply(set_site(leases, "big", SiteSlots(SLOTS), now=NOW))
     grants_per_s, releases_per_s = [], []
     for _ in range(3):

@@ -32,7 +32,8 @@ from benchmarks.central import WINDOW, Receiver, Shipper
 from benchmarks.links import ShapedLink
 from benchmarks.processes import end_process
 from benchmarks.report import make_parser, median, publish, quantile, ratio, say, spread, table
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 
 WAYS = ("centralised", "Selat")
 SITES = ("us", "eu", "asia")

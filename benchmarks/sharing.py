@@ -79,7 +79,8 @@ from benchmarks.sharing_counts import (
     steady,
     taken_in_per_s,
 )
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 
 TOPOLOGY = """
 gateway: us

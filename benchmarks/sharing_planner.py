@@ -24,8 +24,9 @@ from planner.graph.plan import Statistics
 from planner.planning import draft_query
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Setting, SharingPlan
 from planner.sharing.running import MutableRunning
-from planner.sharing.schedule import Setting, SharingPlan, deploy, share
+from planner.sharing.schedule import deploy, share
 from planner.sharing.vertices import Vertex, vertices_of
 from planner.sharing.wan import Wan
 from planner.sql import SelectQuery, parse_script

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from machine.clock import SystemClock
+from planner.values.stages import StageKind
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.registry import find_connector, make_connectors
@@ -21,7 +22,7 @@ from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.source import SourceTask
-from site_agent.tasks.spec import InputSpec, RelationSpec, StageKind, TaskSpec, WindowSpec
+from site_agent.tasks.spec import InputSpec, RelationSpec, TaskSpec, WindowSpec
 
 SITE = "us"
 

@@ -28,7 +28,8 @@ import duckdb
 import selat
 from benchmarks.report import make_parser, median, publish, say, table
 from benchmarks.words import write_shard
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 
 SITES = ("virginia", "oregon", "ireland", "tokyo")
 TOPOLOGY = """

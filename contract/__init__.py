@@ -1,4 +1,4 @@
-"""What master, site agents and clients say on the wire, written once: errors, instants, states and figures of tasks.
+"""What master, site agents and clients say on the wire, written once.
 
-It knows neither master nor agent.
+Errors, instants, the Arrow types of columns, kinds, states and figures of tasks. It imports neither master nor agent.
 """

@@ -28,6 +28,7 @@ class Unit(Enum):
     BYTES = "bytes"
     EPOCHS = "epochs"
     ATTEMPTS = "attempts"
+    PLANS = "plans"
     ROWS_PER_S = "rows/s"
     BYTES_PER_S = "bytes/s"
     RATIO = "0 to 1"
@@ -189,6 +190,13 @@ class TaskFigures:
             "Attempts that failed since the agent started the task.",
             grows=True,
             metric="selat_task_failures_total",
+        )
+    )
+    plans: int = _count(
+        Traits(
+            Unit.PLANS,
+            "Statements that Spark planned since the agent started the task; other epochs ran kept plans.",
+            grows=True,
         )
     )
 

@@ -1,9 +1,10 @@
-"""States of tasks, and where the readers of their channels begin."""
+"""Kinds and states of tasks, and where the readers of their channels begin."""
 
 from __future__ import annotations
 
 from enum import Enum
 
+from planner.values.stages import StageKind
 from selat.v1 import site_pb2
 
 
@@ -32,6 +33,17 @@ class ReadFrom(Enum):
     OLDEST = "oldest"
     """At the oldest epoch that is kept."""
 
+
+STAGE_KINDS = {
+    StageKind.SOURCE: site_pb2.STAGE_KIND_SOURCE,
+    StageKind.TABLE: site_pb2.STAGE_KIND_TABLE,
+    StageKind.MERGE: site_pb2.STAGE_KIND_MERGE,
+    StageKind.SINK: site_pb2.STAGE_KIND_SINK,
+    StageKind.REDUCE: site_pb2.STAGE_KIND_REDUCE,
+    StageKind.DERIVE: site_pb2.STAGE_KIND_DERIVE,
+}
+"""The kinds of tasks that an agent runs: it knows no MAP."""
+STAGE_KINDS_BACK = {wire: kind for kind, wire in STAGE_KINDS.items()}
 
 TASK_STATES = {
     TaskState.STARTING: site_pb2.TASK_STATE_STARTING,

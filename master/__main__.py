@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
+from contract.installed import declare_installed
 from machine.logs import LOG_FORMAT_HELP, LogFormat
 from machine.loopback import INSECURE_HELP, TLS_HELP, allows_functions, is_exposed, refusal
 from machine.metrics import LISTEN_HELP, CannotListenError, serving_metrics
@@ -72,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for problem in config.validate():
         _complain(problem, "")
         return EXIT_CANNOT_START
+    declare_installed()
     try:
         with tracing(ROLE, os.environ):
             asyncio.run(_serve(options, config))
@@ -85,14 +87,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(str(error), "is there such a directory, and can it be written to?")
         return EXIT_CANNOT_START
     except RuntimeError as error:
-        # What gRPC raises where it cannot listen.
+        # gRPC raises this where it cannot listen.
         _complain(f"cannot listen at {options.listen}: {error}", "is the port taken? port 0 takes a free one")
         return EXIT_CANNOT_START
     return EXIT_OK
 
 
 def _config(parsed: argparse.Namespace) -> MasterConfig:
-    """Raises MasterError or PlannerError for options that contradict each other, and files that are wrong."""
+    """The settings. Raises MasterError or PlannerError for options that contradict each other, and for
+    invalid files."""
     exposed = parsed.insecure or is_exposed(parsed.listen)
     return MasterConfig(
         heartbeat_timeout=parsed.heartbeat_timeout,
@@ -207,7 +210,7 @@ def _add_results_options(parser: argparse.ArgumentParser, defaults: MasterConfig
         type=int,
         default=defaults.live_results.size_bytes,
         metavar="BYTES",
-        help="how much is kept of a streaming query's results while it runs, at its gateway; default: %(default)s",
+        help="how much the gateway keeps of a streaming query's results while it runs; default: %(default)s",
     )
     parser.add_argument(
         "--live-results-hours",
@@ -257,7 +260,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_duration_in("milliseconds"),
         default=f"{defaults.epoch_interval / timedelta(milliseconds=1):g}",
         metavar="MS",
-        help="how often a task looks for input; default: %(default)s",
+        help="how often a task polls its input; default: %(default)s",
     )
     parser.add_argument(
         "--sharing",
@@ -267,9 +270,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_lease_options(parser, defaults.leases)
     _add_batch_options(parser, defaults.batch)
-    parser.add_argument(
-        "--no-probes", action="store_true", help="measure links only when somebody asks (selat wan probe)"
-    )
+    parser.add_argument("--no-probes", action="store_true", help="probe links only on request (selat wan probe)")
     return parser
 
 
@@ -279,14 +280,14 @@ def _add_timeouts(parser: argparse.ArgumentParser, defaults: MasterConfig) -> No
         type=_duration_in("seconds"),
         default=f"{defaults.heartbeat_timeout / timedelta(seconds=1):g}",
         metavar="SECONDS",
-        help="a site silent for so long is unreachable; default: %(default)s",
+        help="a site that has not reported for this time is unreachable; default: %(default)s",
     )
     parser.add_argument(
         "--stop-timeout",
         type=_duration_in("seconds"),
         default=f"{defaults.stop_timeout / timedelta(seconds=1):g}",
         metavar="SECONDS",
-        help="how long calls may go on once it is asked to end; default: %(default)s",
+        help="how long calls may go on once the master is asked to stop; default: %(default)s",
     )
 
 
@@ -296,7 +297,7 @@ def _add_wall_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python-functions",
         choices=["allow", "refuse"],
-        help="whether CREATE FUNCTION is taken; default: allow, elsewhere than on loopback refuse",
+        help="whether CREATE FUNCTION is allowed; default: allow on loopback, else refuse",
     )
 
 
@@ -306,7 +307,7 @@ def _add_lease_options(parser: argparse.ArgumentParser, defaults: LeasePolicy) -
         type=_duration_in("minutes"),
         default=f"{defaults.longest / timedelta(minutes=1):g}",
         metavar="MINUTES",
-        help="a lease of a slot for longer than that is refused; default: %(default)s",
+        help="a longer lease of a slot is refused; default: %(default)s",
     )
     parser.add_argument(
         "--lease-grace",
@@ -332,14 +333,14 @@ def _add_batch_options(parser: argparse.ArgumentParser, defaults: BatchConfig) -
         type=float,
         default=defaults.split_bytes / BYTES_PER_MB,
         metavar="MB",
-        help="about so much of a table is one task's; default: %(default)g",
+        help="the approximate size of a split; default: %(default)g",
     )
     parser.add_argument(
         "--locality-min",
         type=float,
         default=defaults.skips.least,
         metavar="SHARE",
-        help="a batch query is skipped for a while when fewer of its tasks, 0 to 1, would run near their input; "
+        help="a batch query is skipped for a while if a smaller share of its tasks would run near their input; "
         "default: %(default)s",
     )
     parser.add_argument(
@@ -347,7 +348,7 @@ def _add_batch_options(parser: argparse.ArgumentParser, defaults: BatchConfig) -
         type=_duration_in("seconds"),
         default=f"{defaults.skips.longest / timedelta(seconds=1):g}",
         metavar="SECONDS",
-        help="the longest that a batch query is skipped; default: %(default)s",
+        help="the longest time that a batch query is skipped; default: %(default)s",
     )
 
 

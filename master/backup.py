@@ -1,4 +1,4 @@
-"""Backups of the master's state: one file each, made while the master runs, and put into an empty directory.
+"""Backups of the master's state: one file each, made while the master runs, and restored into an empty directory.
 
 A backup is a line of JSON (`Backup`) and the SQLite file after it.
 """
@@ -27,7 +27,7 @@ from master.store.migrations import MIGRATIONS
 
 FORMAT = 1
 LEAP = 2**32
-"""Versions and fencing numbers that were given after the backup are passed over: nobody gives so many."""
+"""A restored master skips this many versions and fencing numbers: more than were given after the backup."""
 
 _HEADER_BYTES = 64 * 1024
 _PIECE_BYTES = 1024 * 1024
@@ -35,14 +35,14 @@ _PIECE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A backup's account of itself."""
+    """The header of a backup."""
 
     selat_backup: int
-    """The format."""
+    """The version of the format."""
     version: str
     """The version of Selat that made it."""
     schema: int
-    """Steps of `master.store.migrations` that were done."""
+    """The number of steps of `master.store.migrations` that were applied."""
     cluster: str
     made_at_us: int
     size_bytes: int
@@ -54,7 +54,7 @@ class Backup:
 
 
 def back_up(data: Path, target: Path, *, now: datetime) -> Backup:
-    """Copy the state in a master's directory to a file, as it is at one moment; the master may run.
+    """Copy the state in a master's directory, as it is at one moment, to a file; the master may be running.
 
     Args:
         data: The master's directory.
@@ -87,14 +87,14 @@ def back_up(data: Path, target: Path, *, now: datetime) -> Backup:
 
 
 def restore(source: Path, data: Path) -> Backup:
-    """Put a backup into an empty directory; see docs/operations.md for what a master makes of it.
+    """Restore a backup into an empty directory; docs/operations.md says how a master continues from it.
 
     Raises:
         StoreError: the directory is not empty, or a master has it; or the file is no backup, damaged, or of a newer
             version.
         OSError: the file cannot be read, or the directory not written.
     """
-    # A restore that failed leaves its lock.
+    # A restore that failed before left its lock file.
     if data.is_dir() and any(path.name != LOCK_FILE for path in data.iterdir()):
         raise StoreError(f"{data} is not empty", hint="name a new directory; a state is not written over")
     try:
@@ -119,7 +119,7 @@ def restore(source: Path, data: Path) -> Backup:
 
 
 def _copy(state: Path, copy: Path) -> tuple[int, str]:
-    """Schema and cluster of the copied state. Raises sqlite3.Error."""
+    """The schema version and cluster of the copied state. Raises sqlite3.Error."""
     uri = f"{state.resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as running, closing(sqlite3.connect(copy)) as target:
         running.backup(target)
@@ -131,7 +131,7 @@ def _copy(state: Path, copy: Path) -> tuple[int, str]:
 
 
 def _mark_restored(copy: Path, said: Backup) -> None:
-    """Bring the state up to date, and have it know that agents may be ahead of it. Raises sqlite3.Error, StoreError."""
+    """Migrate the state, and record that agents may be ahead of it. Raises sqlite3.Error, StoreError."""
     with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
         _check(connection)
         if connection.execute("PRAGMA user_version").fetchone() != (said.schema,):
@@ -151,7 +151,7 @@ def _mark_restored(copy: Path, said: Backup) -> None:
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    """Raises sqlite3.DatabaseError."""
+    """Raises sqlite3.DatabaseError when the file is damaged."""
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(str(found))
@@ -185,7 +185,7 @@ def _digest(path: Path) -> str:
 
 @contextmanager
 def _temporary(directory: Path) -> Iterator[Path]:
-    """A file of ours alone, gone at the end unless it was renamed."""
+    """A private temporary file, removed at the end unless it was renamed."""
     descriptor, name = tempfile.mkstemp(prefix=".backup-", dir=directory)
     os.close(descriptor)
     try:

@@ -1,4 +1,4 @@
-"""`python -m master backup` and `restore`: the master's state into a file, and back into an empty directory."""
+"""`python -m master backup` and `restore`: back up the master's state, and restore it into an empty directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMANDS = ("backup", "restore")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code: 1 when it could not be done, said with a hint."""
+    """Run the command. The exit code is 1 after an error, which is printed with a hint."""
     parsed = _parser().parse_args(arguments)
     make_private_umask()
     try:

@@ -1,4 +1,4 @@
-"""The master's metrics: the table of them, and how it is filled from what the master knows at this moment."""
+"""The master's metrics: the table of them, and the code that fills it from the present state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from machine.durations import Durations
 from machine.metrics import Family, Kind, Metric, Sheet
 from master.queries.registry import QueryRegistry
 from master.records.model import QueryRecord, QueryState, SiteState, StateChange
-from master.sites.registry import SiteRegistry, SiteStatus
+from master.sites.status import Sites, SiteStatus
 from master.store import Store
 from master.views.queries import QueryView, QueryViews
 from planner.leases import Change, LeaseTable, SlotState
@@ -24,11 +24,11 @@ from planner.wan.snapshot import LinkView, WanSnapshot
 ROLE = "master"
 
 LINKS_TOLD = 2000
-"""The most links that are all told; of more, only those that carry something or are congested."""
+"""Up to this many links, all have series; of more, only links that carry something or are congested."""
 
 _US_PER_S = 1_000_000
 _LAST_WATERMARK_S = 253_402_300_800
-"""The year 10000: the watermark of what has ended lies beyond, and is not told."""
+"""The year 10000: a channel that has ended has a later watermark, which is not exported."""
 
 _QUERY_STATES = tuple(state.value for state in QueryState if not state.over)
 _SLOT_STATES = tuple(state.value for state in SlotState)
@@ -48,15 +48,27 @@ MASTER_METRICS: tuple[Metric, ...] = (
     Metric("selat_query_rows_late_total", _COUNTER, _Q, "rows", "Rows that came after their watermark."),
     Metric("selat_query_rows_malformed_total", _COUNTER, _Q, "rows", "Rows set aside."),
     Metric(
-        "selat_query_input_bytes_total", _COUNTER, _Q, "bytes", "What its streams and tables gave, as it lay there."
+        "selat_query_input_bytes_total",
+        _COUNTER,
+        _Q,
+        "bytes",
+        "Bytes read from streams and tables, as stored at their sites.",
     ),
-    Metric("selat_query_wan_bytes_total", _COUNTER, _Q, "bytes", "What the query's channels moved between sites."),
+    Metric(
+        "selat_query_wan_bytes_total", _COUNTER, _Q, "bytes", "Bytes that the query's channels moved between sites."
+    ),
     Metric(
         "selat_query_wan_cost_total", _COUNTER, ("query", "currency"), "currency", "Price of that, if links have any."
     ),
-    Metric("selat_query_saved_bytes_total", _COUNTER, _Q, "bytes", "What others sent anyhow, by sharing."),
-    Metric("selat_query_behind_bytes", _GAUGE, _Q, "bytes", "What waits for it in channels where others keep up."),
-    Metric("selat_query_watermark_timestamp_seconds", _GAUGE, _Q, "seconds", "Event time up to which it is whole."),
+    Metric("selat_query_saved_bytes_total", _COUNTER, _Q, "bytes", "Bytes not sent because of sharing."),
+    Metric(
+        "selat_query_behind_bytes",
+        _GAUGE,
+        _Q,
+        "bytes",
+        "Bytes that wait for it in channels where other queries keep up.",
+    ),
+    Metric("selat_query_watermark_timestamp_seconds", _GAUGE, _Q, "seconds", "Event time up to which it is complete."),
     Metric("selat_query_batch_tasks", _GAUGE, ("query", "phase"), "tasks", "Of a batch query: waiting, running, done."),
     Metric("selat_site_up", _GAUGE, _S, "", "1 when the site's agent was heard within the heartbeat timeout."),
     Metric("selat_site_draining", _GAUGE, _S, "", "1 when the site gets no new work."),
@@ -65,9 +77,15 @@ MASTER_METRICS: tuple[Metric, ...] = (
     Metric("selat_slot_waiters", _GAUGE, _S, "requests", "Requests that wait for one of the site's slots."),
     Metric("selat_lease_grants_total", _COUNTER, _S, "leases", "Leases granted since the master's start."),
     Metric("selat_lease_expirations_total", _COUNTER, _S, "leases", "Leases not renewed in time."),
-    Metric("selat_link_capacity_bytes_per_second", _GAUGE, _L, "bytes/s", "What the link carries; else as declared."),
+    Metric(
+        "selat_link_capacity_bytes_per_second",
+        _GAUGE,
+        _L,
+        "bytes/s",
+        "Capacity of the link: measured, else as declared.",
+    ),
     Metric("selat_link_available_bytes_per_second", _GAUGE, _L, "bytes/s", "What new transfers would find."),
-    Metric("selat_link_used_bytes_per_second", _GAUGE, _L, "bytes/s", "What our transfers put on it."),
+    Metric("selat_link_used_bytes_per_second", _GAUGE, _L, "bytes/s", "Rate of our own transfers on it."),
     Metric("selat_link_round_trip_seconds", _GAUGE, _L, "seconds", "Round trip, once it was measured."),
     Metric("selat_link_loss_ratio", _GAUGE, _L, "0 to 1", "Share of echoes lost."),
     Metric("selat_link_congested", _GAUGE, _L, "", "1 when use is near capacity."),
@@ -93,7 +111,7 @@ class Watched:
 
     queries: QueryRegistry
     views: QueryViews
-    sites: SiteRegistry
+    sites: Sites
     slots: LeaseTable
     wan: Callable[[], WanSnapshot]
     topology: Topology
@@ -105,10 +123,10 @@ class Watched:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of what happens between two scrapes, made when it happens."""
+    """Counts events between two scrapes, when they happen."""
 
     moves: Counter[str] = field(default_factory=Counter)
-    """Moves of queries, by the state that they came into."""
+    """Moves of queries, by the state that they entered."""
     grants: Counter[str] = field(default_factory=Counter)
     """Grants of leases, by site."""
     expirations: Counter[str] = field(default_factory=Counter)
@@ -119,7 +137,7 @@ class Tally:
             self.moves[change.target.value] += 1
 
     def leased(self, changes: Sequence[Change]) -> None:
-        """Count what became of slots."""
+        """Count grants and ends of leases."""
         for before, after in changes:
             lease = after.lease if after else None
             last = before.lease if before else None
@@ -211,24 +229,24 @@ def put_site(sheet: Sheet, status: SiteStatus, slots: LeaseTable) -> None:
 
 def put_link(sheet: Sheet, link: LinkView, topology: Topology) -> None:
     """Add a link's series."""
-    ends = (link.source, link.target)
+    figures, ends = link.figures, link.figures.pair
     declared = topology.link(*ends)
     if topology.currency and declared is not None:
         sheet.put("selat_link_price", declared.price_per_gb, *ends, topology.currency)
-    sheet.put("selat_link_capacity_bytes_per_second", link.capacity_bytes_per_s, *ends)
-    sheet.put("selat_link_available_bytes_per_second", link.available_bytes_per_s, *ends)
+    sheet.put("selat_link_capacity_bytes_per_second", figures.capacity_bytes_per_s, *ends)
+    sheet.put("selat_link_available_bytes_per_second", figures.available_bytes_per_s, *ends)
     sheet.put("selat_link_used_bytes_per_second", link.used_bytes_per_s, *ends)
     if link.rtt is not None:
         sheet.put("selat_link_round_trip_seconds", link.rtt.total_seconds(), *ends)
     sheet.put("selat_link_loss_ratio", link.loss, *ends)
     sheet.put("selat_link_congested", float(link.congested), *ends)
-    if link.age is not None:
-        sheet.put("selat_link_estimate_age_seconds", link.age.total_seconds(), *ends)
-    sheet.put("selat_link_estimate_confidence_ratio", link.confidence, *ends)
+    if figures.age is not None:
+        sheet.put("selat_link_estimate_age_seconds", figures.age.total_seconds(), *ends)
+    sheet.put("selat_link_estimate_confidence_ratio", figures.confidence, *ends)
 
 
 def told(links: Iterable[LinkView]) -> Sequence[LinkView]:
-    """The links that have series: all, or where there are too many those that something is to be said of."""
+    """The links that have series: all, or if there are too many, the busy and congested ones."""
     listed = list(links)
     if len(listed) <= LINKS_TOLD:
         return listed

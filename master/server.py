@@ -1,4 +1,4 @@
-"""Puts the master together and serves it."""
+"""Assembles the master and serves it."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ from wire.servers import listen as listen_at
 logger = logging.getLogger(__name__)
 
 _CLEANING_S = 2.0
-"""Seconds that calls may take for their end when the master stops."""
+"""The seconds that calls may take to clean up when the master stops."""
 
 TICK_S = 0.25
-"""How often the passing of time is looked at."""
+"""The time between ticks."""
 
 AT_ONCE = ("selat.v1.SiteService", "selat.v1.MemberService")
-"""Services that are SERVING from the start: agents use them, and the others wait for the agents."""
+"""Services that are SERVING from the start: agents use them, and all others wait for the agents."""
 
 _NAMES = ("Query", "Catalog", "Site", "Wan", "Lease", "Member", "Access", "Event")
 SERVICES = tuple(f"selat.v1.{name}Service" for name in _NAMES)
@@ -112,9 +112,9 @@ SERVICES = tuple(f"selat.v1.{name}Service" for name in _NAMES)
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT_BYTES),
     ("grpc.max_send_message_length", -1),
-    # Two masters must never share a port unnoticed.
+    # Two masters must never share a port by mistake.
     ("grpc.so_reuseport", 0),
-    # Agents ping, so that they notice a cut link.
+    # Agents send pings, so that they notice a broken link.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
 )
@@ -126,7 +126,7 @@ def _random_hex(digits: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the master does not make itself, so that tests can."""
+    """The parts that come from outside, so that tests can replace them."""
 
     clock: Clock
     random_hex: RandomHex
@@ -139,12 +139,12 @@ class Surroundings:
 
     @classmethod
     def real(cls, history: HistoryStore, data: Path, security: Security = PLAIN) -> Surroundings:
-        """`data` is the master's directory."""
+        """Of a real process; `data` is the master's directory."""
         return cls(SystemClock(), _random_hex, history, partial(describe, data), security, SqliteEvents.open(data))
 
 
 class Master:
-    """All parts of one master, wired; `serve` makes it reachable."""
+    """All parts of one master, wired together; `serve` makes it reachable."""
 
     def __init__(self, store: Store, topology: Topology, *, config: MasterConfig, around: Surroundings) -> None:
         cluster = store.cluster(cluster_id(around.random_hex))
@@ -155,7 +155,8 @@ class Master:
         self.checkpoint = Checkpoint(self.tokens, config.access, clock=around.clock, members=members)
         self.grants = GrantManager(store, clock=around.clock, on=config.access.on)
         self.queries = QueryRegistry(store, clock=around.clock, random_hex=around.random_hex)
-        self.sites = SiteRegistry(store, topology, clock=around.clock, heartbeat_timeout=config.heartbeat_timeout)
+        registry = SiteRegistry(store, topology, clock=around.clock, heartbeat_timeout=config.heartbeat_timeout)
+        self._registry, self.sites = registry, registry.sites
         lookup = self.queries.lookup
         self.catalog = CatalogManager(
             store, topology, clock=around.clock, live_readers=lookup.live_readers, access=self.grants
@@ -173,15 +174,15 @@ class Master:
         self._feeds = SlotFeeds(self.leases.table, part_to_proto)
         self.leases.listen(self._feeds.publish)
         slots = StreamingSlots(self.leases)
-        self._board = AssignmentBoard(store, version=cluster.version)
+        self.board = AssignmentBoard(store, version=cluster.version)
         self._cluster = ClusterInfo(cluster.id, topology, config.report_interval)
         self._config = config
         self.monitor = self._monitor(topology)
         batch = self._batch(topology)
-        parts = JobParts(self.queries, self.sites, self.catalog, self._board, self._rates, slots, batch)
+        parts = JobParts(self.queries, registry, self.catalog, self.board, self._rates, slots, batch)
         self.jobs = JobManager(parts, clock=around.clock, config=config)
         self._views = QueryViews(self.queries, self.sites, slots, batch)
-        self._watches = Watches(self.queries, self._views, board=self._board, sites=self.sites)
+        self._watches = Watches(self.queries, self._views, board=self.board, registry=registry)
         planning = PlanningParts(
             self.catalog,
             self.sites,
@@ -203,7 +204,7 @@ class Master:
         log = EventLog(self._around.events, clock=self._around.clock)
         notes = Notes(log.note)
         self.queries.listen(notes.query)
-        self.sites.listen(notes.site)
+        self._registry.listen(notes.site)
         self.monitor.listen(notes.link)
         self.leases.listen(notes.leases)
         return log
@@ -254,7 +255,7 @@ class Master:
         )
         members = Members(MemberParts(self.sites, self.peers, self._around.clock, self._around.describe))
         member_pb2_grpc.add_MemberServiceServicer_to_server(MemberServicer(members), server)
-        work = SiteWorkView(self._board, self.leases)
+        work = SiteWorkView(self.board, self.leases)
         parts = SiteParts(self.jobs, self.sites, self._watches, self.monitor, work, members)
         sites = SiteServicer(parts, cluster=self._cluster)
         site_pb2_grpc.add_SiteServiceServicer_to_server(sites, server)
@@ -276,16 +277,16 @@ class Master:
 
     @property
     def ready(self) -> bool:
-        """True when its word on sites and queries is of its own time, not of the master's before it."""
+        """Whether sites and queries are as reported since the master's start, not as stored by its predecessor."""
         return self.sites.settled and self.jobs.settled
 
     def interceptors(self, pending: PendingCalls) -> tuple[grpc.aio.ServerInterceptor, ...]:  # type: ignore[type-arg]
-        """Around every call, the outermost first."""
+        """The interceptors around every call, outermost first."""
         errors = ErrorInterceptor(self._around.random_hex, pending)
         return (TimingInterceptor(self._calls), errors, *self.checkpoint.interceptors)
 
     async def tick_forever(self) -> None:
-        """Until cancelled."""
+        """Tick until cancelled."""
         while True:
             try:
                 self.leases.tick()
@@ -342,7 +343,7 @@ class Master:
 
 @asynccontextmanager
 async def serving(master: Master, listen: str) -> AsyncIterator[str]:
-    """Serve until the block ends; gives the address (host:port) that was bound.
+    """Serve until the block ends; returns the bound address (host:port).
 
     Raises:
         RuntimeError: the address cannot be bound.
@@ -370,7 +371,7 @@ async def serving(master: Master, listen: str) -> AsyncIterator[str]:
 
 
 async def _tell_once_ready(master: Master, health: Any) -> None:
-    """Have all services SERVING when the sites have reported, or had the time for it."""
+    """Make all services SERVING once the sites have reported, or have had the time to."""
     while not master.ready:
         await asyncio.sleep(TICK_S)
     await _tell(health, ("", *SERVICES), ready=True)
@@ -383,12 +384,12 @@ async def _tell(health: Any, services: Iterable[str], *, ready: bool) -> None:
 
 
 async def end(server: grpc.aio.Server, pending: PendingCalls, timeout: timedelta) -> None:
-    """Take no new calls; end those that follow something once no others are pending, or at the timeout.
+    """Refuse new calls; end calls that follow something once no others are pending, or at the timeout.
 
     What calls do at their end is waited for: gRPC tells with tracebacks of those that the end of the loop cuts off.
     """
     stopping = asyncio.create_task(server.stop(timeout.total_seconds()))
-    # The server refuses new calls from the task's first step on.
+    # The server refuses new calls from the first step of this task on.
     await asyncio.sleep(0)
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout.total_seconds()):
@@ -401,7 +402,7 @@ async def end(server: grpc.aio.Server, pending: PendingCalls, timeout: timedelta
 
 
 def write_ready_file(path: Path, address: str, metrics: str = "") -> None:
-    """Tell whoever started us, all at once, that we serve."""
+    """Write, in one piece, the file that tells this process's parent that the master serves."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     told = {"address": address, "pid": os.getpid(), **({"metrics": metrics} if metrics else {})}

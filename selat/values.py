@@ -117,6 +117,8 @@ class Binding:
     site: str
     options: Mapping[str, str]
     """Connector options; `connector` names the connector."""
+    has_log: bool | None = field(default=None, compare=False)
+    """Whether clients push rows to the site's agent. The master finds out; None where it has not said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from site_agent.base.durable import make_usable, sole_owner, write_atomically
 from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.config import AgentConfig, HostedSite, parse_arguments, security_of
+from site_agent.connectors.installed import installed_sinks
 from site_agent.connectors.parquet.files import UserFiles
 from site_agent.connectors.registry import make_connectors, make_sinks
 from site_agent.connectors.secrets.values import RedactingFilter
@@ -67,7 +68,8 @@ TEXT = LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s")
 
 
 def main() -> int:
-    """Exit code: 0 after SIGTERM or SIGINT, 1 when something is wrong, said in one line."""
+    """Run the agents. The exit code is 0 after SIGTERM or SIGINT, and 1 after an error, which is printed in
+    one line."""
     handler = logging.StreamHandler()
     handler.setFormatter(TEXT)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -109,7 +111,7 @@ async def _serve(config: AgentConfig) -> None:
         stack.callback(crashes.stop)
         lifeline = Lifeline(session, crashes.told)
         stack.callback(lifeline.cut)
-        # Executors elsewhere end by themselves, and others take their place.
+        # Executors in a cluster end by themselves, and Spark starts others in their place.
         out_of_memory = None if config.spark.executors_elsewhere else lifeline.give_up
         files = _file_access(config, session, stack)
         addresses: dict[str, str] = {}
@@ -145,7 +147,7 @@ async def _serve(config: AgentConfig) -> None:
         await stack.enter_async_context(_warming_up(engine))
         for following in readiness:
             await stack.enter_async_context(following)
-        # First of all: whoever asked for the end may not wait for the epochs that run.
+        # Installed first: a stop that is requested now must not wait for the epochs that are running.
         stack.callback(crashes.stop)
         await _until_stopped(stop, loops)
         if stop.is_set():
@@ -163,13 +165,13 @@ def _spark_scratch(config: AgentConfig) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a site is given."""
+    """What every agent of the process is built from."""
 
     engine: SparkEngine
     memory: Callable[[], MemoryUse]
     guard: SlotGuard
     crashes: Crashes
-    """Of the process."""
+    """Counts crashes of the whole process."""
     umask: int
     """The user's umask, for the files of sinks."""
     java: str
@@ -179,7 +181,7 @@ class Parts:
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
-    """Of the links that end at the site, by the site where they begin; empty: they are as they are."""
+    """The paces of links that end at the site, by the site where they begin; empty: links are not slowed down."""
     links = config.emulated_links.links if config.emulated_links is not None else {}
     return {
         source: LinkPace(link.bandwidth_bytes_per_s, link.latency.total_seconds())
@@ -217,7 +219,9 @@ async def _start_site(
         executor=executor,
         clock=clock,
         connectors=connectors,
-        sinks=make_sinks(UserFiles(parts.umask), allowed=config.allowed, secrets=config.secrets),
+        sinks=make_sinks(
+            UserFiles(parts.umask), allowed=config.allowed, secrets=config.secrets, others=installed_sinks()
+        ),
         streams=streams,
         crashes=parts.crashes,
         disk_full=disk.why_full,
@@ -252,7 +256,7 @@ def _figures(agent: SiteAgent, health: Health) -> SiteFigures:
 
 
 async def _serve_metrics(listen: str, metrics: AgentMetrics, stack: AsyncExitStack) -> str:
-    """Serve metrics until the stack unwinds, if there is an address for them; gives what was bound.
+    """Serve metrics until the stack unwinds, if an address is configured; returns the bound address.
 
     Raises:
         SiteAgentError: the port is taken.
@@ -270,7 +274,7 @@ def _scratch(config: AgentConfig, site: HostedSite) -> Path:
 
 
 def _file_access(config: AgentConfig, session: SparkSession, stack: AsyncExitStack) -> FileAccess:
-    """Executors elsewhere reach our files where they reach the driver.
+    """Serves files to executors in a cluster, at the address under which they reach the driver.
 
     Raises:
         SiteAgentError: the port is taken.
@@ -294,14 +298,14 @@ def _file_access(config: AgentConfig, session: SparkSession, stack: AsyncExitSta
 
 
 def _ports(config: AgentConfig, addresses: Mapping[str, str]) -> frozenset[int]:
-    """Those at which the other end has to say who it is."""
+    """The listening ports at which the other end must present a certificate."""
     if config.tls_dir is None:
         return frozenset()
     return frozenset(int(address.rpartition(":")[2]) for address in addresses.values())
 
 
 def _cluster_ports(session: SparkSession, files: FileAccess) -> frozenset[int]:
-    """Those for executors elsewhere, where they have to show that they know the cluster's secret."""
+    """The listening ports for executors in a cluster, which must prove that they know the cluster's secret."""
     return driver_ports(session) | {files.port} if isinstance(files, FileServer) and files.encrypted else frozenset()
 
 
@@ -313,10 +317,10 @@ def _announce(config: AgentConfig, addresses: dict[str, str], metrics: str) -> N
 
 
 def _end_within(timeout_s: float) -> None:
-    """End this process after so long, whatever it does then: its data are made for that."""
+    """Kill this process after this time, whatever it is doing: its data survive a kill."""
 
     def end() -> None:
-        logger.warning("not ended in order after %g s; what is under way is done again at the next start", timeout_s)
+        logger.warning("not stopped in order after %g s; unfinished work is repeated at the next start", timeout_s)
         logging.shutdown()
         os._exit(0)
 
@@ -326,7 +330,7 @@ def _end_within(timeout_s: float) -> None:
 
 
 async def _until_stopped(stop: asyncio.Event, loops: list[asyncio.Task[None]]) -> None:
-    """Until asked to stop; an agent's loop that ends by itself has failed, and its error is ours."""
+    """Wait for a request to stop. An agent's loop that ends by itself has failed: its error is raised."""
     stopping = asyncio.create_task(stop.wait())
     done, _ = await asyncio.wait([stopping, *loops], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

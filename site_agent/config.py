@@ -43,41 +43,41 @@ class AgentConfig:
     """host:port; port 0 takes a free one, and is the only one that makes sense with several sites."""
     data: Path
     insecure: bool = False
-    """True: it may listen elsewhere than on loopback."""
+    """True: the agent may listen on other addresses than loopback."""
     tls_dir: Path | None = None
-    """Has the certificates of the sites; None: nothing is encrypted."""
+    """The directory of the site's certificates; None: connections are not encrypted."""
     bearer: Bearer = field(default_factory=Bearer)
-    """Shows the master who the agent is."""
+    """Adds the agent's token to calls to the master."""
     functions: Limits | None = DEFAULT_LIMITS
-    """Limits of the processes that run Python functions of users; None: it runs none."""
+    """Limits of the processes that run users' Python functions; None: the agent runs none."""
     allowed: AllowedPaths = ANYWHERE
     """The paths that sources, tables and sinks may use."""
     secrets: Secrets = NO_SECRETS
-    """The values that options of connectors refer to."""
+    """The values of the secrets that connectors' options refer to."""
     advertise: str = ""
-    """host:port under which other agents and the master reach the exchange; where it listens when empty."""
+    """host:port at which other agents and the master reach the exchange; empty: the address at which it listens."""
     ready_file: Path | None = None
     log_format: LogFormat = LogFormat.TEXT
     metrics: str = ""
-    """host:port for metrics; empty: they are not served."""
+    """host:port at which metrics are served; empty: they are not."""
     stop_timeout_s: float = 30.0
-    """Seconds that the process may take to end once it is asked to."""
+    """Seconds that the process may take to stop."""
     spark: SparkOptions = field(default_factory=SparkOptions)
-    """Where and how Spark runs; without a master `local[slots]`."""
+    """Where and how Spark runs; without a master, `local[slots]`."""
     files_port: int = 0
-    """Where executors of a cluster fetch files of this agent; 0: a free one."""
+    """The port at which executors of a cluster fetch this agent's files; 0: a free one."""
     emulated_links: Topology | None = None
-    """Links from other sites are slowed down to what it says; None: they are not."""
+    """Links from other sites are slowed down to the figures of this topology; None: they are not."""
     retained_bytes: int = 1024 * 1024 * 1024
-    """Most that one channel keeps for its readers before its task admits no more input."""
+    """The most bytes that a channel retains for its readers before its task admits no more input."""
     kept_behind_bytes: int = 8 * 1024 * 1024 * 1024
-    """Most that a shared channel keeps beyond that for queries that do not keep up with others."""
+    """The most bytes that a shared channel retains beyond that for queries that are behind others."""
     disk_budget_bytes: int = 0
-    """While a site keeps more on disk, its tasks take no rows from outside; 0: there is no budget."""
+    """While a site keeps more bytes on disk, its tasks admit no input; 0: there is no budget."""
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
-    """Raises SiteAgentError for values that make no sense."""
+    """The settings. Raises SiteAgentError for invalid values."""
     parser = argparse.ArgumentParser(
         prog="selat agent", description="Run the site agent of one region (or of several on one machine)."
     )
@@ -152,7 +152,7 @@ def _add_life_arguments(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         default=30,
         metavar="SECONDS",
-        help="how long it may take to end once it is asked to (default %(default)s)",
+        help="how long the agent may take to stop (default %(default)s)",
     )
 
 
@@ -167,12 +167,13 @@ def _add_address_arguments(parser: argparse.ArgumentParser) -> None:
         "--advertise",
         default="",
         metavar="HOST:PORT",
-        help="where others reach this agent, when that is not where it listens; for one site only",
+        help="the address at which others reach this agent, if it differs from --listen; for one site only",
     )
 
 
 def _bearer(file: Path | None, master: str, *, private: bool) -> Bearer:
-    """Raises SiteAgentError when there is no token in the file, or others could read it on its way."""
+    """The token for calls to the master. Raises SiteAgentError when the file holds none, or the connection would expose
+    it."""
     try:
         bearer = Bearer(file)
     except TokenFileError as error:
@@ -270,7 +271,7 @@ def security_of(config: AgentConfig, site: str) -> Security:
 
 
 def _open_to_others(values: argparse.Namespace) -> bool:
-    """True when what others could do by connecting has to be allowed by name."""
+    """Whether connections from others must be allowed explicitly."""
     return values.insecure or is_exposed(values.listen)
 
 
@@ -307,7 +308,7 @@ def _add_budget_arguments(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         default=0,
         metavar="BYTES",
-        help="while a site keeps more on disk, its tasks take no rows from outside (default: no budget)",
+        help="while a site keeps more on disk, its tasks admit no input (default: no budget)",
     )
 
 

@@ -1,4 +1,4 @@
-"""The exchange server of one site: its port, its services, its end."""
+"""The exchange server of one site: its port, its services, its shutdown."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ STOP_GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Guests:
-    """What a site serves at its exchange's address besides."""
+    """The further services at the address of a site's exchange."""
 
     site: str = ""
     streams: PushStreams | None = None
-    """None: nothing can be pushed here."""
+    """None: clients cannot push here."""
     slots: SlotGuard | None = None
     """None: no work of other frameworks is admitted here."""
     connectors: Mapping[str, Connector] = field(default_factory=dict)
-    """Through which the site's tables are read."""
+    """Read the site's tables."""
     describe: Describe = describe
     """Describes the agent's process."""
     health: Health | None = None
-    """Tells whether the agent is ready; None: nobody asks."""
+    """Publishes whether the agent is ready; None: there is no such service."""
     security: Security = PLAIN
     """The security of all connections."""
 
@@ -55,7 +55,7 @@ NO_GUESTS = Guests()
 async def start_exchange(
     listen: str, store: ChannelStore, engine: Engine, stack: AsyncExitStack, *, guests: Guests = NO_GUESTS
 ) -> str:
-    """Serve a site's channels and probes until the stack unwinds; clients' pushes, too, where there are streams.
+    """Serve a site's channels and probes until the stack unwinds, and clients' pushes where there are streams.
 
     Returns:
         host:port as others reach it.
@@ -97,7 +97,7 @@ async def start_exchange(
 
 
 def analysis(engine: Engine, request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.AnalyzeResponse:
-    """Each statement's columns, or what Spark says against it."""
+    """The columns of each statement, or Spark's error."""
     views = {view.name: fields_from_proto(view.columns) for view in request.views}
     functions = functions_from_proto(request.functions)
     if request.load_functions:

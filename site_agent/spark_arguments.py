@@ -1,4 +1,4 @@
-"""Arguments of an agent that say where and how its Spark runs."""
+"""The arguments of an agent that say where and how its Spark runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from site_agent.engine.jvm.session import SparkOptions
 _OPTIONS_OF_SETTINGS = {
     "spark.master": "--spark-master",
     "spark.driver.memory": "--driver-memory",
-    # A command line is there for all users of a machine to read.
+    # Other users of the machine can read a command line.
     SECRET: "--spark-secret-file",
 }
 
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where and how Spark runs."""
+    """Add the arguments."""
     parser.add_argument(
         "--spark-master",
         metavar="URL",
@@ -52,7 +52,7 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def spark_options(values: argparse.Namespace) -> SparkOptions:
-    """What the arguments say; a cluster is encrypted with `--tls-dir`, unless `--insecure` is given.
+    """The options in the arguments; a cluster is encrypted with `--tls-dir`, unless `--insecure` is given.
 
     Raises:
         SiteAgentError: a setting is none, or a cluster that has to be encrypted cannot be as it is set.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from _pytest.terminal import TerminalReporter
 from hypothesis import settings
+from pyspark.sql import SparkSession
 
 from site_agent.engine.jvm.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
@@ -48,9 +49,15 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark JVM for the whole test run."""
-    scratch: Path = tmp_path_factory.mktemp("spark")
-    session = start_spark(slots=2, scratch=scratch, options=SparkOptions(java_options=SHORT_LIVED))
-    yield SparkEngine(session, scratch=scratch / "engine")
+    session = start_spark(
+        slots=2, scratch=tmp_path_factory.mktemp("spark"), options=SparkOptions(java_options=SHORT_LIVED)
+    )
+    yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_engine(spark_session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkEngine:
+    return SparkEngine(spark_session, scratch=tmp_path_factory.mktemp("engine"))

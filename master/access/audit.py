@@ -23,26 +23,26 @@ OK = "OK"
 BYTES = 64 * 1024 * 1024
 FILES = 10
 FOLDED = ("UNAUTHENTICATED", "LIMIT_EXCEEDED")
-"""Outcomes that a flood of calls has: equal ones are told once a second, with their number."""
+"""Outcomes of which a flood of calls has many: equal ones are logged once a second, with their number."""
 
 _FOLDING = timedelta(seconds=1)
 _MOST_FOLDED = 1000
 
 
 class Audit(Protocol):
-    """Takes the records."""
+    """Takes the records of the audit log."""
 
     def write(self, call: Call, outcome: str, now: datetime) -> None:
-        """Note how a call ended: OK, or the code of its error."""
+        """Record how a call ended: OK, or the code of its error."""
         ...
 
     def tick(self, now: datetime) -> None:
-        """Note what was held back."""
+        """Write the records that were held back."""
         ...
 
 
 class NoAudit:
-    """Keeps nothing."""
+    """Records nothing."""
 
     def write(self, call: Call, outcome: str, now: datetime) -> None:
         """See `Audit`."""
@@ -53,13 +53,13 @@ class NoAudit:
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """The place of the log, and its sizes."""
+    """The path of the log, and when its files are rotated."""
 
     path: Path
     size_bytes: int = BYTES
-    """A file of that size becomes `PATH.1`, that one `PATH.2`, ..."""
+    """A file of this size is renamed to `PATH.1`, that one to `PATH.2`, and so on."""
     files: int = FILES
-    """So many are kept besides the one that is written."""
+    """The number of rotated files that are kept."""
 
 
 @dataclass(slots=True)
@@ -70,11 +70,11 @@ class _Folded:
     outcome: str
     since: datetime
     count: int = 0
-    """Those that were not written."""
+    """The number of refusals that were not written."""
 
 
 class AuditLog:
-    """Writes to a file of mode 0600. Where that fails the master's log says so, and calls are answered all the same."""
+    """Writes to a file of mode 0600. If that fails, the master logs the failure and answers calls nevertheless."""
 
     def __init__(self, options: AuditOptions) -> None:
         """Raises AuditError when the file cannot be written."""
@@ -147,7 +147,7 @@ class AuditLog:
 
 
 def record_of(call: Call, outcome: str, now: datetime) -> dict[str, object]:
-    """One line. It has no token, no SQL and no message: these could have what a log must not."""
+    """The line of a record. It has no token, no SQL and no message: these may contain what must not be in a log."""
     record: dict[str, object] = {
         "at": now.isoformat(timespec="milliseconds"),
         "principal": call.principal.name,
@@ -169,5 +169,5 @@ def _numbered(path: Path, files: int) -> Iterator[Path]:
 
 
 def _host(peer: str) -> str:
-    """A peer's address without its port, which is another with every connection."""
+    """The peer's address without its port, which differs for every connection."""
     return peer.rpartition(":")[0]

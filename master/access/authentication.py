@@ -1,4 +1,4 @@
-"""From what a call carries to who calls."""
+"""Authentication: from the metadata and certificate of a call to the caller's identity."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ SCHEME = "Bearer"
 _HINT = "give a token: --token-file FILE, or SELAT_TOKEN_FILE; selat token create makes one"
 
 Certificate = Mapping[str, Iterable[bytes]]
-"""The properties of the peer's certificate by gRPC; empty on a connection without TLS."""
+"""gRPC's properties of the peer's certificate; empty on a connection without TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Somebody who has shown who it is."""
+    """An authenticated caller."""
 
     principal: Principal
     token: str = ""
-    """Id of the token that was shown."""
+    """The id of the token that the caller presented."""
     is_live: Callable[[], bool] = lambda: True
-    """False once the token was revoked, or has expired, while a call goes on."""
+    """Whether the token is still valid while a call goes on: neither revoked nor expired."""
 
 
 class TokenReader(Protocol):
-    """Knows tokens that others issue."""
+    """Authenticates by tokens that others issue."""
 
     async def identity(self, token: str) -> Identity:
-        """Raises UnauthenticatedError when the token is not to be believed."""
+        """The identity of the token's bearer. Raises UnauthenticatedError when the token is invalid."""
         ...
 
 
 class CertificateReader(Protocol):
-    """Knows members by their certificates, which stand in for tokens of the roles `site` and `framework`."""
+    """Authenticates members by their certificates, which stand in for tokens of the roles `site` and `framework`."""
 
     def identity(self, certificate: Certificate) -> Identity | None:
-        """None: it is no member's, and a token decides."""
+        """The member's identity; None: the certificate is no member's, and a token decides."""
         ...
 
 
 class Authenticator:
-    """Asks a member's certificate first, if there is one to read them, and then the token."""
+    """Tries the peer's certificate first, if certificates are read, and then the token."""
 
     def __init__(
         self, tokens: TokenManager, *, foreign: TokenReader | None = None, members: CertificateReader | None = None
@@ -58,7 +58,7 @@ class Authenticator:
         self._members = members
 
     async def identity(self, metadata: Iterable[tuple[str, str | bytes]], certificate: Certificate) -> Identity:
-        """Raises UnauthenticatedError; the message never has the token."""
+        """The caller's identity. Raises UnauthenticatedError, whose message never contains the token."""
         member = self._members.identity(certificate) if self._members is not None else None
         if member is not None:
             return member
@@ -66,7 +66,7 @@ class Authenticator:
         if is_token(token):
             return self._own(self._tokens.find(token))
         if self._foreign is None:
-            raise UnauthenticatedError("what was given is no token of this master", hint=_HINT)
+            raise UnauthenticatedError("this is not a token of this master", hint=_HINT)
         return await self._foreign.identity(token)
 
     def _own(self, record: TokenRecord | None) -> Identity:
@@ -80,10 +80,10 @@ class Authenticator:
 
 
 def _bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
-    """Raises UnauthenticatedError where there is none, or several."""
+    """The bearer token in the metadata. Raises UnauthenticatedError when there is none, or more than one."""
     given = [value for key, value in metadata if key.lower() == AUTHORIZATION]
     if not given:
-        raise UnauthenticatedError("this master answers nobody without a token", hint=_HINT)
+        raise UnauthenticatedError("this master refuses calls without a token", hint=_HINT)
     text = given[0] if isinstance(given[0], str) else ""
     scheme, _, token = text.partition(" ")
     if len(given) > 1 or scheme.lower() != SCHEME.lower() or not token.strip():

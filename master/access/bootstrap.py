@@ -1,4 +1,4 @@
-"""The first token: an admin's, in a file that only its user reads."""
+"""The first token: an admin's, in a file that only its user can read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def bootstrap(tokens: TokenManager, path: Path) -> None:
-    """Make the admin's token when there is none that is live. One that is in the file already is taken.
+    """Create the admin's token unless a live one exists. A token that is in the file already is adopted.
 
     The file is written first: a token that is stored and told to nobody would keep everybody out.
 
@@ -30,8 +30,8 @@ def bootstrap(tokens: TokenManager, path: Path) -> None:
         text = _found(path)
         if tokens.find(text) is not None:
             raise InvalidRequestError(
-                f"the token in {path} is over, and there is no other of an admin",
-                hint="remove the file: the next start makes a new token",
+                f"the token in {path} has expired or was revoked, and there is no other token of an admin",
+                hint="remove the file: the next start creates a new token",
             )
     else:
         text = new_token()

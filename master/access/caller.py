@@ -1,4 +1,4 @@
-"""The call that is being answered: who calls, and what it was found to be about."""
+"""The call that is being answered: its caller, and what it concerns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from planner.access.principal import EVERYBODY, NOBODY, Principal
 
 @dataclass(slots=True)
 class Call:
-    """One call, as far as it has come; each has a task, and so a context, of its own."""
+    """A call in progress. Each call has a task, and so a context, of its own."""
 
     method: str
     peer: str
     principal: Principal = NOBODY
     token: str = ""
-    """Id of the token that was shown."""
+    """The id of the token that the caller presented."""
     limits: Limits = field(default_factory=Limits)
     relations: set[str] = field(default_factory=set)
     queries: set[str] = field(default_factory=set)
@@ -35,33 +35,33 @@ def begin(call: Call) -> None:
 
 
 def caller() -> Principal:
-    """Who calls; everybody, where nobody is checked."""
+    """The caller of the running call; everybody, at a master that does not check callers."""
     call = _CALL.get()
     return EVERYBODY if call is None else call.principal
 
 
 def limits() -> Limits | None:
-    """The caller's; None where nobody is checked."""
+    """The caller's limits; None at a master that does not check callers."""
     call = _CALL.get()
     return None if call is None else call.limits
 
 
 def note_relations(names: Iterable[str]) -> None:
-    """Note what the call reads, writes or changes, for the audit log."""
+    """Record relations that the call reads, writes or changes, for the audit log."""
     call = _CALL.get()
     if call is not None:
         call.relations.update(name.lower() for name in names)
 
 
 def note_query(query: str) -> None:
-    """Note a query that the call is about."""
+    """Record a query that the call concerns, for the audit log."""
     call = _CALL.get()
     if call is not None:
         call.queries.add(query)
 
 
 def note_statement(text: str) -> None:
-    """Note the digest of a script. Its text is not noted: literals may be what nobody should find in a log."""
+    """Record the digest of a script, for the audit log. Not its text: literals may be confidential."""
     call = _CALL.get()
     if call is not None:
         call.statement_sha256 = hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""All that checks callers, wired."""
+"""The parts that check callers, wired together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORGETTING = timedelta(seconds=60)
 
 
 class Checkpoint:
-    """Stands between a master and its callers, where it is told to."""
+    """Checks every call to a master, where access control is on."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Checkpoint:
             bootstrap(tokens, config.bootstrap_token_file)
         elif not tokens.has_live_admin() and config.oidc is None:
             raise InvalidRequestError(
-                "nobody could enter: there is no token of an admin",
+                "nobody could authenticate: there is no token of an admin",
                 hint="give --bootstrap-token-file FILE, or --oidc-keys and its like",
             )
         if config.audit is not None:
@@ -63,13 +63,14 @@ class Checkpoint:
 
     @property
     def interceptors(self) -> tuple[grpc.aio.ServerInterceptor, ...]:  # type: ignore[type-arg]
-        """To be put behind the one that turns errors into statuses; none where nobody is checked."""
+        """Interceptors that belong inside the one that turns errors into statuses; none where callers are
+        not checked."""
         if not self._on:
             return ()
         return (AccessInterceptor(GateParts(self._authenticator, self._meters, self._audit, self._clock)),)
 
     def tick(self) -> None:
-        """Let time pass: lines that were held back are written, idle meters forgotten."""
+        """Apply the passing of time: write held-back records, drop idle meters."""
         self._audit.tick(self._clock.now())
         now = self._steady.now()
         if now >= self._forgot_at + _FORGETTING:

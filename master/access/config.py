@@ -1,4 +1,4 @@
-"""Settings of access; everything is off by default."""
+"""The settings of access control; everything is off by default."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from planner.access.limits import LimitTable
 
 @dataclass(frozen=True, slots=True)
 class OidcOptions:
-    """Whose tokens are believed besides our own."""
+    """The external issuer whose tokens are accepted besides the master's own."""
 
     keys: str
     """A file or a URL."""
     issuer: str
     audience: str
     rules: tuple[ClaimRule, ...]
-    """From claims to roles."""
+    """How claims map to roles."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessConfig:
-    """The checks of callers."""
+    """How callers are checked."""
 
     on: bool = False
     """False: everybody who reaches the master may do everything."""
     bootstrap_token_file: Path | None = None
-    """Takes the token of an admin when there is none."""
+    """The file for the first admin's token, which is created when there is none."""
     audit: AuditOptions | None = None
     """None: there is no audit log."""
     limits: LimitTable = field(default_factory=LimitTable)
-    """Limits of each caller, where callers are checked."""
+    """The limits of each caller, where callers are checked."""
     oidc: OidcOptions | None = None
-    """None: only our own tokens are."""
+    """None: only the master's own tokens are accepted."""

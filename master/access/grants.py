@@ -1,4 +1,4 @@
-"""Owners of relations, and what is granted on them: the rules for changing them, and the questions that they answer."""
+"""Owners of relations and grants on them: the rules for changing them, and the checks by them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class GrantManager:
-    """The only writer of grants and owners. Every question is about the caller of the call that is being answered."""
+    """The only writer of grants and owners. Checks concern the caller of the running call."""
 
     def __init__(self, store: AccessStore, *, clock: Clock, on: bool) -> None:
         """`on` says whether callers are checked."""
@@ -33,15 +33,15 @@ class GrantManager:
 
     @property
     def snapshot(self) -> Grants:
-        """All of them; not to be changed."""
+        """All owners and grants; not to be changed."""
         return self._grants
 
     def all(self) -> tuple[Grant, ...]:
-        """By relation, privilege and role."""
+        """All grants, by relation, privilege and role."""
         return tuple(sorted(self._grants.granted.values(), key=lambda g: (g.relation, g.privilege.value, g.role)))
 
     def created(self, relation: str) -> None:
-        """The caller has declared a relation; nothing is left of one that had the name before."""
+        """Make the caller the owner of a new relation. Grants on an earlier relation of that name are removed."""
         note_relations([relation])
         self.dropped(relation)
         by = caller()
@@ -49,15 +49,16 @@ class GrantManager:
             self._own(relation.lower(), Owner(by.name, tuple(sorted(by.roles))))
 
     def replaced(self, relation: str) -> None:
-        """The caller has put a view into the place of another, whose grants stay."""
+        """Make the caller the owner of a view that replaces another; the grants on it stay."""
         note_relations([relation])
         key, by = relation.lower(), caller()
-        # Also where nobody is checked any more: by the former owner's roles nobody must read what somebody else wrote.
+        # Also where callers are not checked any more: nobody must read the new definition with the former owner's
+        # roles.
         if by.name or key in self._grants.owners:
             self._own(key, Owner(by.name, tuple(sorted(by.roles))))
 
     def dropped(self, relation: str) -> None:
-        """The relation is about to go, with its owner and all grants on it."""
+        """Remove the owner of a relation that is about to be dropped, and all grants on it."""
         note_relations([relation])
         key = relation.lower()
         if key in self._grants.owners or any(grant.relation == key for grant in self._grants.granted.values()):
@@ -67,7 +68,7 @@ class GrantManager:
             self._grants = Grants(granted, owners)
 
     def grant(self, relation: Relation, privilege: Privilege, role: str) -> bool:
-        """True when that is new.
+        """Grant a privilege; returns whether that is new.
 
         Raises:
             AccessOffError
@@ -86,7 +87,7 @@ class GrantManager:
         return True
 
     def revoke(self, relation: Relation, privilege: Privilege, role: str) -> bool:
-        """True when there was something to take back. Queries that run go on; raises as `grant` does."""
+        """Revoke a privilege; returns whether it was granted. Running queries go on; raises as `grant` does."""
         check_on(self._on)
         self.check_own(relation)
         key = (relation.name.lower(), privilege, role)
@@ -99,7 +100,7 @@ class GrantManager:
         return True
 
     def check_own(self, relation: Relation) -> None:
-        """Raises NotOwnerError where the caller may not change or drop the relation."""
+        """Raises NotOwnerError unless the caller may change or drop the relation."""
         note_relations([relation.name])
         by, owner = caller(), self._grants.owners.get(relation.name.lower())
         if by.may(Right.MANAGE) or (owner is not None and by.name and owner.name == by.name):
@@ -111,14 +112,14 @@ class GrantManager:
         )
 
     def check_reads(self, texts: Iterable[StatementText]) -> None:
-        """Raises NotGrantedError where the caller, or the owner of a view, may not read a relation of the query."""
+        """Raises NotGrantedError unless the caller, or the owner of a view, may read the relations of the query."""
         found = [(text.view, text.relations) for text in texts]
         note_relations(name for _, names in found for name in names)
         for need in self._grants.lacking(caller(), found):
             raise _not_granted(need)
 
     def check_writes(self, sink: Relation) -> None:
-        """Raises NotGrantedError where the caller may not write into the sink."""
+        """Raises NotGrantedError unless the caller may write into the sink."""
         note_relations([sink.name])
         by, key = caller(), sink.name.lower()
         if not self._grants.may(by.name, by.roles, key, Privilege.INSERT):
@@ -141,7 +142,9 @@ def _not_granted(need: Need) -> NotGrantedError:
 
 def _whose(owner: Owner | None) -> str:
     return (
-        f"{owner.name}'s" if owner is not None and owner.name else "nobody's: it was declared when nobody was checked"
+        f"{owner.name}'s"
+        if owner is not None and owner.name
+        else "without an owner: it was declared while callers were not checked"
     )
 
 

@@ -1,4 +1,4 @@
-"""Around every call of a master that checks who calls: who it is, its limits, its rights, the audit log."""
+"""Authenticates and authorizes every call, applies limits, and writes the audit log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class GateParts:
-    """Everything that decides over calls."""
+    """The parts that decide about calls."""
 
     authenticator: Authenticator
     meters: Meters
@@ -49,20 +49,20 @@ class GateParts:
 
 @dataclass(slots=True)
 class _Visit:
-    """A call on its way through."""
+    """A call on its way through the checks."""
 
     method: str
     rule: Rule | None
-    """None: the method is in no table."""
+    """None: the table of methods does not list the method."""
     call: Call
     data: bytes
-    """The request; it is not read before its sender is known and may send so much."""
+    """The serialized request; it is parsed only once its sender is authenticated and within its limits."""
     told: bool = False
-    """It is in the audit log."""
+    """The call is in the audit log."""
 
 
 class AccessInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Lets calls through by the table of rights; what is refused raises, for the interceptor outside of it."""
+    """Admits calls by the table of rights. A refusal is raised, for the interceptor around this one."""
 
     def __init__(self, parts: GateParts) -> None:
         self._parts = parts
@@ -87,7 +87,7 @@ class AccessInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         if inspect.isasyncgenfunction(handler.unary_stream):
             stream = self._stream(handler.unary_stream, read, (method, rule))
             return cast(Handler, handler._replace(request_deserializer=None, unary_stream=stream))
-        # No service of ours has such methods: nobody may call what cannot be checked.
+        # None of our services has such methods: what cannot be checked cannot be called.
         return grpc.unary_unary_rpc_method_handler(_refuse)
 
     def _unary(
@@ -121,7 +121,7 @@ class AccessInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                     if not identity.is_live():
                         raise UnauthenticatedError("the token was revoked or has expired meanwhile")
                     if visit.rule is not None and visit.rule.follows:
-                        # It may go on for days: what it begins to read is told at once.
+                        # The call may go on for days: its beginning is logged at once.
                         self._tell(visit, OK)
                     yield response
 
@@ -131,7 +131,7 @@ class AccessInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     async def _passing(
         self, visit: _Visit, context: Context, read: Callable[[bytes], Any]
     ) -> AsyncIterator[tuple[Any, Identity]]:
-        """The request and its sender, once all is right; told at the end.
+        """Within the block, the request and its caller passed all checks; the call is logged at its end.
 
         Raises:
             UnauthenticatedError, LimitExceededError, PermissionDeniedError, InvalidRequestError
@@ -174,13 +174,13 @@ class AccessInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             meter.end(follows=follows)
 
     def _admitted(self, visit: _Visit, principal: Principal, read: Callable[[bytes], Any]) -> Any:
-        """The request. Raises PermissionDeniedError, InvalidRequestError."""
+        """The request of a call that passed all checks. Raises PermissionDeniedError, InvalidRequestError."""
         rule = visit.rule
         if rule is None or rule.right is None:
             raise PermissionDeniedError(f"nobody may call {visit.method}", hint="it is in no table of rights")
         if not principal.may(rule.right):
             raise PermissionDeniedError(
-                f"{principal.name} may not do that: it takes the right to {rule.right.value}",
+                f"{principal.name} may not do that without the right to {rule.right.value}",
                 hint=f"roles with it: {', '.join(roles_with(rule.right))}",
                 ids={"principal": principal.name},
             )
@@ -189,14 +189,14 @@ class AccessInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         name = str(getattr(request, field)) if field else ""
         if field and not principal.speaks_for(name):
             raise PermissionDeniedError(
-                f"{principal.name} may not speak for {name or 'all'}",
+                f"{principal.name} may not act for {name or 'all'}",
                 hint=f"it is bound to {', '.join(sorted(principal.bound))}",
                 ids={"principal": principal.name},
             )
         return request
 
     def _tell(self, visit: _Visit, outcome: str, *, refused: bool = False) -> None:
-        """Once per call. A call that only looks is told when it was refused."""
+        """Write the call to the audit log, once. A call that only reads metadata is logged when it was refused."""
         looks = visit.rule is not None and visit.rule.effect is Effect.LOOKS
         if visit.told or (looks and not refused):
             return
@@ -210,7 +210,7 @@ def _visit(method: tuple[str, Rule | None], data: bytes, context: Context) -> _V
 
 
 def _read(deserialize: Callable[[bytes], Any], method: str, data: bytes) -> Any:
-    """Raises InvalidRequestError when no message can be read."""
+    """Parse the request. Raises InvalidRequestError when it is not a message."""
     try:
         return deserialize(data)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""Key sets of other issuers (JWK sets), from a file or a URL."""
+"""JWK sets of external issuers, from a file or a URL."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from machine.loopback import is_loopback
 from master.base.errors import InvalidRequestError, KeySetError
 
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
-"""The one algorithm that is taken for each type of key: what a token says of its own algorithm decides nothing."""
+"""The only algorithm accepted for each type of key: the algorithm that a token names decides nothing."""
 
 LEAST_RSA_BITS = 2048
 _FETCH_S = 5.0
 _MOST_BYTES = 1024 * 1024
 
 KeySet = Mapping[str, PyJWK]
-"""Public keys by their ids."""
+"""Public keys, by id."""
 
 
 def key_source(text: str) -> Callable[[], KeySet]:
-    """Reads the key set of a file, or of a URL, each time it is called; it blocks.
+    """A function that reads the key set of a file or URL; it blocks.
 
     Raises:
         InvalidRequestError: the URL would be read by a connection that others can change.
@@ -45,7 +45,7 @@ def key_source(text: str) -> Callable[[], KeySet]:
 
 
 def parse_keys(content: bytes, where: str) -> KeySet:
-    """The keys that can be used; others of the set are passed over.
+    """The usable keys of a set; others are ignored.
 
     Raises:
         KeySetError: it is no key set, or has no such key.
@@ -78,7 +78,7 @@ def _file(path: Path) -> bytes:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows nobody elsewhere: the address was checked."""
+    """Follows no redirects: only the configured address was checked."""
 
     def redirect_request(  # noqa: PLR0913 - as urllib has it
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -90,7 +90,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def _fetched(url: str, *, local: bool) -> bytes:
     handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
     if local:
-        # A proxy of the environment must not catch connections inside this machine.
+        # A proxy from the environment must not intercept connections within this machine.
         handlers.append(urllib.request.ProxyHandler({}))
     try:
         with urllib.request.build_opener(*handlers).open(url, timeout=_FETCH_S) as answer:

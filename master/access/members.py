@@ -1,4 +1,4 @@
-"""Members known by their certificates, where connections have TLS."""
+"""Authenticates members by their certificates, where connections have TLS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KINDS: Mapping[Role, tuple[Kind, str]] = {Role.SITE: (Kind.SITE, SITE), Role.FR
 
 
 class MemberCertificates:
-    """Reads certificates that the server has checked already (`wire.callers`): sites and frameworks need no token.
+    """Reads certificates that the server has verified (`wire.callers`): sites and frameworks need no token.
 
     A client's or producer's certificate says nothing of the person who calls, so there a token decides.
     """

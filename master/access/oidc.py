@@ -1,4 +1,4 @@
-"""Tokens of an OpenID Connect issuer beside our own: signed, for us, in force; roles by their claims."""
+"""Accepts tokens of an OpenID Connect issuer: verifies signature, audience and time, and derives roles from claims."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ from planner.access.principal import Kind, Principal
 logger = logging.getLogger(__name__)
 
 NAME_PREFIX = "oidc:"
-"""No token of our own has such a name."""
+"""The prefix of their names, which no token of our own has."""
 
 LEEWAY = timedelta(seconds=30)
-"""Clocks of issuers may differ by so much."""
+"""The tolerated difference between the issuer's clock and ours."""
 
 _OLD = timedelta(minutes=5)
 _AGAIN = timedelta(seconds=10)
-"""Between two looks for a key that is not known: garbage must not have the issuer asked without end."""
+"""The least time between two searches for an unknown key: invalid tokens must not flood the issuer with requests."""
 _LONGEST_NAME = 200
 _HINT = "get a new token from the issuer"
 
 
 class OidcReader:
-    """See `master.access.authentication.TokenReader`. Keys are read anew every few minutes, and when one is missing."""
+    """See `master.access.authentication.TokenReader`. Reads the keys again every few minutes, and when one
+    is missing."""
 
     def __init__(self, options: OidcOptions, source: Callable[[], KeySet], *, clock: Clock) -> None:
-        """Raises KeySetError when the keys cannot be had now."""
+        """Raises KeySetError when the keys cannot be read now."""
         self._options = options
         self._source = source
         self._clock = clock
@@ -51,7 +52,7 @@ class OidcReader:
         self._looking = asyncio.Lock()
 
     async def identity(self, token: str) -> Identity:
-        """Raises UnauthenticatedError; the message does not have the token."""
+        """The identity of the token's bearer. Raises UnauthenticatedError, whose message does not contain the token."""
         key = await self._key(token)
         claims = self._claims(token, key)
         subject = claims["sub"]
@@ -69,7 +70,7 @@ class OidcReader:
             raise UnauthenticatedError("what was given is no token", hint=_HINT) from None
         if header.get("alg") not in ALGORITHMS.values() or "crit" in header:
             raise UnauthenticatedError(
-                "the token is not signed in a way that is believed", hint=f"{' and '.join(ALGORITHMS.values())} are"
+                "the token's signature is not of an accepted kind", hint=f"{' and '.join(ALGORITHMS.values())} are"
             )
         name = str(header.get("kid", ""))
         if self._steady.now() >= self._looked_at + _OLD:
@@ -82,13 +83,13 @@ class OidcReader:
         return key
 
     def _find(self, name: str) -> PyJWK | None:
-        """The key of that id; a set of one key needs no id."""
+        """The key with that id; in a set of one key, that key for tokens without an id."""
         if not name and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(name)
 
     async def _look(self) -> None:
-        """Read the keys anew; those of before go on where that fails."""
+        """Read the keys again; if that fails, the previous keys stay in force."""
         async with self._looking:
             if self._steady.now() < self._looked_at + _AGAIN:
                 return
@@ -103,7 +104,7 @@ class OidcReader:
             claims: Mapping[str, Any] = jwt.decode(
                 token,
                 key.key,
-                # By the key, not by what the token says.
+                # The algorithm of the key, not the one that the token names.
                 algorithms=[ALGORITHMS[str(key.key_type)]],
                 audience=self._options.audience,
                 issuer=self._options.issuer,
@@ -115,5 +116,5 @@ class OidcReader:
         except ImmatureSignatureError:
             raise UnauthenticatedError("the token is not in force yet", hint="are the clocks right?") from None
         except (PyJWTError, ValueError, TypeError, OverflowError) as error:
-            raise UnauthenticatedError(f"the token is not believed: {type(error).__name__}", hint=_HINT) from None
+            raise UnauthenticatedError(f"the token is not accepted: {type(error).__name__}", hint=_HINT) from None
         return claims

@@ -22,7 +22,7 @@ _OIDC = ("keys", "issuer", "audience", "roles")
 
 def add_access_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--auth", action="store_true", help="answer nobody without a token, and to each what its roles allow"
+        "--auth", action="store_true", help="refuse calls without a token, and allow each caller what its roles permit"
     )
     parser.add_argument(
         "--bootstrap-token-file",
@@ -41,14 +41,14 @@ def add_access_options(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         default=BYTES,
         metavar="BYTES",
-        help="the audit log goes on in a new file after so much; default: %(default)s",
+        help="the size at which the audit log is rotated; default: %(default)s",
     )
     parser.add_argument(
         "--audit-log-files",
         type=_positive,
         default=FILES,
         metavar="N",
-        help="so many older files of the audit log are kept; default: %(default)s",
+        help="the number of rotated files of the audit log that are kept; default: %(default)s",
     )
     _add_oidc_options(parser)
     parser.add_argument(
@@ -60,15 +60,15 @@ def _add_oidc_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--oidc-keys",
         metavar="FILE|URL",
-        help="with --auth: believe tokens that are signed with a key of this set, besides our own",
+        help="with --auth: accept tokens that are signed with a key of this set, besides the master's own",
     )
-    parser.add_argument("--oidc-issuer", metavar="URL", help="who has to have issued them")
+    parser.add_argument("--oidc-issuer", metavar="URL", help="the issuer that they must name")
     parser.add_argument("--oidc-audience", metavar="NAME", help="for whom they have to be")
     parser.add_argument("--oidc-roles", type=Path, metavar="FILE", help="from their claims to roles, in YAML")
 
 
 def access_config(parsed: argparse.Namespace) -> AccessConfig:
-    """The settings that the options give.
+    """The settings in the options.
 
     Raises:
         InvalidRequestError: options that are of no use without --auth, or without each other.
@@ -79,7 +79,9 @@ def access_config(parsed: argparse.Namespace) -> AccessConfig:
     given |= {"--limits": parsed.limits, **oidc}
     for option, value in given.items():
         if value is not None and not parsed.auth:
-            raise InvalidRequestError(f"{option} is of no use to a master that checks nobody", hint="add --auth")
+            raise InvalidRequestError(
+                f"{option} has no effect at a master that does not check callers", hint="add --auth"
+            )
     audit = None
     if parsed.audit_log is not None:
         audit = AuditOptions(parsed.audit_log, parsed.audit_log_bytes, parsed.audit_log_files)
@@ -88,7 +90,7 @@ def access_config(parsed: argparse.Namespace) -> AccessConfig:
 
 
 def _oidc(given: Mapping[str, Any]) -> OidcOptions | None:
-    """Raises InvalidRequestError where some of the options are missing."""
+    """The settings of the external issuer. Raises InvalidRequestError when some of the options are missing."""
     missing = [option for option, value in given.items() if value is None]
     if len(missing) == len(given):
         return None

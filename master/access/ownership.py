@@ -1,4 +1,4 @@
-"""Whose a query is: only its owner, an operator or an admin ends it, holds it or reads its results."""
+"""Ownership of queries: only its owner, an operator or an admin may cancel or pause a query, or read its results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from planner.access.roles import Right
 
 
 def own(record: QueryRecord) -> QueryRecord:
-    """The query, which the caller may manage.
+    """The query, if the caller may manage it.
 
     Raises:
         NotOwnerError: it is another's.
@@ -28,14 +28,14 @@ def own(record: QueryRecord) -> QueryRecord:
 
 
 def check_live(live: int) -> None:
-    """Raises LimitExceededError when the caller has so many queries that are not over, and may have no more."""
+    """Raises LimitExceededError when the caller has as many queries that are not over as it may have."""
     most = limits()
     if most is not None and live >= most.live_queries:
         raise limit_exceeded(caller(), "live_queries", most)
 
 
 def check_statement(size_bytes: int) -> None:
-    """Raises LimitExceededError when the caller may send no script of that length."""
+    """Raises LimitExceededError when the caller may not send a script of that length."""
     most = limits()
     if most is not None and size_bytes > most.statement_bytes:
         raise limit_exceeded(caller(), "statement_bytes", most)

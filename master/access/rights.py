@@ -1,4 +1,4 @@
-"""Rights that a service asks for, besides those of the table of methods."""
+"""Rights that a service checks in addition to those in the table of methods."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from planner.values.errors import Position
 
 
 def check_right(right: Right, position: Position | None = None) -> None:
-    """Raises PermissionDeniedError where the caller does not have it; `position` is the statement's that takes it."""
+    """Raises PermissionDeniedError unless the caller has the right; `position` is that of the statement that
+    needs it."""
     by = caller()
     if not by.may(right):
         raise PermissionDeniedError(
-            f"{by.name} may not do that: it takes the right to {right.value}",
+            f"{by.name} may not do that without the right to {right.value}",
             position=position,
             hint=f"roles with it: {', '.join(roles_with(right))}",
             ids={"principal": by.name},
@@ -23,7 +24,7 @@ def check_right(right: Right, position: Position | None = None) -> None:
 
 
 def limit_exceeded(principal: Principal, limit: str, limits: Limits) -> LimitExceededError:
-    """The error that says which limit it is, and how to raise it."""
+    """The error that names the exceeded limit, and how to raise it."""
     value = getattr(limits, limit)
     return LimitExceededError(
         f"{principal.name} has reached its limit {limit}, which is {value:g}",
@@ -33,9 +34,9 @@ def limit_exceeded(principal: Principal, limit: str, limits: Limits) -> LimitExc
 
 
 def check_on(on: bool) -> None:
-    """Raises AccessOffError at a master that checks nobody."""
+    """Raises AccessOffError at a master that does not check callers."""
     if not on:
         raise AccessOffError(
-            "this master checks nobody, so it makes no tokens and no grants",
+            "this master does not check callers, so it has neither tokens nor grants",
             hint="start it with --auth, docs/access.md",
         )

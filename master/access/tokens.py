@@ -1,4 +1,4 @@
-"""Makes, finds and revokes tokens."""
+"""Creates, finds and revokes tokens."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ logger = logging.getLogger(__name__)
 LONGEST = timedelta(days=3650)
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,63}")
-# Its length tells of no other token than ours.
+# Its length reveals nothing about other tokens.
 _TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
 _ID_DIGITS = 8
 
 
 def is_token(text: str) -> bool:
-    """True when it has the form of one of our tokens."""
+    """Whether the text has the form of one of our tokens."""
     return _TOKEN.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenWish:
-    """A token that is asked for."""
+    """A request for a token."""
 
     name: str
     roles: tuple[str, ...]
@@ -57,24 +57,24 @@ class TokenManager:
         self._records = {record.digest: record for record in store.tokens()}
 
     def all(self) -> tuple[TokenRecord, ...]:
-        """In the order in which they were made."""
+        """All tokens, in the order of their creation."""
         return tuple(sorted(self._records.values(), key=lambda record: (record.created_at, record.id)))
 
     def find(self, token: str) -> TokenRecord | None:
-        """The token's record, also when it is over."""
+        """The token's record, also when it is revoked or expired."""
         return self._records.get(digest_of(token))
 
     def is_live(self, record: TokenRecord) -> bool:
-        """True while the token is neither revoked nor expired."""
+        """Whether the token is neither revoked nor expired."""
         now = self._records.get(record.digest)
         return now is not None and now.is_live(self._clock.now())
 
     def has_live_admin(self) -> bool:
-        """True when somebody can enter who may make tokens."""
+        """Whether somebody can authenticate who may create tokens."""
         return bool(self._live_admins())
 
     def create(self, wish: TokenWish, *, by: str, token: str = "") -> tuple[TokenRecord, str]:
-        """A new token, which is told here and never again; `token` is one that was made elsewhere.
+        """Create a token. Its secret is returned here and never again; `token` is a secret that was made elsewhere.
 
         Raises:
             InvalidRequestError: the wish contradicts itself.
@@ -97,7 +97,7 @@ class TokenManager:
         return record, text
 
     def revoke(self, reference: str, *, by: str) -> tuple[TokenRecord, ...]:
-        """Take back the token of that id, or all tokens of that name, from now on. Doing so again changes nothing.
+        """Revoke the token of that id, or all tokens of that name. Doing so again changes nothing.
 
         Raises:
             UnknownTokenError
@@ -136,7 +136,7 @@ class TokenManager:
 
 
 def _check(wish: TokenWish) -> None:
-    """Raises InvalidRequestError."""
+    """Raises InvalidRequestError for a request that contradicts itself."""
     if not _NAME.fullmatch(wish.name):
         raise InvalidRequestError(
             f"{wish.name!r} cannot be the name of a token",

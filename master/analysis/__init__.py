@@ -1,1 +1,1 @@
-"""Has a site's Spark check a statement, and remembers the answer. It knows no query."""
+"""Has a site's Spark check statements, and caches its answers. The room knows no query."""

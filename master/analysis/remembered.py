@@ -1,4 +1,4 @@
-"""Answers of Spark that need not be asked for again."""
+"""A cache of Spark's answers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from master.analysis.spark import Analyzer
 from planner.relations.catalog import Column, Function
 
 KEPT = 512
-"""Answers; the one that was not asked for longest goes first."""
+"""The number of cached answers; the least recently used one is evicted first."""
 
 
 class RememberedAnalyzer:
-    """Remembers what a statement yields over given columns: that depends on nothing but Spark and the functions' text.
+    """Caches which columns a statement yields over given columns: that depends only on Spark and the functions' text.
 
     Refusals are not remembered: they are rare, and may be those of a site that has an older Spark.
 
@@ -37,7 +37,7 @@ class RememberedAnalyzer:
         *,
         load: bool = False,
     ) -> tuple[Column, ...]:
-        """See Analyzer. With `load` the agents are always asked: they try the functions' modules."""
+        """See Analyzer. With `load` an agent is always asked: it loads the functions' modules."""
         generation = self._generation()
         if load or generation is None:
             return await self._inner.analyze(views, statement, functions, load=load)

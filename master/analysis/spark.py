@@ -13,7 +13,7 @@ from master.base.errors import NoSiteAvailableError
 from master.base.logs import line
 from master.convert.functions import function_to_proto
 from master.sites.peers import Peers
-from master.sites.registry import SiteRegistry, SiteStatus
+from master.sites.status import Sites, SiteStatus
 from planner.relations.catalog import Column, Function
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class RefusedStatementError(Exception):
-    """Spark's answer; line and column are in the statement's text, from 1 (0: none)."""
+    """Spark refused the statement; line and column are in the statement's text, from 1 (0: unknown)."""
 
     def __init__(self, message: str, *, line: int, column: int, fragment: str) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class RefusedStatementError(Exception):
 
 
 class Analyzer(Protocol):
-    """Where statements are checked."""
+    """Checks statements."""
 
     async def analyze(
         self,
@@ -42,7 +42,7 @@ class Analyzer(Protocol):
         *,
         load: bool = False,
     ) -> tuple[Column, ...]:
-        """Output columns of the statement over empty views; with `load`, the functions' modules are loaded, too.
+        """The output columns of the statement over empty views; with `load`, the functions' modules are loaded, too.
 
         Raises:
             RefusedStatementError: Spark refuses it.
@@ -54,7 +54,7 @@ class Analyzer(Protocol):
 class SiteAnalyzer:
     """Asks the gateway's agent first, then the others that are alive."""
 
-    def __init__(self, sites: SiteRegistry, peers: Peers, *, gateway: str, timeout: timedelta) -> None:
+    def __init__(self, sites: Sites, peers: Peers, *, gateway: str, timeout: timedelta) -> None:
         self._sites = sites
         self._peers = peers
         self._gateway = gateway

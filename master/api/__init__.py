@@ -1,1 +1,1 @@
-"""The gRPC services, and what stands around each call. No other room of the master imports it."""
+"""The gRPC services, and the interceptors around each call. No other room of the master imports this one."""

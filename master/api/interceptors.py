@@ -1,4 +1,4 @@
-"""Around every call: errors become a status and a trailer, and calls are logged."""
+"""Interceptors around every call: turn errors into a status and a trailer, and log calls."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
 _ENDS = "/selat.v1.QueryService/Execute"
-"""The one streaming method whose calls end by themselves. The others follow something until the caller has enough."""
+"""The only streaming method whose calls end by themselves. The others follow something until the caller ends them."""
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Errors of ours carry an ErrorDetail in the trailer `selat-error-bin`; all others become INTERNAL with an id."""
+    """Sends our own errors as an ErrorDetail in the trailer `selat-error-bin`; all others become INTERNAL
+    with an id."""
 
     def __init__(self, random_hex: RandomHex, pending: PendingCalls) -> None:
         """`pending` counts the calls."""
@@ -91,7 +92,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         if isinstance(error, grpc.aio.AbortError):
             raise error
         if isinstance(error, MasterError | PlannerError):
-            # A flood of calls must not become one of lines.
+            # A flood of calls must not flood the log.
             level = logging.DEBUG if isinstance(error, UnauthenticatedError | LimitExceededError) else logging.INFO
             logger.log(level, _refusal(method, error))
             await abort(context, status_of(error), detail_of(error))
@@ -101,20 +102,20 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
 
 def _refusal(method: str, error: MasterError | PlannerError) -> str:
-    """The log line of an error. An id whose name the line itself has gets an underscore behind its own."""
+    """The log line of an error. An id with the name of another field of the line gets an underscore."""
     own = {"method": method, "code": error.code, "message": error.message}
     return line("call refused", **own, **{f"{name}_" if name in own else name: id_ for name, id_ in error.ids.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class _Unreadable:
-    """What came in the place of a request."""
+    """Stands for a request that could not be parsed."""
 
     reason: str
 
 
 def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    """gRPC answers UNKNOWN, without detail, where a deserializer raises."""
+    """Parses without raising: where a deserializer raises, gRPC answers UNKNOWN without detail."""
 
     def read(data: bytes) -> Any:
         try:
@@ -126,7 +127,7 @@ def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
 
 
 def _whole(request: Any, method: str) -> Any:
-    """Raises InvalidRequestError when no message could be read."""
+    """Raises InvalidRequestError when a request could not be parsed."""
     if isinstance(request, _Unreadable):
         raise InvalidRequestError(
             f"the request of {method} cannot be read: {request.reason}", hint="send the message that the method takes"

@@ -1,4 +1,4 @@
-"""Queries that a list has, and the part of it that an answer has."""
+"""Filters and pages of lists of queries."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from master.records.model import QueryRecord, QueryState
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The queries that somebody asks for."""
+    """Which queries a caller asks for."""
 
     ended: bool = False
-    """Also those that are over."""
+    """Queries that are over are included."""
     states: frozenset[QueryState] = frozenset()
-    """Only these, over or not; none: all."""
+    """Only queries in these states; empty: in any."""
     text: str = ""
-    """In the id, the name or the SQL, whatever the case."""
+    """A text that the id, the name or the SQL contains, ignoring case."""
 
     def has(self, record: QueryRecord) -> bool:
-        """True when a query is one of them."""
+        """Whether the query is among them."""
         if self.states:
             if record.state not in self.states:
                 return False
@@ -33,7 +33,7 @@ class Wanted:
 
 
 def page(records: Iterable[QueryRecord], size: int, token: str) -> tuple[Sequence[QueryRecord], str]:
-    """So many of them (0: all) after the token, and the token for those that follow, empty when there are none.
+    """Up to this many queries (0: all) after the token, and the token of the next page, empty after the last.
 
     Args:
         records: In order of submission.

@@ -1,4 +1,4 @@
-"""Streams of what changes: a site's assignment, a query's progress."""
+"""Streams of changes: of a site's assignment, and of a query's progress."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Watches:
     """Each method is one watcher's stream; it ends when the caller closes it."""
 
     def __init__(
-        self, queries: QueryRegistry, views: QueryViews, *, board: AssignmentBoard, sites: SiteRegistry
+        self, queries: QueryRegistry, views: QueryViews, *, board: AssignmentBoard, registry: SiteRegistry
     ) -> None:
         self._queries = queries
         self._views = views
         self._board = board
-        self._sites = sites
+        self._registry = registry
 
     async def assignment(self, site: str, incarnation: str) -> AsyncGenerator[VersionedAssignment, None]:
         """The site's assignment now, and each new one.
@@ -36,7 +36,7 @@ class Watches:
         sent = 0
         while True:
             seen = changes.version
-            self._sites.check_incarnation(site, incarnation)
+            self._registry.check_incarnation(site, incarnation)
             if self._board.version(site) != sent:
                 current = self._board.current(site)
                 sent = current.version

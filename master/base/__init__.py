@@ -1,4 +1,5 @@
-"""What every room of the master needs: errors and how gRPC tells them, clocks, log lines, fault points.
+"""What every room of the master needs: errors and their gRPC statuses, clocks, log lines, fault points. It knows no
+record.
 
 It knows no record and no other room.
 """

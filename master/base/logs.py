@@ -1,4 +1,4 @@
-"""Log lines: one line, `key=value`, so that they can be searched by query and site."""
+"""Log lines in the form `key=value`, which can be searched by query and site."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
 
 
 def line(what: str, /, **values: object) -> str:
-    """`what` and the values that are not empty; a value with spaces or quotes is written as a JSON string."""
+    """`what`, followed by the values that are not empty; one with spaces or quotes is written as a JSON string."""
     pairs = (f"{key}={_value(value)}" for key, value in values.items() if value not in (None, ""))
     return Line(" ".join((what, *pairs)), values)
 
 
 def configure(log_format: LogFormat = LogFormat.TEXT, level: int = logging.INFO) -> None:
-    """Send log lines to standard error, times in UTC."""
+    """Log to standard error, with times in UTC."""
     text = LogFormatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
     text.converter = time.gmtime
     handler = logging.StreamHandler()

@@ -1,4 +1,4 @@
-"""Wakes everyone who waits for the next change of something; no change is missed between two looks."""
+"""Wakes everybody who waits for a change; a change between two checks is not missed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Notifier:
                 waiter.set_result(None)
 
     async def wait_beyond(self, version: int, timeout_s: float | None = None) -> None:
-        """Return once the version is larger than that, or after the timeout."""
+        """Return once the version is larger than this one, or after the timeout."""
         if self._version > version:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

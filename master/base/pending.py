@@ -1,4 +1,4 @@
-"""The calls that the master is answering now, for its end."""
+"""Counts the calls that the master is answering, so that it can stop in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class _Count:
-    """A number that can be waited for to be 0 again."""
+    """A counter; waits until it is 0."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -31,7 +31,7 @@ class _Count:
 
 
 class PendingCalls:
-    """Counts calls, on one event loop: those that end by themselves, and those that follow something."""
+    """Counts calls on one event loop: those that end by themselves, and those that follow something."""
 
     def __init__(self) -> None:
         self._ending = _Count()
@@ -39,13 +39,13 @@ class PendingCalls:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Around the answering of one call that ends by itself."""
+        """Count, within the block, a call that ends by itself."""
         with self._ending.more():
             yield
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """Around the answering of one call that follows something."""
+        """Count, within the block, a call that follows something."""
         with self._following.more():
             yield
 
@@ -54,6 +54,6 @@ class PendingCalls:
         await self._ending.none()
 
     async def left(self) -> None:
-        """Return when no call is answered any more."""
+        """Return when no call is pending."""
         await self._ending.none()
         await self._following.none()

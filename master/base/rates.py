@@ -1,4 +1,4 @@
-"""Rates from counters that only grow, looked at now and then."""
+"""Rates of counters that only grow and are sampled now and then."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ WINDOW = timedelta(seconds=10)
 
 
 class RateMeter:
-    """Mean rate per second of each counter over the last samples (WINDOW at most)."""
+    """The mean rate per second of each counter over its last samples (at most WINDOW)."""
 
     def __init__(self, window: timedelta = WINDOW) -> None:
         self._window = window
         self._samples: dict[Hashable, deque[tuple[datetime, int]]] = {}
 
     def observe(self, key: Hashable, at: datetime, total: int) -> None:
-        """Note a counter's value. A value below the last one starts the counter anew."""
+        """Record a counter's value. A value below the last one starts the counter again."""
         samples = self._samples.setdefault(key, deque())
         if samples and total < samples[-1][1]:
             samples.clear()
@@ -27,7 +27,7 @@ class RateMeter:
             samples.popleft()
 
     def per_second(self, key: Hashable, now: datetime) -> float:
-        """0 with fewer than two samples, or when the last one is older than the window."""
+        """The rate; 0 with fewer than two samples, or when the last one is older than the window."""
         samples = self._samples.get(key, deque())
         if len(samples) < 2 or samples[-1][0] <= now - self._window:
             return 0.0

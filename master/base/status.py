@@ -1,4 +1,4 @@
-"""The one table from error class to gRPC status code, and what is told besides."""
+"""The table from error classes to gRPC status codes, and the details that are sent with errors."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def status_of(error: MasterError | PlannerError) -> grpc.StatusCode:
 
 
 def detail_of(error: MasterError | PlannerError) -> common_pb2.ErrorDetail:
-    """What to tell of the error."""
+    """The detail of an error, as it is sent."""
     told = detail(error.code, error.message, hint=error.hint, found=error.found, ids=error.ids)
     if error.position:
         told.line, told.column = error.position.line, error.position.column
@@ -87,7 +87,7 @@ def detail_of(error: MasterError | PlannerError) -> common_pb2.ErrorDetail:
 
 
 def unexpected(error_id: str) -> common_pb2.ErrorDetail:
-    """What a user sees of a defect: an id to find it in the log."""
+    """The detail of an unexpected error: an id by which it is found in the log."""
     return common_pb2.ErrorDetail(
         code="INTERNAL",
         message=f"the master failed unexpectedly (error {error_id})",

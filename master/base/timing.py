@@ -20,7 +20,7 @@ _NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
 class TimingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Observes calls with one answer; those with many follow something for as long as the caller wants."""
+    """Observes calls with one answer; calls with several follow something for as long as the caller wants."""
 
     def __init__(self, durations: Durations) -> None:
         self._durations = durations
@@ -57,7 +57,7 @@ class TimingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
 
 def _code(context: Context) -> str:
-    """The status that the call has now; it is a number at runtime, whatever the stubs say."""
+    """The present status of the call; it is a number at run time, whatever the stubs say."""
     code: Any = context.code()
     if isinstance(code, grpc.StatusCode):
         return code.name

@@ -1,4 +1,4 @@
-"""What tasks of batch queries are expected to take, learned from those that have ended."""
+"""Estimates of what tasks of batch queries need, learned from tasks that have ended."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ Bandwidth = Callable[[str, str], float]
 
 
 class Estimates:
-    """The history of ended tasks and of the bytes that were sent of their splits, and what follows for others."""
+    """The history of ended tasks and of the bytes sent of their splits, and estimates for other tasks."""
 
     def __init__(self, settings: EstimateSettings, bandwidth: Callable[[], Bandwidth]) -> None:
-        """`bandwidth` gives the links as they are known at the time of the call, each by itself."""
+        """`bandwidth` returns the bandwidth of a link without other transfers, as known at the time of the call."""
         self._settings = settings
         self._bandwidth = bandwidth
         self._history = TaskHistory(settings.records)
         self._sent = SentShares(settings.records)
 
     def task(self, record: BatchQuery, number: int | None) -> Task:
-        """A MAP by the number of its split, or for None the REDUCE, with the share of its split that is sent."""
+        """The MAP of the split with that number, or for None the REDUCE, with the share of its split that is sent."""
         return scheduled(record, number, self._sent)
 
     def lease_s(self, task: Task, site: str, bandwidth: Bandwidth) -> float:
-        """Seconds of lease to ask for."""
+        """The length of the lease to ask for, in seconds."""
         return lease_estimate_s(task, site, bandwidth, self._history, self._settings)
 
     def run_time_s(self, task: Task, site: str, bandwidth: Bandwidth) -> float:
-        """Seconds for which the task will hold a slot of the site, for comparing sites."""
+        """How long the task would hold a slot of the site, in seconds, for comparing sites."""
         return run_time_s(task, site, bandwidth, self._history, self._settings)
 
     def learn(self, record: BatchQuery, number: int | None, task: BatchTask) -> None:
-        """From a task that has ended: what was sent of its split, and how long it computed."""
+        """Learn from a task that has ended how much of its split was sent, and how long it computed."""
         if task.placed_at is None or task.ended_at is None:
             return
         self._note_sent(record, number)
         wanted = self.task(record, number)
         moved_s = transfer_s(wanted, task.site, self._bandwidth())
         took_s = (task.ended_at - task.placed_at).total_seconds() - moved_s
-        # How long a link really took is not known: of MAPs with transfers, the first of a kind has to do.
+        # The transfer's real time is not known: among MAPs with transfers, the first of a kind has to serve.
         first = number is None or self._history.processing_s(wanted, task.site) is None
         if moved_s == 0 or (took_s > 0 and first):
             self._history.add(wanted, task.site, max(took_s, 0.0))
 
     def _note_sent(self, record: BatchQuery, number: int | None) -> None:
-        """How much of a split was sent, where it was read for a task elsewhere."""
+        """Record how much of a split was sent, where it was read for a task at another site."""
         if number is None:
             return
         split = record.plan.splits[number]

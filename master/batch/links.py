@@ -1,4 +1,4 @@
-"""What is on its way between sites for batch queries, and what another transfer would get of a link."""
+"""The transfers of batch queries between sites, and the bandwidth that another one would get."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Links:
 
     def __init__(self, bandwidth: Callable[[str, str], float], live: Iterable[BatchQuery]) -> None:
         self.bandwidth = bandwidth
-        """Bytes per second of a link by itself."""
+        """Bytes per second of a link without other transfers."""
         self._sending = Counter(_sending(live))
         self._new: set[tuple[str, str]] = set()
 
@@ -26,11 +26,12 @@ class Links:
         return self.bandwidth(source, target) / (self._sending[source, target] + 1)
 
     def joined(self, source: str, target: str) -> float:
-        """Bytes per second for each of those under way."""
+        """Bytes per second for each transfer under way."""
         return self.bandwidth(source, target) / max(1, self._sending[source, target])
 
     def send_off(self, placement: Assigned) -> bool:
-        """Whether the task may start in this turn: one a link, so that the next is weighed with it under way."""
+        """Whether the task may start in this turn: one transfer per link, so that the next one is weighed
+        against it."""
         site = placement.slot.site
         needed = {(shard.site, site) for shard in placement.task.shards if shard.site != site}
         if needed & self._new:
@@ -40,7 +41,7 @@ class Links:
 
 
 def _sending(live: Iterable[BatchQuery]) -> Iterator[tuple[str, str]]:
-    """The link of each split that is on its way to a MAP elsewhere."""
+    """The link of each split that is being sent to a MAP at another site."""
     for record in live:
         for number, task in tasks_of(record):
             if number is None or task.phase is not TaskPhase.RUNNING or task.site == record.plan.splits[number].site:

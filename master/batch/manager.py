@@ -24,7 +24,7 @@ from master.config.values import BatchConfig
 from master.queries.batch_tasks import map_id, reduce_id
 from master.queries.registry import QueryRegistry
 from master.records.model import BatchQuery, BatchTask, SiteState
-from master.sites.registry import SiteRegistry
+from master.sites.status import Sites
 from planner.batch import BatchOptions, TaskEvent, TaskPhase, next_phase
 from planner.batch.placing import Randomness
 from planner.batch.seen import SOON
@@ -36,15 +36,15 @@ from planner.wan.snapshot import WanSnapshot
 logger = logging.getLogger(__name__)
 
 NO_LINK_BYTES_PER_S = 1.0
-"""Where there is no link, or it is full: a place of last resort."""
+"""Where there is no link, or a full one: such a site is a last resort."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchParts:
-    """What the manager works with."""
+    """The parts that the manager uses."""
 
     queries: QueryRegistry
-    sites: SiteRegistry
+    sites: Sites
     slots: BatchSlots
     topology: Topology
     wan: Callable[[], WanSnapshot]
@@ -64,7 +64,7 @@ class BatchManager:
         self._remember()
 
     def follow(self) -> bool:
-        """One turn; whether sites have something else to do now.
+        """Take one turn; returns whether the assignments of sites have changed.
 
         Raises:
             StoreError: what was decided before it happened stays.
@@ -87,7 +87,7 @@ class BatchManager:
         return turn.changed
 
     def view(self, record: BatchQuery) -> BatchView:
-        """What users see of the query's tasks."""
+        """The state of the query's tasks, for users."""
         return batch_view(record, self._config.policy, self._waits.get(record.id, ()) if record.state.live else ())
 
     def _live(self) -> list[BatchQuery]:
@@ -97,7 +97,7 @@ class BatchManager:
         return (record for record in self._parts.queries.all() if isinstance(record, BatchQuery))
 
     def _remember(self) -> None:
-        """What tasks that have ended took."""
+        """Learn from tasks that have ended."""
         for record in self._all():
             for number, task in tasks_of(record):
                 if task.phase is TaskPhase.DONE:
@@ -114,7 +114,7 @@ class BatchManager:
         return turn
 
     def _expected_ends(self, live: Sequence[BatchQuery], turn: Turn) -> Iterator[tuple[Slot, datetime]]:
-        """Of its own tasks more is known than what their leases say: the history may have grown since."""
+        """When the slots of running tasks become free: estimates may have improved since the leases were taken."""
         for record in live:
             for number, task in tasks_of(record):
                 slot = Slot(task.site, task.slot)
@@ -133,7 +133,7 @@ class BatchManager:
         return bandwidth
 
     def _note_ends(self, record: BatchQuery) -> bool:
-        """Take over which tasks have ended; whether one has."""
+        """Record which tasks have ended; returns whether one has."""
         statuses = record.progress.tasks
         now = self._parts.slots.now()
         found: dict[int | None, BatchTask] = {}
@@ -153,7 +153,7 @@ class BatchManager:
         return True
 
     def _keep_slots(self, live: Sequence[BatchQuery]) -> None:
-        """Give back the slots of tasks that have ended, and keep those of tasks that run."""
+        """Release the slots of ended tasks, and renew those of running ones."""
         now, needed = self._parts.slots.now(), dict[Slot, timedelta]()
         for record in live:
             for _, task in tasks_of(record):
@@ -164,5 +164,5 @@ class BatchManager:
         self._parts.slots.renew(needed)
 
     def _options(self, record: BatchQuery) -> BatchOptions:
-        """Those that the query was submitted with."""
+        """The options that the query was submitted with, or the defaults."""
         return record.plan.options or self._config.options

@@ -1,4 +1,4 @@
-"""Places the tasks that wait: in free slots, in line for others, or with the reason why not."""
+"""Places waiting tasks: in free slots, in the waiting lists of others, or with the reason why not."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from planner.leases import Lease, Slot
 
 logger = logging.getLogger(__name__)
 
-NO_SLOTS = "no site with slots is heard and not draining"
+NO_SLOTS = "no site with slots is alive and not draining"
 
 TASKS_LOOKED_AT = 8
-"""Tasks of a query, for each slot there is, that a turn looks at: those behind them would not start for long."""
+"""For each slot in the cluster, a turn looks at this many tasks of a query: those behind them would not
+start for long."""
 
 
 class TaskPlacer:
-    """Takes slots for waiting tasks and stores what they were given, before anybody hears of it."""
+    """Takes slots for waiting tasks, and stores the placement before anybody is notified."""
 
     def __init__(
         self, queries: QueryRegistry, slots: BatchSlots, estimates: Estimates, *, rng: Randomness, config: BatchConfig
@@ -63,7 +64,7 @@ class TaskPlacer:
         self._skips = {query: skips for query, skips in self._skips.items() if query in queries}
 
     def place_reduces(self, live: Sequence[BatchQuery], turn: Turn) -> None:
-        """Each at the site to which the fewest bytes have to be sent, of those where slots can be had."""
+        """Place each REDUCE at the site to which the fewest bytes must be sent, among sites with obtainable slots."""
         for record in live:
             if not record.batch.mapped or record.batch.reduce.placed:
                 continue
@@ -79,7 +80,7 @@ class TaskPlacer:
             self._act([wanted], self._place(turn)([wanted.task], slots), slots, turn)
 
     def place_maps(self, live: Sequence[BatchQuery], turn: Turn) -> None:
-        """Where `planner.batch` decides, over the MAPs of all queries together."""
+        """Place MAPs where `planner.batch` decides, over the MAPs of all queries together."""
         wanted: dict[str, Wanted] = {}
         jobs = []
         for record in live:
@@ -119,13 +120,13 @@ class TaskPlacer:
             else:
                 silent[split.site] = None
         for site in silent:
-            wait = Wait(record.id, reason=f"site {site}, which has splits of the table, is not heard")
+            wait = Wait(record.id, reason=f"site {site}, which has splits of the table, is unreachable")
             turn.wait(record.id, wait)
 
     def _act(
         self, wanted: Sequence[Wanted], placements: Sequence[Placement], slots: Sequence[SlotView], turn: Turn
     ) -> None:
-        """Take the slots that are free, and wait for the others."""
+        """Take the slots that are free, and join the waiting lists of the others."""
         by_name = {w.task.name: w for w in wanted}
         assigned = [p for p in placements if isinstance(p, Assigned) and turn.links.send_off(p)]
         lasts = [timedelta(seconds=self._estimates.lease_s(p.task, p.slot.site, turn.links.joining)) for p in assigned]
@@ -148,7 +149,7 @@ class TaskPlacer:
         self._stand_anywhere([w for w in wanted if turn.policy(w.query) not in placed], slots, turn)
 
     def _stand_anywhere(self, wanted: Sequence[Wanted], slots: Sequence[SlotView], turn: Turn) -> None:
-        """None of these has a slot, nor one to wait for: one of each query waits for any, its site's first of all."""
+        """No slot suits these tasks, now or later: one task of each query waits for any slot, its own site's first."""
         for query in dict.fromkeys(w.query for w in wanted):
             first = next(w for w in wanted if w.query == query)
             near = {shard.site for shard in first.task.shards}
@@ -162,7 +163,7 @@ class TaskPlacer:
             turn.wait(query, Wait(first.task.name, chosen[0], None, listed))
 
     def _start(self, granted: Sequence[tuple[Wanted, Lease, float]], turn: Turn) -> None:
-        """Store what the tasks were given; from then on they are in the assignments."""
+        """Store the placement of the tasks; from then on they are in the assignments."""
         by_query: dict[str, dict[int | None, BatchTask]] = {}
         for wanted, lease, predicted_s in granted:
             task = BatchTask(

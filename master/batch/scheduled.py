@@ -1,4 +1,4 @@
-"""The tasks of a batch query as its scheduler sees them. Pure."""
+"""The tasks of a batch query as its scheduler needs them. Pure."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from master.queries.batch_tasks import map_id
 from master.records.model import BatchQuery, BatchTask
 from planner.batch import SentShares, Shard, Task
-from planner.graph.plan import StageKind
+from planner.values.stages import StageKind
 
 
 def tasks_of(record: BatchQuery) -> Iterator[tuple[int | None, BatchTask]]:
-    """All tasks of a query by the number of their split; the REDUCE has none."""
+    """All tasks of a query, by the number of their split; None is the REDUCE."""
     yield from enumerate(record.batch.maps)
     yield None, record.batch.reduce
 
 
 def scheduled(record: BatchQuery, number: int | None, sent: SentShares | None = None) -> Task:
-    """A MAP by the number of its split, or for None the REDUCE: what it reads, and what it is like.
+    """The MAP of the split with that number, or for None the REDUCE: what it reads, and which tasks it resembles.
 
     `sent` says how much of a split is sent when it is read for a MAP elsewhere; None: all of it.
     """
@@ -33,7 +33,7 @@ def scheduled(record: BatchQuery, number: int | None, sent: SentShares | None = 
 
 
 def _outputs(record: BatchQuery) -> Iterator[Shard]:
-    """What the MAPs gave, by site."""
+    """The sizes of the MAPs' outputs, by site."""
     sizes: dict[str, int] = {}
     for number, task in enumerate(record.batch.maps):
         if task.placed:

@@ -1,4 +1,4 @@
-"""Leases and waiting lists of the framework `batch`, and the slots as its scheduler sees them."""
+"""The leases and waiting lists of the framework `batch`, and the slots as its scheduler needs them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from planner.leases import Granted, Lease, Refused, Renewal, Slot, SlotRecord, W
 BATCH = "batch"
 
 RENEW_BEFORE = timedelta(seconds=5)
-"""A lease is renewed when so much of it is left; until then its end is what was estimated."""
+"""A lease is renewed when this much of it is left; until then, its end is the estimated one."""
 
 SHORTEST = timedelta(seconds=10)
 
 
 class BatchSlots:
-    """Takes, renews and gives back slots. Every method raises StoreError, and nothing was changed then."""
+    """Takes, renews and releases slots. Every method may raise StoreError; then nothing was changed."""
 
     def __init__(self, leases: LeaseManager) -> None:
         self._leases = leases
@@ -29,20 +29,20 @@ class BatchSlots:
 
     @property
     def held(self) -> Mapping[Slot, Lease]:
-        """Its leases."""
+        """The framework's leases, by slot."""
         return self._holder.held
 
     @property
     def idle(self) -> bool:
-        """It neither holds slots nor waits for any."""
+        """Whether it neither holds slots nor waits for any."""
         return not self.held and not self._tickets
 
     def now(self) -> datetime:
-        """The time by which leases go."""
+        """The present time on the leases' clock."""
         return self._leases.now()
 
     def view(self, now: datetime) -> list[SlotView]:
-        """All slots of sites that are heard and not draining, as they are at that instant.
+        """All slots of sites that are alive and not draining, each with the time at which it becomes free.
 
         Those that are free, are so from then on. Slots of streaming queries are renewed for as long as those live, so
         nobody says when they will be free.
@@ -51,15 +51,15 @@ class BatchSlots:
         return [slot_view(record, BATCH, now, endless={STREAMING}) for record in records]
 
     def record(self, slot: Slot) -> SlotRecord | None:
-        """What is known of a slot."""
+        """The record of a slot; None: no such slot is known."""
         return self._leases.table.get(slot)
 
     def follow_sites(self) -> None:
-        """Know the slots of a site that was heard since the last tick."""
+        """Learn the slots of sites that have registered since the last tick."""
         self._leases.follow_sites()
 
     def take(self, wishes: Sequence[tuple[Slot, timedelta]]) -> list[Lease | str]:
-        """Of each slot the lease; else who was faster, or why it is refused."""
+        """For each wish, the lease, or why it was not granted."""
         longest = self._leases.table.policy.longest
         asked = [Wish(slot, min(max(duration, SHORTEST), longest)) for slot, duration in wishes]
         return [_answer(outcome) for outcome in self._holder.acquire(asked)]
@@ -76,7 +76,7 @@ class BatchSlots:
         )
 
     def keep_only(self, slots: Collection[Slot]) -> None:
-        """Give back all others."""
+        """Release all other slots."""
         self._holder.release([lease for slot, lease in self.held.items() if slot not in slots])
 
     def stand_in_line(self, wanted: Mapping[str, tuple[Slot, ...]]) -> None:
@@ -84,7 +84,7 @@ class BatchSlots:
         for ticket in self._tickets - wanted.keys():
             self._leave(ticket)
         for ticket, slots in wanted.items():
-            known = set(self._leases.table.ticket_slots(ticket))
+            known = set(self._leases.table.tickets.slots(ticket))
             if known - set(slots):
                 self._leave(ticket)
             self._tickets.add(ticket)

@@ -1,4 +1,4 @@
-"""Asks a site's agent how a table's data there can be cut."""
+"""Asks a site's agent for the splits of a table."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from master.convert.assignments import split_from_proto
 from master.convert.relations import relation_to_proto
 from master.records.specs import relation_at
 from master.sites.peers import Peers
-from master.sites.registry import SiteRegistry
+from master.sites.status import Sites
 from planner.graph.plan import Split
 from planner.relations.catalog import Relation
 from selat.v1 import exchange_pb2, exchange_pb2_grpc
 
 TIMEOUT_S = 30.0
-"""Long enough to list a folder of very many files."""
+"""Long enough to list a directory of very many files."""
 
 
 class SplitLister(Protocol):
-    """Who knows the splits of tables."""
+    """Lists the splits of tables."""
 
     async def splits(self, relation: Relation, site: str, split_bytes: int) -> tuple[Split, ...]:
-        """The table's data at one of its sites, in parts of about so many bytes.
+        """The splits of a table at one of its sites, of about this size each.
 
         Raises:
             SplitsUnavailableError: the site cannot say.
@@ -35,9 +35,9 @@ class SplitLister(Protocol):
 
 
 class SiteSplits:
-    """Asks the agents."""
+    """Asks the agents of the sites."""
 
-    def __init__(self, sites: SiteRegistry, peers: Peers) -> None:
+    def __init__(self, sites: Sites, peers: Peers) -> None:
         self._sites = sites
         self._peers = peers
 
@@ -53,7 +53,7 @@ class SiteSplits:
         except grpc.aio.AioRpcError as error:
             message, hint = _said(error)
             raise SplitsUnavailableError(
-                f"site {site} cannot say how table {relation.name} can be cut: {message}",
+                f"site {site} cannot list the splits of table {relation.name}: {message}",
                 hint=hint or f"look at the site: selat site show {site}",
                 ids={"site": site, "relation": relation.name},
             ) from error
@@ -61,6 +61,6 @@ class SiteSplits:
 
 
 def _said(error: grpc.aio.AioRpcError) -> tuple[str, str]:
-    """The agent's words and its hint, where it has given them."""
+    """The agent's message and hint, if it sent them."""
     told = received_detail(error)
     return (told.message, told.hint) if told else (error.details() or error.code().name, "")

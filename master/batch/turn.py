@@ -1,4 +1,4 @@
-"""What is known and decided in one turn of the batch manager."""
+"""The state of the batch manager during one turn."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Wanted:
 
     query: str
     number: int | None
-    """Of the split; None: the REDUCE."""
+    """The number of its split; None: the REDUCE."""
     task: Task
 
 
 @dataclass(slots=True)
 class Turn:
-    """One turn, from what is known at its start to what was decided in it."""
+    """One turn: what is known at its start, and what is decided in it."""
 
     now: datetime
     links: Links
@@ -33,7 +33,7 @@ class Turn:
     options: Mapping[str, BatchOptions]
     """By query."""
     lines: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
-    """Waiting lists to be in, by ticket."""
+    """The waiting lists to be in, by ticket."""
     waits: dict[str, list[Wait]] = field(default_factory=dict)
     """By query."""
     changed: bool = False
@@ -43,9 +43,9 @@ class Turn:
         return self.options[query].scheduler
 
     def use(self, slot: Slot) -> None:
-        """The slot is not to be had any more in this turn."""
+        """The slot cannot be used any more in this turn."""
         self.slots = [view for view in self.slots if view.slot != slot]
 
     def wait(self, query: str, wait: Wait) -> None:
-        """Tell users that a task of the query, or all of it, waits."""
+        """Report to users that a task of the query, or the whole query, waits."""
         self.waits.setdefault(query, []).append(wait)

@@ -1,4 +1,4 @@
-"""What users see of a batch query's tasks. Pure."""
+"""What users are shown of a batch query's tasks. Pure."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from planner.leases import Slot
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a task, or a whole query, waits for."""
+    """What a task, or the whole query, waits for."""
 
     task: str
     slot: Slot | None = None
     until: datetime | None = None
-    """When it is expected to start; None: nobody says."""
+    """When it is expected to start; None: not known."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchView:
-    """The MAPs and the REDUCE in numbers."""
+    """The numbers of MAPs by state, and the state of the REDUCE."""
 
     scheduler: Policy
     waiting: int
     running: int
     done: int
     local: int
-    """Tasks that have a slot, or had one, near their input."""
+    """Placed tasks that run, or ran, near their input."""
     size_bytes: int
     """Of all splits."""
     done_bytes: int
-    """Of the splits whose MAP is done."""
+    """Of the splits whose MAP has ended."""
     waits: tuple[Wait, ...]
 
     @property
@@ -44,7 +44,7 @@ class BatchView:
 
 
 def batch_view(record: BatchQuery, policy: Policy, waits: Sequence[Wait]) -> BatchView:
-    """The view of a batch query; the policy is that of queries which have chosen none."""
+    """The view of a batch query; the policy is that of queries that chose none."""
     state, plan = record.batch, record.plan
     tasks = (*state.maps, state.reduce)
     done = [

@@ -1,1 +1,1 @@
-"""What the master is started with."""
+"""The master's settings."""

@@ -15,34 +15,34 @@ from planner.leases import LeasePolicy
 from planner.sharing.modes import Sharing
 
 REQUEST_LIMIT_BYTES = 4 * 1024 * 1024
-"""Longest request message."""
+"""The longest request message."""
 
 STATEMENT_LIMIT_BYTES = 1024 * 1024
-"""Longest script, in UTF-8."""
+"""The longest script, in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchConfig:
-    """How batch queries are run."""
+    """How batch queries run."""
 
     policy: Policy = Policy.LEASE
     """How their tasks are placed."""
     split_bytes: int = DEFAULT_SPLIT_BYTES
-    """About so much of a table's files is one task's."""
+    """The approximate size of a split."""
     skips: SkipRule = field(default_factory=SkipRule)
-    """From which locality on a query starts, and how long it is skipped below."""
+    """The locality from which on a query starts, and how long it is skipped below that."""
     near_bytes_per_s: float = 1e6
-    """Input counts as local when the link to it carries so much (8 Mbit/s)."""
+    """Input counts as local when the link to it carries this much (8 Mbit/s)."""
     estimates: EstimateSettings = field(default_factory=EstimateSettings)
-    """How long tasks are taken to need their slots."""
+    """How the time that tasks need their slots for is estimated."""
 
     @property
     def options(self) -> BatchOptions:
-        """Those of queries that choose none."""
+        """The options of queries that choose none."""
         return BatchOptions(self.policy, self.split_bytes, self.skips.least)
 
     def validate(self) -> tuple[str, ...]:
-        """What is wrong, one line per setting; empty when all is well."""
+        """The invalid settings, a line for each; empty when all are valid."""
         problems = []
         if self.split_bytes <= 0:
             problems.append(f"split_bytes must be more than 0, not {self.split_bytes}")
@@ -55,49 +55,49 @@ class BatchConfig:
 
 @dataclass(frozen=True, slots=True)
 class MasterConfig:
-    """What can be chosen; the defaults are those of the command line."""
+    """The master's settings; the defaults are those of the command line."""
 
     heartbeat_timeout: timedelta = timedelta(seconds=10)
-    """A site that reports nothing for so long is UNREACHABLE."""
+    """A site that has not reported for this time is UNREACHABLE."""
     report_interval: timedelta = timedelta(seconds=1)
     """How often agents are asked to report."""
     epoch_interval: timedelta = timedelta(seconds=1)
-    """How often a task looks for input."""
+    """How often a task polls its input."""
     results_retention: timedelta = timedelta(hours=24)
     """How long after a query's end the gateway keeps its results."""
     live_results: ResultsLimit = field(default_factory=ResultsLimit)
-    """The limit on the results of a streaming query that its gateway keeps while the query is not over."""
+    """The limit on the results that the gateway keeps of a streaming query that is not over."""
     ended_retention: timedelta = timedelta(days=7)
-    """How long after its end a query stays known, with its events and results."""
+    """How long an ended query stays known, with its events and results."""
     ended_count: int = 1000
-    """How many ended queries stay known at most; those that ended first go first."""
+    """The most ended queries that stay known; those that ended first are forgotten first."""
     final_report_wait: timedelta = timedelta(seconds=5)
     """How long a complete query waits for the last totals of its tasks before it is FINISHED without them."""
     progress_interval: timedelta = timedelta(seconds=5)
-    """How often totals and last-seen times are stored when nothing else makes them be stored."""
+    """How often totals and last-seen times are stored if nothing else stores them earlier."""
     analyze_timeout: timedelta = timedelta(seconds=30)
     """How long a site may take to check a query."""
     results_retry: timedelta = timedelta(seconds=60)
-    """How long FetchResults waits for an absent gateway once the query is over."""
+    """How long FetchResults waits for an unreachable gateway once the query is over."""
     stop_timeout: timedelta = timedelta(seconds=5)
-    """Seconds that calls may go on once the master is asked to end."""
+    """How long calls may go on once the master is asked to stop."""
     probes: bool = True
-    """Whether links between sites are measured now and then; False: only when a user asks."""
+    """Whether links between sites are probed regularly; False: only when a user asks."""
 
     python_functions: bool = True
     """False: CREATE FUNCTION is refused."""
     sharing: Sharing = Sharing.NET
-    """What queries share that are submitted without SET sharing."""
+    """How queries share that are submitted without SET sharing."""
 
     leases: LeasePolicy = field(default_factory=LeasePolicy)
-    """How slots are shared."""
+    """How slots are shared between frameworks."""
     batch: BatchConfig = field(default_factory=BatchConfig)
-    """How batch queries are run."""
+    """How batch queries run."""
     access: AccessConfig = field(default_factory=AccessConfig)
-    """Whether, and how, callers are checked."""
+    """Whether and how callers are checked."""
 
     def validate(self) -> tuple[str, ...]:
-        """What is wrong, one line per setting; empty when all is well."""
+        """The invalid settings, a line for each; empty when all are valid."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         problems = [
             f"{name} must be longer than 0 s, not {value.total_seconds():g} s"
@@ -114,7 +114,7 @@ class MasterConfig:
         return tuple(problems)
 
     def _limits(self) -> Iterator[str]:
-        """Limits beyond what the master itself takes."""
+        """Limits that exceed what the master itself accepts."""
         for limits in (*self.access.limits.kinds.values(), *self.access.limits.names.values()):
             if limits.message_bytes > REQUEST_LIMIT_BYTES:
                 yield f"message_bytes is {REQUEST_LIMIT_BYTES} at most, not {limits.message_bytes}"
@@ -124,13 +124,13 @@ class MasterConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Where the master listens and keeps things."""
+    """Where the master listens, and where it keeps its files."""
 
     listen: str
     data: Path
     topology: Path
     ready_file: Path | None = None
     tls_dir: Path | None = None
-    """Has the master's certificate; None: nothing is encrypted."""
+    """The directory of the master's certificate; None: connections are not encrypted."""
     metrics: str = ""
-    """host:port for metrics; empty: they are not served."""
+    """host:port at which metrics are served; empty: they are not."""

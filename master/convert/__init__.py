@@ -1,1 +1,1 @@
-"""Relations, functions and assignments as messages for agents, and what agents report, as values."""
+"""Converts relations, functions and assignments to messages for agents, and agents' reports to values."""

@@ -1,25 +1,18 @@
-"""What sites are told to do."""
+"""Converts assignments to messages."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from contract.tasks import READ_FROM
+from contract.splits import parts_from_proto, split_to_proto
+from contract.tasks import READ_FROM, STAGE_KINDS
 from contract.times import duration_us
 from master.convert.functions import function_to_proto
 from master.convert.relations import column_to_proto, relation_to_proto
 from master.records.specs import ChannelInput, ResultsLimit, TaskSpec, VersionedAssignment
-from planner.graph.plan import FilePart, Merge, Split, StageKind
+from planner.graph.plan import Merge, Split
 from selat.v1 import site_pb2
 
-STAGE_KINDS = {
-    StageKind.SOURCE: site_pb2.STAGE_KIND_SOURCE,
-    StageKind.TABLE: site_pb2.STAGE_KIND_TABLE,
-    StageKind.MERGE: site_pb2.STAGE_KIND_MERGE,
-    StageKind.SINK: site_pb2.STAGE_KIND_SINK,
-    StageKind.REDUCE: site_pb2.STAGE_KIND_REDUCE,
-    StageKind.DERIVE: site_pb2.STAGE_KIND_DERIVE,
-}
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -70,15 +63,9 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
     )
 
 
-def split_to_proto(split: Split) -> site_pb2.Split:
-    parts = [site_pb2.FilePart(path=part.path, offset=part.offset, length=part.length) for part in split.parts]
-    return site_pb2.Split(parts=parts, size_bytes=split.size_bytes)
-
-
 def split_from_proto(message: site_pb2.Split, site: str) -> Split:
-    """The site is that of the agent that says or reads it."""
-    parts = tuple(FilePart(part.path, part.offset, part.length) for part in message.parts)
-    return Split(site, parts, message.size_bytes)
+    """The split in a message; `site` is that of the agent that lists it."""
+    return Split(site, parts_from_proto(message), message.size_bytes)
 
 
 def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:

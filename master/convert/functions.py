@@ -1,4 +1,4 @@
-"""Python functions."""
+"""Converts Python functions to messages and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def function_to_proto(function: Function) -> common_pb2.Function:
 
 
 def function_from_proto(message: common_pb2.Function) -> Function:
-    """What a client says of a function; the rest is the master's to find out."""
+    """The function that a client declares; the master determines the rest."""
     return Function(
         name=message.name,
         parameters=tuple(Column(p.name, p.type) for p in message.parameters),

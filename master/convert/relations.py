@@ -1,4 +1,4 @@
-"""Relations."""
+"""Converts relations to messages and back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from contract.times import duration_us, from_us, to_us
 from master.base.errors import InvalidRequestError
 from planner.relations.catalog import Binding, Column, Relation, RelationKind
+from planner.relations.connectors.table import traits_of
 from selat.v1 import common_pb2
 
 _KINDS = {
@@ -25,15 +26,19 @@ def relation_to_proto(relation: Relation) -> common_pb2.Relation:
         columns=[column_to_proto(c) for c in relation.columns],
         event_time=relation.event_time or "",
         watermark_delay_us=duration_us(relation.watermark_delay),
-        bindings=[common_pb2.Binding(site=b.site, options=b.options) for b in relation.bindings],
+        bindings=[_binding(b) for b in relation.bindings],
         comment=relation.comment,
         created_at_us=to_us(relation.created_at) if relation.created_at else 0,
         definition=relation.definition,
     )
 
 
+def _binding(binding: Binding) -> common_pb2.Binding:
+    return common_pb2.Binding(site=binding.site, options=binding.options, has_log=traits_of(binding.options).has_log)
+
+
 def relation_from_proto(message: common_pb2.Relation) -> Relation:
-    """Raises InvalidRequestError when the kind is not said, or an instant is none."""
+    """The relation in a message. Raises InvalidRequestError when the kind is missing, or a time is out of range."""
     kind = kind_from_proto(message.kind)
     if kind is None:
         raise InvalidRequestError(f"{message.name!r} is neither stream, table, view nor sink", hint="set Relation.kind")
@@ -60,7 +65,7 @@ def _created_at(message: common_pb2.Relation) -> datetime | None:
 
 
 def kind_from_proto(kind: common_pb2.RelationKind.ValueType) -> RelationKind | None:
-    """None: not said."""
+    """The kind in a message; None: it is missing."""
     return _KINDS_BACK.get(kind)
 
 

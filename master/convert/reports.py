@@ -1,4 +1,4 @@
-"""What sites say of themselves: registrations, heartbeats, and their parts."""
+"""Converts registrations and heartbeats of agents to values."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ M = TypeVar("M")
 V = TypeVar("V")
 
 LARGEST_COUNT = 2**53
-"""Rows and bytes never come near it; sums of a thousand still fit 64 bits, and JSON keeps each whole."""
+"""Counts of rows and bytes stay far below; the sum of a thousand of them fits 64 bits, and JSON keeps each exactly."""
 _INSTANTS = ("watermark_us", "starts_at_us")
 
-# Fields that message and value share by name and type.
+# Fields that have the same name and type in message and value.
 _TASK_FIELDS = ("query_id", "stage_id", "site", "reason", "next_epoch")
 _OPERATOR_FIELDS = ("name", "rows_out", "rows_out_per_s")
 _BEHIND_FIELDS = ("query_id", "bytes", "sites", "left")
@@ -63,7 +63,7 @@ def task_status_to_proto(status: TaskStatus) -> site_pb2.TaskStatus:
 
 
 def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
-    """A state that is not said counts as STARTING. Raises ValueError when an id is none."""
+    """The status of a task. A missing state counts as STARTING. Raises ValueError for an invalid id."""
     return TaskStatus(
         **_shared(message, _TASK_FIELDS),
         **figures_of(message),
@@ -106,7 +106,7 @@ def _disk_from_proto(message: site_pb2.DiskUse) -> DiskUse:
 
 
 def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
-    """Raises InvalidRequestError when a number cannot be one that was counted."""
+    """The report. Raises InvalidRequestError for numbers that cannot be counts."""
     operators = (operator for task in message.tasks for operator in task.operators)
     behind = (item for task in message.tasks for item in task.behind)
     for part in (
@@ -138,7 +138,7 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
 
 
 def _known(convert: Callable[[M], V], messages: Iterable[M]) -> Iterator[V]:
-    """Without those whose task has no id of this version: an agent may still have tasks of another."""
+    """Without statuses whose task id is not one of this version: an agent may still have tasks of an earlier one."""
     for message in messages:
         with suppress(ValueError):
             yield convert(message)
@@ -149,7 +149,7 @@ def _use_from_proto(message: site_pb2.ChannelUse) -> ChannelUse:
 
 
 def registration_from_proto(message: site_pb2.RegisterRequest) -> SiteRecord:
-    """Raises InvalidRequestError when something is missing."""
+    """The registration. Raises InvalidRequestError when something is missing."""
     missing = [name for name in ("site", "address", "incarnation") if not getattr(message, name)]
     if missing:
         raise InvalidRequestError(f"a registration needs {' and '.join(missing)}", ids={"site": message.site})
@@ -172,7 +172,7 @@ def _check_numbers(message: Message, *, site: str) -> None:
     for field, value in message.ListFields():
         if field.name in _INSTANTS or field.enum_type is not None:
             continue
-        # A NaN fails every comparison.
+        # NaN fails every comparison.
         if wrong := [number for number in _numbers(value) if not 0 <= number <= LARGEST_COUNT]:
             raise InvalidRequestError(
                 f"{message.DESCRIPTOR.name}.{field.name} of site {site} is {wrong[0]}",
@@ -182,7 +182,7 @@ def _check_numbers(message: Message, *, site: str) -> None:
 
 
 def _numbers(value: object) -> Iterable[int | float]:
-    """Those of a field: of a map, its values."""
+    """The numbers in a field: of a map, its values."""
     found = value.values() if isinstance(value, Mapping) else (value,)
     return (number for number in found if isinstance(number, int | float))
 

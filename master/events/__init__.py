@@ -15,7 +15,7 @@ from typing import Protocol
 
 EVENTS_KEPT = 10_000
 SAME_WITHIN = timedelta(minutes=10)
-"""An event that repeats within this time is counted, and not listed again."""
+"""An event that repeats within this time is counted instead of listed again."""
 
 
 class EventKind(Enum):
@@ -30,7 +30,7 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An occurrence and its subject; two events that are equal in this are the same that repeats."""
+    """An occurrence and its subject; events that are equal in this are repetitions of one."""
 
     kind: EventKind
     message: str
@@ -46,14 +46,14 @@ class Event:
     number: int
     subject: Subject
     at: datetime
-    """The last time."""
+    """The time of the last occurrence."""
     first_at: datetime
     count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """The events that somebody asks for."""
+    """Which events a caller asks for."""
 
     kinds: frozenset[EventKind] = frozenset()
     """None: all."""
@@ -61,7 +61,7 @@ class EventFilter:
     site: str = ""
 
     def has(self, event: Event) -> bool:
-        """True when an event is one of them."""
+        """Whether an event is among them."""
         subject = event.subject
         if self.kinds and subject.kind not in self.kinds:
             return False
@@ -71,12 +71,12 @@ class EventFilter:
 
 
 class EventStore(Protocol):
-    """A place in which events outlast the master. A failure goes to the log; none is raised."""
+    """Where events outlast the master. Failures are logged; none is raised."""
 
     def events(self) -> Iterable[Event]:
-        """All that are kept, oldest first."""
+        """All kept events, oldest first."""
         ...
 
     def put_event(self, event: Event, gone: Iterable[int]) -> None:
-        """Add one, and forget those of these numbers."""
+        """Add an event, and delete those with these numbers."""
         ...

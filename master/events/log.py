@@ -1,4 +1,4 @@
-"""The ring of events, and whoever watches it."""
+"""The ring of recent events, and those who watch it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from master.events import EVENTS_KEPT, SAME_WITHIN, Event, EventFilter, EventSto
 
 
 class EventLog:
-    """The newest events by number; on one event loop."""
+    """The newest events, by number; on one event loop."""
 
     def __init__(self, store: EventStore, *, clock: Clock, kept: int = EVENTS_KEPT) -> None:
         self._store = store
@@ -24,7 +24,7 @@ class EventLog:
         self._changes = Notifier()
 
     def note(self, subject: Subject) -> None:
-        """Add an event, or count the same one again."""
+        """Add an event, or count a repetition."""
         now = self._clock.now()
         self._last += 1
         event = Event(self._last, subject, now, now)
@@ -46,12 +46,12 @@ class EventLog:
         self._changes.notify()
 
     def newest(self, wanted: EventFilter, limit: int) -> Sequence[Event]:
-        """So many at most, oldest first."""
+        """At most this many of the newest events, oldest first."""
         found = (event for event in reversed(self._events.values()) if wanted.has(event))
         return list(islice(found, limit))[::-1]
 
     async def watch(self, wanted: EventFilter, after: int) -> AsyncGenerator[Event, None]:
-        """Those after a number, then each new one, until closed."""
+        """The events after a number, then each new one, until closed."""
         while True:
             seen = self._changes.version
             for event in [e for e in self._events.values() if e.number > after]:

@@ -1,4 +1,4 @@
-"""Changes of queries, sites, links and leases, in words for the log of events."""
+"""Describes changes of queries, sites, links and leases for the event log."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Callable, Sequence
 
 from master.events import EventKind, Subject
 from master.records.model import QueryRecord, StateChange
-from master.sites.registry import SiteStatus
+from master.sites.status import SiteStatus
 from planner.graph.plan import Stage
 from planner.leases import Change, SlotState
+from planner.values.links import Pair
 from planner.values.quantities import bandwidth_text
-from planner.wan.probing import Pair
 
 _LONGEST = 500
-"""Characters of a message: a reason may quote SQL."""
+"""The most characters of a message: a reason may quote SQL."""
 
 
 class Notes:
-    """Told of changes; tells of each in an event."""
+    """Listens to changes, and adds an event for each."""
 
     def __init__(self, note: Callable[[Subject], None]) -> None:
         self._note = note
 
     def query(self, record: QueryRecord, change: StateChange) -> None:
-        """A query was accepted, moved, or was given other tasks."""
+        """A query was accepted, changed its state, or was given other tasks."""
         if change.source is None:
             self._tell(Subject(EventKind.QUERY, "accepted", record.id))
             self._tell(Subject(EventKind.PLACEMENT, placed(record), record.id))
@@ -38,12 +38,12 @@ class Notes:
         self._tell(Subject(EventKind.SITE, said, site=status.name))
 
     def link(self, pair: Pair, was_bytes_per_s: float, now_bytes_per_s: float) -> None:
-        """A link was measured to carry something else than before."""
+        """The measured capacity of a link has changed."""
         said = f"carries {bandwidth_text(now_bytes_per_s)}, was {bandwidth_text(was_bytes_per_s)}"
         self._tell(Subject(EventKind.LINK, said, site=pair[0], to_site=pair[1]))
 
     def leases(self, changes: Sequence[Change]) -> None:
-        """Slots have changed; only leases that were not renewed in time are worth an event."""
+        """Slots have changed; only leases that were not renewed in time become events."""
         for before, after in changes:
             if after is None or after.state is not SlotState.GRACE or after.lease is None:
                 continue

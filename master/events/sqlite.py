@@ -1,4 +1,4 @@
-"""Events in a SQLite file of their own: no commit waits for the disk, and a disk that is full stops nothing."""
+"""Events in a SQLite file of their own: no commit waits for the disk, and a full disk stops nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SqliteEvents:
 
     @classmethod
     def open(cls, directory: Path) -> SqliteEvents:
-        """The events in that directory, made when absent; a file that cannot be used is begun anew."""
+        """The events in that directory, created if missing; an unusable file is replaced by an empty one."""
         path = directory / EVENTS_FILE
         try:
             return cls._open(path)
@@ -60,7 +60,7 @@ class SqliteEvents:
         return cls(connection)
 
     def events(self) -> Iterable[Event]:
-        """Those of a kind that this version does not know are left out."""
+        """The kept events, except those of a kind that this version does not know."""
         known = {kind.value: kind for kind in EventKind}
         rows = self._connection.execute("SELECT * FROM events ORDER BY number")
         return tuple(

@@ -1,4 +1,4 @@
-"""The lease manager: `planner.leases` made durable, and told to whoever watches or waits.
+"""The lease manager: makes the decisions of `planner.leases` durable, and notifies those who watch or wait.
 
     request --manager--> decision --store--> durable --> answer, feed (watchers), tickets (waiters)
 

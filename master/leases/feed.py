@@ -1,4 +1,4 @@
-"""The stream of slots for watchers: a snapshot, then changes; encoded once for all of them.
+"""The stream of slots for watchers: a snapshot, then changes; each encoded once for all watchers.
 
 Changes of `PACE_S` go out together, at once after a quiet time. Watchers read a shared journal, each at its own pace;
 one for which the journal does not reach back far enough gets a snapshot again, so that slow readers cost no memory.
@@ -17,33 +17,33 @@ from planner.leases import Change, LeaseTable, Slot, SlotRecord
 M = TypeVar("M")
 
 PACE_S = 0.05
-"""Watchers hear of changes at most so often."""
+"""The least time between two messages to watchers."""
 
 CHUNK_SLOTS = 1000
-"""Slots in one message of a snapshot: some milliseconds of work, between which other calls are answered."""
+"""Slots in one message of a snapshot: encoding them takes some milliseconds, between which other calls are answered."""
 
 JOURNAL_SLOTS = 20_000
-"""Changed slots that the journal remembers."""
+"""The number of changed slots that the journal holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPart:
-    """What one message says."""
+    """The content of one message."""
 
     version: int
-    """How far it goes."""
+    """The version of the slots up to which it goes."""
     fencing: int
-    """The last number of a grant that had been given then."""
+    """The last fencing number that had been given then."""
     records: Sequence[SlotRecord] = ()
     gone: Sequence[Slot] = ()
     begins: bool = False
-    """First of a snapshot."""
+    """The first message of a snapshot."""
     ends: bool = False
-    """All was told that there is; what follows is new."""
+    """The last message of a snapshot or of a change: what follows is newer."""
 
 
 class SlotFeed(Generic[M]):
-    """One journal, read by any number of watchers."""
+    """A journal that any number of watchers read."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SlotFeed(Generic[M]):
         site: str = "",
         journal_slots: int = JOURNAL_SLOTS,
     ) -> None:
-        """Of the slots of one site, or of all."""
+        """The feed of the slots of one site, or of all."""
         self._table = table
         self._encode = encode
         self._site = site
@@ -69,7 +69,7 @@ class SlotFeed(Generic[M]):
         self._watchers = 0
 
     def publish(self, changes: Iterable[Change]) -> None:
-        """Take note of what is durable now; without watchers the next one's snapshot will say it."""
+        """Record durable changes; without watchers, the next snapshot includes them."""
         if not self._watchers:
             self._snapshot = None
             self._forget_journal()
@@ -81,7 +81,7 @@ class SlotFeed(Generic[M]):
             self._changes.notify()
 
     async def watch(self) -> AsyncGenerator[M, None]:
-        """Until closed."""
+        """Messages for one watcher, until closed."""
         self._watchers += 1
         try:
             async for message in self._messages():
@@ -108,7 +108,7 @@ class SlotFeed(Generic[M]):
                     yield self._journal[position][0]
                 elif not told:
                     told = True
-                    # Not the table's number now: what is pending is not told yet.
+                    # Not the table's present version: pending changes are not sent yet.
                     yield self._encode(FeedPart(position, max(snapshot.fencing, self._fencing), ends=True))
                 else:
                     await self._next_change()
@@ -121,13 +121,13 @@ class SlotFeed(Generic[M]):
         wait_s = self._cut_at + PACE_S - loop.time()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
-        # Of all watchers that wake now, the first does it.
+        # The first of the watchers that wake encodes the pending changes for all.
         if self._pending and self._cut_at + PACE_S <= loop.time():
             self._cut_at = loop.time()
             self._cut()
 
     def _cut(self) -> None:
-        """What is pending becomes messages of the journal; too much of it sends every watcher back to a snapshot."""
+        """Move pending changes to the journal as messages; too many of them send every watcher back to a snapshot."""
         pending, self._pending = list(self._pending.items()), {}
         before, self._fencing = self._fencing, self._table.fencing
         if len(pending) > self._most_journal_slots:
@@ -136,7 +136,7 @@ class SlotFeed(Generic[M]):
             return
         for first in range(0, len(pending), CHUNK_SLOTS):
             last = first + CHUNK_SLOTS >= len(pending)
-            # Only with the last of them all is told that came with these numbers.
+            # Only the last message completes the changes up to that version.
             self._add(pending[first : first + CHUNK_SLOTS], self._fencing if last else before)
         while self._journal_slots > self._most_journal_slots:
             oldest = next(iter(self._journal))
@@ -154,10 +154,10 @@ class SlotFeed(Generic[M]):
         self._journal_slots += len(changed)
 
     def _current_snapshot(self) -> _Snapshot[M]:
-        """The last one, as long as the journal goes on from it: what it says and what changed since say it all."""
+        """The last snapshot, as long as the journal continues from it: together they describe the present."""
         last = self._snapshot
         if last is None or (last.version < self._version and last.version + 1 not in self._journal):
-            # What is pending is in the table already; it will be said twice, which does no harm.
+            # Pending changes are in the table already; sending them twice does no harm.
             records = self._table.of_site(self._site) if self._site else self._table.unordered()
             first = FeedPart(self._version, self._table.fencing, begins=True)
             self._snapshot = last = _Snapshot(first, records, self._encode)
@@ -165,7 +165,7 @@ class SlotFeed(Generic[M]):
 
 
 class _Snapshot(Generic[M]):
-    """All slots at one moment, encoded piece by piece, for the first who asks."""
+    """All slots at one moment, encoded piece by piece by the first watcher that asks."""
 
     def __init__(self, first: FeedPart, records: Sequence[SlotRecord], encode: Callable[[FeedPart], M]) -> None:
         self.version = first.version
@@ -187,7 +187,7 @@ class _Snapshot(Generic[M]):
 
 
 class SlotFeeds(Generic[M]):
-    """The feed of all slots, and one for each site that somebody watches by itself."""
+    """The feed of all slots, and a feed for each site that is watched separately."""
 
     def __init__(self, table: LeaseTable, encode: Callable[[FeedPart], M]) -> None:
         self._table = table
@@ -195,7 +195,7 @@ class SlotFeeds(Generic[M]):
         self._feeds: dict[str, SlotFeed[M]] = {}
 
     def of(self, site: str) -> SlotFeed[M]:
-        """The site's feed; empty: that of all slots."""
+        """The feed of a site; empty: that of all slots."""
         if site not in self._feeds:
             self._feeds[site] = SlotFeed(self._table, self._encode, site=site)
         return self._feeds[site]

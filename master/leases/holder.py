@@ -1,4 +1,4 @@
-"""A framework inside the master: its leases as they are now, and its requests, which are decided at once."""
+"""A framework inside the master: its present leases, and its requests, which are decided at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from planner.leases.acquire import AcquireOutcome
 
 
 class LeaseHolder:
-    """Asking for nothing changes nothing. Every request raises StoreError, and nothing was changed then."""
+    """Requests slots for a framework of the master. Every request may raise StoreError; then nothing was changed."""
 
     def __init__(self, leases: LeaseManager, framework: str, comment: str) -> None:
         self._leases = leases
@@ -35,34 +35,34 @@ class LeaseHolder:
 
     @property
     def held(self) -> Mapping[Slot, Lease]:
-        """Its leases by slot, as they are now."""
+        """The framework's leases, by slot."""
         return self._held
 
     def acquire(self, wishes: Sequence[Wish]) -> tuple[AcquireOutcome, ...]:
-        """The outcome of each wish; one that is not granted does not stop the others."""
+        """The outcome of each wish; a refused one does not stop the others."""
         if not wishes:
             return ()
         return self._leases.ask_now(lambda table, now: acquire(table, self._framework, wishes, now=now))
 
     def renew(self, renewals: Sequence[Renewal]) -> None:
-        """Those whose lease is over meanwhile stay as they are."""
+        """Renew leases; those that have ended meanwhile stay as they are."""
         if renewals:
             self._leases.ask_now(lambda table, now: renew(table, self._framework, renewals, now=now))
 
     def release(self, leases: Iterable[Lease]) -> None:
-        """Give the slots back."""
+        """Release the slots."""
         refs = [LeaseRef(lease.slot, lease.fencing) for lease in leases]
         if refs:
             self._leases.ask_now(lambda table, now: release(table, self._framework, refs, now=now))
 
     def wait_for(self, ticket: str, slots: Sequence[Slot]) -> None:
-        """Stand in line for each of the slots; where the ticket does already, it keeps its place."""
+        """Join the waiting list of each of the slots; where the ticket is in it already, it keeps its place."""
         waiter = Waiter(ticket, self._framework)
         self._leases.ask_now(lambda table, now: wait_for(table, waiter, slots, now=now))
 
     def leave(self, ticket: str) -> None:
-        """Stand in no line any more."""
-        if self._leases.table.ticket_slots(ticket):
+        """Leave all waiting lists."""
+        if self._leases.table.tickets.slots(ticket):
             self._leases.ask_now(lambda table, now: leave(table, ticket, now=now))
 
     def _note(self, changes: Iterable[Change]) -> None:

@@ -1,4 +1,4 @@
-"""Decides requests for slots, one batch after the other: decide, store, apply, tell."""
+"""Decides requests for slots batch by batch: decide, store, apply, notify."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from master.base.logs import line
 from master.leases.tickets import TicketEvent, Tickets
 from master.records.ids import RandomHex
 from master.records.model import SiteState
-from master.sites.registry import SiteRegistry, SiteStatus
+from master.sites.status import Sites, SiteStatus
 from master.store import LeaseStore, LeaseUpdate, StoredLeases
 from planner.leases import (
     Change,
@@ -50,15 +50,15 @@ Decide = Callable[[LeaseTable, datetime], Decision[OutcomeT]]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _TOLERANCE = timedelta(seconds=1)
-"""The largest difference between the manager's time and the machine's clock that moves no leases."""
+"""The largest difference between the manager's time and the machine's clock at which leases stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseParts:
-    """What the lease manager works with."""
+    """The parts that the lease manager uses."""
 
     store: LeaseStore
-    sites: SiteRegistry
+    sites: Sites
     clock: Clock
     random_hex: RandomHex
 
@@ -73,13 +73,13 @@ class LeaseManager:
     """Keeps the table of slots durable and in step with the sites. One event loop; nothing else changes the table."""
 
     def __init__(self, parts: LeaseParts, policy: LeasePolicy, *, alive_interval: timedelta) -> None:
-        """As before the last stop: each lease has as much time left as then."""
+        """Continue from the last stop: each lease has as much time left as then."""
         self._parts = parts
         self._alive_interval = alive_interval
         stored = parts.store.leases()
         self.table = LeaseTable(policy, fencing=stored.fencing)
         for framework in parts.store.frameworks():
-            self.table.put_framework(framework)
+            self.table.frameworks.put(framework)
         self.table.load(SlotRecord(lease.slot, SlotState.LEASED, lease) for lease in stored.leases)
         self.tickets = Tickets()
         self._listeners: list[Callable[[Sequence[Change]], None]] = [self.tickets.publish]
@@ -94,7 +94,7 @@ class LeaseManager:
         self.follow_sites()
 
     def _take_up(self, stored: StoredLeases) -> None:
-        """Does not store the leases at once: a master whose disk is full starts all the same."""
+        """Does not store the leases at once: a master starts even when its disk is full."""
         now = self._time.now()
         away = now - (stored.alive_at or now)
         self.table.apply(resume(self.table, away, now=now))
@@ -102,11 +102,11 @@ class LeaseManager:
         logger.info(line("leases taken up", away=f"{away.total_seconds():.1f}s"))
 
     def listen(self, listener: Callable[[Sequence[Change]], None]) -> None:
-        """Have it told of every change, once that is durable."""
+        """Call the listener for every change, once it is durable."""
         self._listeners.append(listener)
 
     async def ask(self, decide: Decide[OutcomeT]) -> tuple[OutcomeT, ...]:
-        """The outcomes, once they are durable. A caller that goes away before the decision has asked nothing.
+        """The outcomes, once they are durable. If the caller is cancelled before the decision, the request is dropped.
 
         Raises:
             PlannerError: the request is refused as a whole.
@@ -120,7 +120,7 @@ class LeaseManager:
         return await request.answer
 
     def ask_now(self, decide: Decide[OutcomeT]) -> tuple[OutcomeT, ...]:
-        """The same without waiting for others, for the master's own needs.
+        """The same without waiting for other requests, for the master's own needs.
 
         Raises:
             PlannerError, StoreError
@@ -133,7 +133,8 @@ class LeaseManager:
     async def wait(
         self, framework: str, slots: Sequence[Slot]
     ) -> AsyncGenerator[tuple[WaitOutcome, ...] | TicketEvent, None]:
-        """Outcomes of joining the waiting lists, then events until the ticket is in none; closing it leaves them.
+        """The outcomes of joining the waiting lists, then events until the ticket is in none; closing it leaves the
+        lists.
 
         Raises:
             UnknownFrameworkError
@@ -147,17 +148,17 @@ class LeaseManager:
                 seen = events.changes.version
                 while events.pending:
                     yield events.pending.popleft()
-                if not self.table.ticket_slots(ticket):
+                if not self.table.tickets.slots(ticket):
                     return
                 await events.changes.wait_beyond(seen)
         finally:
             self.tickets.close(ticket)
-            # Where even that cannot be stored, its offers lapse by themselves.
+            # If even that cannot be stored, its offers lapse by themselves.
             with suppress(StoreError):
                 self.ask_now(lambda table, now: leave(table, ticket, now=now))
 
     def register(self, name: str, comment: str = "") -> Framework:
-        """Add the framework; one that is known gets the comment, if there is one.
+        """Add the framework; an existing one gets the comment, if there is one.
 
         Raises:
             InvalidRequestError: the name cannot be one, or is that of a framework of the master's own.
@@ -173,49 +174,49 @@ class LeaseManager:
             raise InvalidRequestError(
                 f"the framework {name} is Selat's own", hint="choose another name", ids={"framework": name}
             )
-        known = {framework.name: framework for framework in self.table.frameworks()}.get(name)
+        known = {framework.name: framework for framework in self.table.frameworks.all()}.get(name)
         if known is None:
             return self._put(Framework(name, self._parts.clock.now(), comment=comment))
         return self._put(replace(known, comment=comment)) if comment and comment != known.comment else known
 
     def check_site(self, name: str) -> None:
-        """Raises UnknownSiteError."""
+        """Raises UnknownSiteError for a site that is not in the topology."""
         self._parts.sites.get(name)
 
     def introduce(self, name: str, comment: str) -> None:
-        """A framework of the master's own; it is stored only when something about it is changed."""
+        """Add a framework of the master's own; it is stored only when a setting of it changes."""
         self._own.add(name)
-        if name not in {framework.name for framework in self.table.frameworks()}:
-            self.table.put_framework(Framework(name, self._parts.clock.now(), comment=comment))
+        if name not in {framework.name for framework in self.table.frameworks.all()}:
+            self.table.frameworks.put(Framework(name, self._parts.clock.now(), comment=comment))
 
     def set_quota(self, name: str, quota: int | None) -> Framework:
-        """Limit how many slots it is granted; what it holds stays with it.
+        """Limit how many slots a framework is granted; it keeps the slots that it holds.
 
         Raises:
             UnknownFrameworkError, InvalidDefinitionError, StoreError
         """
-        return self._put(replace(self.table.framework(name), quota=quota))
+        return self._put(replace(self.table.frameworks.get(name), quota=quota))
 
     def now(self) -> datetime:
-        """The time that leases are counted by: it advances with the monotonic clock."""
+        """The leases' present time: it advances with the monotonic clock."""
         return self._time.now()
 
     def tick(self) -> None:
-        """Apply the passing of time: sites come and go, leases expire, somebody sets the machine's clock.
+        """Apply the passing of time: sites come and go, leases expire, the machine's clock is set.
 
         Raises:
             StoreError: it is tried again with the next tick.
         """
         self.follow_sites()
         self._follow_clock()
-        deadline, now = self.table.next_deadline(), self.now()
+        deadline, now = self.table.deadlines.next(), self.now()
         if deadline is not None and deadline <= now:
             self.ask_now(lambda table, now: expire(table, now=now))
         if now >= self._alive_at + self._alive_interval:
             self.mark_alive()
 
     def _follow_clock(self) -> None:
-        """Move all leases with the machine's clock if it was set: clients compare the ends of leases with clocks.
+        """Move all leases along if the machine's clock was set: clients compare the ends of leases with their clocks.
 
         Raises:
             StoreError: the leases cannot be stored; none has moved.
@@ -233,18 +234,18 @@ class LeaseManager:
         logger.warning(line("the machine's clock was set; leases move with it", by=f"{by.total_seconds():.1f}s"))
 
     def mark_alive(self) -> None:
-        """Store that the master is there, as long as there are leases whose time could stand still."""
+        """Store that the master is running, as long as there are leases whose time would stop with it."""
         self._alive_at = self.now()
         if self._unsaved or self.table.wanting():
             self._put_leases((), (), self._alive_at)
 
     def _put(self, framework: Framework) -> Framework:
         self._parts.store.put_framework(framework)
-        self.table.put_framework(framework)
+        self.table.frameworks.put(framework)
         return framework
 
     def follow_sites(self) -> None:
-        """Have the table know the slots of the sites as they are heard now.
+        """Update the table with the slots of the sites as last reported.
 
         Raises:
             StoreError
@@ -257,7 +258,7 @@ class LeaseManager:
                 self._followed[site] = slots
 
     def _decide_queue(self) -> None:
-        """Everything that was asked since the last time, in one transaction."""
+        """Decide all requests since the last time, in one transaction."""
         asked, self._queue = self._queue, []
         requests = [request for request in asked if not request.answer.done()]
         try:
@@ -271,7 +272,8 @@ class LeaseManager:
                 request.answer.set_result(answer)
 
     def _commit(self, decides: Sequence[Decide[Any]]) -> list[tuple[Any, ...] | Exception]:
-        """One answer for each; all that was granted is durable then. Raises StoreError, and nothing has changed."""
+        """The answers to requests; all grants among them are durable. Raises StoreError, and then nothing
+        has changed."""
         now = self.now()
         applied: list[Decision[Any]] = []
         answers: list[tuple[Any, ...] | Exception] = []
@@ -296,7 +298,7 @@ class LeaseManager:
         return answers
 
     def _store(self, changes: Iterable[Change], now: datetime) -> None:
-        """Waiting lists and offers are not kept: a restarted master's clients ask again."""
+        """Store leases. Waiting lists and offers are not stored: clients of a restarted master ask again."""
         first: dict[Slot, Lease | None] = {}
         last: dict[Slot, Lease | None] = {}
         for change in changes:
@@ -309,7 +311,7 @@ class LeaseManager:
             reached(FaultPoint.LEASES_STORED)
 
     def _put_leases(self, held: tuple[Lease, ...], freed: tuple[Slot, ...], now: datetime) -> None:
-        """The first time after a restart all leases, since all of them have moved."""
+        """Store changed leases; the first time after a restart all, since all of them have moved."""
         if self._unsaved:
             held = tuple(record.lease for record in self.table.unordered() if record.lease is not None)
             freed = tuple({*freed, *self._unsaved} - {lease.slot for lease in held})

@@ -1,4 +1,4 @@
-"""The streaming job manager as one framework among others: it runs tasks at a site on slots that it holds there.
+"""The streaming job manager as a framework: it runs tasks at a site in slots that it leases there.
 
 At each site it wants a slot for every task, and shares those it has among its tasks when there are fewer. One slot it
 never gives up as long as it has a task there; the others it yields to whoever waits for them. Where it holds none and
@@ -17,11 +17,11 @@ from planner.leases import Lease, Refused, Renewal, Slot, SlotRecord, Wish
 STREAMING = "streaming"
 
 LEASE = timedelta(seconds=60)
-"""For how long a slot is leased, unless the policy's longest lease is shorter; renewed when half of it is over."""
+"""The length of a lease, unless the policy's longest lease is shorter; renewed when half of it has passed."""
 
 
 class StreamingSlots:
-    """Holds slots for tasks, and says which sites have none for them."""
+    """Holds slots for tasks, and says which sites lack slots for them."""
 
     def __init__(self, leases: LeaseManager) -> None:
         self._leases = leases
@@ -31,24 +31,24 @@ class StreamingSlots:
         self._in_line: set[str] = set()
 
     def held(self, site: str) -> tuple[Lease, ...]:
-        """Its leases at the site, the oldest first."""
+        """Its leases at the site, oldest first."""
         held = self._holder.held
         return tuple(sorted((held[x] for x in self._slots(site) if x in held), key=lambda lease: lease.fencing))
 
     def follow(self, tasks: Mapping[str, int]) -> None:
-        """Take, keep and give back slots, so that they fit so many tasks at each site. To be called again and again.
+        """Take, renew and release slots to match the number of tasks at each site. Called repeatedly.
 
         Raises:
             StoreError: nothing was changed at the site at which it happened, nor at later ones.
         """
-        # A site may have been heard since the last tick: its tasks must not start ahead of their slots.
+        # A site may have registered since the last tick: its tasks must not start before their slots are leased.
         self._leases.follow_sites()
         needed = {site for site, count in tasks.items() if count}
         for site in sorted(needed | {slot.site for slot in self._holder.held} | self._in_line):
             self._follow_site(site, tasks.get(site, 0))
 
     def blocked(self, sites: Iterable[str]) -> Mapping[str, str]:
-        """Of these, the sites at which it holds no slot and can get none now, each with the reason.
+        """The sites among these at which it holds no slot and can get none now, each with the reason.
 
         A site that is not heard is none of them: its tasks start when it is heard, on the slots that it has then.
         """
@@ -61,7 +61,7 @@ class StreamingSlots:
         self._holder.release(held[keep:])
         self._renew(held[:keep])
         self._take(site, tasks - len(held[:keep]))
-        # Where a quota or the fair cap is in the way, an offer would only be kept from others.
+        # Where a quota or the fair cap is in the way, an offer would only be withheld from others.
         self._stand_in_line(site, wanted=tasks > 0 and not self.held(site) and site not in self._refused)
 
     def _stand_in_line(self, site: str, *, wanted: bool) -> None:
@@ -83,7 +83,7 @@ class StreamingSlots:
         self._holder.renew([Renewal(lease.slot, lease.fencing, self._duration) for lease in due])
 
     def _take(self, site: str, count: int) -> None:
-        """As many slots as are free, or offered to it."""
+        """Take slots that are free, or offered to it."""
         self._refused.pop(site, None)
         if count <= 0:
             return
@@ -112,7 +112,7 @@ class StreamingSlots:
 
 
 def _is_free(record: SlotRecord) -> bool:
-    """For the streaming job manager."""
+    """Whether the streaming job manager can take the slot."""
     if record.offer is not None:
         return record.offer.waiter.framework == STREAMING
     return record.lease is None

@@ -1,4 +1,4 @@
-"""What becomes of tickets in waiting lists, told to whoever holds them, in order."""
+"""Notifies the holders of tickets of what becomes of them, in order."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from planner.leases import Change, SlotRecord
 
 @dataclass(frozen=True, slots=True)
 class TicketEvent:
-    """Something about one slot that the ticket waits, or waited for."""
+    """An event of one slot that the ticket waits, or waited, for."""
 
     slot: SlotRecord
-    """As it is now; as it was, if its site has it no longer."""
+    """The slot as it is now; as it was, if its site has it no longer."""
     offered: bool
-    """True: it is offered to the ticket; False: the ticket is in its waiting list no more."""
+    """True: it is offered to the ticket; False: the ticket is no longer in its waiting list."""
 
 
 @dataclass(slots=True)
 class TicketEvents:
-    """Events that its holder has not taken yet."""
+    """Events that the holder has not taken yet."""
 
     pending: deque[TicketEvent] = field(default_factory=deque)
     changes: Notifier = field(default_factory=Notifier)
@@ -33,7 +33,7 @@ class TicketEvents:
 
 
 class Tickets:
-    """Tickets that somebody listens for; events of others are dropped."""
+    """Tickets whose holders listen; events of other tickets are dropped."""
 
     def __init__(self) -> None:
         self._open: dict[str, TicketEvents] = {}

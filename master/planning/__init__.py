@@ -1,1 +1,2 @@
-"""From a statement to a checked and placed plan, and from that to a deployment. Nothing is stored here."""
+"""Plans statements: from a statement to a checked and placed plan, and from that to a deployment. Nothing is stored
+here."""

@@ -1,4 +1,4 @@
-"""CREATE VIEW: a view is checked as a query would be, then kept as its text."""
+"""CREATE VIEW: checks a view as a query would be checked, then keeps its text."""
 
 from __future__ import annotations
 

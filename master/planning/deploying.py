@@ -1,4 +1,4 @@
-"""How a new query runs among those that run: what it shares, and where its merges go."""
+"""Deploys a new query beside those that run: what it shares with them, and where its merges go."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from master.planning.submission import Planned
 from master.queries.forms import KnownForms
 from master.queries.registry import QueryRegistry
 from master.relations.catalog import CatalogManager
-from master.sites.registry import SiteRegistry
+from master.sites.status import Sites
 from planner.sharing.deployment import Change, deployment_of, known, placed_alone, sites_of, told_apart
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Setting
 from planner.sharing.running import as_measured
-from planner.sharing.schedule import Setting, share
+from planner.sharing.schedule import share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import wan_of
 from planner.values.topology import Topology
@@ -26,24 +27,24 @@ NEW = "new"
 
 @dataclass(frozen=True, slots=True)
 class DeployingParts:
-    """What is known of all that runs."""
+    """What the deployer reads."""
 
     queries: QueryRegistry
     catalog: CatalogManager
-    sites: SiteRegistry
+    sites: Sites
     topology: Topology
     wan: Callable[[], WanSnapshot]
 
 
 class Deployer:
-    """Decides at once, so that nothing ends or begins between the decision and the submission."""
+    """Decides synchronously, so that nothing starts or ends between the decision and the submission."""
 
     def __init__(self, parts: DeployingParts) -> None:
         self._parts = parts
         self._forms = KnownForms()
 
     def deploy(self, query: str, planned: Planned, settings: Settings) -> Change:
-        """What the query is to run, where, and what it shares.
+        """What the query will run, at which sites, and what it shares.
 
         Raises:
             PlacementError: no site that is alive can take a task.

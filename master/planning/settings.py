@@ -1,4 +1,4 @@
-"""What SET changes: how the queries that follow it are run. Pure."""
+"""What SET changes: how later queries of the script run. Pure."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ LARGEST_SPLIT_MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a query is to be run."""
+    """How a query runs."""
 
     sharing: Sharing = Sharing.NET
     start: Start = Start.HISTORY
     batch: BatchOptions = field(default_factory=BatchOptions)
-    """Of queries over tables alone."""
+    """For queries over tables alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """One of them as it is written."""
+    """A setting as it is written in SQL."""
 
     comment: str
     possible: str
     text: Callable[[Settings], str]
     change: Callable[[Settings, str], Settings]
-    """Raises ValueError when it has no such value."""
+    """The changed settings; raises ValueError for an invalid value."""
 
 
 def _words(kind: type[Enum]) -> str:
@@ -57,13 +57,13 @@ def _share(value: str) -> float:
 
 _SETTINGS: Mapping[str, _Setting] = {
     "sharing": _Setting(
-        "what a query shares with those that run, docs/sharing.md",
+        "what a query shares with running queries, docs/sharing.md",
         _words(Sharing),
         lambda settings: settings.sharing.value,
         lambda settings, value: replace(settings, sharing=Sharing(value)),
     ),
     "sharing_start": _Setting(
-        "where it may begin to read what ran before it",
+        "where it may begin to read channels that are older than it",
         _words(Start),
         lambda settings: settings.start.value,
         lambda settings, value: replace(settings, start=Start(value)),
@@ -75,13 +75,13 @@ _SETTINGS: Mapping[str, _Setting] = {
         lambda settings, value: replace(settings, batch=replace(settings.batch, scheduler=Policy(value))),
     ),
     "split_size": _Setting(
-        "about so many MB of a table are one task's",
+        "the approximate size of a split, in MB",
         f"a number of MB, more than 0, up to {LARGEST_SPLIT_MB}",
         lambda settings: f"{settings.batch.split_bytes / BYTES_PER_MB:.10g}",
         lambda settings, value: replace(settings, batch=replace(settings.batch, split_bytes=_split_bytes(value))),
     ),
     "locality_min": _Setting(
-        "a query over tables is skipped for a while when fewer of its tasks would run near their input",
+        "a query over tables is skipped for a while if a smaller share of its tasks would run near their input",
         "a share from 0 to 1",
         lambda settings: f"{settings.batch.locality_min:.10g}",
         lambda settings, value: replace(settings, batch=replace(settings.batch, locality_min=_share(value))),
@@ -90,7 +90,7 @@ _SETTINGS: Mapping[str, _Setting] = {
 
 
 def with_settings(defaults: Settings, given: Mapping[str, str]) -> Settings:
-    """The settings with these changed; names as `checked_setting` gives them, others are passed over.
+    """The settings with these changes; names as `checked_setting` returns them, unknown ones are ignored.
 
     Raises:
         InvalidRequestError: one has no such value.
@@ -103,7 +103,7 @@ def with_settings(defaults: Settings, given: Mapping[str, str]) -> Settings:
 
 
 def checked_setting(name: str, value: str) -> tuple[str, str]:
-    """Name and value as they are kept, in lower case.
+    """Name and value, in lower case.
 
     Raises:
         InvalidRequestError: there is no such setting, or it has no such value.
@@ -118,7 +118,7 @@ def checked_setting(name: str, value: str) -> tuple[str, str]:
 
 
 def setting_rows(settings: Settings) -> Rows:
-    """For SHOW SETTINGS."""
+    """The rows of SHOW SETTINGS."""
     return Rows(
         ("name", "value", "possible", "comment"),
         tuple((name, s.text(settings), s.possible, s.comment) for name, s in _SETTINGS.items()),

@@ -14,8 +14,8 @@ from master.base.errors import CatalogChangedError
 from master.base.faults import FaultPoint
 from master.batch.splits import SplitLister
 from master.relations.catalog import CatalogManager
-from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
+from master.sites.status import Sites
 from planner.batch import BatchOptions
 from planner.estimate.rates import task_rates
 from planner.graph.plan import DraftPlan, PhysicalPlan, Split, StatementText
@@ -25,37 +25,37 @@ from planner.sql.statements import SelectQuery, SinkTarget
 from planner.wan.snapshot import WanSnapshot
 
 ATTEMPTS = 3
-"""How often a query is planned anew because the catalog changed under it."""
+"""How often a query is planned again because the catalog changed meanwhile."""
 
 
 class QueryAccess(Protocol):
-    """Knows what the caller may read and write."""
+    """Checks what the caller may read and write."""
 
     def check_reads(self, texts: Iterable[StatementText]) -> None:
-        """Raises NotGrantedError where a relation that a query or one of its views names may not be read."""
+        """Raises NotGrantedError unless the caller may read each relation that the query, or a view of it, names."""
         ...
 
     def check_writes(self, sink: Relation) -> None:
-        """Raises NotGrantedError where the sink may not be written into."""
+        """Raises NotGrantedError unless the caller may write into the sink."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PlanningParts:
     catalog: CatalogManager
-    sites: SiteRegistry
+    sites: Sites
     rates: MeasuredRates
     analyzer: Analyzer
     wan: Callable[[], WanSnapshot]
     """All links as they are known now."""
     splits: SplitLister
     access: QueryAccess | None = None
-    """None: everybody reads and writes everything."""
+    """None: everybody may read and write everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A placed plan with what sharing goes by."""
+    """A placed plan, with what decisions about sharing need."""
 
     plan: PhysicalPlan
     relations: Mapping[str, Relation]
@@ -66,15 +66,15 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is known of a query that could be run."""
+    """What is known of a query that is possible."""
 
     columns: tuple[Column, ...]
     views: frozenset[str]
-    """Lower-case names of the views that it uses, through others too."""
+    """Lower-case names of the views that it uses, directly or through others."""
 
 
 class QueryPlanner:
-    """Plans on a snapshot of the catalog; the snapshot's relations are compared again before the plan is handed out."""
+    """Plans on a snapshot of the catalog, and compares the snapshot's relations again before it returns the plan."""
 
     def __init__(self, parts: PlanningParts) -> None:
         self._parts = parts
@@ -82,7 +82,7 @@ class QueryPlanner:
     async def planned(
         self, select: SelectQuery, into: SinkTarget | None = None, options: BatchOptions | None = None
     ) -> Planned:
-        """A plan whose relations are as the catalog has them at this moment.
+        """A plan whose relations are those of the catalog at this moment.
 
         Args:
             select: the query.
@@ -104,11 +104,11 @@ class QueryPlanner:
         parts, topology = self._parts, self._parts.sites.topology
         statistics, catalog = parts.rates.snapshot(), parts.catalog.snapshot
         if draft.batch:
-            # Nothing is shared with it, so it needs no rates.
+            # The query shares nothing, so it needs no rates.
             options = options or BatchOptions()
             asked = parts.sites.alive()
             splits = await self._splits(draft, asked, options.split_bytes)
-            # A site that has come back meanwhile was not asked: with it, its rows would be missing.
+            # A site that came back meanwhile was not asked: without it, its rows would be missing.
             alive = asked & parts.sites.alive()
             return Planned(place_batch(draft, topology, splits, alive=alive, options=options), {}, {})
         plan = place(draft, topology, statistics, alive=parts.sites.alive(), wan=parts.wan())
@@ -117,7 +117,7 @@ class QueryPlanner:
         return Planned(plan, relations, task_rates(draft, statistics))
 
     async def _splits(self, draft: DraftPlan, alive: frozenset[str], split_bytes: int) -> tuple[Split, ...]:
-        """How the tables that MAPs read are cut, at all sites at once; each table at a site is looked at once."""
+        """The splits of the tables that MAPs read, from all sites concurrently; each table at a site is listed once."""
         parts = self._parts
         wanted = {(s.relation or "", site): None for s in draft.map_stages for site in s.pinned if site in alive}
         found = await asyncio.gather(
@@ -132,17 +132,17 @@ class QueryPlanner:
         )
 
     async def check(self, select: SelectQuery) -> Checked:
-        """What a view of this query yields; raises as `planned` does, but for want of a site."""
+        """The columns of a view of this query; raises as `planned` does, but not for lack of a site."""
         planning = await self._settled(select)
         return Checked(planning.result().columns, planning.views)
 
     async def _settled(self, select: SelectQuery, into: SinkTarget | None = None) -> Planning:
-        """All questions answered, while the catalog stayed as it was."""
+        """All questions about the query answered, on a catalog that did not change meanwhile."""
         for _ in range(ATTEMPTS):
             planning = await self._answered(self._begun(select, into))
             reached(FaultPoint.ANALYSED)
             if _used(planning, planning.catalog) == _used(planning, self._parts.catalog.snapshot):
-                # A grant may have been revoked while Spark was asked.
+                # A grant may have been revoked while Spark was checking.
                 self._check_access(planning)
                 return planning
         raise CatalogChangedError(
@@ -152,12 +152,12 @@ class QueryPlanner:
 
     def _begun(self, select: SelectQuery, into: SinkTarget | None) -> Planning:
         planning = Planning.of(select, self._parts.catalog.snapshot, into)
-        # Before any site is asked about it.
+        # Checked before any site is asked about the query.
         self._check_access(planning)
         return planning
 
     def _check_access(self, planning: Planning) -> None:
-        """Raises NotGrantedError."""
+        """Raises NotGrantedError unless the caller may run the query."""
         access = self._parts.access
         if access is not None:
             access.check_reads(planning.draft.texts)
@@ -165,7 +165,7 @@ class QueryPlanner:
                 access.check_writes(planning.sink)
 
     async def _answered(self, planning: Planning) -> Planning:
-        """Asks what can be asked side by side, and on as soon as an answer makes more questions possible."""
+        """Asks the possible questions concurrently, and further ones as soon as answers make them possible."""
         asking: dict[asyncio.Task[Answer], Question] = {}
         try:
             while questions := planning.questions:
@@ -174,7 +174,7 @@ class QueryPlanner:
                     if (question.part, question.name) not in under_way:
                         asking[asyncio.create_task(self._ask(question))] = question
                 done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-                # In the order in which they were asked: a user's text comes before the planner's parts.
+                # In the order of the questions: errors in a user's text come before those of the planner's parts.
                 for task in [task for task in asking if task in done]:
                     planning = planning.answered(asking.pop(task), task.result())
         finally:
@@ -192,7 +192,7 @@ class QueryPlanner:
 
 
 def _used(planning: Planning, catalog: Catalog) -> tuple[Relation | Function | None, ...]:
-    """What a query names, as the catalog has it."""
+    """The relations and functions that a query names, as they are in the catalog."""
     draft, sink = planning.draft, planning.sink
     named = [name for text in draft.texts for name in text.relations]
     relations = map(catalog.find, [*named, *([sink.name] if sink is not None else [])])

@@ -1,4 +1,5 @@
-"""Queries as records: their registry, life cycle, progress, what they share, and what sharing saves.
+"""Queries as records: their registry, life cycle, progress, and what they share. The room places nothing and calls no
+site.
 
 The room places nothing and talks to no site.
 """

@@ -1,4 +1,4 @@
-"""What sites are to run of a batch query. Pure.
+"""The tasks that sites have to run for a batch query. Pure.
 
     local MAP     TABLE with a split, at the split's site
     remote MAP    TABLE with a split that only reads, at the split's site, and a REDUCE with the MAP's SQL elsewhere
@@ -15,15 +15,16 @@ from collections.abc import Collection, Iterable, Iterator
 from master.records.model import BatchQuery, BatchTask, TaskStatus
 from master.records.specs import ChannelInput, TaskSpec, bound_at
 from planner.graph.ids import TaskId
-from planner.graph.plan import PhysicalPlan, Split, Stage, StageKind, only_appends
+from planner.graph.plan import PhysicalPlan, Split, Stage, only_appends
 from planner.relations.catalog import Catalog, Column, Function
 from planner.sql.dialect import quoted
 from planner.values.names import INPUT_VIEW
+from planner.values.stages import StageKind
 
 MAP = "map"
-"""In the ids of tasks, of all MAP stages: their splits are numbered together."""
+"""The stage in task ids of the MAPs of all stages: their splits are numbered together."""
 READ = "read"
-"""Stage of the tasks that read a split for a MAP elsewhere."""
+"""The stage of tasks that read a split for a MAP at another site."""
 
 
 def batch_tasks(query: BatchQuery, catalog: Catalog, sites: Collection[str]) -> Iterator[tuple[str, TaskSpec]]:
@@ -51,12 +52,12 @@ def batch_tasks(query: BatchQuery, catalog: Catalog, sites: Collection[str]) -> 
 
 
 def map_id(query: BatchQuery, number: int) -> TaskId:
-    """The MAP over the split of that number, of all splits of the query."""
+    """The id of the MAP over the split with that number, among all splits of the query."""
     return TaskId(query.id, MAP, number)
 
 
 def read_id(query: BatchQuery, number: int) -> TaskId:
-    """The task that reads the split of that number for a MAP elsewhere."""
+    """The id of the task that reads the split with that number for a MAP at another site."""
     return TaskId(query.id, READ, number)
 
 
@@ -65,7 +66,7 @@ def reduce_id(query: BatchQuery) -> TaskId:
 
 
 def source_ids(query: BatchQuery) -> frozenset[TaskId]:
-    """The tasks that read splits."""
+    """The ids of the tasks that read splits."""
     return frozenset(
         map_id(query, number) if task.site == split.site else read_id(query, number)
         for number, (split, task) in enumerate(zip(query.plan.splits, query.batch.maps, strict=True))
@@ -88,7 +89,7 @@ def batch_results(query: BatchQuery) -> tuple[ChannelInput, ...]:
 
 
 def task_list(query: BatchQuery) -> Iterator[TaskStatus]:
-    """Every task that can run now, as it is before it is heard of."""
+    """Every task that can run now, before its agent has reported it."""
     plan = query.plan
     for stage in plan.stages:
         if stage.kind is StageKind.TABLE:
@@ -109,7 +110,7 @@ def task_list(query: BatchQuery) -> Iterator[TaskStatus]:
 
 
 def _copy(query: BatchQuery, place: tuple[Stage, int, str], catalog: Catalog, readers: tuple[str, ...]) -> TaskSpec:
-    """A joined table's rows at one of its sites; `place` is its stage, and the site with its number there."""
+    """The task that copies a joined table at one of its sites; `place` is its stage, and the site's number there."""
     stage, number, site = place
     return TaskSpec(
         task_id=TaskId(query.id, stage.id, number),
@@ -185,7 +186,7 @@ def _read_sql(columns: Iterable[Column]) -> str:
 
 
 def _ending(query: BatchQuery, catalog: Catalog) -> Iterator[tuple[str, TaskSpec]]:
-    """The REDUCE and the SINK behind it."""
+    """The REDUCE, and the SINK that reads it."""
     plan, state = query.plan, query.batch
     stage = plan.stage(plan.result_stage)
     views = {item.stage: item.view for item in stage.inputs}
@@ -225,7 +226,7 @@ def _ending(query: BatchQuery, catalog: Catalog) -> Iterator[tuple[str, TaskSpec
 
 
 def _copies(query: BatchQuery, stage: Stage, site: str | None) -> tuple[ChannelInput, ...]:
-    """The joined tables that a stage reads; of a join on `site`, those of the split's own site."""
+    """The copies of joined tables that a stage reads; for a join on `site`, those at the split's own site."""
     return tuple(
         ChannelInput(
             channel=TaskId(query.id, item.stage, number),

@@ -1,4 +1,4 @@
-"""What running tasks were measured to send, from the stored queries. Pure."""
+"""The measured output rates of running tasks, from the stored queries. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from planner.sharing.running import Deployed, Running
 from planner.sharing.vertices import VertexKind
 
 LEAST = timedelta(seconds=10)
-"""A query has to run so long before its tasks count as measured."""
+"""A query must have run for this long before its tasks' rates count."""
 SHORT_PERIOD = timedelta(seconds=30)
-"""Up to this period of a merge's windows, the agents' mean over the last minute has two of them in it."""
+"""Up to this period of a merge's windows, the agents' mean over the last minute covers two of them."""
 _FLOWING = (VertexKind.SOURCE, VertexKind.MERGE)
 """A table is sent once, and sinks and results send nothing."""
 
 
 def measured_rates(running: Running, records: Mapping[str, QueryRecord], now: datetime) -> dict[TaskId, float]:
-    """Bytes per second of the tasks' outputs; those that are not in it were not measured yet.
+    """The measured output of tasks, in bytes per second; tasks without a measurement are missing.
 
     The agents' means over the last minute. A merge of long windows sends seldom: of such it is the mean since its query
     began. Nothing in the last while is not a measurement, for it says nothing of the next rows.
@@ -41,7 +41,7 @@ def measured_rates(running: Running, records: Mapping[str, QueryRecord], now: da
 
 
 def _rate(one: Deployed, status: TaskStatus, owner: QueryRecord, now: datetime) -> float:
-    """0 while there is no measurement."""
+    """The rate; 0 while there is no measurement."""
     if not status.state.started or owner.started_at is None:
         return 0.0
     merge, age = owner.plan.stage(one.vertex.stage).merge, now - owner.started_at

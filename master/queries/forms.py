@@ -1,4 +1,4 @@
-"""What the tasks of running queries compute, by their stored plans, for a new query that may be made of them."""
+"""The forms of running tasks, from their stored plans, for a new query that may read their output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from planner.sharing.vertices import forms_of
 
 
 class KnownForms:
-    """Remembers the forms of the queries that run: a plan does not change, and comparing takes milliseconds."""
+    """Caches the forms of running queries: a plan does not change, and computing its forms takes milliseconds."""
 
     def __init__(self) -> None:
         self._by_query: dict[str, Mapping[str, Form | None]] = {}
@@ -23,7 +23,7 @@ class KnownForms:
     def of(
         self, running: Running, records: Sequence[QueryRecord], catalog: Catalog, reads: Collection[str]
     ) -> Mapping[TaskId, Form]:
-        """The forms of the running tasks that read one of these, but for those that nobody may share.
+        """The forms of the running tasks that read one of these inputs and may be shared.
 
         Relations of a plan cannot be dropped while it runs, so they are what they were when it was made.
         """

@@ -1,4 +1,4 @@
-"""Who reads a relation, calls a function, has a name: questions about all queries that are known."""
+"""Answers questions about all known queries: who reads a relation, calls a function, or has a name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class QueryLookup:
         return sum(record.owner == owner and not record.state.over for record in self._records())
 
     def check_name_free(self, name: str) -> None:
-        """Raises InvalidRequestError or QueryNameTakenError; the empty name is always free."""
+        """Raises InvalidRequestError or QueryNameTakenError unless the name can be used; the empty name always can."""
         if not name:
             return
         check_query_name(name)
@@ -33,7 +33,7 @@ class QueryLookup:
             )
 
     def live_readers(self, relation: str) -> tuple[str, ...]:
-        """Ids of the queries that are not over and read the relation, or write into it."""
+        """Ids of the queries that are not over and read the relation or write into it."""
         key = relation.lower()
         return tuple(
             record.id
@@ -43,7 +43,7 @@ class QueryLookup:
         )
 
     def live_callers(self, function: str) -> tuple[str, ...]:
-        """Ids of the queries that are not over and call the Python function, in whichever version."""
+        """Ids of the queries that are not over and call the Python function, in any version."""
         key = function.lower()
         return tuple(
             record.id

@@ -1,4 +1,4 @@
-"""From what sites report to how far a query has come, and to the event that follows from it. Pure."""
+"""Derives a query's progress, and the event that follows from it, from the reports of sites. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from master.records.model import (
     TaskStatus,
 )
 from planner.graph.ids import TaskId
-from planner.graph.plan import PhysicalPlan, StageKind
+from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Start
+from planner.values.stages import StageKind
 
 _COUNTS = tuple(figure.name for figure in FIGURES if figure.traits.grows)
 
 
 def with_progress(record: BatchQuery) -> BatchQuery:
-    """A batch query whose progress has the tasks that were placed since."""
+    """A batch query whose progress includes the tasks that were placed since."""
     known = record.progress.tasks
     new = {status.task_id: status for status in task_list(record) if status.task_id not in known}
     return replace(record, progress=replace(record.progress, tasks={**known, **new}))
@@ -69,7 +70,7 @@ def with_report(
 def next_event(
     record: QueryRecord, *, alive: frozenset[str], now: datetime, final_report_wait: timedelta
 ) -> tuple[QueryEvent, str] | None:
-    """The event that the progress calls for, with its reason; None when there is none.
+    """The event that follows from the progress, with its reason; None when there is none.
 
     A cancelled query's end is not decided here: it follows from assignments, see `tasks_gone`.
     """
@@ -91,7 +92,7 @@ def next_event(
 
 
 def behind_texts(record: QueryRecord) -> tuple[tuple[str, bool], ...]:
-    """Where the query does not keep up with others that read the same, and whether that is too far."""
+    """Where the query is behind others that read the same channels, and whether it is too far behind."""
     return tuple(
         (f"behind by {b.bytes} bytes of {task.task_id}, which wait for it at {', '.join(b.sites)}", b.left)
         for _, task in sorted(record.progress.tasks.items())
@@ -101,13 +102,13 @@ def behind_texts(record: QueryRecord) -> tuple[tuple[str, bool], ...]:
 
 
 def resumed_progress(progress: Progress) -> Progress:
-    """Of a query that goes on: what its tasks did counts, but none has been seen at work."""
+    """The progress of a query that resumes: counts stay, but no task has been seen running."""
     tasks = {name: replace(status, state=TaskState.STARTING, reason="") for name, status in progress.tasks.items()}
     return replace(progress, tasks=tasks)
 
 
 def _running(record: QueryRecord) -> bool:
-    """Every task has been seen at work; of a batch query, whose tasks wait for one another's slots, one."""
+    """Whether every task has been seen running; of a batch query, whose tasks wait for slots, one."""
     tasks = record.progress.tasks
     if not isinstance(record, BatchQuery):
         return all(t.state.started for t in tasks.values())
@@ -116,7 +117,7 @@ def _running(record: QueryRecord) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """A query in numbers, since it began."""
+    """A query in numbers, since it started."""
 
     rows_in: int
     rows_out: int
@@ -124,11 +125,12 @@ class Totals:
     rows_malformed: int
     watermark_us: int | None
     input_bytes: int = 0
-    """Bytes of the rows that its streams and tables gave, as they lay at their sites."""
+    """Bytes of the rows that its streams and tables gave, as stored at their sites."""
 
 
 def totals(record: QueryRecord) -> Totals:
-    """Rows read (of streams, or of a batch query's first table), rows at the gateway or in the sink, and so on."""
+    """The totals of a query: rows read, rows of results, and so on. Of a batch query, rows read are those of its first
+    table."""
     sources = {stage.id for stage in record.plan.stages if stage.kind is StageKind.SOURCE}
     readers = source_ids(record) if isinstance(record, BatchQuery) else frozenset()
     tasks = record.progress.tasks.values()
@@ -146,12 +148,12 @@ def totals(record: QueryRecord) -> Totals:
 
 
 def tasks_gone(sites: Iterable[tuple[str, int]], removed_at: dict[str, int]) -> bool:
-    """Whether all these (reachable site, assignment version in force there) are past the removal of the tasks."""
+    """Whether each of these sites (reachable, with the assignment version in force there) has removed the tasks."""
     return all(version >= removed_at.get(site, 0) for site, version in sites)
 
 
 def _result(record: QueryRecord) -> ResultStatus | None:
-    """What the gateway says of the results; of an INSERT, what its sink has written."""
+    """The state of the results, as the gateway reports them; of an INSERT, as its sink does."""
     if record.plan.sink is None:
         return record.progress.result
     tasks = _sink_tasks(record.plan, record.progress.tasks)
@@ -162,7 +164,7 @@ def _result(record: QueryRecord) -> ResultStatus | None:
 
 
 def _written(plan: PhysicalPlan, tasks: Mapping[TaskId, TaskStatus]) -> bool:
-    """The query has a sink, which has committed all there is."""
+    """Whether the query has a sink that has committed everything."""
     found = _sink_tasks(plan, tasks)
     return bool(found) and all(t.state is TaskState.ENDED for t in found)
 
@@ -173,7 +175,7 @@ def _sink_tasks(plan: PhysicalPlan, tasks: Mapping[TaskId, TaskStatus]) -> tuple
 
 
 def _complete(progress: Progress, *, alive: frozenset[str], now: datetime, final_report_wait: timedelta) -> bool:
-    """All results are held, and the last totals are in: once a task leaves the assignment nobody reports it again."""
+    """Whether all results are held and the last totals are in: nobody reports a task that is no longer assigned."""
     if progress.complete_since is None:
         return False
     waiting = any(t.state is not TaskState.ENDED and t.site in alive for t in progress.tasks.values())
@@ -181,7 +183,7 @@ def _complete(progress: Progress, *, alive: frozenset[str], now: datetime, final
 
 
 def _needed(record: QueryRecord, beneath: Mapping[TaskId, str]) -> Mapping[TaskId, TaskStatus]:
-    """Without the tasks of others that did a part of its work and do not any more."""
+    """Without tasks of other queries that did part of its work and do not any more."""
     known = record.progress.tasks
     deployment = deployment_of(record)
     if deployment is None:
@@ -193,7 +195,7 @@ def _needed(record: QueryRecord, beneath: Mapping[TaskId, str]) -> Mapping[TaskI
 def _newer_tasks(
     known: Mapping[TaskId, TaskStatus], report: SiteReport, beneath: Mapping[TaskId, str]
 ) -> dict[TaskId, TaskStatus]:
-    # A task of another query that stands for one of this query's counts as that.
+    # A task of another query that stands for one of this query's counts as that one.
     news = {
         status.task_id: _taken(known[status.task_id], status)
         for status in report.tasks
@@ -208,7 +210,7 @@ def _newer_tasks(
 
 
 def _taken(last: TaskStatus, status: TaskStatus) -> TaskStatus:
-    """The newer status; where the task began is said by the agent that began it, not by its next one."""
+    """The newer status; but where a task began is reported by the agent that started it, not by the next one."""
     if status.state is TaskState.PAUSED:
         status = _still(last, status)
     starts_at_us = last.starts_at_us if status.starts_at_us is None else status.starts_at_us
@@ -216,7 +218,7 @@ def _taken(last: TaskStatus, status: TaskStatus) -> TaskStatus:
 
 
 def _still(last: TaskStatus, status: TaskStatus) -> TaskStatus:
-    """Of a task that stands still: an agent that began anew has not read its totals."""
+    """The status of a paused task: an agent that restarted has not read its totals."""
     counts = {name: max(getattr(last, name), getattr(status, name)) for name in _COUNTS}
     watermark_us = last.watermark_us if status.watermark_us is None else status.watermark_us
     return replace(status, **counts, watermark_us=watermark_us, operators=last.operators)
@@ -230,7 +232,7 @@ def _newer_result(record: QueryRecord, report: SiteReport) -> ResultStatus | Non
     if news is None or (record.state.over and last is not None and news.rows <= last.rows):
         return last
     if last is not None and news.starts_at_us is None:
-        # An agent that begins anew may not have the first epoch yet.
+        # After a restart an agent may not hold the first epoch yet.
         return replace(news, starts_at_us=last.starts_at_us)
     return news
 
@@ -247,7 +249,7 @@ def _newer_counters(
 
 
 def _first(record: QueryRecord, use: ChannelUse, report: SiteReport) -> ChannelCounter:
-    """Of a channel that was not heard of; what others received before a query joined in the middle is not its use."""
+    """The first report of a channel: what others received before a query joined it does not count as its use."""
     deployment = deployment_of(record)
     late = deployment is not None and deployment.start is Start.NEXT_WINDOW
     before = use.bytes if late and use.channel.query != record.id else 0
@@ -255,7 +257,7 @@ def _first(record: QueryRecord, use: ChannelUse, report: SiteReport) -> ChannelC
 
 
 def _counted(counter: ChannelCounter, use: ChannelUse, report: SiteReport) -> ChannelCounter:
-    """Agents count from their start: a new incarnation, or a count that fell, adds to what was counted before."""
+    """Agents count from their start: a new incarnation, or a lower count, is added to the counts before."""
     if counter.incarnation != report.incarnation or use.bytes < counter.current_bytes:
         counter = replace(counter, earlier_bytes=counter.total_bytes, earlier_epochs=counter.total_epochs)
     return replace(counter, incarnation=report.incarnation, current_bytes=use.bytes, current_epochs=use.epochs)

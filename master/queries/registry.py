@@ -1,4 +1,4 @@
-"""All queries, their moves from state to state, and how far each has come."""
+"""All queries: their state, and how far each has come."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ logger = logging.getLogger(__name__)
 NOWHERE: Mapping[TaskId, str] = MappingProxyType({})
 
 Deploy = Callable[[str], Change]
-"""From the id of a new query to what it is to run among all that runs."""
+"""From the id of a new query to its deployment beside those that run."""
 
 OnChange = Callable[[QueryRecord, StateChange], None]
-"""Told of a query as it is now, and of the change that is durable."""
+"""Is called with a query and its change, once that is durable."""
 
 
 class QueryRegistry:
-    """The only writer of queries; a move is durable before anyone hears of it."""
+    """The only writer of queries; a change is durable before anyone is notified."""
 
     def __init__(self, store: QueryStore, *, clock: Clock, random_hex: RandomHex) -> None:
         self._store = store
@@ -66,25 +66,25 @@ class QueryRegistry:
         self._restored_from = store.restored_from()
 
     def listen(self, listener: OnChange) -> None:
-        """Have it told of every change of a query, once that is durable."""
+        """Call the listener for every change of a query, once it is durable."""
         self._listeners.append(listener)
 
     @property
     def restored_from(self) -> datetime | None:
-        """The time of the backup that these were restored from; None: nothing is in doubt."""
+        """The time of the backup from which the queries were restored; None: their states are certain."""
         return self._restored_from
 
     def settle_restored(self) -> None:
-        """Those of a restored store that are not over do run. Raises StoreError."""
+        """Confirm that the queries of a restored store that are not over do run. Raises StoreError."""
         self._store.settle_restored()
         self._restored_from = None
 
     def all(self) -> tuple[QueryRecord, ...]:
-        """In order of submission."""
+        """All queries, in order of submission."""
         return tuple(self._records.values())
 
     def get(self, query: str) -> QueryRecord:
-        """The query of exactly that id.
+        """The query with exactly that id.
 
         Raises:
             UnknownQueryError, QueryPurgedError
@@ -93,7 +93,7 @@ class QueryRegistry:
         return self.find(query) if record is None else record
 
     def find(self, reference: str) -> QueryRecord:
-        """By id, unique prefix of an id, or name.
+        """The query with that id, unique prefix of an id, or name.
 
         Raises:
             UnknownQueryError, AmbiguousQueryError
@@ -113,7 +113,7 @@ class QueryRegistry:
     def accept(
         self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None, owner: str = ""
     ) -> QueryRecord:
-        """Store a new query; `deploy` says how it runs among those that run, once it has an id.
+        """Store a new query; `deploy` decides, given its id, what it runs beside the others.
 
         Raises:
             InvalidRequestError, QueryNameTakenError
@@ -144,13 +144,13 @@ class QueryRegistry:
             maps = (BatchTask(),) * len(plan.splits)
             record: QueryRecord = with_progress(BatchQuery(**known, plan=plan, batch=BatchState(maps)))
         else:
-            # From here on the placement says where the tasks are.
+            # From here on, the placement holds the sites of the tasks.
             record = StreamQuery(**known, plan=replace(plan, sites={}), deployment=change.deployment)
         self._commit(record, source=None, placement=change.placement)
         return record
 
     def redeploy(self, query: str, change: Change) -> None:
-        """Have a query run something else; its state is as it was, and tasks that it keeps are as far as they were.
+        """Change what a query runs; its state stays, and tasks that it keeps keep their progress.
 
         Raises:
             StaleChangeError: something else was changed since it was decided.
@@ -163,7 +163,7 @@ class QueryRegistry:
         self._commit(record, source=last.state, reason=change.reason, placement=change.placement)
 
     def move(self, query: str, event: QueryEvent, reason: str = "") -> QueryRecord:
-        """The query in the state that the event leads to.
+        """Move the query to the state that the event leads to; returns the query.
 
         Raises:
             IllegalTransitionError
@@ -182,7 +182,7 @@ class QueryRegistry:
         return record
 
     def set_tasks(self, query: str, found: Mapping[int | None, BatchTask]) -> None:
-        """What has become of these tasks of a batch query, by the number of their split (None: the REDUCE), durably."""
+        """Store the state of these tasks of a batch query, by the number of their split (None: the REDUCE)."""
         last = self._records[query]
         if not isinstance(last, BatchQuery):
             raise TypeError(f"query {query} reads streams: it has no splits")
@@ -194,7 +194,7 @@ class QueryRegistry:
         self.changes(query).notify()
 
     def set_progress(self, query: str, progress: Progress) -> None:
-        """Take over how far a query has come; stored with the next flush or move."""
+        """Record a query's progress; stored with the next flush or move."""
         record = self._records[query]
         if progress == record.progress:
             return
@@ -203,7 +203,7 @@ class QueryRegistry:
         self.traffic.observe(query, progress)
 
     def changes(self, query: str) -> Notifier:
-        """Woken by every move of the query, and when it is purged."""
+        """Woken by every change of the query's state, and when it is purged."""
         if query not in self._records:
             return Notifier()
         return self._changes.setdefault(query, Notifier())
@@ -219,19 +219,19 @@ class QueryRegistry:
             record = self._records.pop(query)
             self._unsaved.discard(query)
             self.traffic.forget(record)
-            # Whoever still watches it learns that it is gone.
+            # Those who still watch it learn that it is gone.
             self._changes.pop(query, Notifier()).notify()
             logger.info(line("query purged", query=query, state=record.state.value))
         self.snapshots.forgotten(nameless)
 
     def flush(self) -> None:
-        """Store what reports brought since the last time."""
+        """Store the progress since the last flush."""
         if self._unsaved:
             self._store.put_progress({query: self._records[query].progress for query in sorted(self._unsaved)})
             self._unsaved = set()
 
     def _was_purged(self, reference: str) -> bool:
-        """Every number up to the last was given to one query; a number that nobody has was that of a purged one."""
+        """Whether a query of that number is gone: each number up to the last was given to a query."""
         number = query_number(reference)
         if number is None or not 0 < number <= self._last_number:
             return False
@@ -263,5 +263,5 @@ class QueryRegistry:
 
 
 def _with_tasks(record: QueryRecord) -> QueryRecord:
-    """With all tasks that are stored as placed: totals are stored more seldom."""
+    """With all tasks that are stored as placed: totals are stored less often."""
     return with_progress(record) if isinstance(record, BatchQuery) else record

@@ -20,7 +20,7 @@ class EndedRetention:
 def purgeable(
     queries: Iterable[QueryRecord], *, now: datetime, retention: EndedRetention, needed: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Ids of the queries that are over and need not be known any more, those that ended first in front.
+    """Ids of ended queries that need not be known any more, those that ended first in front.
 
     `needed` are queries whose operators others use: they stay, however long ago they ended.
     """

@@ -1,4 +1,4 @@
-"""What sharing saves: bytes that each query would have sent for itself, had it run alone. Pure.
+"""What sharing saves: bytes that each query would have sent if it ran alone. Pure.
 
 What a site receives of a channel is counted once by its router, and stands in the progress of every query that uses it
 there. The query that received most paid for the transfer; what the others received is what was saved.
@@ -33,21 +33,21 @@ class SharedOperator:
     kind: str
     site: str
     queries: tuple[str, ...]
-    """All that need it now, in order of submission."""
+    """All queries that need it now, in order of submission."""
     links: tuple[SharedLink, ...]
     bytes_out_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """What one query has in common with others."""
+    """What one query shares with others."""
 
     mode: str
     start: str
     starts_at_us: int | None
     operators: tuple[SharedOperator, ...]
     bytes_saved: int
-    """That it would have sent itself over the links, had it run alone."""
+    """The bytes that it would have sent over links if it ran alone."""
 
 
 def shared_operators(records: Sequence[QueryRecord], running: Running) -> tuple[SharedOperator, ...]:
@@ -78,7 +78,7 @@ def shared_parts(record: QueryRecord, records: Sequence[QueryRecord], running: R
 
 
 _Received = dict[tuple[TaskId, str, str], dict[str, int]]
-"""Bytes by channel, from, to, and by query in order of submission."""
+"""Bytes by channel and link, and by query in order of submission."""
 
 
 def _received(records: Iterable[QueryRecord]) -> _Received:
@@ -92,7 +92,7 @@ def _received(records: Iterable[QueryRecord]) -> _Received:
 
 
 def _saved_by(query: str, by_query: dict[str, int]) -> int:
-    """Nothing for the query that paid: the first of those that received most."""
+    """The bytes saved; none for the query that paid: the first of those that received most."""
     if query not in by_query:
         return 0
     paid = max(by_query, key=lambda name: by_query[name])

@@ -1,4 +1,4 @@
-"""What runs, from the stored queries and the placement of their tasks: who needs what, and what it reads. Pure.
+"""What runs, from the stored queries and the placement of their tasks. Pure.
 
 A task goes by the query that brought it, also when that query is over and others need it.
 """
@@ -30,26 +30,27 @@ class Read:
 
 
 def deployed_of(record: QueryRecord) -> tuple[Deployed, ...]:
-    """What a query runs of its own, its results included; of a batch query nothing, for it shares nothing."""
+    """What a query runs of its own, including the copy of its results; nothing for a batch query, which
+    shares nothing."""
     if not isinstance(record, StreamQuery):
         return ()
     return record.deployment.deployed if record.deployment is not None else alone(record.plan, record.id)
 
 
 def deployment_of(record: QueryRecord) -> Deployment | None:
-    """What a query shares; None: nothing, as any batch query."""
+    """What a query shares; None: nothing, as for any batch query."""
     return record.deployment if isinstance(record, StreamQuery) else None
 
 
 def is_task(one: Deployed) -> bool:
-    """All are but the copies of results."""
+    """Whether it is a task, and not a copy of results."""
     return one.vertex.kind is not VertexKind.RESULTS
 
 
 def running_of(
     records: Iterable[QueryRecord], placement: Mapping[TaskId, str], among: Collection[str], *, version: int = 0
 ) -> Running:
-    """What these queries run and use; tasks of other queries are in it only where they need them.
+    """What these queries run and use; tasks of other queries only where these queries need them.
 
     Args:
         records: all queries that are known.
@@ -80,20 +81,21 @@ def running_of(
 
 
 def used_by(record: QueryRecord) -> tuple[TaskId, ...]:
-    """The tasks of others that a query reads."""
+    """The tasks of other queries that a query reads."""
     deployment = deployment_of(record)
     return deployment.used if deployment is not None else ()
 
 
 def named_by(record: QueryRecord) -> frozenset[TaskId]:
-    """All tasks whose places are looked up for a query: its own, those that it reads, and those that stand for them."""
+    """All tasks whose sites are looked up for a query: its own, those that it reads, and those that stand
+    for its own."""
     deployment = deployment_of(record)
     stands = deployment.stands.values() if deployment is not None else ()
     return frozenset((*(one.id for one in deployed_of(record)), *used_by(record), *stands))
 
 
 def reads_of(record: QueryRecord, one: Deployed, placement: Mapping[TaskId, str]) -> tuple[Read, ...]:
-    """What one of a query's own tasks reads, in the order of its stage's inputs."""
+    """The channels that one of a query's own tasks reads, in the order of its stage's inputs."""
     if one.residual:
         item = StageInput(one.vertex.stage, INPUT_VIEW)
         return tuple(Read(channel, placement[channel], item) for channel in one.inputs)
@@ -107,7 +109,7 @@ def reads_of(record: QueryRecord, one: Deployed, placement: Mapping[TaskId, str]
 
 
 def result_reads(record: QueryRecord, placement: Mapping[TaskId, str]) -> tuple[tuple[TaskId, str, str], ...]:
-    """The channels of a query's results, each with the site that produces it and the stage of the query's plan."""
+    """The channels of a query's results, each with the site that produces it and its stage in the query's plan."""
     return tuple(
         (channel, placement[channel], vertex.stage)
         for one in deployed_of(record)
@@ -117,7 +119,8 @@ def result_reads(record: QueryRecord, placement: Mapping[TaskId, str]) -> tuple[
 
 
 def edges_of(running: Running, query: str) -> frozenset[tuple[TaskId, str]]:
-    """Channel and reading site of all that a query needs, directly or through others; none when it does not run."""
+    """Each channel that a query needs, directly or through others, with the site that reads it; none when it does not
+    run."""
     if query not in running.queries:
         return frozenset()
     needed = [running.task(name) for name in running.needed_by(query)]
@@ -125,7 +128,7 @@ def edges_of(running: Running, query: str) -> frozenset[tuple[TaskId, str]]:
 
 
 def readers_by_query(running: Running) -> Mapping[TaskId, tuple[QueryReaders, ...]]:
-    """By task, the readers of its channel without which each query does not go on, where that differs.
+    """By task, the readers of its channel that each query needs, where queries differ in that.
 
     A gateway that keeps results of its own site reads nothing: it is not waited for.
     """
@@ -147,7 +150,8 @@ def readers_by_query(running: Running) -> Mapping[TaskId, tuple[QueryReaders, ..
 
 
 def tasks_beneath(record: QueryRecord, running: Running) -> Mapping[TaskId, str]:
-    """Tasks of others that stand for none of a query's vertices, but do a part of their work: the stage of it, by task.
+    """Tasks of other queries that do part of the work of a query's vertices but stand for none, with the stage of that
+    work.
 
     The stage is the query's own; empty where it has none that reads the same.
     """
@@ -161,7 +165,7 @@ def tasks_beneath(record: QueryRecord, running: Running) -> Mapping[TaskId, str]
 
 
 def tasks_by_vertex(query: str, plan: PhysicalPlan, deployment: Deployment | None) -> Mapping[VertexId, TaskId]:
-    """The tasks that do a query's work, those of other queries included, by the vertex of the query that each does."""
+    """By vertex of the query, the tasks that do its work, including those of other queries."""
     if deployment is None:
         return {one.vertex.id: one.id for one in alone(plan, query) if is_task(one)}
     own = {one.vertex.id: one.id for one in deployment.deployed if is_task(one)}
@@ -183,7 +187,7 @@ def plan_in_place(record: QueryRecord, placement: Mapping[TaskId, str]) -> Physi
 def initial_tasks(
     query: str, plan: PhysicalPlan, deployment: Deployment | None, placement: Mapping[TaskId, str]
 ) -> Mapping[TaskId, TaskStatus]:
-    """The tasks that do a query's work, not heard of yet."""
+    """The statuses of the tasks that do a query's work, before their agents have reported them."""
     return {
         task: TaskStatus(task_id=task, query_id=task.query, stage_id=vertex.stage, site=placement[task])
         for vertex, task in tasks_by_vertex(query, plan, deployment).items()
@@ -191,14 +195,14 @@ def initial_tasks(
 
 
 def redeployed(record: StreamQuery, change: Change, placement: Mapping[TaskId, str]) -> StreamQuery:
-    """The query with what it runs from now on; tasks that it keeps are as far as they were."""
+    """The query with another deployment; tasks that it keeps keep their progress."""
     tasks = initial_tasks(record.id, record.plan, change.deployment, placement)
     known = {name: status for name, status in record.progress.tasks.items() if name in tasks}
     return replace(record, deployment=change.deployment, progress=replace(record.progress, tasks={**tasks, **known}))
 
 
 def without_late(record: QueryRecord, channels: Collection[TaskId], running: Running) -> Change | None:
-    """The query with tasks of its own in the place of channels of others that no longer hold their first epochs.
+    """The query with its own tasks in place of channels of others that no longer hold their first epochs.
 
     Also in the place of tasks that have ended: what was shared beneath such a channel may have. None: it reads none of
     these channels.
@@ -207,12 +211,12 @@ def without_late(record: QueryRecord, channels: Collection[TaskId], running: Run
     if deployment is None:
         return None
     late = set(deployment.used) & set(channels)
-    # What a task derives of a channel begins with the first epoch that the channel still holds.
+    # A derived task begins with the first epoch that the channel still holds.
     derived = (one for one in deployment.deployed if one.residual)
     late |= {name for one in derived if one.id in channels for name in one.inputs}
     if not late:
         return None
-    why = "its first rows are gone, which this query has to read"
+    why = "its first rows, which this query has to read, were removed"
     changed = taken_back(deployment, record.id, late, why=why)
     there = {one.id for one in running.deployed}
     while ended := set(changed.used) - there:

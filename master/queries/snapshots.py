@@ -1,4 +1,4 @@
-"""What runs, as values with a version, and where its tasks are."""
+"""What runs, and where, as values with a version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planner.sharing.running import MutableRunning, Running
 
 
 class Snapshots:
-    """Follows from the queries and the placement; the registry of queries tells it of what is durable."""
+    """Computed from the queries and the placement; the registry of queries reports durable changes."""
 
     def __init__(
         self,
@@ -36,17 +36,17 @@ class Snapshots:
 
     @property
     def version(self) -> int:
-        """It grows with every change of a query."""
+        """Incremented by every change of a query."""
         return self._version
 
     @property
     def placement(self) -> Mapping[TaskId, str]:
-        """The site of each task of each query that is known; of batch queries see their state."""
+        """The site of each known task; the tasks of batch queries are placed in their state."""
         return self._placement
 
     @property
     def live(self) -> Running:
-        """What live queries need, tasks of queries that are over included."""
+        """What live queries need, including tasks of queries that are over."""
         if self._live is None:
             self._live = self._needed_by(lambda record: record.state.live)
         return self._live
@@ -59,7 +59,7 @@ class Snapshots:
         return self._held
 
     def measured(self) -> Running:
-        """As `live`, where tasks send what was measured of them lately."""
+        """As `live`, with the measured output rates of tasks."""
         known = {record.id: record for record in self._records()}
         return self.live.measured(measured_rates(self.live, known, self._clock.now()))
 
@@ -68,30 +68,30 @@ class Snapshots:
         return plan_in_place(record, self._placement)
 
     def check(self, change: Change) -> None:
-        """Raises StaleChangeError when something has changed since this was decided."""
+        """Raises StaleChangeError when something has changed since the decision."""
         if change.version != self._version:
             raise StaleChangeError(
-                f"what runs has changed since this was decided: version {self._version} now, {change.version} then",
+                f"running queries have changed since then: version {self._version} now, {change.version} then",
                 hint="try again",
             )
 
     def placed_with(self, placement: Mapping[TaskId, str]) -> Mapping[TaskId, str]:
-        """The placement with these tasks, which are not placed yet."""
+        """The placement with these new tasks."""
         return {**self._placement, **placement} if placement else self._placement
 
     def changed(self, record: QueryRecord, version: int, placement: Mapping[TaskId, str]) -> None:
-        """A query has changed, and these tasks have a place. What follows from it is made of what there was."""
+        """A query has changed, and these tasks were placed. The values are updated from the previous ones."""
         self._placement, self._version = self.placed_with(placement), version
         self._live = self._after(self._live, record, record.state.live)
         self._held = self._after(self._held, record, record.state.held)
 
     def redeployed(self, version: int, placement: Mapping[TaskId, str]) -> None:
-        """A query runs something else, which others may read: all is looked at anew."""
+        """A query runs other tasks, which others may read: the values are computed again."""
         self._placement, self._version = self.placed_with(placement), version
         self._live = self._held = None
 
     def _after(self, running: Running | None, record: QueryRecord, needed: bool) -> Running | None:
-        """None when others of its tasks are there, or missing: then all has to be looked at."""
+        """The value after a change; None when tasks are there or missing unexpectedly: then it is computed again."""
         if running is None:
             return None
         if needed == (record.id in running.queries):
@@ -108,13 +108,13 @@ class Snapshots:
         return changed
 
     def nameless_without(self, queries: Collection[str]) -> frozenset[TaskId]:
-        """The tasks whose places nobody looks up any more when these queries are forgotten."""
+        """The tasks whose sites nobody looks up any more when these queries are forgotten."""
         left = [record for record in self._records() if record.id not in queries]
         known, named = {record.id for record in left}, {task for record in left for task in named_by(record)}
         return frozenset(task for task in self._placement if task not in named and task.query not in known)
 
     def forgotten(self, tasks: Collection[TaskId]) -> None:
-        """Queries are gone, and with them the places of these tasks."""
+        """Queries were purged, and with them the sites of these tasks."""
         self._placement = {task: site for task, site in self._placement.items() if task not in tasks}
 
     def _needed_by(self, among: Callable[[QueryRecord], bool]) -> Running:

@@ -1,4 +1,4 @@
-"""What queries send over links, by the counters in their progress."""
+"""The traffic of queries over links, from the counters in their progress."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from master.records.model import LinkUse, Progress, QueryRecord
 
 
 class QueryTraffic:
-    """Remembers totals for a while, which is what rates come from."""
+    """Keeps totals for a while, from which rates are computed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rates = RateMeter()
 
     def observe(self, query: str, progress: Progress) -> None:
-        """A query has come so far."""
+        """Record a query's totals."""
         now = self._clock.now()
         for (source, target), (size, _) in _link_totals(progress).items():
             self._rates.observe((query, source, target), now, size)
 
     def of(self, record: QueryRecord) -> tuple[LinkUse, ...]:
-        """Bytes of the query's channels over each ordered pair of sites, since the query began."""
+        """Bytes of the query's channels over each ordered pair of sites, since the query started."""
         now = self._clock.now()
         return tuple(
             LinkUse(source, target, size, epochs, self._rates.per_second((record.id, source, target), now))
@@ -29,13 +29,13 @@ class QueryTraffic:
         )
 
     def forget(self, record: QueryRecord) -> None:
-        """The query is gone."""
+        """Forget a query."""
         for source, target in _link_totals(record.progress):
             self._rates.forget((record.id, source, target))
 
 
 def _link_totals(progress: Progress) -> dict[tuple[str, str], tuple[int, int]]:
-    """(bytes, epochs) by (from, to); what a site reads of itself crosses no link."""
+    """(bytes, epochs) by (from, to); what a site reads of its own channels crosses no link."""
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for counter in progress.counters:
         if counter.from_site != counter.to_site:

@@ -1,4 +1,4 @@
-"""What each site is to run, computed whole from the live queries: level-triggered, to be computed again at any time."""
+"""Computes what each site is to run from the live queries, as a whole and at any time (level-triggered)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from master.queries.sharing import (
 )
 from master.records.model import BatchQuery, QueryRecord, QueryState, StreamQuery
 from master.records.specs import (
-    PUSH_CONNECTOR,
     Assignment,
     ChannelInput,
     ResultsLimit,
@@ -30,17 +29,19 @@ from master.records.specs import (
     relation_at,
 )
 from planner.graph.ids import TaskId
-from planner.graph.plan import Stage, StageKind
+from planner.graph.plan import Stage
 from planner.relations.catalog import Catalog, Relation, RelationKind
+from planner.relations.connectors.table import traits_of
 from planner.sharing.deployment import Start
 from planner.sharing.running import Deployed, Running
+from planner.values.stages import StageKind
 
 _READ_FROM = {Start.HISTORY: ReadFrom.FIRST, Start.NEXT_WINDOW: ReadFrom.OLDEST}
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInput:
-    """The snapshot that assignments follow from."""
+    """The snapshot from which assignments are computed."""
 
     queries: Sequence[QueryRecord]
     placement: Mapping[TaskId, str]
@@ -49,9 +50,9 @@ class AssignmentInput:
     site_addresses: Mapping[str, str]
     now: datetime
     held_back: frozenset[str] = frozenset()
-    """Queries whose tasks stand still, because they have no slots.
+    """Queries whose tasks are paused because they have no slots.
 
-    Tasks are kept even of a query that is new: some may have begun while one of its sites was not heard.
+    Tasks are kept even of a new query: some may have started while one of its sites was unreachable.
     """
 
 
@@ -62,7 +63,7 @@ def build_assignments(
     results_retention: timedelta,
     live_results: ResultsLimit | None = None,
 ) -> dict[str, Assignment]:
-    """Every site's assignment; equal snapshots give equal ones.
+    """Every site's assignment; equal snapshots give equal assignments.
 
     Args:
         snapshot: everything that is to run.
@@ -75,7 +76,7 @@ def build_assignments(
     """
     known = {query.id: query for query in snapshot.queries}
     given = frozenset(q.id for q in snapshot.queries if q.state.live and q.id not in snapshot.held_back)
-    # A query that waits for slots stands still as a paused one does: what it has read must not be read again.
+    # A query without slots is paused: it must not read again what it has read.
     waiting = (q.id for q in snapshot.queries if q.state.live and q.id in snapshot.held_back)
     kept = frozenset((*waiting, *(q.id for q in snapshot.queries if q.state is QueryState.PAUSED)))
     running = running_of(snapshot.queries, snapshot.placement, given | kept)
@@ -109,7 +110,7 @@ def build_assignments(
 
 
 def keeps_results(query: QueryRecord, *, now: datetime, retention: timedelta) -> bool:
-    """Whether the gateway is to keep the query's results now; those of an INSERT are in the sink."""
+    """Whether the gateway keeps the query's results now; those of an INSERT are in the sink."""
     if query.plan.sink is not None:
         return False
     return query.ended_at is None or now < query.ended_at + retention
@@ -129,7 +130,7 @@ def task_sites(query: QueryRecord, placement: Mapping[TaskId, str]) -> frozenset
 
 
 def stage_sites(query: QueryRecord, placement: Mapping[TaskId, str]) -> frozenset[str]:
-    """Sites that hold data of the query, or run a task for one of its stages, be it a task of another query."""
+    """Sites that hold data of the query, or run a task for one of its stages, even a task of another query."""
     pinned = {site for stage in query.plan.stages for site in stage.pinned}
     tasks = tasks_by_vertex(query.id, query.plan, deployment_of(query)).values()
     return frozenset(pinned | {placement[task] for task in tasks})
@@ -145,7 +146,7 @@ def _readers(running: Running) -> dict[TaskId, set[str]]:
 
 
 def _task(query: QueryRecord, one: Deployed, snapshot: AssignmentInput, readers: Collection[str]) -> TaskSpec:
-    """A task as the query that brought it planned it, whoever needs it now."""
+    """A task as planned by the query that brought it, whichever queries need it now."""
     stage, site = query.plan.stage(one.vertex.stage), snapshot.placement[one.id]
     derived = bool(one.residual)
     relation = None if derived else bound_at(stage.relation, snapshot.catalog, site=site, query_id=query.id)
@@ -166,12 +167,12 @@ def _task(query: QueryRecord, one: Deployed, snapshot: AssignmentInput, readers:
 
 
 def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
-    """Streams whose rows clients push to the site's agent, in order of name; each with that binding only."""
+    """Streams whose rows clients push to the site's agent, by name; each with that site's binding only."""
     return tuple(
         relation_at(relation, site)
         for _, relation in sorted(catalog.relations.items())
         if relation.kind is RelationKind.STREAM
-        and any(b.site == site and b.options.get("connector") == PUSH_CONNECTOR for b in relation.bindings)
+        and any(b.site == site and traits_of(b.options).has_log for b in relation.bindings)
     )
 
 
@@ -180,14 +181,14 @@ def _inputs(query: QueryRecord, one: Deployed, snapshot: AssignmentInput) -> tup
     for read in reads_of(query, one, snapshot.placement):
         stage = query.plan.stage(read.item.stage)
         read_from, delay = _read_from(query, read.channel, stage, snapshot.catalog)
-        # The channel of another query has the columns of that query's stage; its epochs bring them along.
+        # The channel of another query has the columns of that query's stage; its epochs carry their schema.
         columns = () if one.residual else stage.columns
         inputs.append(ChannelInput(read.channel, read.site, read.item.view, columns, read_from, delay))
     return tuple(inputs)
 
 
 def _read_from(query: QueryRecord, channel: TaskId, stage: Stage, catalog: Catalog) -> tuple[ReadFrom, timedelta]:
-    """Where the query may begin to read the channel, and how late its rows may be."""
+    """The epoch at which the query may begin to read the channel, and how late its rows may be."""
     if begins_at_zero(query, channel):
         return ReadFrom.OWN, timedelta(0)
     start = _READ_FROM[_start_of(query)]
@@ -195,8 +196,8 @@ def _read_from(query: QueryRecord, channel: TaskId, stage: Stage, catalog: Catal
 
 
 def begins_at_zero(query: QueryRecord, channel: TaskId) -> bool:
-    """True when the query itself has the channel made, from epoch 0 on; another query's may have begun long before."""
-    # A derived channel begins where the channel that it is made from begins.
+    """Whether the query itself starts the channel, at epoch 0; another query's channel may have started long before."""
+    # A derived channel begins where the channel from which it is derived begins.
     return channel.query == query.id and (_start_of(query) is Start.HISTORY or not channel.derived)
 
 

@@ -1,4 +1,4 @@
-"""Actions that the next tick tries again when the store fails."""
+"""Actions that are retried at the next tick when the store fails."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ T = TypeVar("T")
 
 
 class Attempt:
-    """Runs one kind of action; of failures in a row, only the first is logged."""
+    """Runs one kind of action; of consecutive failures, only the first is logged."""
 
     def __init__(self, failure: str) -> None:
-        """`failure` is the log line's text when the action fails."""
+        """`failure` is the text of the log line when the action fails."""
         self._failure = failure
         self.failed = False
         """Whether the last run failed."""
 
     def run(self, action: Callable[[], T], otherwise: T) -> T:
-        """What the action returns, or `otherwise` when it raises StoreError."""
+        """The result of the action, or `otherwise` when it raises StoreError."""
         try:
             result = action()
         except StoreError as error:

@@ -1,4 +1,4 @@
-"""The assignments in force: gives each change a version that never goes back, durably, before any site sees it."""
+"""The assignments in force: stores a new version of each changed one before any site sees it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class AssignmentBoard:
-    """One slot per site; whoever watches a site is woken by a change."""
+    """Holds one assignment per site, and wakes the watchers of a site when it changes."""
 
     def __init__(self, store: ClusterStore, *, version: int) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class AssignmentBoard:
         self._notifiers: dict[str, Notifier] = {}
 
     def publish(self, assignments: Mapping[str, Assignment]) -> tuple[str, ...]:
-        """Put these up; answers the sites whose assignment differs from what they were last given."""
+        """Put these assignments in force; returns the sites whose assignment differs from the last one."""
         digests = {site: _digest(assignment) for site, assignment in assignments.items()}
         changed = tuple(site for site, digest in digests.items() if self._digest(site) != digest)
         if changed:
@@ -46,13 +46,14 @@ class AssignmentBoard:
         return changed
 
     def current(self, site: str) -> VersionedAssignment:
-        """Raises NotSettledError while the master's state is restored and not settled: no site has an assignment."""
+        """The site's assignment. Raises NotSettledError while the restored state is not settled: no site has an
+        assignment."""
         if not self._current:
             raise NotSettledError.asking()
         return self._current[site]
 
     def version(self, site: str) -> int:
-        """Version of the site's assignment; 0 before the first."""
+        """The version of the site's assignment; 0 before the first."""
         mark = self._marks.get(site)
         return mark.version if mark else 0
 

@@ -1,4 +1,4 @@
-"""Hands out assignments: holds slots for the tasks, has batch tasks placed, and publishes what each site is to run."""
+"""Hands out assignments: leases slots for tasks, has batch tasks placed, and publishes what each site is to run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from master.records.specs import Assignment
 
 
 class Handout:
-    """Level-triggered: computes everything from the records anew at each call."""
+    """Level-triggered: computes everything from the records at each call."""
 
     def __init__(self, parts: JobParts, removals: Removals, *, clock: Clock, config: MasterConfig) -> None:
         self._parts = parts
@@ -31,7 +31,7 @@ class Handout:
         self._placing = Attempt("batch tasks not placed yet")
 
     def refresh(self) -> None:
-        """Compute all assignments anew and publish those that changed.
+        """Compute all assignments and publish those that changed.
 
         What brought this about is stored already: where versions cannot be, the next tick tries again.
         """
@@ -39,7 +39,7 @@ class Handout:
             self._publishing.run(self.publish, None)
 
     def publish(self) -> None:
-        """As `refresh`, but raises StoreError, and nothing has changed."""
+        """As `refresh`, but raises StoreError, and then nothing has changed."""
         self._kept = self._results_kept()
         self._follow_slots()
         self.place_batch()
@@ -50,21 +50,22 @@ class Handout:
                 self._removals.note(record, self._parts.queries.snapshots.placement)
 
     def tick(self, *, moved: bool) -> None:
-        """Renew slots; publish when batch tasks have `moved`, or when something else that assignments depend on has."""
+        """Renew slots; publish when batch tasks have `moved`, or when anything else has changed that assignments depend
+        on."""
         self._follow_slots()
         due = moved or self._publishing.failed
         if due or self._results_kept() != self._kept or self._without_slots() != self._held_back:
             self.refresh()
 
     def place_batch(self) -> bool:
-        """Place the tasks of batch queries; whether sites may have something else to do.
+        """Place the tasks of batch queries; returns whether assignments may have changed.
 
-        Where that cannot be stored the next tick tries again, and nothing waits for it.
+        If the store fails, the next tick tries again.
         """
         return self._parts.settled and self._placing.run(self._parts.batch.follow, otherwise=True)
 
     def assignments(self, held_back: frozenset[str] = frozenset()) -> Mapping[str, Assignment]:
-        """Every site's assignment, where the tasks of the queries in `held_back` stand still."""
+        """Every site's assignment, with the tasks of the queries in `held_back` paused."""
         parts = self._parts
         snapshot = AssignmentInput(
             queries=parts.queries.all(),
@@ -83,16 +84,16 @@ class Handout:
         )
 
     def _follow_slots(self) -> None:
-        """Hold slots for the tasks. Where that cannot be stored the next tick tries again, and nothing waits for it."""
+        """Lease slots for the tasks. If the store fails, the next tick tries again, and nothing waits for it."""
         self._leasing.run(lambda: self._parts.slots.follow(self._tasks_by_site()), None)
 
     def _tasks_by_site(self) -> Counter[str]:
-        """How many tasks queries of streams have at each site, those included that wait for a slot."""
+        """The number of tasks of streaming queries at each site, including those that wait for a slot."""
         running = self._parts.queries.snapshots.live
         return Counter(running.site(one.id) for one in running.deployed if is_task(one))
 
     def _without_slots(self) -> frozenset[str]:
-        """Queries that wait for a slot at one of their sites. Those that run stay where they are."""
+        """Starting queries that wait for a slot at one of their sites; running queries keep running."""
         records = (record for record in self._parts.queries.all() if isinstance(record, StreamQuery))
         starting = [record for record in records if record.state.starting]
         placement = self._parts.queries.snapshots.placement

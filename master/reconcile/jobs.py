@@ -1,4 +1,4 @@
-"""Keeps queries, sites and assignments in step: whatever happens to one is carried over to the others here."""
+"""Keeps queries, sites and assignments consistent: applies each change of one to the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class JobManager:
-    """Synchronous, called from one event loop: each call leaves everything in step, and durable."""
+    """Synchronous, called from one event loop: after each call, everything is consistent and durable."""
 
     def __init__(self, parts: JobParts, *, clock: Clock, config: MasterConfig) -> None:
         self._parts = parts
@@ -52,7 +52,7 @@ class JobManager:
     def submit(
         self, plan: PhysicalPlan, *, sql: str, name: str = "", deploy: Deploy | None = None, owner: str = ""
     ) -> QueryRecord:
-        """Accept a planned query and give its tasks out; `deploy` says what it shares with those that run.
+        """Accept a planned query and hand its tasks out; `deploy` decides what it shares with running queries.
 
         Raises:
             InvalidRequestError, QueryNameTakenError
@@ -68,7 +68,7 @@ class JobManager:
         return record
 
     def cancel(self, reference: str) -> QueryRecord:
-        """Take the query's tasks away. Cancelling it again changes nothing.
+        """Cancel the query: remove its tasks. Cancelling it again changes nothing.
 
         Raises:
             UnknownQueryError, AmbiguousQueryError
@@ -86,7 +86,7 @@ class JobManager:
         return self._parts.queries.get(record.id)
 
     def pause(self, reference: str) -> QueryRecord:
-        """Have the query's tasks stand still, but for those that others need. Pausing it again changes nothing.
+        """Pause the query's tasks, except those that other queries need. Pausing it again changes nothing.
 
         Raises:
             UnknownQueryError, AmbiguousQueryError
@@ -108,7 +108,7 @@ class JobManager:
         return self._parts.queries.get(record.id)
 
     def resume(self, reference: str) -> QueryRecord:
-        """Have a paused query's tasks go on from where they stopped. Resuming it again changes nothing.
+        """Resume a paused query's tasks where they stopped. Resuming it again changes nothing.
 
         Raises:
             UnknownQueryError, AmbiguousQueryError
@@ -131,7 +131,7 @@ class JobManager:
         return self._parts.queries.get(record.id)
 
     def create_relation(self, relation: Relation, *, if_not_exists: bool = False) -> tuple[Relation, bool]:
-        """Declare it, and let its sites know where clients push to it: the relation, and whether it is new.
+        """Declare a relation, and have its sites accept pushes to a stream; returns it, and whether it is new.
 
         Raises:
             InvalidDefinitionError, UnknownSiteError, RelationExistsError
@@ -141,7 +141,7 @@ class JobManager:
         return created
 
     def drop_relation(self, name: str, kind: RelationKind | None = None, *, if_exists: bool = False) -> bool:
-        """Drop it, and let its sites know where clients pushed to it: whether there was something to drop.
+        """Drop a relation, and have its sites refuse pushes to a stream; returns whether it existed.
 
         Raises:
             UnknownRelationError, RelationInUseError
@@ -151,7 +151,7 @@ class JobManager:
         return dropped
 
     def alter_binding(self, name: str, options: Mapping[str, str], *, site: str | None) -> Relation:
-        """Change connector options, and let running tasks know.
+        """Change connector options, also of running tasks.
 
         Raises:
             UnknownRelationError, UnknownSiteError, InvalidDefinitionError
@@ -161,23 +161,23 @@ class JobManager:
         return relation
 
     def register(self, record: SiteRecord) -> None:
-        """An agent speaks for its site from now on.
+        """Make an agent the one that speaks for its site.
 
         Raises:
             UnknownSiteError, SiteDisplacedError
         """
-        self._parts.sites.register(record)
+        self._parts.registry.register(record)
         self._handout.refresh()
-        # Wakes the watcher of a displaced agent, so that it is told.
+        # Wakes the watcher of a displaced agent, which then learns of it.
         self._parts.board.changes(record.name).notify()
 
     def deregister(self, site: str, incarnation: str) -> None:
-        """The site's agent is about to end: the site is not heard from now on.
+        """The site's agent is about to end: the site counts as unreachable from now on.
 
         Raises:
             UnknownSiteError, SiteNotRegisteredError, SiteDisplacedError
         """
-        self._parts.sites.deregister(site, incarnation)
+        self._parts.registry.deregister(site, incarnation)
         self._handout.refresh()
 
     def set_draining(self, site: str, draining: bool) -> None:
@@ -186,23 +186,23 @@ class JobManager:
         Raises:
             UnknownSiteError, StoreError
         """
-        self._parts.sites.set_draining(site, draining)
-        # Its slots are not granted any more, or are again, before anybody is answered.
+        self._parts.registry.set_draining(site, draining)
+        # Its slots are withheld, or granted again, before anybody is answered.
         self._handout.refresh()
 
     def report(self, report: SiteReport) -> None:
-        """Take a heartbeat and what follows from it.
+        """Take a heartbeat, and apply what follows from it.
 
         Raises:
             UnknownSiteError, SiteNotRegisteredError, SiteDisplacedError
         """
-        self._parts.sites.report(report)
+        self._parts.registry.report(report)
         reached(FaultPoint.REPORT_TAKEN)
         self._moves.take(report)
 
     def tick(self) -> None:
-        """What the passing of time brings: overdue heartbeats, ended retention, storing of totals."""
-        for site in self._parts.sites.tick():
+        """Apply the passing of time: overdue heartbeats, expired retention, storing of totals."""
+        for site in self._parts.registry.tick():
             logger.warning(line("heartbeat overdue", site=site))
         if not self.settled:
             self._settling.tick()
@@ -215,7 +215,7 @@ class JobManager:
             self.flush()
 
     def _purge(self) -> None:
-        """Forget queries that have been over for long; their results follow when the gateway's assignment changes."""
+        """Forget queries that ended long ago; their results go when the gateway's assignment changes."""
         retention = EndedRetention(self._config.ended_retention, self._config.ended_count)
         needed = {one.id.query for one in self._parts.queries.snapshots.held.deployed}
         doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention, needed=needed)
@@ -227,7 +227,7 @@ class JobManager:
         """Store totals and last-seen times."""
         self._flushed_at = self._steady.now()
         self._parts.queries.flush()
-        self._parts.sites.flush()
+        self._parts.registry.flush()
 
 
 def _check_not_over(record: QueryRecord) -> None:

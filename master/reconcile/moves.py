@@ -1,4 +1,4 @@
-"""Moves queries on by what sites report and by the passing of time."""
+"""Changes the states of queries as sites report and time passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from master.records.model import QueryRecord, QueryState, SiteReport
 
 
 class QueryMoves:
-    """Makes the moves that the queries' progress calls for, and has assignments follow."""
+    """Applies the events that follow from queries' progress, and updates assignments."""
 
     def __init__(
         self, parts: JobParts, handout: Handout, removals: Removals, *, steady: SteadyTime, config: MasterConfig
@@ -26,7 +26,7 @@ class QueryMoves:
         self._config = config
 
     def take(self, report: SiteReport) -> None:
-        """Note what a site reports of its tasks, and make the moves that follow."""
+        """Record what a site reports of its tasks, and apply the events that follow."""
         now = self._steady.now()
         concerned = self._concerned(report)
         for record in concerned:
@@ -35,7 +35,7 @@ class QueryMoves:
             progress = with_report(record, report, now=now, edges=edges, beneath=beneath)
             self._parts.queries.set_progress(record.id, progress)
             self._parts.rates.observe(record, report)
-        # A task that has ended leaves its slot at once, for the next.
+        # A task that has ended frees its slot at once, for the next task.
         moved = self._handout.place_batch()
         for record in concerned:
             if self._parts.settled:
@@ -45,13 +45,13 @@ class QueryMoves:
             self._handout.refresh()
 
     def advance_all(self) -> None:
-        """Make the moves of all queries that are not over."""
+        """Apply the events of all queries that are not over."""
         for record in self._parts.queries.all():
             if not record.state.over:
                 self.advance(record)
 
     def advance(self, record: QueryRecord) -> None:
-        """Make the query's moves, one after another until its progress calls for no more."""
+        """Apply the query's events, one after another, until none follows from its progress."""
         if record.state is QueryState.CANCELLING and self._removals.gone(record):
             self._removals.forget(record.id)
             self._parts.queries.move(record.id, QueryEvent.TASKS_GONE, record.reason)
@@ -68,9 +68,9 @@ class QueryMoves:
                 self._handout.refresh()
 
     def _take_back(self, record: QueryRecord, report: SiteReport) -> None:
-        """Have the query run its own where an operator that was to be shared has let go of its first rows.
+        """Have the query run its own task where a shared operator has trimmed its first epochs.
 
-        Also a query that is over, as long as others need the operators that it brought.
+        Also for a query that is over, as long as others need its operators.
         """
         late = {channel for task in report.tasks if task.query_id == record.id for channel in task.missed_inputs}
         running = self._parts.queries.snapshots.live
@@ -82,6 +82,6 @@ class QueryMoves:
             self._handout.refresh()
 
     def _concerned(self, report: SiteReport) -> tuple[QueryRecord, ...]:
-        """Queries that the report may say something of, be it that their tasks are gone."""
+        """Queries that the report may concern, including those whose tasks are gone."""
         named = {t.query_id for t in report.tasks} | {r.query_id for r in report.results}
         return tuple(q for q in self._parts.queries.all() if q.id in named or not q.state.over)

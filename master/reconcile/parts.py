@@ -1,4 +1,4 @@
-"""The parts that this room keeps in step."""
+"""The parts that this room keeps consistent."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from master.reconcile.board import AssignmentBoard
 from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
+from master.sites.status import Sites
 
 
 @dataclass(frozen=True, slots=True)
 class JobParts:
-    """What the job manager keeps in step."""
+    """The parts that the job manager keeps consistent."""
 
     queries: QueryRegistry
-    sites: SiteRegistry
+    registry: SiteRegistry
     catalog: CatalogManager
     board: AssignmentBoard
     rates: MeasuredRates
@@ -26,6 +27,11 @@ class JobParts:
     batch: BatchManager
 
     @property
+    def sites(self) -> Sites:
+        """The sites as the registry knows them."""
+        return self.registry.sites
+
+    @property
     def settled(self) -> bool:
-        """False: the state was restored from a backup, and nobody knows yet which of its queries still run."""
+        """False: the state was restored from a backup, and it is not yet known which of its queries still run."""
         return self.queries.restored_from is None

@@ -1,4 +1,4 @@
-"""Whether the tasks of cancelled queries are gone from their sites."""
+"""Tracks whether the tasks of cancelled queries are gone from their sites."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from master.queries.progress import tasks_gone
 from master.reconcile.assignments import task_sites
 from master.reconcile.board import AssignmentBoard
 from master.records.model import QueryRecord
-from master.sites.registry import SiteRegistry, SiteStatus
+from master.sites.status import Sites, SiteStatus
 from planner.graph.ids import TaskId
 
 
 class Removals:
-    """Remembers which versions of the assignments are the first without a query's tasks."""
+    """Remembers, for each cancelled query, the first assignment versions without its tasks."""
 
-    def __init__(self, board: AssignmentBoard, sites: SiteRegistry) -> None:
+    def __init__(self, board: AssignmentBoard, sites: Sites) -> None:
         self._board = board
         self._sites = sites
         self._removed_at: dict[str, dict[str, int]] = {}
-        """Versions by site, by query."""
+        """By query and site, the version."""
 
     def note(self, record: QueryRecord, placement: Mapping[TaskId, str]) -> None:
-        """The assignments in force have no tasks of this query. Only the first call for a query counts."""
+        """Record that the assignments in force have no tasks of this query. Only the first call for a query counts."""
         if record.id not in self._removed_at:
             self._removed_at[record.id] = {site: self._board.version(site) for site in task_sites(record, placement)}
 
     def gone(self, record: QueryRecord) -> bool:
-        """Whether every site that is alive has taken an assignment without the query's tasks."""
+        """Whether every site that is alive has applied an assignment without the query's tasks."""
         removed_at = self._removed_at.get(record.id)
         if removed_at is None:
             return False
@@ -40,5 +40,6 @@ class Removals:
 
 
 def _version_in_force(status: SiteStatus) -> int:
-    """-1 while the site has not reported since it registered (or since the master's start)."""
+    """The version that the site has applied; -1 before it has reported since it registered, or since the master's
+    start."""
     return status.report.assignment_version if status.report else -1

@@ -1,4 +1,4 @@
-"""Queries of a store that was restored from a backup: they go on where the sites still run them, and fail elsewhere."""
+"""Settles the queries of a restored store: those that sites still run go on, the others fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from master.queries.sharing import deployment_of
 from master.records.model import QueryRecord
 from master.records.specs import Assignment
-from master.sites.registry import SiteStatus
+from master.sites.status import SiteStatus
 from planner.failures.restored import unconfirmed
 
 
@@ -25,7 +25,7 @@ def lost_queries(
     *,
     made_at: datetime,
 ) -> dict[str, str]:
-    """Queries that must not go on, each with the reason for users.
+    """Queries that cannot go on, each with the reason for users.
 
     Args:
         assignments: What the store has the sites run.
@@ -40,7 +40,7 @@ def lost_queries(
     held = {query.id: query for query in queries if query.state.held}
     lost = {query: reason for query, reason in found.items() if query in held}
     if found.keys() - lost.keys():
-        # Tasks that outlived their query, because queries that share it need them.
+        # Tasks that outlived their query, because queries that share them need them.
         shared = "tasks that it shares with others are not as the backup says"
         lost |= {
             query.id: shared for query in held.values() if deployment_of(query) is not None and query.id not in lost
@@ -50,7 +50,7 @@ def lost_queries(
 
 
 def _by_query(tasks: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, set[str]]]:
-    """Task ids by query and site, of triples of site, query and task."""
+    """Task ids by query and site, from triples of site, query and task."""
     found: dict[str, dict[str, set[str]]] = {}
     for site, query, task in tasks:
         found.setdefault(query, {}).setdefault(site, set()).add(task)

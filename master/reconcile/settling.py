@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Settling:
-    """Waits until all sites are heard or have had their time.
+    """Waits until all sites have reported or have had the time to.
 
     Until then no site is told anything: it would end what the backup does not know, and begin anew what has ended.
     """
@@ -29,7 +29,7 @@ class Settling:
         self._settle_by = steady.now() + patience
 
     def tick(self) -> None:
-        """Call it while the state is not settled; settles it when that is possible."""
+        """Settle the state if that is possible; called while it is not settled."""
         parts, assignments = self._parts, self._handout.assignments()
         made_at = parts.queries.restored_from
         assert made_at is not None

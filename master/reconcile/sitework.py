@@ -1,4 +1,4 @@
-"""The work that is still at a draining site."""
+"""The work that a draining site still has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from master.leases.manager import LeaseManager
 from master.leases.streaming import STREAMING
 from master.reconcile.board import AssignmentBoard
 from master.records.specs import TaskSpec
-from master.sites.registry import SiteStatus
+from master.sites.status import SiteStatus
 from planner.place.draining import Work, WorkKind
 
 
@@ -22,7 +22,7 @@ class SiteWorkView:
         self._leases = leases
 
     def of(self, status: SiteStatus) -> tuple[Work, ...]:
-        """All that the site has to do, ordered as it was given out; then the slots that other frameworks hold.
+        """The site's work, in the order of its assignment; then the slots that other frameworks hold.
 
         Raises:
             NotSettledError: the master's state was restored, and nobody knows yet what runs.
@@ -41,7 +41,7 @@ class SiteWorkView:
             yield Work(WorkKind.STREAM, subject=stream.name)
 
     def _leased(self, site: str) -> Iterator[Work]:
-        """Without Selat's own, whose tasks are listed."""
+        """Leases of other frameworks: the tasks in Selat's own are listed themselves."""
         for record in self._leases.table.of_site(site):
             if record.lease is not None and record.lease.holder not in (STREAMING, BATCH):
                 yield Work(WorkKind.LEASE, subject=str(record.slot), holder=record.lease.holder)

@@ -1,4 +1,5 @@
-"""Frozen records of queries, sites and tasks, their ids, the tables of their moves, and what sites are given.
+"""Frozen records of queries, sites and tasks, their ids, state machines, and assignments. Nothing is stored or sent
+here.
 
 Nothing is stored or sent here.
 """

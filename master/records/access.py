@@ -1,4 +1,4 @@
-"""Tokens as they are stored: never themselves, only their digests."""
+"""Tokens as they are stored: their digests, never the tokens."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from planner.access.roles import FRAMEWORK, SITE
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """A token, as far as it is known."""
+    """The record of a token."""
 
     id: str
-    """Public."""
+    """Not secret."""
     digest: str
     """SHA-256. It needs no salt and no slow hash: a token is 256 random bits."""
     name: str
@@ -29,12 +29,12 @@ class TokenRecord:
 
     @property
     def principal(self) -> Principal:
-        """Whom it stands for."""
+        """The principal that the token authenticates."""
         kind = Kind.SITE if SITE in self.roles else Kind.FRAMEWORK if FRAMEWORK in self.roles else Kind.PERSON
         return Principal(kind, self.name, frozenset(self.roles), frozenset(self.bound))
 
     def is_live(self, now: datetime) -> bool:
-        """Neither revoked nor expired."""
+        """Whether it is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 

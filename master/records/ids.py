@@ -1,4 +1,4 @@
-"""Ids the master gives, and finding a query by what a user calls it."""
+"""The ids that the master gives, and how a user's name for a query is resolved."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from master.base.errors import AmbiguousQueryError, InvalidRequestError, Unknown
 from master.records.model import QueryRecord
 
 RandomHex = Callable[[int], str]
-"""So many random hexadecimal digits."""
+"""Returns this many random hexadecimal digits."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _ID = re.compile(r"q-(?P<number>\d+)(-[0-9a-f]*)?")
 
 
 def query_id(number: int, random_hex: RandomHex) -> str:
-    """As in `q-0001-a1b2c3`."""
+    """An id such as `q-0001-a1b2c3`."""
     return f"q-{number:04d}-{random_hex(6)}"
 
 
 def query_number(text: str) -> int | None:
-    """The number in a query's id, or in the beginning of one; None for what is no id."""
+    """The number in a query's id, or in the beginning of one; None for any other text."""
     found = _ID.fullmatch(text)
     return int(found["number"]) if found else None
 
@@ -32,7 +32,7 @@ def cluster_id(random_hex: RandomHex) -> str:
 
 
 def check_query_name(name: str) -> None:
-    """Raises InvalidRequestError when a query cannot be called that."""
+    """Raises InvalidRequestError for a text that cannot be a query's name."""
     if not _NAME.fullmatch(name) or _ID.fullmatch(name):
         raise InvalidRequestError(
             f"{name!r} cannot be a query's name",
@@ -65,7 +65,7 @@ def find_query(queries: Sequence[QueryRecord], reference: str) -> QueryRecord:
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """A hint that names what is spelled alike; empty when nothing is."""
+    """A hint that names the most similar one; empty when none is similar."""
     close = difflib.get_close_matches(word, known, n=3, cutoff=0.6)
     return f"did you mean {' or '.join(close)}?" if close else ""
 

@@ -1,4 +1,4 @@
-"""Lives of queries and sites: states, events, and the one table of legal moves for each."""
+"""State machines of queries and sites: states, events, and a table of legal moves for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from master.records.model import QueryState, SiteState
 
 class QueryEvent(Enum):
     TASKS_RUNNING = "tasks_running"
-    """Every task has been seen at work."""
+    """Every task has been seen running."""
     RESULTS_COMPLETE = "results_complete"
     """The gateway holds every result."""
     TASK_FAILED = "task_failed"
@@ -20,9 +20,9 @@ class QueryEvent(Enum):
     PAUSE_REQUESTED = "pause_requested"
     RESUME_REQUESTED = "resume_requested"
     LEFT_BEHIND = "left_behind"
-    """More of a shared channel waits for it than is kept for queries that do not keep up."""
+    """It is further behind in a shared channel than the channel retains."""
     NOT_CONFIRMED = "not_confirmed"
-    """The master's state was restored, and the sites do not run the query as the backup says."""
+    """The master's state was restored, and sites do not run the query as the backup has it."""
     TASKS_GONE = "tasks_gone"
     """No reachable site runs a task of it any more."""
 
@@ -32,7 +32,7 @@ class SiteEvent(Enum):
     REPORTED = "reported"
     HEARTBEAT_OVERDUE = "heartbeat_overdue"
     DEREGISTERED = "deregistered"
-    """Its agent has said that it ends."""
+    """Its agent has announced that it ends."""
 
 
 QUERY_MOVES: Mapping[tuple[QueryState, QueryEvent], QueryState] = MappingProxyType(
@@ -80,7 +80,7 @@ SITE_MOVES: Mapping[tuple[SiteState, SiteEvent], SiteState] = MappingProxyType(
 
 
 def next_query_state(query_id: str, state: QueryState, event: QueryEvent) -> QueryState:
-    """Where the event leads.
+    """The state after the event.
 
     Raises:
         IllegalTransitionError: the state knows no move for the event.
@@ -95,7 +95,7 @@ def next_query_state(query_id: str, state: QueryState, event: QueryEvent) -> Que
 
 
 def next_site_state(site: str, state: SiteState, event: SiteEvent) -> SiteState:
-    """Where the event leads.
+    """The state after the event.
 
     Raises:
         IllegalTransitionError: the state knows no move for the event.

@@ -16,7 +16,7 @@ from planner.sharing.deployment import Deployment
 
 
 class QueryState(Enum):
-    """docs/operations.md draws the moves."""
+    """The states of a query; docs/operations.md draws the moves."""
 
     DEPLOYING = "deploying"
     RUNNING = "running"
@@ -25,9 +25,9 @@ class QueryState(Enum):
     FINISHED = "finished"
     FAILED = "failed"
     PAUSED = "paused"
-    """Its tasks are kept and stand still, but for those that other queries need."""
+    """Its tasks are kept but paused, except those that other queries need."""
     RESUMING = "resuming"
-    """It was paused; not all of its tasks have been seen at work again."""
+    """It was paused; not all of its tasks have been seen running again."""
 
     @property
     def over(self) -> bool:
@@ -35,17 +35,17 @@ class QueryState(Enum):
 
     @property
     def live(self) -> bool:
-        """Its tasks are (to be) running."""
+        """Whether its tasks run, or are to run."""
         return self in (QueryState.DEPLOYING, QueryState.RUNNING, QueryState.RESUMING)
 
     @property
     def held(self) -> bool:
-        """Its tasks are (to be) at the sites, at work or standing still."""
+        """Whether its tasks are, or are to be, at the sites: running or paused."""
         return self.live or self is QueryState.PAUSED
 
     @property
     def starting(self) -> bool:
-        """Live, and not all of its tasks have been seen at work."""
+        """Whether it is live, and not all of its tasks have been seen running."""
         return self in (QueryState.DEPLOYING, QueryState.RESUMING)
 
 
@@ -54,12 +54,12 @@ class SiteState(Enum):
     """Named in the topology, never seen."""
     ALIVE = "alive"
     UNREACHABLE = "unreachable"
-    """Its heartbeat is overdue; nothing is moved or ended for that."""
+    """Its heartbeat is overdue; this moves and ends nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorStatus:
-    """One of the operators fused in a stage: rows that it gave out since the agent started the task."""
+    """One of the operators fused in a stage, with the rows that it gave out since the agent started the task."""
 
     name: str
     rows_out: int = 0
@@ -72,16 +72,16 @@ class QueryBehind:
 
     query_id: str
     bytes: int
-    """All that waits for it."""
+    """All bytes that wait for it."""
     sites: tuple[str, ...] = ()
-    """Where its slowest readers are."""
+    """The sites of its slowest readers."""
     left: bool = False
-    """It is more than is kept for those behind."""
+    """More waits for it than the channel keeps for queries that are behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus(TaskFigures):
-    """One task as its agent last reported it. Counts are totals since the query began, whatever restarted meanwhile."""
+    """A task as its agent last reported it. Counts are totals since the query started, across restarts."""
 
     task_id: TaskId
     query_id: str
@@ -94,11 +94,11 @@ class TaskStatus(TaskFigures):
     operators: tuple[OperatorStatus, ...] = ()
     """From the stage's input to its output."""
     missed_inputs: tuple[TaskId, ...] = ()
-    """Channels that it was to read from their first epoch on, which is gone."""
+    """Channels that it was to read from the first epoch on, which was removed."""
     starts_at_us: int | None = None
-    """Where it began, when that was in the middle of its inputs."""
+    """The event time from which it reads, when it joined its inputs in the middle."""
     behind: tuple[QueryBehind, ...] = ()
-    """Queries that do not keep up with others in reading its channel."""
+    """Queries that are behind others in reading its channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class StreamLog:
-    """The log that a site keeps of a stream that is pushed to there."""
+    """The log of a pushed stream at a site."""
 
     stream: str
     size_bytes: int = 0
@@ -142,7 +142,7 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class ChannelUse:
-    """A query's use of one incoming link, counted since the agent's start."""
+    """A query's use of one incoming link since the agent's start."""
 
     channel: TaskId
     query_id: str
@@ -162,7 +162,7 @@ class ResultStatus:
     complete: bool = False
     watermark_us: int | None = None
     starts_at_us: int | None = None
-    """Where they begin, when that was in the middle of what the query shares."""
+    """The event time from which results are complete, when shared channels were joined in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,30 +217,30 @@ class ChannelCounter:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All that is known of how far a query has come."""
+    """How far a query has come."""
 
     tasks: Mapping[TaskId, TaskStatus] = field(default_factory=dict)
     counters: tuple[ChannelCounter, ...] = ()
     result: ResultStatus | None = None
     complete_since: datetime | None = None
-    """When the gateway first said that it holds all results, or the sink that it has written them."""
+    """When the gateway first reported that it holds all results, or the sink that it has written them."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """A MAP or the REDUCE of a batch query: whether it has a slot, and which."""
+    """A MAP or the REDUCE of a batch query: its state, and its slot."""
 
     phase: TaskPhase = TaskPhase.WAITING
     site: str = ""
     slot: int = 0
     fencing: int = 0
-    """Of the lease; the newest that it had."""
+    """Of its newest lease."""
     placed_at: datetime | None = None
     ended_at: datetime | None = None
     predicted_s: float = 0.0
-    """How long it needs the slot, by estimate when it was placed."""
+    """The estimate, at its placement, of how long it needs the slot."""
     local: bool = False
-    """Its input was near, when it was placed."""
+    """Its input was near when it was placed."""
 
     @property
     def placed(self) -> bool:
@@ -249,7 +249,7 @@ class BatchTask:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """How far the tasks of a batch query are; in the order of the plan's splits."""
+    """The states of a batch query's tasks, in the order of the plan's splits."""
 
     maps: tuple[BatchTask, ...]
     reduce: BatchTask = BatchTask()
@@ -259,7 +259,7 @@ class BatchState:
         return all(task.phase is TaskPhase.DONE for task in self.maps)
 
     def with_tasks(self, found: Mapping[int | None, BatchTask]) -> BatchState:
-        """With these tasks, by the number of their split (None: the REDUCE), in the place of what was known of them."""
+        """With these states of tasks, by the number of their split (None: the REDUCE)."""
         maps = tuple(found.get(number, task) for number, task in enumerate(self.maps))
         return BatchState(maps, found.get(None, self.reduce))
 
@@ -279,7 +279,7 @@ class QueryRecord:
     ended_at: datetime | None = None
     progress: Progress = field(default_factory=Progress)
     owner: str = ""
-    """Whoever submitted it; empty: nobody was checked then."""
+    """Who submitted it; empty: callers were not checked then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,12 +296,12 @@ class BatchQuery(QueryRecord):
 
     plan: BatchPlan
     batch: BatchState = field(kw_only=True)
-    """How far its tasks are."""
+    """The states of its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """One line of the events log."""
+    """A change of a query's state, as its log has it."""
 
     query_id: str
     source: QueryState | None
@@ -325,7 +325,7 @@ class SiteRecord:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentMark:
-    """Which assignment a site was last given: its version and the digest of its content."""
+    """The assignment that a site was last given: its version and a digest of its content."""
 
     site: str
     version: int

@@ -1,4 +1,4 @@
-"""What sites are told to do, as values."""
+"""Assignments: what sites are told to do, as values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from datetime import timedelta
 from contract.tasks import ReadFrom
 from master.base.errors import MasterError
 from planner.graph.ids import TaskId
-from planner.graph.plan import Merge, Split, StageKind
+from planner.graph.plan import Merge, Split
 from planner.relations.catalog import Catalog, Column, Function, Relation
-
-PUSH_CONNECTOR = "push"
-"""Streams of this connector are pushed to their sites by clients."""
+from planner.values.stages import StageKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class ChannelInput:
     """The site that produces it."""
     view: str = ""
     columns: tuple[Column, ...] = ()
-    """What it carries, so that a channel without rows has a schema all the same."""
+    """The columns of the channel, so that one without rows has a schema, too."""
     read_from: ReadFrom = ReadFrom.OWN
     event_delay: timedelta = timedelta(0)
     """How much later than an epoch's watermark the events of its rows may be."""
@@ -33,12 +31,12 @@ class ChannelInput:
 class ChannelReader:
     site: str
     reader: str
-    """As the site's router knows it: a task's id, or `results:` and a query's id."""
+    """The reader as the site's router knows it: a task's id, or `results:` and a query's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryReaders:
-    """Those readers of a channel without which a query does not go on; none: it need not be waited for."""
+    """The readers of a channel that one query needs; a query without any never slows the producer down."""
 
     query_id: str
     readers: tuple[ChannelReader, ...]
@@ -54,7 +52,7 @@ class TaskSpec:
     kind: StageKind
     sql: str
     relation: Relation | None = None
-    """What to read, or for a SINK to write into; its only binding is the task's site."""
+    """What it reads, or for a SINK writes into; with the binding of the task's site only."""
     read_columns: tuple[str, ...] = ()
     inputs: tuple[ChannelInput, ...] = ()
     merge: Merge | None = None
@@ -64,11 +62,11 @@ class TaskSpec:
     functions: tuple[Function, ...] = ()
     """Python functions that the SQL calls, by their versions."""
     split: Split | None = None
-    """TABLE: the part of the table that it reads; None: all that is at the site."""
+    """For a TABLE, the part of the table that it reads; None: all of it at the site."""
     paused: bool = False
-    """It stands still, and keeps its place."""
+    """It is paused, and keeps its place."""
     readers: tuple[QueryReaders, ...] = ()
-    """Of its output, where several queries read it: it keeps pace with the query that keeps up best."""
+    """The readers of its output, if several queries read it: its pace is that of the query that keeps up best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +95,16 @@ class Assignment:
     results: tuple[ResultSpec, ...] = ()
     site_addresses: Mapping[str, str] = field(default_factory=dict)
     streams: tuple[Relation, ...] = ()
-    """Streams that clients push to at the site, read or not; the only binding is the site's."""
+    """Streams that clients push to at the site, whether or not a query reads them, with that site's binding only."""
 
 
 def relation_at(relation: Relation, site: str) -> Relation:
-    """With its binding at that site only."""
+    """The relation, with its binding at that site only."""
     return replace(relation, bindings=tuple(b for b in relation.bindings if b.site == site))
 
 
 def bound_at(name: str | None, catalog: Catalog, *, site: str, query_id: str) -> Relation | None:
-    """What a task reads or writes at its site; None for a task that does neither.
+    """The relation that a task reads or writes at its site; None for a task that does neither.
 
     Raises:
         MasterError: the catalog does not have it there.

@@ -1,1 +1,1 @@
-"""The catalog: streams, tables, views, sinks and functions. It is told who reads them, and asks nobody."""
+"""The catalog: streams, tables, views, sinks and functions."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
@@ -15,14 +16,12 @@ from master.base.errors import RelationExistsError, RelationInUseError
 from master.base.faults import FaultPoint
 from master.base.logs import line
 from master.records.ids import did_you_mean
-from master.records.specs import PUSH_CONNECTOR
-from master.relations.generator_rate import with_rate_change
-from master.sites.registry import unknown_site
+from master.sites.status import unknown_site
 from master.store import RelationStore
 from planner.bind.calls import called_functions
 from planner.relations.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
-from planner.relations.options import OptionError, check_binding
-from planner.relations.secretoptions import check_secrets
+from planner.relations.connectors.table import altered_options, check_binding
+from planner.relations.options import CONNECTOR, OptionError
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import tokenize
 from planner.sql.queries import parse_query, relations_named
@@ -34,7 +33,6 @@ from planner.values.topology import Topology
 
 logger = logging.getLogger(__name__)
 
-CONNECTOR = "connector"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _RESERVED_COLUMNS = (SITE_COLUMN, BIN_COLUMN)
 
@@ -43,22 +41,22 @@ LiveReaders = Callable[[str], tuple[str, ...]]
 
 
 class RelationAccess(Protocol):
-    """Hears of what becomes of relations, and knows who may change them."""
+    """Is notified of changes of relations, and decides who may change them."""
 
     def check_own(self, relation: Relation) -> None:
-        """Raises NotOwnerError where the caller may not change or drop the relation."""
+        """Raises NotOwnerError unless the caller may change or drop the relation."""
         ...
 
     def created(self, relation: str) -> None:
-        """The caller has declared it."""
+        """The caller has declared the relation."""
         ...
 
     def replaced(self, relation: str) -> None:
-        """The caller has put another view into the place of the view."""
+        """The caller has replaced the view by another."""
         ...
 
     def dropped(self, relation: str) -> None:
-        """It is about to go."""
+        """The relation is about to be dropped."""
         ...
 
 
@@ -102,16 +100,16 @@ class CatalogManager:
         return self._snapshot
 
     def take_functions(self, functions: Mapping[str, Function]) -> None:
-        """Let the snapshot have these functions, by lower-case name; `FunctionManager` keeps them."""
+        """Replace the functions in the snapshot, by lower-case name; `FunctionManager` stores them."""
         self._snapshot = replace(self._snapshot, functions=functions)
 
     def relations(self, kind: RelationKind | None = None) -> tuple[Relation, ...]:
-        """Ordered by name."""
+        """All relations, by name."""
         found = sorted(self._snapshot.relations.items())
         return tuple(r for _, r in found if kind in (None, r.kind))
 
     def get(self, name: str, kind: RelationKind | None = None) -> Relation:
-        """Raises UnknownRelationError; its hint tells when the name is of the other kind."""
+        """The relation of that name. Raises UnknownRelationError; its hint says when the name is of another kind."""
         relation = self._snapshot.find(name)
         if relation is None:
             raise self._unknown(name, kind)
@@ -125,7 +123,7 @@ class CatalogManager:
         return relation
 
     def create(self, relation: Relation, *, if_not_exists: bool = False) -> tuple[Relation, bool]:
-        """The relation as declared, and whether it is new.
+        """Declare a relation; returns it, and whether it is new.
 
         Raises:
             InvalidDefinitionError, UnknownSiteError: the definition is wrong.
@@ -143,7 +141,7 @@ class CatalogManager:
         return relation, True
 
     def put_view(self, view: Relation, *, or_replace: bool = False) -> Relation:
-        """The view as declared; whether its query is right is for the caller to know.
+        """Declare a view, whose query the caller has checked.
 
         Raises:
             InvalidDefinitionError: the definition is wrong.
@@ -162,7 +160,7 @@ class CatalogManager:
         return view
 
     def drop(self, name: str, kind: RelationKind | None = None, *, if_exists: bool = False) -> bool:
-        """Whether there was something to drop.
+        """Drop a relation; returns whether it existed.
 
         Raises:
             UnknownRelationError
@@ -187,7 +185,7 @@ class CatalogManager:
                 hint=f"drop first: DROP VIEW {users[0]}",
                 ids={"relation": relation.name, "view": users[0]},
             )
-        # First: a relation without grants is safer than grants that wait for the next relation of that name.
+        # Grants first: a relation without grants is safer than grants that wait for the next relation of that name.
         self._access.dropped(relation.name)
         self._store.delete_relation(relation.name)
         self._snapshot = _without(self._snapshot, relation)
@@ -195,7 +193,7 @@ class CatalogManager:
         return True
 
     def alter(self, name: str, options: Mapping[str, str], *, site: str | None = None) -> Relation:
-        """The relation with these options merged into its bindings (at one site, or at all).
+        """Change options of a relation's bindings, at one site or at all; returns the changed relation.
 
         Raises:
             UnknownRelationError, UnknownSiteError
@@ -220,15 +218,8 @@ class CatalogManager:
         return self._put(replace(relation, bindings=bindings), "relation altered")
 
     def _altered(self, relation: Relation, binding: Binding, options: Mapping[str, str]) -> Binding:
-        connector = binding.options.get(CONNECTOR, "")
-        if options.get(CONNECTOR, connector) != connector:
-            raise _invalid(
-                relation, "the connector of a binding cannot change", "drop the relation and declare it anew"
-            )
-        changed = with_rate_change(relation, binding.options, changes=options, now=self._clock.now())
-        altered = replace(binding, options=changed)
-        _check_options(relation, altered)
-        return altered
+        with _at_site(relation, binding):
+            return replace(binding, options=altered_options(relation, binding, options, self._clock.now()))
 
     def _put(self, relation: Relation, what: str) -> Relation:
         self._store.put_relation(relation)
@@ -288,7 +279,7 @@ def _validate_columns(relation: Relation) -> None:
             raise _invalid(
                 relation, f"column {column.name!r} lacks its name or type", "name TYPE, as in user_id BIGINT"
             )
-        # Sinks and views have no column `site` by themselves, so that queries can have theirs.
+        # Sinks and views have no pseudo-column `site`, so that their queries may have a column of that name.
         own_site = relation.kind in (RelationKind.SINK, RelationKind.VIEW)
         reserved = (BIN_COLUMN,) if own_site else _RESERVED_COLUMNS
         if column.name.lower() in reserved:
@@ -299,7 +290,7 @@ def _validate_columns(relation: Relation) -> None:
 
 
 def _normalized(relation: Relation, column: Column) -> Column:
-    """The column with its type as declarations write it: what does not come from SQL is held to the same rules."""
+    """The column with a normalized type: relations that do not come from SQL follow the same rules."""
     source = Source(column.type)
     cursor = Cursor(tokenize(source), source)
     try:
@@ -338,23 +329,26 @@ def _validate_bindings(relation: Relation, topology: Topology) -> None:
             raise _invalid(
                 relation, f"the binding at {binding.site} names no connector", "WITH ('connector' = '...', ...)"
             )
-        if relation.kind is RelationKind.TABLE and binding.options[CONNECTOR] == PUSH_CONNECTOR:
-            raise _invalid(
-                relation, f"a table cannot be pushed to (at {binding.site})", "declare a stream, or use 'files'"
-            )
-        _check_options(relation, binding)
+        with _at_site(relation, binding):
+            check_binding(relation, binding.options)
     double = _first_double(relation.sites)
     if double:
         raise _invalid(relation, f"site {double} is bound twice", "one binding for each site")
 
 
-def _check_options(relation: Relation, binding: Binding) -> None:
-    """Raises InvalidDefinitionError for an option that is unknown, missing or wrong, as far as that shows here."""
+@contextmanager
+def _at_site(relation: Relation, binding: Binding) -> Iterator[None]:
+    """Within the block, an OptionError names the relation and the binding."""
     try:
-        check_secrets(binding.options)
-        check_binding(relation.kind, relation.columns, binding.options)
+        yield
     except OptionError as error:
-        raise _invalid(relation, f"{error.message} (at {binding.site})", error.hint) from error
+        raise type(error)(
+            f"{relation.kind.value} {relation.name}: {error.message} (at {binding.site})",
+            option=error.option,
+            at_name=error.at_name,
+            hint=error.hint,
+            ids={"relation": relation.name},
+        ) from None
 
 
 def _used(relation: Relation) -> str:

@@ -37,7 +37,7 @@ class FunctionParts:
 
 
 class FunctionManager:
-    """The only writer of functions. Queries that run keep the versions that their plans hold."""
+    """The only writer of functions. Running queries keep the versions in their plans."""
 
     def __init__(self, parts: FunctionParts) -> None:
         self._store = parts.store
@@ -48,11 +48,11 @@ class FunctionManager:
         self._allowed = parts.allowed
 
     def all(self) -> tuple[Function, ...]:
-        """Ordered by name."""
+        """All functions, by name."""
         return tuple(function for _, function in sorted(self._catalog.snapshot.functions.items()))
 
     def get(self, name: str) -> Function:
-        """Raises UnknownFunctionError."""
+        """The function of that name. Raises UnknownFunctionError."""
         function = self._catalog.snapshot.functions.get(name.lower())
         if function is None:
             raise _unknown(name, [f.name for f in self.all()])
@@ -61,7 +61,7 @@ class FunctionManager:
     async def create(
         self, function: Function, *, or_replace: bool = False, if_not_exists: bool = False
     ) -> tuple[Function, bool]:
-        """The function as it is kept, and whether it is new.
+        """Declare a function; returns it, and whether it is new.
 
         Raises:
             FunctionsRefusedError: this master refuses functions.
@@ -72,7 +72,7 @@ class FunctionManager:
         """
         if not self._allowed:
             raise FunctionsRefusedError(
-                f"function {function.name}: this master takes no Python functions, which run with the agents' rights",
+                f"function {function.name}: this master refuses Python functions, which run with the agents' rights",
                 hint="start the master with --python-functions allow",
                 ids={"function": function.name},
             )
@@ -85,7 +85,7 @@ class FunctionManager:
         if found is not None:
             return found, False
         await self._load(checked)
-        # Somebody else may have made one while a site loaded this.
+        # Another caller may have declared one while a site loaded this one.
         found = self._existing(checked, or_replace=or_replace, if_not_exists=if_not_exists)
         if found is not None:
             return found, False
@@ -96,7 +96,7 @@ class FunctionManager:
         return made, True
 
     def drop(self, name: str, *, if_exists: bool = False) -> bool:
-        """Whether there was one to drop.
+        """Drop a function; returns whether it existed.
 
         Raises:
             UnknownFunctionError
@@ -135,7 +135,7 @@ class FunctionManager:
         except RefusedStatementError as refused:
             raise InvalidFunctionError(
                 f"function {function.name}: {refused.message}",
-                hint="what it imports has to be installed at every site where it is used",
+                hint="the packages that it imports must be installed at every site where it is used",
                 ids={"function": function.name},
             ) from refused
 

@@ -1,4 +1,4 @@
-"""Epochs as the exchange sends them, to Arrow IPC streams."""
+"""Decodes epochs, as the exchange sends them, to Arrow IPC streams."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from selat.v1 import exchange_pb2
 
 @dataclass(frozen=True, slots=True)
 class SentEpoch:
-    """One whole epoch as sent: `payload` is the zstd frame of a record batch message of that schema."""
+    """A whole epoch as sent: `payload` is the zstd frame of a record batch message of that schema."""
 
     channel: str
     epoch: int
     rows: int
     watermark_us: int | None
     schema: bytes
-    """Empty as long as the channel has had no rows."""
+    """Empty until the channel has had rows."""
     payload: bytes
     raw_bytes: int
 
@@ -32,7 +32,7 @@ class EndOfChannel:
 
 
 class EpochAssembler:
-    """Puts the pieces of one call together."""
+    """Assembles the parts of one call."""
 
     def __init__(self, channel: str) -> None:
         self._channel = channel
@@ -89,7 +89,7 @@ class EpochAssembler:
 
 
 def arrow_stream(epoch: SentEpoch) -> bytes:
-    """The epoch as an Arrow IPC stream: schema, one batch, end. Blocking for as long as it takes to decompress.
+    """The epoch as an Arrow IPC stream: schema, one batch, end. Blocks while it decompresses.
 
     Raises:
         CorruptResultsError: the payload is not what the manifest says.

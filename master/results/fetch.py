@@ -1,4 +1,4 @@
-"""All result channels of a query, over breaks of the connection to the gateway, until everything is sent."""
+"""Fetches all result channels of a query across failures of the connection to the gateway, until all is sent."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from master.results.pull import (
     pull,
 )
 from master.sites.peers import Peers
-from master.sites.registry import SiteRegistry
+from master.sites.status import Sites
 from planner.graph.ids import TaskId
 
 RETRIES_S = (0.05, 0.1, 0.2, 0.5)
-"""Pauses between attempts; the last one repeats. A new query's channels are at its gateway after a moment."""
+"""Delays between attempts; the last one repeats. A new query's channels exist at its gateway after a moment."""
 QUEUED_EPOCHS = 4
-"""Epochs of all channels together that wait for the client."""
+"""The most epochs of all channels together that wait for the client."""
 
 SMALL_BYTES = 256 * 1024
-"""Up to here decoding is faster than handing it to a thread."""
+"""Up to this size, decoding is faster than starting it in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class FetchedEpoch:
     rows: int
     watermark_us: int | None
     arrow_stream: bytes
-    """Empty when the client takes the compressed epoch, `sent`, instead."""
+    """Empty when the client takes the compressed epoch in `sent` instead."""
     sent: SentEpoch
 
 
@@ -62,22 +62,22 @@ class FetchStart:
     from_epoch: int = 0
     """The first epoch of channels that the cursor does not name."""
     from_first: bool = False
-    """These channels begin at the first epoch that is kept instead."""
+    """Such channels begin at the first epoch that is kept, instead."""
     compressed: bool = False
     """The client decompresses epochs itself."""
 
     def target(self, channel: str, *, follow: bool, own: bool) -> PullTarget:
-        """The pull of one channel. The first epochs of one that began before the query need not be there any more."""
+        """What to pull of one channel. The first epochs of one that began before the query may have been removed."""
         first = channel not in self.cursor and (self.from_first or (not own and not self.from_epoch))
         return PullTarget(channel, 0 if first else self.cursor.get(channel, self.from_epoch), follow, first)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchParts:
-    """What fetching needs of the master."""
+    """The parts of the master that fetching uses."""
 
     queries: QueryRegistry
-    sites: SiteRegistry
+    sites: Sites
     peers: Peers
     clock: Clock
     config: MasterConfig
@@ -87,7 +87,7 @@ _Queue = asyncio.Queue[FetchedEpoch | Exception | None]
 
 
 class ResultFetcher:
-    """Relays results; keeps nothing."""
+    """Relays results to clients; keeps none."""
 
     def __init__(self, parts: FetchParts) -> None:
         self._parts = parts
@@ -122,7 +122,7 @@ class ResultFetcher:
                 else:
                     yield item
             if follow:
-                # All is at the gateway before its next report has made the query FINISHED.
+                # The gateway holds everything before its next report makes the query FINISHED.
                 await self._over(query)
         finally:
             for reader in readers:
@@ -160,7 +160,7 @@ class ResultFetcher:
         return channels
 
     async def _read(self, query: str, target: PullTarget, queue: _Queue, *, compressed: bool) -> None:
-        """Put the channel's epochs, then None, or the error that ended it."""
+        """Put the channel's epochs, and at the end None or the error that ended it."""
         try:
             async with aclosing(self._epochs(query, target)) as epochs:
                 async for epoch in epochs:
@@ -172,7 +172,7 @@ class ResultFetcher:
             await queue.put(None)
 
     async def _epochs(self, query: str, target: PullTarget) -> AsyncGenerator[SentEpoch, None]:
-        """One channel to its end, resuming after every break."""
+        """The epochs of one channel, resumed after every failure."""
         wanted, from_first, failing_since_s, failures = target.from_epoch, target.from_first, None, 0
         while True:
             record = self._parts.queries.get(query)
@@ -210,7 +210,7 @@ class ResultFetcher:
                 yield item
 
     async def _placed(self, query: str) -> None:
-        """Until a batch query's last task has a site, or it is over."""
+        """Wait until a batch query's last task has a site, or the query is over."""
         changes = self._parts.queries.changes(query)
         while True:
             version = changes.version
@@ -220,7 +220,7 @@ class ResultFetcher:
             await changes.wait_beyond(version)
 
     async def _over(self, query: str) -> None:
-        """Until the query is over. A query that was cancelled or failed leaves channels without an end."""
+        """Wait until the query is over. The channels of a cancelled or failed query have no end."""
         changes = self._parts.queries.changes(query)
         while True:
             version = changes.version
@@ -229,7 +229,8 @@ class ResultFetcher:
             await changes.wait_beyond(version)
 
     def _check_patience(self, record: QueryRecord, error: Exception, *, follow: bool, since_s: float) -> None:
-        """While a followed query is live its gateway is waited for without limit; else it has to answer at last."""
+        """Return if the gateway may still be waited for: without limit while a followed query is live, else for a
+        limited time. Raises ResultsUnavailableError otherwise."""
         unlimited = not record.state.over and not isinstance(error, GatewayRefusedError)
         patient = (
             unlimited or self._parts.clock.monotonic() < since_s + self._parts.config.results_retry.total_seconds()
@@ -253,7 +254,8 @@ def _gone(query: str, channel: str, epoch: int, first_epoch: int) -> ResultsGone
 
 
 def _nothing_there(error: Exception, record: QueryRecord, *, follow: bool) -> bool:
-    """An absent channel is an empty one, except where a finished query says that it was there."""
+    """Whether the error only says that a channel is missing, and a missing channel counts as empty: always, except for
+    a finished query, which has all its channels, and a live one that is followed."""
     if not isinstance(error, ChannelAbsentError) or record.state is QueryState.FINISHED:
         return False
     return record.state.over or not follow

@@ -1,4 +1,4 @@
-"""One call of ExchangeService.Pull at the gateway's agent."""
+"""One call of ExchangeService.Pull to the gateway's agent."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from selat.v1 import exchange_pb2, exchange_pb2_grpc
 
 CLIENT_CONSUMER = "client"
 UNLIMITED_BYTES = 1 << 62
-"""All the credit there is, at once: HTTP/2 holds the sender while we do not read. A grant on its way to a sender that
-has just ended its call would fail the call, with messages in it that were not read yet."""
+"""All credit at once: HTTP/2 flow control stops the sender while nothing is read."""
 
 _REFUSALS = (
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -32,7 +31,7 @@ PullCall = grpc.aio.StreamStreamCall[exchange_pb2.PullRequest, exchange_pb2.Pull
 
 
 class GatewayAbsentError(Exception):
-    """The agent could not be reached, or broke off; the same call may succeed later."""
+    """The agent could not be reached, or the call broke off; it may succeed later."""
 
 
 class GatewayRefusedError(GatewayAbsentError):
@@ -56,15 +55,15 @@ class PullTarget:
     channel: str
     from_epoch: int
     follow: bool
-    """False: only what is there now."""
+    """False: only epochs that are there now."""
     from_first: bool = False
-    """Begin at the first epoch that is kept, whatever `from_epoch` says."""
+    """Begin at the first epoch that is kept, and ignore `from_epoch`."""
 
 
 async def pull(
     connection: grpc.aio.Channel, target: PullTarget, *, until: Callable[[], Awaitable[None]]
 ) -> AsyncGenerator[SentEpoch | EndOfChannel, None]:
-    """Epochs in order, then the end if there is one; ends without it when `until` returns, or when not following.
+    """Epochs in order, then the end if there is one; stops without it when `until` returns, or when not following.
 
     Raises:
         GatewayAbsentError (also GatewayRefusedError), ChannelAbsentError, EpochGoneError, CorruptResultsError

@@ -1,1 +1,1 @@
-"""Sites as they were last heard, and the connections to them. The room knows no query."""
+"""Sites as they last reported, and the connections to them. The room knows no query."""

@@ -1,4 +1,4 @@
-"""The master and its agents as they are now, each asked by itself."""
+"""Describes the master and its agents as they are now."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from contract.times import to_us
 from machine.clock import Clock
 from machine.description import Description
 from master.sites.peers import Peers
-from master.sites.registry import SiteRegistry, SiteStatus
+from master.sites.status import Sites, SiteStatus
 from selat.v1 import member_pb2, site_pb2
 from selat.v1.member_pb2_grpc import MemberServiceStub
 
 ANSWER_S = 10.0
-"""Seconds that an agent has to answer; its disk may be slow."""
+"""The seconds that an agent has to answer; its disk may be slow."""
 
 Describe = Callable[[], Description]
 """Describes the process that calls it; blocks."""
@@ -26,26 +26,26 @@ Describe = Callable[[], Description]
 
 @dataclass(frozen=True, slots=True)
 class MemberParts:
-    """Who is asked, and how."""
+    """The parts that are asked."""
 
-    sites: SiteRegistry
+    sites: Sites
     peers: Peers
     clock: Clock
     own: Describe
 
 
 class Members:
-    """Asks all agents at once; one that does not answer is told with the reason."""
+    """Asks all agents concurrently; one that does not answer is listed with the reason."""
 
     def __init__(self, parts: MemberParts) -> None:
         self._parts = parts
 
     async def own(self) -> member_pb2.Member:
-        """The master itself."""
+        """The description of the master."""
         return member_pb2.Member(**asdict(await asyncio.to_thread(self._parts.own)))
 
     async def all(self) -> site_pb2.DescribeMembersResponse:
-        """The master, and every site of the topology by name."""
+        """The descriptions of the master and of every site of the topology, by name."""
         asked = asyncio.gather(*map(self._ask, self._parts.sites.all()))
         master, sites = await asyncio.gather(self.own(), asked)
         return site_pb2.DescribeMembersResponse(master=master, sites=sites)
@@ -65,7 +65,7 @@ class Members:
             return found
         took = timedelta(seconds=clock.monotonic() - began)
         found.member.CopyFrom(answer.member)
-        # The agent read its clock when it had found out all else.
+        # The agent read its clock after everything else.
         round_trip = max(took - timedelta(seconds=answer.member.took_s), timedelta(0))
         found.round_trip_s = round_trip / timedelta(seconds=1)
         found.clock_ahead_s = (answer.member.now_us - to_us(asked_at + took - round_trip / 2)) / 1e6

@@ -1,4 +1,4 @@
-"""Connections to agents, one per site and address, made when first needed."""
+"""Connections to agents, one for each site and address, opened when first needed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wire.security import PLAIN, Security
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
-    # A link that was cut tells nobody: without pings a call would wait for ever.
+    # Without pings, a call over a broken link would wait for ever.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 10_000),
-    # How long gRPC really waits for the answer to a ping: a minute by default, whatever the one above says.
+    # How long gRPC really waits for the answer to a ping: a minute by default, whatever the option above says.
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
-    # A proxy of the environment is none of ours: agents are reached as they say.
+    # Agents are reached directly, never through a proxy of the environment.
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
@@ -26,7 +26,7 @@ _OPTIONS = (
 
 
 class Peers:
-    """Hands out channels; closes them all at the end."""
+    """Hands out connections; closes them all at the end."""
 
     def __init__(self, security: Security = PLAIN) -> None:
         self._security = security
@@ -41,7 +41,7 @@ class Peers:
         return channel
 
     async def keep_only(self, addresses: Mapping[str, str]) -> None:
-        """Close the connections to addresses that sites do not have any more."""
+        """Close the connections to addresses that no site has any more."""
         for key in self._channels.keys() - set(addresses.items()):
             await self._channels.pop(key).close(None)
 

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from contract.tasks import TaskState
 from master.records.model import QueryRecord, SiteReport
-from planner.graph.plan import RelationStats, StageKind, Statistics
+from planner.graph.plan import RelationStats, Statistics
+from planner.values.stages import StageKind
 
 _READING = (TaskState.RUNNING, TaskState.BACK_PRESSURED)
 
@@ -18,7 +19,7 @@ class MeasuredRates:
         self._rates: dict[tuple[str, str], RelationStats] = {}
 
     def observe(self, record: QueryRecord, report: SiteReport) -> None:
-        """Take the rates of the query's SOURCE tasks. A rate of 0 only says that nothing came lately."""
+        """Record the rates of the query's SOURCE tasks. A rate of 0 only says that no rows came lately."""
         relations = {s.id: s.relation for s in record.plan.stages if s.kind is StageKind.SOURCE}
         for task in report.tasks:
             # By the query's own stage, also where another query's task does its work.

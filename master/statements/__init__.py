@@ -1,1 +1,1 @@
-"""Statements of SQL, each run: DDL, SET, SHOW, EXPLAIN, grants, and queries handed on."""
+"""Runs statements of SQL: DDL, SET, SHOW, EXPLAIN, grants, and queries, which it hands on."""

@@ -1,4 +1,4 @@
-"""EXPLAIN ANALYZE: what a query's tasks, links and results measure, beside what its plan expected. Pure.
+"""EXPLAIN ANALYZE: the measurements of a query's tasks, links and results beside its plan's estimates. Pure.
 
 Every number is as the agents last reported it. Rates are over the last minute at most, those of links over the last ten
 seconds. Totals are since the query began, rows of fused operators since the agent started the task.
@@ -18,13 +18,15 @@ from contract.times import from_us, to_us
 from master.records.model import LinkUse, OperatorStatus, TaskStatus
 from master.statements.columns import Column, Columns, count, rate, share, size, size_per_s
 from master.views.queries import QueryView
-from planner.graph.plan import LinkEstimate, PhysicalPlan, Stage
+from planner.graph.plan import LinkTraffic, PhysicalPlan, Stage
 from planner.text.explain import explain_json
+from planner.values.links import LinkFigures
 
 _WRITTEN: Mapping[Unit, Callable[[Any], str]] = {
     Unit.ROWS: count,
     Unit.EPOCHS: count,
     Unit.ATTEMPTS: count,
+    Unit.PLANS: count,
     Unit.BYTES: size,
     Unit.ROWS_PER_S: rate,
     Unit.BYTES_PER_S: size_per_s,
@@ -32,7 +34,7 @@ _WRITTEN: Mapping[Unit, Callable[[Any], str]] = {
 }
 
 _YEAR_1_US, _END_OF_TIME_US = -62_135_596_800_000_000, 253_402_300_799_000_000
-"""The calendar; the watermark of what has ended lies beyond it."""
+"""The range of the calendar; a channel that has ended has a later watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +47,23 @@ class OperatorOfTask:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLink:
-    """A link with what the plan expects of it, and what the query moved over it; None: nothing."""
+    """A link: what the plan expects on it and knew of it, and what the query moved over it; None: nothing."""
 
     source: str
     target: str
-    estimate: LinkEstimate | None
+    traffic: LinkTraffic | None
+    figures: LinkFigures | None
     use: LinkUse | None
 
     @property
     def expected(self) -> float | None:
         """Bytes per second."""
-        return self.estimate.bytes_per_s if self.estimate else None
+        return self.traffic.bytes_per_s if self.traffic else None
 
     @property
     def bandwidth(self) -> float | None:
         """Bytes per second; None: the plan does not know it."""
-        return self.estimate.bandwidth_bytes_per_s if self.estimate else None
+        return self.figures.capacity_bytes_per_s if self.figures else None
 
     @property
     def measured(self) -> float:
@@ -156,7 +159,7 @@ def analyze_json(view: QueryView, plan: PhysicalPlan, *, now: datetime) -> dict[
         "stages": [
             _stage(stage, [t for t in tasks if t.stage_id == stage.id], now=now) for stage in record.plan.stages
         ],
-        "links": _links(record.plan.links, view.links),
+        "links": _links(record.plan, view.links),
         "result": _result(view, now=now),
     }
 
@@ -176,7 +179,7 @@ def _task(task: TaskStatus, *, now: datetime) -> dict[str, Any]:
 
 
 def operators(task: TaskStatus) -> list[dict[str, Any]]:
-    """The fused operators of a task, each with what the one before it gave out."""
+    """The fused operators of a task, each with the output rate of the one before it."""
     before = (task.rows_in_per_s, *(operator.rows_out_per_s for operator in task.operators))
     return [OPERATORS.json(OperatorOfTask(o, rate)) for o, rate in zip(task.operators, before, strict=False)]
 
@@ -193,7 +196,7 @@ def _watermark(watermark_us: int | None, *, now: datetime) -> dict[str, Any]:
 
 
 def _spread(tasks: Sequence[TaskStatus]) -> dict[str, Any] | None:
-    """Which of a stage's sites does the most, and which holds the others up; None for a stage at one site."""
+    """The busiest and the slowest of a stage's sites; None for a stage at one site."""
     if len(tasks) < 2:
         return None
     hottest = max(tasks, key=lambda t: t.busy_ratio)
@@ -214,12 +217,13 @@ def _spread(tasks: Sequence[TaskStatus]) -> dict[str, Any] | None:
     }
 
 
-def _links(expected: Iterable[LinkEstimate], measured: Iterable[LinkUse]) -> list[dict[str, Any]]:
-    """Every link that the plan names or that was used; tables are copied once and are in no estimate."""
-    estimates = {(e.source, e.target): e for e in expected}
+def _links(plan: PhysicalPlan, measured: Iterable[LinkUse]) -> list[dict[str, Any]]:
+    """Every link on which the plan expects traffic or that was used; tables are copied once and are not expected."""
+    traffic = {link.pair: link for link in plan.links}
+    figures = {link.pair: link for link in plan.figures}
     uses = {(u.from_site, u.to_site): u for u in measured}
-    pairs = sorted({*estimates, *uses})
-    return [LINKS.json(MeasuredLink(*pair, estimates.get(pair), uses.get(pair))) for pair in pairs]
+    pairs = sorted({*traffic, *uses})
+    return [LINKS.json(MeasuredLink(*pair, traffic.get(pair), figures.get(pair), uses.get(pair))) for pair in pairs]
 
 
 def _result(view: QueryView, *, now: datetime) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from master.statements.columns import count, size, table
 
 
 def analyze_text(measured: dict[str, Any]) -> str:
-    """What `analyze_json` gave, in lines."""
+    """The lines of text for what `analyze_json` returned."""
     return "\n".join(_lines(measured))
 
 

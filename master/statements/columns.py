@@ -1,4 +1,4 @@
-"""Columns of EXPLAIN ANALYZE: each is written once, and its JSON, its cells and its line in docs/explain.md follow."""
+"""Columns of EXPLAIN ANALYZE: each is declared once, for its JSON, its cells and its line in docs/explain.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """One field of objects that are lines of a table."""
+    """One field of the objects that are rows of a table."""
 
     name: str
     """Its name in JSON."""
@@ -21,9 +21,9 @@ class Column(Generic[T]):
     value: Callable[[T], Any]
     """A plain value for JSON."""
     title: str = ""
-    """The heading of its column in the text; empty: it has none."""
+    """The heading of its column in the text; empty: it is in the JSON only."""
     write: Callable[[Any], str] = str
-    """The cell of a value that is not None."""
+    """Writes the cell of a value that is not None."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Columns(Generic[T]):
     """The columns of objects of one kind."""
 
     path: str
-    """Where the objects are in the JSON, as in `links[]`."""
+    """The place of the objects in the JSON, as in `links[]`."""
     fields: tuple[Column[T], ...]
 
     @property
@@ -44,13 +44,13 @@ class Columns(Generic[T]):
         return {column.name: column.value(item) for column in self.fields}
 
     def cells(self, written: dict[str, Any]) -> tuple[str, ...]:
-        """The line of an object that `json` made."""
+        """The row of an object that `json` returned."""
         values = ((column, written[column.name]) for column in self.fields if column.title)
         return tuple("-" if value is None else column.write(value) for column, value in values)
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with columns as wide as their widest cell; numbers to the right."""
+    """Lines with columns as wide as their widest cell; numbers are right-aligned."""
     lines = [tuple(titles), *(tuple(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
     aligned = ((_aligned(cell, width) for cell, width in zip(line, widths, strict=True)) for line in lines)

@@ -14,7 +14,7 @@ from planner.sql.statements import CreateFunction, DescribeFunction, DropFunctio
 async def run_function_statement(
     statement: CreateFunction | DropFunction | DescribeFunction, functions: FunctionManager, files: Mapping[str, str]
 ) -> Outcome:
-    """What the statement answers. `files` has the texts that came with the script.
+    """The answer of the statement. `files` holds the texts that came with the script.
 
     Raises:
         InvalidRequestError: the module's text did not come with it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from master.sites.registry import SiteStatus
+from master.sites.status import SiteStatus
 from master.views.outcomes import Rows
 from master.views.queries import QueryView
 from planner.relations.catalog import Relation, RelationKind

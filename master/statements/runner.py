@@ -22,7 +22,7 @@ from master.queries.registry import QueryRegistry
 from master.reconcile.jobs import JobManager
 from master.relations.catalog import CatalogManager
 from master.relations.functions import FunctionManager
-from master.sites.registry import SiteRegistry
+from master.sites.status import Sites
 from master.statements import listings
 from master.statements.analyze import analyze_json
 from master.statements.analyze_text import analyze_text
@@ -35,6 +35,7 @@ from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
 from planner.relations.catalog import RelationKind
 from planner.sharing.deployment import Change, Deployment, deployment_json, deployment_lines
+from planner.sql.option_ddl import at_option
 from planner.sql.script import parse_script
 from planner.sql.statements import (
     AlterBinding,
@@ -73,14 +74,14 @@ _LISTED = {
 
 @dataclass(frozen=True, slots=True)
 class StatementParts:
-    """What statements act on."""
+    """The parts that statements act on."""
 
     catalog: CatalogManager
     definitions: ViewDefinitions
     jobs: JobManager
     planner: QueryPlanner
     queries: QueryRegistry
-    sites: SiteRegistry
+    sites: Sites
     views: QueryViews
     topology: Topology
     clock: Clock
@@ -92,7 +93,7 @@ class StatementParts:
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """What holds for a statement besides its text."""
+    """What a script has besides its statements."""
 
     query_name: str
     files: Mapping[str, str]
@@ -100,11 +101,11 @@ class _Script:
 
 
 ALONE = "Sharing (net): nothing is taken from other queries or given to them; SET sharing = 'sana' changes that"
-"""What EXPLAIN says of a query that shares nothing."""
+"""The text of EXPLAIN for a query that shares nothing."""
 
 
 class StatementRunner:
-    """Each statement is durable before the next begins."""
+    """Runs statements one by one; each is durable before the next begins."""
 
     def __init__(self, parts: StatementParts) -> None:
         self._parts = parts
@@ -117,7 +118,7 @@ class StatementRunner:
         files: Mapping[str, str] | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[tuple[int, Outcome], None]:
-        """The line where each statement begins, and what it answers; the first error ends the script.
+        """The line of each statement, with its answer; the first error ends the script.
 
         The whole text is parsed before anything is done. `settings` are those that the sender changed before.
 
@@ -170,7 +171,7 @@ class StatementRunner:
         return self._declare(statement)
 
     def _paused_or_resumed(self, statement: PauseQuery | ResumeQuery) -> Done:
-        """Not the query: who sends the statement does not follow a query that somebody else submitted."""
+        """Returns no query: the sender does not follow a query that somebody else submitted."""
         jobs = self._parts.jobs
         pauses = isinstance(statement, PauseQuery)
         query = self._own(statement.query)
@@ -178,11 +179,12 @@ class StatementRunner:
         return Done(f"query {record.id} is {record.state.value}")
 
     def _own(self, reference: str) -> str:
-        """Id of a query that the caller may manage. Raises UnknownQueryError, AmbiguousQueryError, NotOwnerError."""
+        """The id of a query that the caller may manage. Raises UnknownQueryError, AmbiguousQueryError,
+        NotOwnerError."""
         return own(self._parts.queries.find(reference)).id
 
     def analyzed(self, reference: str) -> Explained:
-        """The plan of a submitted query beside what is measured now.
+        """The plan of a submitted query, with present measurements.
 
         Raises:
             UnknownQueryError, AmbiguousQueryError
@@ -205,7 +207,7 @@ class StatementRunner:
                 with span("deploy", query=query):
                     return parts.deployer.deploy(query, planned, script.settings)
 
-            # Again: others of the same caller may have been submitted while this one was planned.
+            # Checked again: the caller may have submitted others while this one was planned.
             check_live(parts.queries.lookup.live_of(owner))
             record = parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy, owner=owner)
             note_query(record.id)
@@ -221,7 +223,8 @@ class StatementRunner:
         if isinstance(statement, DropRelation):
             dropped = self._parts.jobs.drop_relation(statement.name, statement.kind, if_exists=statement.if_exists)
             return Done(f"{statement.name} {'dropped' if dropped else 'does not exist'}")
-        relation = self._parts.jobs.alter_binding(statement.name, statement.options, site=statement.site)
+        with at_option(statement.written, (statement.position, "")):
+            relation = self._parts.jobs.alter_binding(statement.name, statement.options, site=statement.site)
         return Done(f"{relation.kind.value} {relation.name} altered at {statement.site or ', '.join(relation.sites)}")
 
     def _show(self, target: ShowTarget, settings: Settings) -> Outcome:
@@ -241,7 +244,8 @@ class StatementRunner:
 
 
 def explained(plan: PhysicalPlan, deployment: Deployment | None, placement: Mapping[TaskId, str]) -> Explained:
-    """A plan with its sites, and what it shares, where those tasks are; without a deployment that is nothing."""
+    """A plan with its sites, and what it shares, with the sites of those tasks; without a deployment it
+    shares nothing."""
     lines = (ALONE,) if deployment is None else deployment_lines(deployment)
     shared = None if deployment is None else deployment_json(deployment, placement)
     text = "\n".join((explain_text(plan), *lines))

@@ -1,4 +1,4 @@
-"""The store ports: what the master must not forget, one port for each subject, and `Store` for all of them.
+"""The store ports: the durable state of the master, one port for each subject, and `Store` for all of them.
 
 `sqlite` implements them; tests/unit/master/store holds the contract. Every method is one transaction and returns when
 it is durable. It raises StoreError where the state cannot be used. One writer: the master's event loop.
@@ -21,14 +21,14 @@ from planner.relations.catalog import Function, Relation
 from planner.values.privileges import Privilege
 
 INCARNATIONS_KEPT = 100
-"""Starts of a site's agent that are remembered: one that was displaced is long gone when so many came after it."""
+"""The number of an agent's starts that are remembered for each site: after so many, a displaced one is long gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
     id: str
     version: int
-    """Version of the newest assignment given to any site."""
+    """The version of the newest assignment given to any site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,20 @@ class StoredLeases:
     leases: tuple[Lease, ...] = ()
     """Ordered by slot."""
     fencing: int = 0
-    """The last number given."""
+    """The last fencing number given."""
     alive_at: datetime | None = None
-    """When the master was last known to be there; None: it never held a lease."""
+    """When the master was last known to be running; None: it never held a lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseUpdate:
-    """What became of some slots' leases."""
+    """Changes of some slots' leases."""
 
     held: tuple[Lease, ...]
-    """New ones, and those that were renewed; each replaces its slot's."""
+    """New and renewed leases; each replaces its slot's."""
     freed: tuple[Slot, ...]
     fencing: int
-    """The last number given."""
+    """The last fencing number given."""
     alive_at: datetime
 
 
@@ -62,24 +62,24 @@ class StoreFigures:
     size_bytes: int = 0
     """The size of the state file."""
     errors: int = 0
-    """Transactions that could not be stored since the start."""
+    """Transactions that failed since the start."""
     commits: Mapping[tuple[str, ...], Distribution] = field(default_factory=dict)
     """The durations of transactions since the start, until they were durable."""
 
 
 class ClusterStore(Protocol):
-    """The cluster, and which version of its assignment each site was last given."""
+    """The cluster, and the version of the assignment that each site was last given."""
 
     def cluster(self, proposed_id: str) -> ClusterRecord:
-        """The cluster; a store that has none yet takes the proposed id."""
+        """The cluster; a store without one adopts the proposed id."""
         ...
 
     def assignment_marks(self) -> tuple[AssignmentMark, ...]:
-        """Ordered by site."""
+        """All marks, by site."""
         ...
 
     def put_assignment_marks(self, marks: Iterable[AssignmentMark]) -> None:
-        """Replace the marks of these sites; the cluster's version becomes the largest."""
+        """Replace the marks of these sites; the cluster's version becomes the largest one."""
         ...
 
 
@@ -87,21 +87,21 @@ class RelationStore(Protocol):
     """The catalog."""
 
     def relations(self) -> tuple[Relation, ...]:
-        """Ordered by name."""
+        """All relations, by name."""
         ...
 
     def put_relation(self, relation: Relation) -> None:
-        """Add, or replace the one of that name (names are compared without case)."""
+        """Add a relation, or replace the one of that name (names ignore case)."""
         ...
 
     def delete_relation(self, name: str) -> None: ...
 
     def functions(self) -> tuple[Function, ...]:
-        """Ordered by name."""
+        """All functions, by name."""
         ...
 
     def put_function(self, function: Function) -> None:
-        """Add, or replace the one of that name (names are compared without case)."""
+        """Add a function, or replace the one of that name (names ignore case)."""
         ...
 
     def delete_function(self, name: str) -> None: ...
@@ -111,15 +111,15 @@ class QueryStore(Protocol):
     """Queries, the logs of their states, and whether they were restored from a backup."""
 
     def next_query_number(self) -> int:
-        """1, 2, ...; never the same twice."""
+        """The next number: 1, 2, ...; never the same twice."""
         ...
 
     def last_query_number(self) -> int:
-        """The last one given; 0 before the first."""
+        """The last number given; 0 before the first."""
         ...
 
     def queries(self) -> tuple[QueryRecord, ...]:
-        """Ordered by time of submission."""
+        """All queries, in order of submission."""
         ...
 
     def placement(self) -> Mapping[TaskId, str]:
@@ -127,23 +127,23 @@ class QueryStore(Protocol):
         ...
 
     def running_version(self) -> int:
-        """How often `put_query` was called."""
+        """The number of calls of `put_query`."""
         ...
 
     def put_query(self, record: QueryRecord, change: StateChange, placement: Mapping[TaskId, str]) -> int:
-        """Add or replace the query, log how it came to its state, and place these tasks; the version after that."""
+        """Add or replace the query, log its state and place these tasks; returns the version after that."""
         ...
 
     def put_progress(self, progress: Mapping[str, Progress]) -> None:
-        """Last known totals, by query id; unknown ids are ignored."""
+        """Store progress by query id; unknown ids are ignored."""
         ...
 
     def put_batch(self, query_id: str, batch: BatchState) -> None:
-        """What became of a batch query's tasks; an unknown id is ignored."""
+        """Store the states of a batch query's tasks; an unknown id is ignored."""
         ...
 
     def delete_queries(self, query_ids: Collection[str], unplaced: Collection[TaskId]) -> None:
-        """Forget queries, their logs, and where these tasks were; unknown ids are ignored."""
+        """Delete queries, their logs, and the sites of these tasks; unknown ids are ignored."""
         ...
 
     def changes(self, query_id: str) -> tuple[StateChange, ...]:
@@ -155,7 +155,7 @@ class QueryStore(Protocol):
         ...
 
     def settle_restored(self) -> None:
-        """The queries of a restored state are known to run, or are over."""
+        """Record that the queries of a restored state are settled."""
         ...
 
 
@@ -163,27 +163,27 @@ class SiteStore(Protocol):
     """Sites and their agents."""
 
     def sites(self) -> tuple[SiteRecord, ...]:
-        """Sites whose agent has registered, ordered by name."""
+        """Sites whose agent has registered, by name."""
         ...
 
     def put_site(self, record: SiteRecord) -> None:
-        """Add or replace; its incarnation becomes one that has been seen (INCARNATIONS_KEPT per site)."""
+        """Add or replace a site; its incarnation becomes a seen one (INCARNATIONS_KEPT for each site)."""
         ...
 
     def put_last_reports(self, last_reports: Mapping[str, datetime]) -> None:
-        """Times of the last report, by site; unknown sites are ignored."""
+        """Store times of last reports, by site; unknown sites are ignored."""
         ...
 
     def draining(self) -> Mapping[str, datetime]:
-        """The sites that get no new work, each with the time since when."""
+        """The draining sites, each with the time since when."""
         ...
 
     def put_draining(self, site: str, since: datetime | None) -> None:
-        """The site gets no new work since that time; None: it does again."""
+        """Record that the site has been draining since that time; None: it is not draining."""
         ...
 
     def incarnation_seen(self, site: str, incarnation: str) -> bool:
-        """Whether that agent ever registered."""
+        """Whether that agent has ever registered."""
         ...
 
 
@@ -193,15 +193,15 @@ class LeaseStore(Protocol):
     def leases(self) -> StoredLeases: ...
 
     def put_leases(self, update: LeaseUpdate) -> None:
-        """All of it or nothing."""
+        """Store all of the update, or nothing."""
         ...
 
     def frameworks(self) -> tuple[Framework, ...]:
-        """Ordered by name."""
+        """All frameworks, by name."""
         ...
 
     def put_framework(self, framework: Framework) -> None:
-        """Add, or replace the one of that name."""
+        """Add a framework, or replace the one of that name."""
         ...
 
 
@@ -209,36 +209,36 @@ class AccessStore(Protocol):
     """Tokens, and rights on relations."""
 
     def tokens(self) -> tuple[TokenRecord, ...]:
-        """Ordered by id; also those that are over."""
+        """All tokens, by id; including revoked and expired ones."""
         ...
 
     def put_token(self, record: TokenRecord) -> None:
-        """Add, or replace the one of that id."""
+        """Add a token, or replace the one of that id."""
         ...
 
     def grants(self) -> tuple[Grant, ...]:
-        """Ordered by relation, privilege and role."""
+        """All grants, by relation, privilege and role."""
         ...
 
     def put_grant(self, grant: Grant) -> None:
-        """Add, or replace the one of that relation, privilege and role."""
+        """Add a grant, or replace the one of that relation, privilege and role."""
         ...
 
     def delete_grant(self, relation: str, privilege: Privilege, role: str) -> None: ...
 
     def owners(self) -> Mapping[str, Owner]:
-        """By relation, in lower case."""
+        """Owners by relation, in lower case."""
         ...
 
     def put_owner(self, relation: str, owner: Owner) -> None: ...
 
     def forget_relation(self, relation: str) -> None:
-        """Drop its owner and all grants on it."""
+        """Delete the owner of a relation and all grants on it."""
         ...
 
 
 class Store(ClusterStore, RelationStore, QueryStore, SiteStore, LeaseStore, AccessStore, Protocol):
-    """All ports, and the file under them."""
+    """All ports, and their file."""
 
     def figures(self) -> StoreFigures: ...
 

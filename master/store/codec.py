@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON values and back, led by their type hints; used for what the store keeps as text.
+"""Frozen dataclasses to JSON values and back, by their type hints, for what the store keeps as text.
 
 Fields that a stored value lacks take their default: an older state file can still be read after fields were added.
 A value of a field that may have several classes says which one it has.
@@ -30,7 +30,7 @@ def dumps(value: object) -> str:
 
 
 def loads(kind: type[T], text: str) -> T:
-    """The value of that type.
+    """The value in a text.
 
     Raises:
         TypeError, KeyError, ValueError: the text is not of that type.

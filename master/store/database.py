@@ -1,4 +1,4 @@
-"""The SQLite file of the master's state: opened by one master, brought up to date, and written in transactions."""
+"""The SQLite file of the master's state: locked by one master, migrated, and written in transactions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Database:
 
     @classmethod
     def open(cls, directory: Path) -> Self:
-        """The state in that directory, made when absent.
+        """The state in that directory, created if missing.
 
         Raises:
             StoreError: another master uses it, a newer version wrote it, it is damaged, or cannot be written.
@@ -89,11 +89,11 @@ class Database:
             self._connection.execute("COMMIT")
             self._commits.observe(time.monotonic() - began_s)
         except BaseException as error:
-            # A full disk ends some transactions by itself and leaves others, failed commits among them, open.
+            # A full disk ends some transactions by itself, and leaves others open, failed commits among them.
             if self._connection.in_transaction:
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
-            # Its other kinds are defects of ours.
+            # Other errors are defects of the master.
             if type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError):
                 self._errors += 1
                 raise _not_stored(error) from error
@@ -110,7 +110,7 @@ def _not_stored(error: BaseException) -> StoreError:
 
 @contextmanager
 def readable(what: str) -> Iterator[None]:
-    """Raises StoreError where the file does not hold what a master wrote."""
+    """Raises StoreError when the file does not hold what a master wrote."""
     try:
         yield
     except sqlite3.Error as error:
@@ -122,7 +122,7 @@ def readable(what: str) -> Iterator[None]:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the tables up to date. Raises StoreError for those of a newer master."""
+    """Apply missing migrations. Raises StoreError for tables of a newer master."""
     (done,) = connection.execute("PRAGMA user_version").fetchone()
     if done > len(MIGRATIONS):
         raise StoreError(
@@ -136,7 +136,7 @@ def migrate(connection: sqlite3.Connection) -> None:
     for function in (plan_beside_placement, deployment_beside_placement):
         connection.create_function(function.__name__, 1, function, deterministic=True)
     for number, step in enumerate(MIGRATIONS[done:], start=done + 1):
-        # One script, one transaction: a step is done whole or not at all.
+        # One script, one transaction: a step is applied as a whole or not at all.
         connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
 
 
@@ -153,7 +153,7 @@ def _check_nothing_runs(connection: sqlite3.Connection) -> None:
 
 
 def lock_directory(directory: Path) -> IO[str]:
-    """Keep other masters away until the file is closed. Raises StoreError when one is there."""
+    """Lock the directory until the file is closed. Raises StoreError when another master holds the lock."""
     lock = (directory / LOCK_FILE).open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -166,10 +166,10 @@ def lock_directory(directory: Path) -> IO[str]:
 
 
 def instant(instant_us: int | None) -> datetime | None:
-    """A time that may be NULL, from its column."""
+    """A time from a column that may be NULL."""
     return None if instant_us is None else from_us(instant_us)
 
 
 def instant_us(instant: datetime | None) -> int | None:
-    """A time that may be NULL, for its column."""
+    """A time for a column that may be NULL."""
     return None if instant is None else to_us(instant)

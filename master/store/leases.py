@@ -54,7 +54,7 @@ def _leases(connection: sqlite3.Connection) -> StoredLeases:
 
 
 def _write(connection: sqlite3.Connection, update: LeaseUpdate) -> None:
-    """Inside a transaction of the caller's."""
+    """Write rows inside the caller's transaction."""
     connection.executemany("DELETE FROM leases WHERE site = ? AND slot = ?", update.freed)
     connection.executemany("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?)", map(_row, update.held))
     connection.execute("INSERT OR REPLACE INTO lease_mark VALUES (1, ?, ?)", (update.fencing, to_us(update.alive_at)))

@@ -1,4 +1,5 @@
-"""Steps from an empty SQLite file to the tables of today. Append only: `PRAGMA user_version` counts the steps done."""
+"""Migrations from an empty SQLite file to the present tables. Append only: `PRAGMA user_version` counts
+those applied."""
 
 from __future__ import annotations
 
@@ -137,7 +138,7 @@ MIGRATIONS: tuple[str, ...] = (
 )
 
 PLACEMENT = len(MIGRATIONS)
-"""From this version on, plans do not say where tasks are."""
+"""From this version on, plans do not hold the sites of tasks."""
 
 TASK_IDS = PLACEMENT - 1
-"""From this version on, no site is part of a task's id. Tasks that run under other ids cannot be taken over."""
+"""From this version on, task ids hold no site. Running tasks with other ids cannot be adopted."""

@@ -1,4 +1,4 @@
-"""Stored queries whose plans named the sites of their tasks: the placement is taken out of them and kept beside."""
+"""Migrates stored queries whose plans hold the sites of their tasks: moves the sites to the placement."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from planner.graph.ids import TaskId, VertexId
 from planner.sharing.vertices import RESULTS
 
 _ANYWHERE = ("merge", "reduce")
-"""Kinds of stages whose data is at no site of its own."""
+"""Kinds of stages whose data is not at a site of its own."""
 
 
 def placed(query: str, plan: str, deployment: str) -> str:
-    """Where each task of a query, and each task of others that it reads or that stands for one, was said to be.
+    """The site of each task of a query, and of each task of others that it reads or that stands for one of its own.
 
     Args:
         query: its id.
@@ -41,7 +41,7 @@ def placed(query: str, plan: str, deployment: str) -> str:
 
 
 def plan_beside_placement(plan: str) -> str:
-    """A stored plan without the sites of its tasks, but for those that its data pins."""
+    """A stored plan without the sites of its tasks, except those that their data pins."""
     stored = json.loads(plan)
     stored["destination"] = {"site": stored.pop("gateway"), "sink": _sink(stored)}
     for stage in stored["stages"]:
@@ -55,7 +55,7 @@ def plan_beside_placement(plan: str) -> str:
 
 
 def deployment_beside_placement(deployment: str) -> str:
-    """The same of what a query shares; empty stays empty."""
+    """The same for a stored deployment; an empty one stays empty."""
     if not deployment:
         return ""
     stored = json.loads(deployment)

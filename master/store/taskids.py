@@ -1,4 +1,4 @@
-"""Tasks of queries that ended under a version whose task ids ended in a site get ids of today."""
+"""Migrates the task ids of queries that ended under a version whose task ids ended in a site."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from planner.graph.ids import TaskId
 
 
 def with_task_ids(progress: str) -> str:
-    """A query's progress as it is stored, with the tasks of each stage numbered in the order in which they stand."""
+    """A query's stored progress, with the tasks of each stage numbered in their order."""
     stored = json.loads(progress)
     ids: dict[str, TaskId] = {}
 

@@ -1,1 +1,1 @@
-"""Queries as people see them: a record with what is known of it at this moment."""
+"""Queries as people see them: a record, with what is known of the query at this moment."""

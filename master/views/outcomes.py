@@ -1,4 +1,4 @@
-"""What a statement answers with."""
+"""The answers of statements."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A statement that returns nothing, confirmed in one line."""
+    """A statement without a result, confirmed in one line."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class SettingChanged:
-    """Holds for the rest of the script; whoever sent it says it again with the next one."""
+    """The setting holds for the rest of the script; the client sends it again with the next script."""
 
     name: str
     value: str

@@ -1,4 +1,4 @@
-"""Queries as users see them: the record, its totals, and what it waits for."""
+"""Queries as users see them: the record, its totals, and what the query waits for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from master.queries.registry import QueryRegistry
 from master.queries.savings import SharedOperator, SharedParts, shared_operators, shared_parts
 from master.reconcile.assignments import stage_sites, task_sites
 from master.records.model import BatchQuery, LinkUse, QueryRecord, SiteState
-from master.sites.registry import SiteRegistry, SiteStatus
+from master.sites.status import Sites, SiteStatus
 from planner.graph.ids import TaskId
 
 
@@ -28,7 +28,7 @@ class QueryView:
     shared: SharedParts | None = None
     """None: it shares nothing, and nobody may share with it."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Bytes on disk for it by site, as the sites reported last."""
+    """Bytes on disk for the query by site, as the sites last reported."""
     wan_cost: float | None = None
     """The price of all bytes that crossed links, in `currency`; None: links have no prices."""
     currency: str = ""
@@ -42,14 +42,14 @@ class QueryView:
 class QueryViews:
     """Makes views of queries as they are now."""
 
-    def __init__(self, queries: QueryRegistry, sites: SiteRegistry, slots: StreamingSlots, batch: BatchManager) -> None:
+    def __init__(self, queries: QueryRegistry, sites: Sites, slots: StreamingSlots, batch: BatchManager) -> None:
         self._queries = queries
         self._batch = batch
         self._sites = sites
         self._slots = slots
 
     def of(self, record: QueryRecord, *, summary: bool = False) -> QueryView:
-        """`summary`: without what it shares, which takes longest to find out."""
+        """The view of a query. `summary`: without what it shares, which takes longest to compute."""
         links = self._queries.traffic.of(record)
         shared = None if summary else shared_parts(record, self._queries.all(), self._queries.snapshots.live)
         return QueryView(
@@ -87,7 +87,7 @@ def _disk_bytes(query: str, sites: Iterable[SiteStatus]) -> dict[str, int]:
 
 
 def waits_for(record: QueryRecord, placement: Mapping[TaskId, str], sites: Iterable[SiteStatus]) -> str:
-    """Which sites of a query that is not over are not heard; empty when all are."""
+    """The unreachable sites of a query that is not over; empty when all are alive."""
     if record.state.over:
         return ""
     needed = task_sites(record, placement)

@@ -1,1 +1,1 @@
-"""The WAN monitor: what is known of every link, kept up by samples that sites report and probes that are made."""
+"""The WAN monitor: keeps the figures of every link up to date by samples that sites report and by probes."""

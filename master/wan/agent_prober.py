@@ -1,4 +1,4 @@
-"""Has the agent at a link's beginning measure it."""
+"""Asks the agent at the beginning of a link to measure it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import grpc.aio
 
 from master.base.errors import ProbeFailedError
 from master.sites.peers import Peers
-from master.sites.registry import SiteRegistry
+from master.sites.status import Sites
 from master.wan.monitor import Measured
 from planner.wan.probing import Probe, ProbeKind
 from planner.wan.samples import Method
@@ -28,7 +28,7 @@ _SLACK_S = 60.0
 class AgentProber:
     """See `master.wan.monitor.Prober`."""
 
-    def __init__(self, sites: SiteRegistry, peers: Peers) -> None:
+    def __init__(self, sites: Sites, peers: Peers) -> None:
         self._sites = sites
         self._peers = peers
 
@@ -53,7 +53,7 @@ class AgentProber:
         except grpc.aio.AioRpcError as error:
             raise ProbeFailedError(
                 f"{source} to {target} could not be measured: {error.details()}",
-                hint="is the link severed, or one of the agents away?",
+                hint="is the link severed, or one of the agents down?",
                 ids={"from": source, "to": target},
             ) from error
         return Measured(

@@ -1,4 +1,4 @@
-"""What was measured of each link over time."""
+"""The measurements of each link over time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from planner.wan.probing import Pair
+from planner.values.links import Pair
 from planner.wan.samples import Method
 
 
 @dataclass(frozen=True, slots=True)
 class LinkPoint:
-    """One link at one moment."""
+    """The figures of one link at one moment."""
 
     pair: Pair
     at: datetime
@@ -27,19 +27,19 @@ class LinkPoint:
 
 
 class HistoryStore(Protocol):
-    """Where points are kept; durable."""
+    """Durable storage of points."""
 
     def put_link_points(self, points: Iterable[LinkPoint]) -> None: ...
 
     def link_points(self, pair: Pair, since: datetime) -> tuple[LinkPoint, ...]:
-        """Oldest first."""
+        """The points since that time, oldest first."""
         ...
 
     def drop_link_points(self, before: datetime) -> None: ...
 
 
 class LinkHistory:
-    """Gathers points and stores them in batches: a store's commit is dear, a point is not."""
+    """Collects points and stores them in batches: a commit is expensive."""
 
     def __init__(self, store: HistoryStore, *, retention: timedelta) -> None:
         self._store = store
@@ -50,13 +50,13 @@ class LinkHistory:
         self._unsaved.append(point)
 
     def flush(self, now: datetime) -> None:
-        """Store what is new, forget what is too old."""
+        """Store new points, delete old ones."""
         if self._unsaved:
             self._store.put_link_points(self._unsaved)
             self._unsaved = []
             self._store.drop_link_points(now - self._retention)
 
     def of(self, pair: Pair, since: datetime) -> tuple[LinkPoint, ...]:
-        """Oldest first, those included that are not stored yet."""
+        """The points since that time, oldest first, including those that are not stored yet."""
         fresh = tuple(point for point in self._unsaved if point.pair == pair and point.at >= since)
         return (*self._store.link_points(pair, since), *fresh)

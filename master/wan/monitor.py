@@ -1,4 +1,4 @@
-"""Keeps the record of every link; decides with the planner what to probe, and has agents do it."""
+"""Keeps the record of every link; lets the planner decide what to probe, and has agents probe."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from master.base.clock import SteadyTime
 from master.base.errors import ProbeFailedError
 from master.base.logs import line
 from master.wan.history import LinkHistory, LinkPoint
+from planner.values.links import Pair
 from planner.values.topology import Topology
 from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_echo, fold_use
 from planner.wan.probing import (
     DEFAULT_SETTINGS,
     Budget,
-    Pair,
     Probe,
     ProbeKind,
     ProbeSettings,
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one probe saw."""
+    """The result of one probe."""
 
     method: Method
     bytes_per_s: float
@@ -44,22 +44,22 @@ class Measured:
     took: timedelta
     note: str = ""
     beside_bytes_per_s: float | None = None
-    """What our own transfers got on the link meanwhile; None: the end of the link cannot tell."""
+    """The rate of our own transfers on the link meanwhile; None: the receiving end cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Echoes:
-    """What became of some echoes over a link and back."""
+    """The outcome of some echoes over a link and back."""
 
     sent: int
     lost: int
     rtt: timedelta | None
-    """The least; None: all were lost."""
+    """The shortest; None: all were lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A time in which transfers of ours kept a link full."""
+    """A time in which our own transfers filled a link."""
 
     size_bytes: int
     """Of all of them."""
@@ -75,7 +75,7 @@ class Transfer:
 
 
 class Prober(Protocol):
-    """Has agents measure."""
+    """Has agents measure links."""
 
     async def measure(self, probe: Probe, expected_bytes_per_s: float) -> Measured:
         """Measure a link.
@@ -88,23 +88,23 @@ class Prober(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MonitorSettings:
-    """How the monitor works; probing has settings of its own."""
+    """The settings of the monitor, with those of probing."""
 
     probing: ProbeSettings = DEFAULT_SETTINGS
     enabled: bool = True
-    """False: no probes but those that users ask for."""
+    """False: only users' probes are made."""
     point_every: timedelta = timedelta(seconds=10)
-    """A link's use and round trip enter its history so often."""
+    """The time between points of a link's history for its use and round trip."""
     retention: timedelta = timedelta(hours=24)
     failed_pause: timedelta = timedelta(seconds=5)
-    """After a probe that failed, the link is left alone for so long."""
+    """After a failed probe, the link is not probed for this time."""
     told_within: timedelta = timedelta(milliseconds=500)
-    """The age that a site tells of a transfer is wrong by so much at most: its report was under way."""
+    """The most by which the reported age of a transfer is wrong: the report was on its way for that long."""
 
 
 @dataclass(slots=True)
 class _Link:
-    """What is kept of one link besides its record."""
+    """The state of one link besides its record."""
 
     budget: Budget | None = None
     thorough_at: datetime | None = None
@@ -116,7 +116,7 @@ class _Link:
 
 
 OnLink = Callable[[Pair, float, float], None]
-"""Told of a link, and of what it carried and carries, in bytes per second."""
+"""Is called with a link, and with its former and present rate in bytes per second."""
 
 
 class WanMonitor:
@@ -140,24 +140,25 @@ class WanMonitor:
         self._listeners: list[OnLink] = []
 
     def listen(self, listener: OnLink) -> None:
-        """Have it told of links that were measured to carry something else than before."""
+        """Call the listener for each link whose measured capacity changes."""
         self._listeners.append(listener)
 
     def observe_use(self, pair: Pair, bytes_per_s: float) -> None:
-        """What our own transfers put on a link lately."""
+        """Record the recent rate of our own transfers on a link."""
         if pair in self._records:
             now = self._time.now()
             self._records[pair] = fold_use(self._records[pair], UseSample(now, bytes_per_s))
             self._note_point(pair, now)
 
     def observe_echoes(self, pair: Pair, echoes: Echoes) -> None:
-        """Echoes that a site sent to another."""
+        """Record echoes that one site sent to another."""
         if pair in self._records:
             sample = EchoSample(self._time.now(), echoes.sent, echoes.lost, echoes.rtt)
             self._records[pair] = fold_echo(self._records[pair], sample)
 
     def observe_transfer(self, pair: Pair, transfer: Transfer) -> None:
-        """Transfers of ours had more to send than the link carried. One beside a probe is ignored: it got a share."""
+        """Record transfers of ours that filled the link. Those beside a probe are ignored, because they got only a
+        share."""
         if pair in self._records:
             ended_at = self._time.now() - transfer.age
             if not self._beside_probe(self._links[pair], ended_at - transfer.duration, ended_at):
@@ -165,7 +166,7 @@ class WanMonitor:
                 self._fold(pair, sample)
 
     def tick(self, alive: Collection[str]) -> None:
-        """Begin the probes that are due between sites that are there; store the history when that is due."""
+        """Start the probes that are due between reachable sites; store the history when that is due."""
         self._alive = alive
         if self._time.now() - self._flushed_at >= self._settings.point_every:
             self.flush()
@@ -189,12 +190,12 @@ class WanMonitor:
             task.add_done_callback(lambda _, pair=probe.pair: self._ended(pair))  # type: ignore[misc]
 
     def _ended(self, pair: Pair) -> None:
-        """Its sites are free: the next probes need not wait for a tick."""
+        """The probe's sites are free: the next probes do not wait for a tick."""
         self._running.pop(pair, None)
         self._begin_probes()
 
     async def probe_now(self, pair: Pair) -> Measured:
-        """A full probe that a user asks for; waits for one that runs at either site, and costs what it costs.
+        """Make a full probe that a user asks for; it waits for running probes at either site, and ignores the budget.
 
         Raises:
             ProbeFailedError: the sites could not measure.
@@ -213,20 +214,20 @@ class WanMonitor:
             self._running.pop(pair, None)
 
     def snapshot(self) -> WanSnapshot:
-        """All links as they are known now."""
+        """All links, as they are known now."""
         return snapshot(self._topology, self._records, self._time.now())
 
     def history(self, pair: Pair, last: timedelta) -> tuple[LinkPoint, ...]:
-        """What was measured of a link, oldest first."""
+        """The points of a link, oldest first."""
         return self._history.of(pair, self._shown(self._time.now()) - last)
 
     def flush(self) -> None:
-        """Store the history; also done by itself every now and then."""
+        """Store the history; also done regularly."""
         self._flushed_at = self._time.now()
         self._history.flush(self._shown(self._time.now()))
 
     async def close(self) -> None:
-        """Break off the probes that run."""
+        """Cancel the running probes."""
         self._alive = ()
         tasks = tuple(self._running.values())
         for task in tasks:
@@ -243,12 +244,14 @@ class WanMonitor:
         return pair[0] in alive and pair[1] in alive and (not_before is None or now >= not_before)
 
     async def _probe_as_asked(self, pair: Pair) -> Measured:
-        """A full probe; when it speaks against the estimate, a train decides: no other may come."""
+        """Make a full probe; if it contradicts the estimate, a train decides: no other probe may follow."""
         settings, declared = self._settings.probing, self._topology.links[pair]
         measured = await self._probe(full_probe(pair, self._records[pair], declared, "asked for", settings))
         if self._records[pair].suspect is not None:
             with suppress(ProbeFailedError):
-                await self._probe(Probe(pair, ProbeKind.TRAIN, settings.train, "what was asked for is in doubt"))
+                await self._probe(
+                    Probe(pair, ProbeKind.TRAIN, settings.train, "the requested probe contradicts the estimate")
+                )
         return measured
 
     async def _probe_quietly(self, probe: Probe) -> None:
@@ -298,7 +301,7 @@ class WanMonitor:
         self._note_point(pair, sample.at, sample.method)
 
     def _shown(self, at: datetime) -> datetime:
-        """The instant by the machine's clock: the history outlasts this process."""
+        """The time by the machine's clock: the history outlasts this process."""
         return at + self._time.departure
 
     def _note_point(self, pair: Pair, at: datetime, method: Method | None = None) -> None:
@@ -319,5 +322,5 @@ class WanMonitor:
 
 
 async def _done(task: asyncio.Future[Measured]) -> None:
-    """Ends when the task has, however it did."""
+    """Return when the task has ended, in whatever way."""
     await asyncio.wait([task])

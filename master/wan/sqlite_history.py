@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contract.times import from_us, to_us
 from master.wan.history import LinkPoint
-from planner.wan.probing import Pair
+from planner.values.links import Pair
 from planner.wan.samples import Method
 
 HISTORY_FILE = "links.sqlite"
@@ -42,7 +42,7 @@ class SqliteLinkHistory:
 
     @classmethod
     def open(cls, directory: Path) -> SqliteLinkHistory:
-        """The history in that directory, made when absent; a file that cannot be used is begun anew."""
+        """The history in that directory, created if missing; an unusable file is replaced by an empty one."""
         path = directory / HISTORY_FILE
         try:
             return cls._open(path)

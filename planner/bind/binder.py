@@ -12,7 +12,7 @@ from planner.functions.traits import TIME_UNIT_FUNCTIONS, WINDOW
 from planner.graph.expressions import enclosed, is_aggregate, placed, replace_each
 from planner.sql.allowed import UNITS
 from planner.sql.dialect import exp, offset_of, parts_of, render
-from planner.sql.intervals import format_interval, parse_interval
+from planner.sql.intervals import format_interval, format_windows, parse_interval
 from planner.sql.refusals import function_name, refuse
 from planner.values.errors import UnknownColumnError
 
@@ -37,6 +37,11 @@ class Window:
         column = self.node.expressions[0]
         assert isinstance(column, exp.Column)
         return column.table
+
+    @property
+    def words(self) -> str:
+        """Length and slide, for people."""
+        return format_windows(self.length, self.slide)
 
     def like(self, other: Window) -> bool:
         """Whether windows of both begin and end at the same instants."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from planner.bind.scope import did_you_mean
 from planner.functions.table import NAMES
-from planner.relations.catalog import DIGEST_CHARS, Function
+from planner.relations.catalog import Function
 from planner.sql.dialect import exp, offset_of, snippet
 from planner.sql.refusals import function_name
 from planner.sql.source import Source
 from planner.values.errors import InvalidExpressionError
-
-_VERSION = re.compile(rf"__[0-9a-f]{{{DIGEST_CHARS}}}\(")
 
 
 def checked_call(call: exp.Anonymous, function: Function, source: Source) -> str:
@@ -63,8 +60,3 @@ def function_calls(node: exp.Expr, functions: Mapping[str, Function]) -> Iterato
     """The calls of Python functions in a bound expression."""
     versions = {function.versioned_name for function in functions.values()}
     return (call for call in node.find_all(exp.Anonymous) if function_name(call) in versions)
-
-
-def without_versions(text: str) -> str:
-    """SQL as people wrote it: functions by their own names."""
-    return _VERSION.sub("(", text)

@@ -13,13 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from planner.bind.binder import Window
+from planner.bind.clauses import is_grouped, site_named
 from planner.bind.derived import Derived, Names, Place
 from planner.bind.gathered import STATEMENT, Gathered, Text
 from planner.bind.joins import check_on
 from planner.bind.layers import layer_view, rows_member, with_layer
-from planner.bind.logical import LogicalQuery, bind_block, is_grouped, site_named
 from planner.bind.scope import Member, scope_of
-from planner.bind.streamjoins import window_words
+from planner.bind.selects import StreamSelect
+from planner.bind.streamselect import bind_stream_select
 from planner.bind.unions import (
     Substitution,
     check_branches,
@@ -55,7 +56,7 @@ class Composer:
         self._gathered = gathered
         self._names = Names(gathered)
 
-    def query(self, query: exp.Expr, place: Place) -> tuple[LogicalQuery, ...]:
+    def query(self, query: exp.Expr, place: Place) -> tuple[StreamSelect, ...]:
         """The branches of a query.
 
         Raises:
@@ -69,19 +70,19 @@ class Composer:
             return self.query(part, place) if nested and part is not query else self._select(part, place)
         check_over_stream(query, place.source)
         found = list(self.query(parts[0], place))
-        names = tuple(output.name for output in found[0].results)
+        names = tuple(output.name for output in found[0].columns)
         for part in parts[1:]:
             branches = self.query(part, replace(place, renamed=True))
-            if len(branches[0].results) != len(names):
-                raise unlike(part, (len(names), len(branches[0].results)), place.source)
+            if len(branches[0].columns) != len(names):
+                raise unlike(part, (len(names), len(branches[0].columns)), place.source)
             found += [_renamed(branch, names) for branch in branches]
             check_branches(len(found), part, place.source)
         return tuple(found)
 
     def note_unused(self) -> None:
-        """Find out of entries of WITH that nobody uses what Spark must know: it checks them with all the text.
+        """Notes what Spark has to know about entries of WITH that nothing uses: it checks the whole text.
 
-        They need not be possible as queries over streams, and nothing else comes of them.
+        Such an entry may be a query that streams cannot run; it adds nothing to the plan.
         """
         scratch = replace(self._gathered, relations={}, unions={}, notes={})
         composer = Composer(scratch)
@@ -90,14 +91,14 @@ class Composer:
                 composer.query(entry.table.this, entry.place)
         self._gathered.texts, self._gathered.site_named = scratch.texts, scratch.site_named
 
-    def _select(self, select: exp.Expr, place: Place) -> tuple[LogicalQuery, ...]:
+    def _select(self, select: exp.Expr, place: Place) -> tuple[StreamSelect, ...]:
         assert isinstance(select, exp.Select)
         check_over_stream(select, place.source)
         first, *others = from_items(select)
         derived = self._names.derived(first, place)
         if derived is None:
             member = self._names.stream(first, place)
-            return (self._block(select, [(member, first), *self._joined(others, place)], place),)
+            return (self._bound(select, [(member, first), *self._joined(others, place)], place),)
         branches = self._branches(derived)
         if any(branch.window is not None for branch in branches):
             return (self._over_aggregate(select, branches, derived, place),)
@@ -105,16 +106,16 @@ class Composer:
             return self._over_rows(select, branches, derived, place)
         return (self._over_union(select, branches, derived, place),)
 
-    def _block(
+    def _bound(
         self,
         select: exp.Select,
         members: list[tuple[Member, exp.Expr]],
         place: Place,
         below: Window | None = None,
-    ) -> LogicalQuery:
+    ) -> StreamSelect:
         """One SELECT over these members; `below` is the window in which the streams of the first are joined."""
         scope = scope_of(members, select, place.source, self._gathered.catalog.functions)
-        query = bind_block(select, scope, renamed=place.renamed, below=below)
+        query = bind_stream_select(select, scope, renamed=place.renamed, below=below)
         self._gathered.site_named |= site_named(select, scope)
         self._gathered.note_stars(place.text, select, scope)
         self._gathered.note_joins(place.text, query.joins)
@@ -142,11 +143,11 @@ class Composer:
         self._gathered.note(derived.name, f"computed where {base} is, before it is sent")
         return joined_member(derived.name, branches[0], self._gathered.next_table())
 
-    def _branches(self, derived: Derived) -> tuple[LogicalQuery, ...]:
+    def _branches(self, derived: Derived) -> tuple[StreamSelect, ...]:
         """The rows of a derived table, under the names that its columns are given."""
         with self._names.within(derived):
             branches = self.query(derived.query, derived.place)
-        names = tuple(output.name for output in branches[0].results)
+        names = tuple(output.name for output in branches[0].columns)
         given = self._names.given_names(derived, names)
         branches = tuple(_renamed(branch, given) for branch in branches)
         if derived.place.text != derived.within.text:
@@ -155,8 +156,8 @@ class Composer:
         return branches
 
     def _over_rows(
-        self, select: exp.Select, branches: tuple[LogicalQuery, ...], derived: Derived, place: Place
-    ) -> tuple[LogicalQuery, ...]:
+        self, select: exp.Select, branches: tuple[StreamSelect, ...], derived: Derived, place: Place
+    ) -> tuple[StreamSelect, ...]:
         """Each branch merged into a copy of the SELECT."""
         union = self._open(branches) if len(branches) > 1 else ""
         others = from_items(select)[1:]
@@ -164,7 +165,7 @@ class Composer:
         for index, branch in enumerate(branches):
             member = merged_member(derived.name, branch, exported(union, index, branch, self._gathered.types))
             members = [(member, derived.item), *self._joined(others, place)]
-            query = merged(self._block(select, members, place, branch.join_window), branch)
+            query = merged(self._bound(select, members, place, branch.join_window), branch)
             self._check_size(query, derived.name, derived.item, derived.within)
             found.append(query)
         self._gathered.note(
@@ -172,12 +173,12 @@ class Composer:
         )
         return tuple(found)
 
-    def _check_size(self, query: LogicalQuery, name: str, item: exp.Expr, place: Place) -> None:
+    def _check_size(self, query: StreamSelect, name: str, item: exp.Expr, place: Place) -> None:
         nodes = [*(output.expression for output in query.outputs), *query.where, *query.keys]
         self._check_expressions(nodes, name, item, place)
 
     def _check_expressions(self, nodes: Sequence[exp.Expr], name: str, item: exp.Expr, place: Place) -> None:
-        """Names used twice and more on every level make expressions grow beyond all bounds."""
+        """Refuses expressions that have grown too large: a name used twice on each level doubles them each time."""
         if not is_small(nodes):
             raise refuse(
                 item,
@@ -187,8 +188,8 @@ class Composer:
             )
 
     def _over_union(
-        self, select: exp.Select, branches: tuple[LogicalQuery, ...], derived: Derived, place: Place
-    ) -> LogicalQuery:
+        self, select: exp.Select, branches: tuple[StreamSelect, ...], derived: Derived, place: Place
+    ) -> StreamSelect:
         """An aggregate over all branches: each computes partials, one MERGE takes them all."""
         union = self._open(branches)
         member = union_member(derived.name, union, branches)
@@ -196,7 +197,7 @@ class Composer:
         for item in [derived.item] if all(b.join_window is not None for b in branches) else _streams(tables):
             message = "an aggregate over a UNION ALL of which every branch joins streams is not possible yet"
             raise refuse(item, place.source, message, UNION_OF_JOINS_HINT)
-        query = self._block(select, [(member, derived.item), *tables], place)
+        query = self._bound(select, [(member, derived.item), *tables], place)
         self._check_joined_branches(query, branches, derived.item, place)
         inputs = []
         for index, branch in enumerate(branches):
@@ -209,21 +210,19 @@ class Composer:
         return replace(query, inputs=tuple(inputs))
 
     def _check_joined_branches(
-        self, query: LogicalQuery, branches: Sequence[LogicalQuery], item: exp.Expr, place: Place
+        self, query: StreamSelect, branches: Sequence[StreamSelect], item: exp.Expr, place: Place
     ) -> None:
-        """Rows of joined streams are there window by window."""
+        """Refuses an aggregate whose windows differ from those in which a branch joins streams."""
         window = query.window
         for joined in (branch.join_window for branch in branches if branch.join_window is not None):
             if window is not None and not joined.like(window):
-                message = f"a branch of the UNION ALL joins streams in windows of {window_words(joined)}"
-                hint = (
-                    f"Group by the same windows, not by those of {window_words(window)}, or aggregate in each branch."
-                )
+                message = f"a branch of the UNION ALL joins streams in windows of {joined.words}"
+                hint = f"Group by the same windows, not by those of {window.words}, or aggregate in each branch."
                 raise refuse(item, place.source, message, hint)
 
     def _over_aggregate(
-        self, select: exp.Select, branches: tuple[LogicalQuery, ...], derived: Derived, place: Place
-    ) -> LogicalQuery:
+        self, select: exp.Select, branches: tuple[StreamSelect, ...], derived: Derived, place: Place
+    ) -> StreamSelect:
         source = place.source
         if len(branches) > 1:
             message = "a SELECT over a UNION ALL of aggregates is not possible yet"
@@ -241,7 +240,7 @@ class Composer:
         self._gathered.note(derived.name, "the SELECT over it is computed by the merge, window by window")
         return found
 
-    def _window_rows(self, item: exp.Expr, to: str, place: Place) -> tuple[str, LogicalQuery]:
+    def _window_rows(self, item: exp.Expr, to: str, place: Place) -> tuple[str, StreamSelect]:
         """What stands behind JOIN and is joined to the rows of windows of `to`."""
         derived = self._names.derived(item, place)
         if derived is None:
@@ -258,13 +257,13 @@ class Composer:
         message = f"{to} aggregates, and only rows of windows can be joined to it; {name} has none"
         return refuse(item, place.source, message, "Join tables before aggregating, or aggregate both.")
 
-    def _open(self, branches: tuple[LogicalQuery, ...]) -> str:
+    def _open(self, branches: tuple[StreamSelect, ...]) -> str:
         name = f"u{len(self._gathered.unions) + 1}"
         self._gathered.unions[name] = open_union(name, branches)
         return name
 
 
-def bind_statement(query: exp.Expr, source: Source, gathered: Gathered) -> tuple[LogicalQuery, ...]:
+def bind_statement(query: exp.Expr, source: Source, gathered: Gathered) -> tuple[StreamSelect, ...]:
     """The branches of a statement; what else is found out goes to `gathered`.
 
     Raises:
@@ -278,8 +277,8 @@ def bind_statement(query: exp.Expr, source: Source, gathered: Gathered) -> tuple
     return branches
 
 
-def _more_than_rows(branches: Sequence[LogicalQuery]) -> str:
-    """What a derived table over a stream does besides to filter and project it; empty when nothing."""
+def _more_than_rows(branches: Sequence[StreamSelect]) -> str:
+    """What a derived table over a stream does besides filtering and projecting it; empty: nothing."""
     first = branches[0]
     if len(branches) > 1:
         return "is a UNION ALL"
@@ -292,15 +291,15 @@ def _streams(members: Sequence[tuple[Member, exp.Expr]]) -> list[exp.Expr]:
     return [item for member, item in members if member.is_stream]
 
 
-def _renamed(branch: LogicalQuery, names: tuple[str, ...]) -> LogicalQuery:
-    outputs = tuple(replace(o, name=name) for o, name in zip(branch.results, names, strict=True))
+def _renamed(branch: StreamSelect, names: tuple[str, ...]) -> StreamSelect:
+    outputs = tuple(replace(o, name=name) for o, name in zip(branch.columns, names, strict=True))
     if branch.layers:
         return replace(branch, layers=(*branch.layers[:-1], replace(branch.layers[-1], outputs=outputs)))
     return replace(branch, outputs=outputs)
 
 
-def _moved(branch: LogicalQuery, start: int) -> LogicalQuery:
-    """The rows of a view as they stand in the text that names it: places of its own text would mean nothing there."""
+def _moved(branch: StreamSelect, start: int) -> StreamSelect:
+    """The branch with all its places set to where the view is named; places in the view's text mean nothing there."""
     if branch.window is not None:
         return branch
     joins = tuple(replace(join, on=tuple(placed(part, start) for part in join.on)) for join in branch.joins)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from planner.bind.binder import Binder
+from planner.bind.clauses import bind_where, is_grouped, site_named
 from planner.bind.gathered import STATEMENT, Gathered, Text
-from planner.bind.logical import bind_where, is_grouped, site_named
 from planner.bind.outputs import Output, bind_outputs
 from planner.bind.scope import DerivedRows, Member, Scope, did_you_mean
 from planner.bind.unions import is_real_site
@@ -129,7 +129,7 @@ class Names:
         return place
 
     def _check_names(self, query: exp.Expr, place: Place) -> None:
-        """An entry of WITH may be unused: all the same its relations must be there."""
+        """Raises UnknownRelationError when an entry of WITH names a relation that is not there, used or not."""
         inner = {table.alias.lower() for table in query.find_all(exp.CTE)}
         for table in query.find_all(exp.Table):
             name = table.name.lower()

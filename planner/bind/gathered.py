@@ -1,4 +1,4 @@
-"""What is found out of a statement while it is bound, besides its meaning."""
+"""What binding collects about a statement besides the logical plan."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from planner.bind.calls import called_functions, check_known
-from planner.bind.joins import Join
 from planner.bind.outputs import starred
 from planner.bind.scope import Scope
+from planner.bind.selects import Join
 from planner.bind.unions import OpenUnion
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.sql.blocks import block_tokens
@@ -36,7 +36,7 @@ class Text:
 
 @dataclass(slots=True)
 class Gathered:
-    """Grows while a statement is bound."""
+    """What is known about a statement; binding adds to it."""
 
     catalog: Catalog
     types: Mapping[str, Sequence[Column]]

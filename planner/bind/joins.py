@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from planner.bind.binder import Binder, Window
+from planner.bind.binder import Binder
 from planner.bind.calls import function_calls
 from planner.bind.scope import Member, Scope, unknown_column
-from planner.bind.streamjoins import SameWindow, same_window
-from planner.graph.expressions import conjuncts, first_aggregate, is_site, placed, views_of
+from planner.bind.selects import Join
+from planner.bind.streamjoins import same_window
+from planner.graph.expressions import conjuncts, first_aggregate, placed, views_of
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import refuse
-from planner.values.names import INPUT_VIEW
 
 EQUALITY_HINT = "A join needs an equality: ON stream.x = other.y, or USING (x)."
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """One table, or one stream inside a window, joined to all that stands to its left."""
-
-    member: Member
-    left: bool
-    """A LEFT join: rows without a match are kept."""
-    on: tuple[exp.Expr, ...]
-    """Conjuncts, but for the one that says that windows are equal."""
-    same_window: SameWindow | None = None
-    """Set when a stream is joined."""
-
-    @property
-    def window(self) -> Window | None:
-        return self.same_window.window if self.same_window is not None else None
-
-    @property
-    def same_site(self) -> bool:
-        """Whether rows can match only rows of their own site."""
-        return any(_links_sites(conjunct, self.member.view) for conjunct in self.on)
 
 
 def bind_joins(tree: exp.Select, scope: Scope) -> tuple[Join, ...]:
@@ -85,9 +62,9 @@ def is_left(join: exp.Join) -> bool:
 
 
 def _check_functions(conjunct: exp.Expr, member: Member, scope: Scope, at: exp.Expr | None = None) -> None:
-    """Spark computes a Python function of one side before it joins, but one of both only behind an inner join.
+    """Refuses a Python function of both sides in ON of a LEFT join.
 
-    It says so of an outer join only when the query runs.
+    Spark computes it only behind an inner join, and refuses an outer join only when the query runs.
     """
     for call in function_calls(conjunct, scope.functions):
         views = views_of(call)
@@ -98,7 +75,7 @@ def _check_functions(conjunct: exp.Expr, member: Member, scope: Scope, at: exp.E
 
 
 def check_on(joins: Iterable[Join], scope: Scope, *, at: exp.Expr) -> None:
-    """Joins whose conditions were put in other words are as possible as those that were written.
+    """Checks joins whose conditions were rewritten as those that a user wrote are checked.
 
     Raises:
         UnsupportedSqlError: at `at`, when a condition calls a Python function that is not possible there.
@@ -137,11 +114,3 @@ def is_equality(conjunct: exp.Expr, view: str) -> bool:
     return (left == {view} and bool(right) and view not in right) or (
         right == {view} and bool(left) and view not in left
     )
-
-
-def _links_sites(conjunct: exp.Expr, view: str) -> bool:
-    bare = conjunct.unnest()
-    if not isinstance(bare, exp.EQ):
-        return False
-    sides = (bare.left.unnest(), bare.right.unnest())
-    return any(is_site(a, INPUT_VIEW) and is_site(b, view) for a, b in (sides, sides[::-1]))

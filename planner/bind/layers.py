@@ -12,19 +12,11 @@ from dataclasses import replace
 
 from planner.bind import topk as bound
 from planner.bind.binder import Binder
-from planner.bind.logical import (
-    Layer,
-    LogicalQuery,
-    Rollup,
-    bind_where,
-    check_group_parts,
-    group_keys,
-    is_grouped,
-    is_window,
-)
+from planner.bind.clauses import bind_where, check_group_parts, group_keys, is_grouped, is_window
 from planner.bind.outputs import bind_outputs
 from planner.bind.rollup import bind_rollup, rolled_up
 from planner.bind.scope import Member, Scope
+from planner.bind.selects import Layer, Rollup, StreamSelect
 from planner.bind.topk import bind_top_k
 from planner.bind.windowparts import start_within, with_window
 from planner.bind.windowrows import Windows, bind_window_rows, part_of_window
@@ -41,14 +33,14 @@ MAX_LAYERS = 20
 GROUP_HINT = "Select the window in the sub-query, and group by it here as well: GROUP BY w, key, ..."
 
 
-def window_columns(query: LogicalQuery) -> Mapping[str, str]:
+def window_columns(query: StreamSelect) -> Mapping[str, str]:
     """The result columns that are the window, its start or its end, as `Layer.windows` says it."""
-    results = query.results
+    columns = query.columns
     if query.layers:
         windows: Windows = query.layers[-1].windows
-        found = {output.name: part_of_window(output.expression, windows) for output in results}
+        found = {output.name: part_of_window(output.expression, windows) for output in columns}
     else:
-        found = {o.name: _part(o.expression) for o in results if is_window(o.expression, query.inner or query.window)}
+        found = {o.name: _part(o.expression) for o in columns if is_window(o.expression, query.inner or query.window)}
     return {name: part for name, part in found.items() if part is not None}
 
 
@@ -57,20 +49,20 @@ def _part(window: exp.Expr) -> str:
     return bare.name.lower() if isinstance(bare, exp.Dot) else ""
 
 
-def rows_member(alias: str, view: str, query: LogicalQuery) -> Member:
+def rows_member(alias: str, view: str, query: StreamSelect) -> Member:
     """The rows of an aggregating query as what stands in FROM."""
-    columns = tuple(Column(output.name, "") for output in query.results)
+    columns = tuple(Column(output.name, "") for output in query.columns)
     return Member(alias, view, Relation(alias, RelationKind.STREAM, columns, ()), derived=True)
 
 
-def layer_view(query: LogicalQuery) -> str:
+def layer_view(query: StreamSelect) -> str:
     """Name of the query's rows in the layer that comes next."""
     return f"r{len(query.layers) + 1}"
 
 
 def with_layer(
-    queries: Sequence[LogicalQuery], select: exp.Select, scope: Scope, *, renamed: bool = False
-) -> LogicalQuery:
+    queries: Sequence[StreamSelect], select: exp.Select, scope: Scope, *, renamed: bool = False
+) -> StreamSelect:
     """The first query with a SELECT over its rows.
 
     Args:
@@ -149,8 +141,7 @@ def _check(select: exp.Select, layer: Layer) -> None:
         at = select.args.get("group") or select.expressions[0]
         raise refuse(at, source, "groups over the rows of windows need the window as a key", GROUP_HINT)
     window = layer.rollup.window if layer.rollup is not None else None
-    ordered = layer.top_k.parts if layer.top_k is not None else ()
-    for node in (*(output.expression for output in layer.outputs), *layer.having, *ordered):
+    for node in layer.results:
         check_group_parts(node, layer.keys, window, source)
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from planner.bind.binder import Window, length_of
-from planner.bind.logical import LogicalQuery, Rollup, UnionInput, is_grouped
+from planner.bind.clauses import is_grouped
 from planner.bind.scope import Scope, resolve
+from planner.bind.selects import Rollup, StreamSelect, UnionInput
 from planner.bind.topk import TopK
 from planner.bind.windowparts import start_within, with_window
 from planner.bind.windowrows import Windows, part_of_window
@@ -24,7 +25,7 @@ from planner.sql.refusals import function_name, refuse
 FORM = "Over a sub-query that selects window(ts, '1 minute') AS w, GROUP BY window(w.start, '5 minutes') is possible."
 
 
-def bind_rollup(select: exp.Select, scope: Scope, windows: Windows, below: LogicalQuery) -> Rollup | None:
+def bind_rollup(select: exp.Select, scope: Scope, windows: Windows, below: StreamSelect) -> Rollup | None:
     """The longer windows of a SELECT over the rows of windows, None when it has none.
 
     Args:
@@ -46,7 +47,7 @@ def bind_rollup(select: exp.Select, scope: Scope, windows: Windows, below: Logic
     return rollups[0] if rollups else None
 
 
-def _rollup(call: exp.Expr, scope: Scope, windows: Windows, below: LogicalQuery) -> Rollup:
+def _rollup(call: exp.Expr, scope: Scope, windows: Windows, below: StreamSelect) -> Rollup:
     inner = below.window
     assert inner is not None
     arguments, source = call.expressions, scope.source
@@ -89,7 +90,7 @@ def _window(start: exp.Expr, length: timedelta) -> Window:
     return Window(node, length, length)
 
 
-def rolled_up(query: LogicalQuery, to: Window) -> LogicalQuery:
+def rolled_up(query: StreamSelect, to: Window) -> StreamSelect:
     """The query with rows that wait for the end of the longer window that theirs lies in."""
     inner = query.window
     assert inner is not None
@@ -124,7 +125,7 @@ def _longer(window: Window, to: Window) -> Window:
     return Window(node, to.length, to.slide)
 
 
-def _inputs(query: LogicalQuery, longer: Window, keys: tuple[exp.Expr, ...]) -> tuple[UnionInput, ...]:
+def _inputs(query: StreamSelect, longer: Window, keys: tuple[exp.Expr, ...]) -> tuple[UnionInput, ...]:
     """The branches of a UNION ALL; what they compute is said by the query over them."""
     return tuple(
         replace(

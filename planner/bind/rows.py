@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from planner.bind import joins as bound
+from planner.bind import selects as bound
 from planner.graph.operators import Filter, Join, Operator, Scan
 from planner.sql.dialect import exp
 from planner.values.names import INPUT_VIEW
@@ -12,20 +12,19 @@ from planner.values.names import INPUT_VIEW
 
 def joined_rows(
     joins: Sequence[bound.Join],
-    conditions: Sequence[tuple[exp.Expr, ...]],
     sources: Mapping[str, Operator] | None = None,
 ) -> Operator:
     """What stands first in FROM, with all that is joined to it.
 
     Args:
-        joins, conditions: each join and the conjuncts of its ON.
+        joins: in order.
         sources: what the views read, where that is not a view of their own name.
     """
     given = sources or {}
     rows = given.get(INPUT_VIEW, Scan(INPUT_VIEW))
-    for join, on in zip(joins, conditions, strict=True):
+    for join in joins:
         view = join.member.view
-        rows = Join(rows, given.get(view, Scan(view)), join.left, tuple(on))
+        rows = Join(rows, given.get(view, Scan(view)), join.left, join.on)
     return rows
 
 

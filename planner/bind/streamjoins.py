@@ -12,7 +12,6 @@ from planner.bind.binder import Window, lost_event_time, window_of
 from planner.bind.scope import Member, Scope
 from planner.functions.traits import WINDOW
 from planner.sql.dialect import TokenType, exp, offset_of, tokenize
-from planner.sql.intervals import format_interval
 from planner.sql.refusals import function_name, refuse
 from planner.sql.source import Source
 from planner.values.errors import UnsupportedSqlError
@@ -95,18 +94,12 @@ def _same_window(conjunct: exp.Expr, scope: Scope) -> SameWindow:
     start, end = _span(_calls(conjunct), scope.source)
     if not own.like(other):
         raise UnsupportedSqlError(
-            f"the windows that are joined differ: {window_words(other)} and {window_words(own)}",
+            f"the windows that are joined differ: {other.words} and {own.words}",
             position=scope.source.position(start),
             found=scope.source.text[start:end],
             hint="Give both the same length and slide.",
         )
     return SameWindow(own, other.view, (start, end))
-
-
-def window_words(window: Window) -> str:
-    """Length and slide, for people."""
-    every = f" every {format_interval(window.slide)}" if window.slide != window.length else ""
-    return f"{format_interval(window.length)}{every}"
 
 
 def _refuse_other_windows(conjuncts: Sequence[exp.Expr], scope: Scope) -> None:

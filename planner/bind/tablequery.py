@@ -1,9 +1,9 @@
 """Batch queries: SELECTs whose rows come from tables alone, every name bound.
 
-A batch query is made of blocks, one SELECT over the next, or over several put together by UNION ALL. The innermost
-read tables, by their splits; every block may join further tables. Blocks that only filter and project run on each split
-by itself. The first that *gathers* (groups, ranks, sorts or limits) needs rows of all splits; it and all blocks above
-it are finished by one task. So is a block that joins a query which gathers.
+A batch query is made of SELECTs, each over the next, or over several put together by UNION ALL. The innermost read
+tables, by their splits; every SELECT may join further tables. Those that only filter and project run on each split by
+itself. The first that *gathers* (groups, ranks, sorts or limits) needs rows of all splits; it and all SELECTs above it
+are finished by one task. So is a SELECT that joins a query which gathers.
 
 Expressions read `input.c` for what stands first in FROM, `t1.c` for joined tables and `v1.c` for lateral views.
 """
@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from planner.bind.binder import Binder
+from planner.bind.clauses import bind_where, check_group_parts, group_keys, is_grouped, site_named
 from planner.bind.derived import Derived, Names, Place
 from planner.bind.gathered import STATEMENT, Gathered, Text
 from planner.bind.joins import bind_joins
-from planner.bind.logical import LogicalQuery, bind_where, check_group_parts, group_keys, is_grouped, site_named
 from planner.bind.outputs import Output, bind_outputs
 from planner.bind.scope import Member, Scope, scope_of
-from planner.bind.tableblocks import Block, Lateral, Rows, UnionAll
+from planner.bind.selects import Lateral, TableRows, TableSelect, UnionAll
 from planner.bind.tablerows import standalone
 from planner.bind.topk import bind_top_k
 from planner.bind.unions import OpenUnion, branch_name, check_branches, unlike
@@ -35,8 +35,8 @@ from planner.sql.source import Source
 from planner.values.errors import PlannerError, UnsupportedSqlError
 from planner.values.names import INPUT_VIEW
 
-MAX_BLOCKS = 20
-"""They are nested in one statement."""
+MAX_NESTED = 20
+"""SELECTs over one another: they are nested in one statement."""
 
 STREAM_HINT = "A query reads tables alone, or begins with a stream: FROM stream JOIN table ON ..."
 STREAM_JOIN_HINT = "Name the stream first: FROM stream JOIN table ON ..."
@@ -55,7 +55,7 @@ def rests_on_tables(query: exp.Expr, source: Source, gathered: Gathered) -> bool
     return Names(scratch).rests_on_table(query, Place(source))
 
 
-def bind_batch(query: exp.Expr, source: Source, gathered: Gathered) -> Rows:
+def bind_batch(query: exp.Expr, source: Source, gathered: Gathered) -> TableRows:
     """The meaning of a batch query; what else is found out goes to `gathered`.
 
     Raises:
@@ -63,18 +63,18 @@ def bind_batch(query: exp.Expr, source: Source, gathered: Gathered) -> Rows:
     """
     gathered.texts[STATEMENT] = Text(source)
     gathered.note_functions(query, source)
-    binder = _BlockBinder(gathered)
+    binder = _TableBinder(gathered)
     rows = binder.query(query, Place(source))
     binder.note_unused()
     return rows
 
 
-class _BlockBinder:
+class _TableBinder:
     def __init__(self, gathered: Gathered) -> None:
         self._gathered = gathered
         self._names = Names(gathered)
 
-    def query(self, query: exp.Expr, place: Place, depth: int = 1) -> Rows:
+    def query(self, query: exp.Expr, place: Place, depth: int = 1) -> TableRows:
         """A query of any form.
 
         Raises:
@@ -97,7 +97,7 @@ class _BlockBinder:
             check_branches(len(branches), part, place.source)
         return self._ordered_union(query, UnionAll(tuple(branches)), place)
 
-    def _ordered_union(self, query: exp.Expr, rows: UnionAll, place: Place) -> Rows:
+    def _ordered_union(self, query: exp.Expr, rows: UnionAll, place: Place) -> TableRows:
         """ORDER BY, LIMIT and OFFSET behind a UNION ALL are a SELECT over it."""
         if not any(query.args.get(clause) for clause in ("order", "limit", "offset")):
             return rows
@@ -105,18 +105,22 @@ class _BlockBinder:
         scope = Scope((member,), place.source, functions=self._gathered.catalog.functions)
         outputs = tuple(replace(output, expression=member.bound(output.name)) for output in rows.outputs)
         below = rows if rows.ends else UnionAll(self._of_one_type(rows.branches))
-        plain = LogicalQuery(scope, (), (), outputs, None, None, keys=(), having=(), top_k=None)
-        return Block(
-            query=plain,
+        return TableSelect(
+            scope=scope,
+            where=(),
+            outputs=outputs,
+            keys=(),
+            having=(),
+            top_k=None,
+            joins=(),
             grouped=False,
-            laterals=(),
             order=tuple(_ordered(node, outputs, Binder(scope)) for node in _order_items(query)),
             limit=_whole(query.args.get("limit"), place.source),
             offset=_whole(query.args.get("offset"), place.source) or 0,
             below=below,
         )
 
-    def _select(self, select: exp.Expr, place: Place, depth: int) -> Block:
+    def _select(self, select: exp.Expr, place: Place, depth: int) -> TableSelect:
         assert isinstance(select, exp.Select)
         first, *others = from_items(select)
         derived = self._names.derived(first, place)
@@ -131,21 +135,21 @@ class _BlockBinder:
         bound = self._bound(select, [(member, first)], self._joined(others, place, depth), place)
         return replace(bound, below=below)
 
-    def _below(self, derived: Derived, depth: int) -> Rows:
+    def _below(self, derived: Derived, depth: int) -> TableRows:
         """The rows of a query in FROM or behind JOIN, under the names that its columns are given."""
-        if depth == MAX_BLOCKS:
-            message = f"more than {MAX_BLOCKS} queries over one another are not possible"
+        if depth == MAX_NESTED:
+            message = f"more than {MAX_NESTED} queries over one another are not possible"
             raise refuse(derived.item, derived.within.source, message, "Write fewer.")
         with self._names.within(derived):
             below = self.query(derived.query, derived.place, depth + 1)
         names = self._names.given_names(derived, tuple(output.name for output in below.outputs))
         branches = tuple(_named(branch, names) for branch in below.selects())
-        if isinstance(below, Block):
+        if isinstance(below, TableSelect):
             return branches[0]
         return UnionAll(branches if below.ends else self._of_one_type(branches))
 
-    def _of_one_type(self, branches: tuple[Block, ...]) -> tuple[Block, ...]:
-        """Branches that are not whole before partial aggregates: each gives the types of all of them together."""
+    def _of_one_type(self, branches: tuple[TableSelect, ...]) -> tuple[TableSelect, ...]:
+        """The branches of a UNION ALL that MAPs compute, each with casts to the union's types."""
         name = f"u{len(self._gathered.unions) + 1}"
         self._gathered.unions[name] = OpenUnion(name, tuple(map(standalone, branches)))
         self._gathered.note(name, f"UNION ALL of {len(branches)}, each branch on the splits of its own tables")
@@ -155,9 +159,9 @@ class _BlockBinder:
         )
 
     def note_unused(self) -> None:
-        """As `compose.Composer.note_unused`: Spark checks entries of WITH that nobody uses with all the text."""
+        """As `compose.Composer.note_unused`."""
         scratch = replace(self._gathered, relations={}, unions={}, notes={})
-        binder = _BlockBinder(scratch)
+        binder = _TableBinder(scratch)
         for entry in self._names.unused():
             with suppress(PlannerError):
                 binder.query(entry.table.this, entry.place)
@@ -185,7 +189,7 @@ class _BlockBinder:
 
     def _bound(
         self, select: exp.Select, first: list[tuple[Member, exp.Expr]], joined: list[_Joined], place: Place
-    ) -> Block:
+    ) -> TableSelect:
         gathered = self._gathered
         functions = gathered.catalog.functions
         members = [*first, *((join.member, join.item) for join in joined)]
@@ -197,13 +201,14 @@ class _BlockBinder:
         scope = scope_of([*members, *made], select, place.source, functions)
         gathered.site_named |= site_named(select, scope)
         gathered.note_stars(place.text, select, scope)
-        block = _block(select, scope, laterals, renamed=place.renamed)
+        found = _bound_select(select, scope, laterals, renamed=place.renamed)
         for join in joined:
             if join.rows is not None:
                 gathered.note(join.member.alias, "computed by the reduce, which joins it")
             elif join.member.derived:
                 gathered.note(join.member.alias, f"computed where {join.member.relation.name} is, before it is sent")
-        return replace(block, joined={join.member.view: join.rows for join in joined if join.rows is not None})
+        joins = zip(found.joins, joined, strict=True)
+        return replace(found, joins=tuple(replace(join, rows=behind.rows) for join, behind in joins))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +217,7 @@ class _Joined:
 
     member: Member
     item: exp.Expr
-    rows: Rows | None = None
+    rows: TableRows | None = None
     """None: a table, as it is or filtered and projected."""
 
 
@@ -221,20 +226,20 @@ def _joined_stream(item: exp.Expr, place: Place) -> UnsupportedSqlError:
     return refuse(item, place.source, message, STREAM_JOIN_HINT)
 
 
-def _named(block: Block, names: Sequence[str]) -> Block:
-    outputs = tuple(replace(o, name=name) for o, name in zip(block.outputs, names, strict=True))
-    return replace(block, query=replace(block.query, outputs=outputs))
+def _named(select: TableSelect, names: Sequence[str]) -> TableSelect:
+    outputs = tuple(replace(o, name=name) for o, name in zip(select.outputs, names, strict=True))
+    return replace(select, outputs=outputs)
 
 
-def _typed(block: Block, own: Sequence[Column], wanted: Sequence[Column]) -> Block:
-    """The block with columns of these types, once both are known."""
-    if not len(own) == len(wanted) == len(block.outputs):
-        return block
+def _typed(select: TableSelect, own: Sequence[Column], wanted: Sequence[Column]) -> TableSelect:
+    """The SELECT with columns of these types, once both are known."""
+    if not len(own) == len(wanted) == len(select.outputs):
+        return select
     outputs = tuple(
         o if before.type == to.type else replace(o, expression=cast(o.expression.copy(), to.type))
-        for o, before, to in zip(block.outputs, own, wanted, strict=True)
+        for o, before, to in zip(select.outputs, own, wanted, strict=True)
     )
-    return replace(block, query=replace(block.query, outputs=outputs))
+    return replace(select, outputs=outputs)
 
 
 def _member(alias: str, view: str, names: Sequence[str]) -> Member:
@@ -255,38 +260,32 @@ def _laterals(select: exp.Select, scope: Scope) -> tuple[Lateral, ...]:
     return tuple(found)
 
 
-def _block(select: exp.Select, scope: Scope, laterals: tuple[Lateral, ...], *, renamed: bool) -> Block:
+def _bound_select(select: exp.Select, scope: Scope, laterals: tuple[Lateral, ...], *, renamed: bool) -> TableSelect:
     joins = bind_joins(select, scope)
     outputs = bind_outputs(select, Binder(scope, aliases=_window_name(select, scope)), renamed=renamed)
     aliases = _window_name(select, scope) | {output.name.lower(): output.expression for output in outputs}
     keys = group_keys(select, outputs, Binder(scope, aliases=aliases))
     later = Binder(scope, aliases=aliases, keys=keys)
     having = select.args.get("having")
-    query = LogicalQuery(
+    found = TableSelect(
         scope=scope,
-        joins=joins,
         where=bind_where(select, Binder(scope)),
         outputs=outputs,
-        window=None,
-        join_window=None,
         keys=keys,
         having=conjuncts(later.bind(having.this)) if having is not None else (),
         top_k=bind_top_k(select, later),
-    )
-    order = tuple(_ordered(node, outputs, later) for node in _order_items(select))
-    ordered = [item.this for item in order]
-    ranked = query.top_k.parts if query.top_k is not None else ()
-    aggregates = [*(o.expression for o in outputs), *query.having, *ranked, *ordered]
-    block = Block(
-        query=query,
-        grouped=is_grouped(select) or any(first_aggregate(node) is not None for node in aggregates),
+        joins=joins,
+        grouped=is_grouped(select),
         laterals=laterals,
-        order=order,
+        order=tuple(_ordered(node, outputs, later) for node in _order_items(select)),
         limit=_whole(select.args.get("limit"), scope.source),
         offset=_whole(select.args.get("offset"), scope.source) or 0,
     )
-    _check(select, block, ordered)
-    return block
+    computed = (*found.results, *(item.this for item in found.order))
+    if any(first_aggregate(node) is not None for node in computed):
+        found = replace(found, grouped=True)
+    _check(select, found, computed)
+    return found
 
 
 def _window_name(select: exp.Select, scope: Scope) -> dict[str, exp.Expr]:
@@ -296,15 +295,14 @@ def _window_name(select: exp.Select, scope: Scope) -> dict[str, exp.Expr]:
     return {WINDOW: bound.pop()} if len(bound) == 1 else {}
 
 
-def _check(select: exp.Select, block: Block, ordered: Sequence[exp.Expr]) -> None:
-    query, source = block.query, block.query.scope.source
-    if not block.grouped:
+def _check(select: exp.Select, found: TableSelect, computed: Sequence[exp.Expr]) -> None:
+    source = found.scope.source
+    if not found.grouped:
         if select.args.get("having") is not None:
             raise refuse(select.args["having"], source, "HAVING without groups is not possible", HAVING_HINT)
         return
-    ranked = query.top_k.parts if query.top_k is not None else ()
-    for node in (*(output.expression for output in query.outputs), *query.having, *ranked, *ordered):
-        check_group_parts(node, query.keys, None, source)
+    for node in computed:
+        check_group_parts(node, found.keys, None, source)
 
 
 def _order_items(select: exp.Expr) -> list[exp.Expr]:

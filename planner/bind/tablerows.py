@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.bind.outputs import Output
 from planner.bind.rows import joined_rows, kept
-from planner.bind.tableblocks import Block, Rows
+from planner.bind.selects import TableRows, TableSelect
 from planner.bind.unions import member_rows, relation_rows
 from planner.graph.operators import Alias, Generate, Named, Operator, Project, UnionAll
 from planner.sql.dialect import exp, name_node
@@ -23,25 +23,24 @@ def names_of(outputs: Sequence[Output]) -> tuple[Named, ...]:
     return tuple(Named(output.name, exp.Column(this=name_node(output.name))) for output in outputs)
 
 
-def with_laterals(rows: Operator, block: Block) -> Operator:
-    """The rows with those that the block's lateral views make of them."""
-    for lateral in block.laterals:
+def with_laterals(rows: Operator, select: TableSelect) -> Operator:
+    """The rows, each beside what LATERAL VIEW makes of it."""
+    for lateral in select.laterals:
         columns = tuple(column.name for column in lateral.member.relation.columns)
         rows = Generate(rows, lateral.call, lateral.member.view, columns, lateral.outer)
     return rows
 
 
-def standalone(rows: Rows) -> Operator:
+def standalone(rows: TableRows) -> Operator:
     """What only filters, projects and joins tables, over views of the relations' names."""
     branches = tuple(map(_select, rows.selects()))
     return branches[0] if len(branches) == 1 else UnionAll(branches)
 
 
-def _select(block: Block) -> Operator:
-    query = block.query
-    first = relation_rows(query.scope.stream.relation)
-    if block.below is not None:
-        first = Alias(standalone(block.below), INPUT_VIEW)
-    sources = {INPUT_VIEW: first, **{join.member.view: member_rows(join.member) for join in query.joins}}
-    rows = with_laterals(joined_rows(query.joins, [join.on for join in query.joins], sources), block)
-    return Project(kept(rows, query.where), items_of(query.outputs))
+def _select(select: TableSelect) -> Operator:
+    first = relation_rows(select.scope.stream.relation)
+    if select.below is not None:
+        first = Alias(standalone(select.below), INPUT_VIEW)
+    sources = {INPUT_VIEW: first, **{join.member.view: member_rows(join.member) for join in select.joins}}
+    rows = with_laterals(joined_rows(select.joins, sources), select)
+    return Project(kept(rows, select.where), items_of(select.outputs))

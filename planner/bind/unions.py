@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.bind.joins import Join
-from planner.bind.logical import LogicalQuery, UnionInput
 from planner.bind.rows import joined_rows, kept
 from planner.bind.scope import DerivedRows, Member, Scope
+from planner.bind.selects import Join, StreamSelect, UnionInput
 from planner.graph.expressions import cast, enclosed, is_site, replace_columns
 from planner.graph.operators import Alias, Named, Operator, Project, Scan, UnionAll
 from planner.relations.catalog import SITE_COLUMN, Column, Relation, RelationKind
@@ -65,15 +64,15 @@ def branch_name(union: str, index: int) -> str:
     return f"{union}.{index}"
 
 
-def open_union(name: str, branches: Sequence[LogicalQuery]) -> OpenUnion:
+def open_union(name: str, branches: Sequence[StreamSelect]) -> OpenUnion:
     return OpenUnion(name, tuple(map(_branch, branches)))
 
 
-def _branch(branch: LogicalQuery) -> Operator:
+def _branch(branch: StreamSelect) -> Operator:
     items = tuple(Named(output.name, output.expression) for output in branch.outputs)
     sources: dict[str, Operator] = {INPUT_VIEW: relation_rows(branch.scope.stream.relation)}
     sources |= {join.member.view: member_rows(join.member) for join in branch.joins}
-    rows = joined_rows(branch.joins, [join.on for join in branch.joins], sources)
+    rows = joined_rows(branch.joins, sources)
     return Project(kept(rows, branch.where), items)
 
 
@@ -100,7 +99,7 @@ def event_time_of(outputs: Mapping[str, exp.Expr], scope: Scope) -> str | None:
 
 
 def exported(
-    name: str, index: int, branch: LogicalQuery, types: Mapping[str, Sequence[Column]]
+    name: str, index: int, branch: StreamSelect, types: Mapping[str, Sequence[Column]]
 ) -> Mapping[str, exp.Expr]:
     """What the union's columns are in a branch, by lower-case name, in the union's type where it differs."""
     wanted, found = types.get(name, ()), types.get(branch_name(name, index), ())
@@ -114,7 +113,7 @@ def exported(
     }
 
 
-def union_member(alias: str, view: str, branches: Sequence[LogicalQuery]) -> Member:
+def union_member(alias: str, view: str, branches: Sequence[StreamSelect]) -> Member:
     """The union as the stream of an aggregating SELECT."""
     columns = tuple(Column(output.name, "") for output in branches[0].outputs)
     times = {event_time_of({o.name.lower(): o.expression for o in b.outputs}, b.scope) for b in branches}
@@ -144,7 +143,7 @@ class Substitution:
         return exp.Column(this=name_node(column.name), table=exp.Identifier(this=table, quoted=False))
 
 
-def specialized(query: LogicalQuery, branch: LogicalQuery, change: Substitution) -> UnionInput:
+def specialized(query: StreamSelect, branch: StreamSelect, change: Substitution) -> UnionInput:
     """An aggregating query over a union as it is over one of the branches."""
     joins = tuple(_join(join, change) for join in query.joins)
     members = (*branch.scope.members, *(join.member for join in joins))
@@ -169,7 +168,7 @@ def _join(join: Join, change: Substitution) -> Join:
     return Join(replace(join.member, view=view), join.left, tuple(map(change, join.on)))
 
 
-def merged_member(alias: str, inner: LogicalQuery, columns: Mapping[str, exp.Expr]) -> Member:
+def merged_member(alias: str, inner: StreamSelect, columns: Mapping[str, exp.Expr]) -> Member:
     """A derived table over a stream, or several that are joined, as the stream of the SELECT over it."""
     names = tuple(Column(output.name, "") for output in inner.outputs)
     event_time = event_time_of(columns, inner.scope)
@@ -179,8 +178,8 @@ def merged_member(alias: str, inner: LogicalQuery, columns: Mapping[str, exp.Exp
     return Member(alias, INPUT_VIEW, relation, derived=True, expressions=columns)
 
 
-def merged(query: LogicalQuery, inner: LogicalQuery) -> LogicalQuery:
-    """A SELECT over a derived table as one over what that reads."""
+def merged(query: StreamSelect, inner: StreamSelect) -> StreamSelect:
+    """A SELECT over a derived table, merged with that table's query."""
     members = (*inner.scope.members, *query.scope.members[1:])
     return replace(
         query,
@@ -190,7 +189,7 @@ def merged(query: LogicalQuery, inner: LogicalQuery) -> LogicalQuery:
     )
 
 
-def joined_member(alias: str, inner: LogicalQuery, view: str) -> Member:
+def joined_member(alias: str, inner: StreamSelect, view: str) -> Member:
     """A derived table that filters and projects one stream, as a stream that is joined under this view.
 
     Its columns are not merged into the query: under a LEFT JOIN they are NULL where nothing matches, constants too.
@@ -200,8 +199,8 @@ def joined_member(alias: str, inner: LogicalQuery, view: str) -> Member:
     return replace(merged_member(alias, inner, columns), view=view, expressions=None, rows=rows)
 
 
-def derived_expressions(query: LogicalQuery, member: Member) -> list[exp.Expr]:
-    """What stands for the columns of a joined derived table in conditions, each time that it does."""
+def derived_expressions(query: StreamSelect, member: Member) -> list[exp.Expr]:
+    """The expressions that columns of a joined derived table stand for, once for each use in a condition."""
     rows = member.rows
     conditions = (*query.where, *(conjunct for join in query.joins for conjunct in join.on)) if rows else ()
     columns = (column for conjunct in conditions for column in conjunct.find_all(exp.Column))

@@ -1,4 +1,4 @@
-"""The window in SQL where it is no call any more: made of its start."""
+"""Expressions for a window and its ends where only the window's start is a column."""
 
 from __future__ import annotations
 

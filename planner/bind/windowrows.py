@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from planner.bind.binder import WINDOW_FIELDS
 from planner.bind.joins import conditions, is_left, place_of
-from planner.bind.logical import LogicalQuery, WindowRows
 from planner.bind.scope import Member, Scope
-from planner.bind.streamjoins import window_words
+from planner.bind.selects import StreamSelect, WindowRows
 from planner.functions.traits import WINDOW
 from planner.sql.blocks import from_items
 from planner.sql.dialect import exp, offset_of
@@ -21,7 +20,7 @@ from planner.sql.refusals import function_name, refuse
 from planner.values.errors import UnsupportedSqlError
 
 Windows = Mapping[exp.Expr, str]
-"""What of rows is their window: its start or end by the field's name, the whole by an empty one."""
+"""Expressions over rows of windows that are the window (empty text) or its `start` or `end`."""
 
 SELECT_HINT = (
     "Select the window in both queries, as in SELECT window(ts, '10 seconds') AS w, ..., and compare them in ON."
@@ -29,7 +28,7 @@ SELECT_HINT = (
 
 
 def part_of_window(node: exp.Expr, windows: Windows) -> str | None:
-    """Which part of the window an expression is, as `Windows` has it; None when it is none."""
+    """The part of the window that an expression is, by its name in `Windows`; None: it is no part."""
     bare = node.unnest()
     if bare in windows:
         return windows[bare]
@@ -39,7 +38,7 @@ def part_of_window(node: exp.Expr, windows: Windows) -> str | None:
 
 
 def bind_window_rows(
-    select: exp.Select, scope: Scope, queries: Sequence[LogicalQuery], windows: Sequence[Windows]
+    select: exp.Select, scope: Scope, queries: Sequence[StreamSelect], windows: Sequence[Windows]
 ) -> tuple[WindowRows, ...]:
     """What stands behind each JOIN of a SELECT over the rows of windows.
 
@@ -109,14 +108,14 @@ def _name_of(member: Member, windows: Windows) -> str:
     return column.name
 
 
-def _check_lengths(join: exp.Join, scope: Scope, first: LogicalQuery, other: LogicalQuery) -> None:
+def _check_lengths(join: exp.Join, scope: Scope, first: StreamSelect, other: StreamSelect) -> None:
     assert first.window is not None
     assert other.window is not None
     if first.window.like(other.window):
         return
     at = place_of(join)
     raise UnsupportedSqlError(
-        f"the windows that are joined differ: {window_words(first.window)} and {window_words(other.window)}",
+        f"the windows that are joined differ: {first.window.words} and {other.window.words}",
         position=scope.source.position(offset_of(at) or 0),
         found=join.this.alias_or_name,
         hint="Give both the same length and slide, or group the shorter ones by longer ones before: "

@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from planner.graph.operators import MergeAggregate, walk
-from planner.graph.plan import DraftPlan, JoinShape, QueryShape, Stage, StageKind, Statistics
+from planner.graph.plan import DraftPlan, JoinShape, QueryShape, Stage, Statistics
 from planner.relations.catalog import Column
 from planner.relations.widths import row_bytes
 from planner.values.names import INPUT_VIEW
+from planner.values.stages import StageKind
 
 DEFAULT_ROWS_PER_S = 1000.0
 FILTER_SELECTIVITY = 1 / 3

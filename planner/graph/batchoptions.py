@@ -1,4 +1,4 @@
-"""What a query says of how its own tasks are made and placed."""
+"""Options of a batch query: how its tasks are cut and placed."""
 
 from __future__ import annotations
 

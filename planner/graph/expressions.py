@@ -1,4 +1,4 @@
-"""Small questions about bound expressions, and small changes that give a new tree."""
+"""Functions over bound expressions: what they read, and copies with parts replaced."""
 
 from __future__ import annotations
 

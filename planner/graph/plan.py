@@ -17,27 +17,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import Enum
 
 from planner.graph.batchoptions import BatchOptions
 from planner.graph.ids import VertexId
+from planner.graph.logical import LogicalOperator
 from planner.graph.operators import Operator
 from planner.relations.catalog import Column, Function
 from planner.values.edits import Edit
 from planner.values.errors import Position
-
-
-class StageKind(Enum):
-    SOURCE = "source"
-    TABLE = "table"
-    MERGE = "merge"
-    SINK = "sink"
-    MAP = "map"
-    """Batch: the part of the query over one split of a table."""
-    REDUCE = "reduce"
-    """Batch: the rest of it, over all that the MAP tasks gave."""
-    DERIVE = "derive"
-    """Of a task, not of a plan: what is left of a stage whose rows are part of what another query's task sends."""
+from planner.values.links import LinkFigures, Pair
+from planner.values.splits import FilePart
+from planner.values.stages import StageKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,33 +122,17 @@ def only_appends(stage: Stage, stages: Iterable[Stage]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkEstimate:
-    """What the plan is expected to send over one ordered pair of sites."""
+class LinkTraffic:
+    """What the plan is expected to send over one link."""
 
     source: str
     target: str
     rows_per_s: float
     bytes_per_s: float
-    bandwidth_bytes_per_s: float | None
-    """What the link was taken to carry in all (`LinkFigures.capacity_bytes_per_s`); None: there is no link."""
 
-
-@dataclass(frozen=True, slots=True)
-class LinkFigures:
-    """What a plan reckoned one directed link with, at the time it was made."""
-
-    source: str
-    target: str
-    capacity_bytes_per_s: float
-    """What the link carries for us in all."""
-    available_bytes_per_s: float
-    """Of that, what running queries leave."""
-    latency: timedelta
-    """One way."""
-    age: timedelta | None = None
-    """Since the capacity was measured; None: never, it is the topology file's bandwidth."""
-    confidence: float = 0.0
-    """In the measurement, 0 to 1."""
+    @property
+    def pair(self) -> Pair:
+        return self.source, self.target
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +146,6 @@ class PlacementCandidate:
     reason: str
     stage: str = ""
     """The merge."""
-
-
-@dataclass(frozen=True, slots=True)
-class FilePart:
-    """Whole lines (CSV, JSON: those that begin in the range) or row groups (Parquet: those whose middle is in it).
-
-    Without a path: the rows of a generated table with these numbers.
-    """
-
-    path: str
-    offset: int
-    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +173,7 @@ class PhysicalPlan:
     sites: Mapping[VertexId, str] = field(default_factory=dict)
     """Where the placer wants the vertices that are not pinned; of a batch query, where it expects the REDUCE by the
     sizes of the splits. Empty in an accepted query of streams: then the placement of its tasks says where they are."""
-    links: tuple[LinkEstimate, ...] = ()
+    links: tuple[LinkTraffic, ...] = ()
     candidates: tuple[PlacementCandidate, ...] = ()
     logical: tuple[str, ...] = field(default=())
     """The logical plan as indented lines."""
@@ -220,8 +182,8 @@ class PhysicalPlan:
     more_results: tuple[str, ...] = ()
     """Stages whose channels are results too: those of the further branches of a UNION ALL."""
     figures: tuple[LinkFigures, ...] = ()
-    """Of every link that the plan or a candidate that was weighed would use; none: the plan was made before they were
-    kept."""
+    """What was known then of every link that the plan, or a site weighed for a merge, would use. None: the plan
+    was made before they were kept."""
 
     @property
     def result_stages(self) -> tuple[str, ...]:
@@ -324,7 +286,7 @@ class DraftPlan:
     """In topological order."""
     result_stage: str
     columns: tuple[Column, ...]
-    logical: tuple[str, ...]
+    logical: LogicalOperator
     shapes: Mapping[str, QueryShape]
     """By id of the SOURCE stage."""
     site_named: frozenset[str]
@@ -344,6 +306,8 @@ class DraftPlan:
     """It reads tables only: MAP stages, one REDUCE."""
     site_read: frozenset[str] = frozenset()
     """MAP stages that read `site`."""
+    notes: tuple[str, ...] = ()
+    """What became of derived tables, for EXPLAIN."""
 
     @property
     def map_stages(self) -> tuple[Stage, ...]:

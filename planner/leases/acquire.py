@@ -25,7 +25,7 @@ def acquire(
     Raises:
         UnknownFrameworkError
     """
-    quota = table.framework(framework).quota
+    quota = table.frameworks.get(framework).quota
     draft = Draft.begun(table, now)
     limit = _limit(draft, framework, quota)
     outcomes = tuple(_one(draft, framework, wish, limit) for wish in wishes)

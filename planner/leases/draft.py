@@ -32,7 +32,7 @@ class Draft:
     def begun(cls, table: LeaseTable, now: datetime) -> Draft:
         """What is over by now is over."""
         draft = cls(table, now)
-        for slot in table.due(now):
+        for slot in table.deadlines.due(now):
             draft.let_pass(slot)
         return draft
 
@@ -45,11 +45,11 @@ class Draft:
     def demands(self) -> Mapping[str, int]:
         """How many slots each framework holds or waits for, as far as its quota goes; those that want none left out."""
         # Most often nothing has happened since the table was as it is.
-        gone = Counter(map(self.table.ticket_owner, self._dropped_tickets())) if self._records else _NONE
+        gone = Counter(map(self.table.tickets.owner, self._dropped_tickets())) if self._records else _NONE
         demands = {}
         for name in self.table.wanting() | self._granted.keys():
             held = self.held(name)
-            wanted, quota = held + self.table.waiting(name) - gone[name], self.table.framework(name).quota
+            wanted, quota = held + self.table.tickets.waiting(name) - gone[name], self.table.frameworks.get(name).quota
             demands[name] = wanted if quota is None else max(held, min(wanted, quota))
         return demands
 
@@ -123,7 +123,7 @@ class Draft:
 
     def drop_ticket(self, ticket: str) -> None:
         """Out of every waiting list; a slot that was offered to it is offered to the next."""
-        for slot in self.table.ticket_slots(ticket):
+        for slot in self.table.tickets.slots(ticket):
             record = self.get(slot)
             if record is not None:
                 self.drop_waiter(record, ticket)
@@ -156,7 +156,7 @@ class Draft:
         """Tickets that are in no waiting list any more."""
         touched = {waiter.ticket for slot in self._records for waiter in _waiters(self.table.get(slot))}
         for ticket in touched:
-            if not any(first_of(_waiters(self.get(slot)), ticket) for slot in self.table.ticket_slots(ticket)):
+            if not any(first_of(_waiters(self.get(slot)), ticket) for slot in self.table.tickets.slots(ticket)):
                 yield ticket
 
     def _count(self, before: SlotRecord | None, after: SlotRecord | None) -> None:

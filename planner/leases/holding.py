@@ -22,7 +22,7 @@ def renew(table: LeaseTable, framework: str, renewals: Sequence[Renewal], *, now
     Raises:
         UnknownFrameworkError
     """
-    table.framework(framework)
+    table.frameworks.get(framework)
     draft = Draft.begun(table, now)
     return draft.decision(tuple(_renewed(draft, framework, renewal) for renewal in renewals))
 
@@ -35,7 +35,7 @@ def release(
     Raises:
         UnknownFrameworkError
     """
-    table.framework(framework)
+    table.frameworks.get(framework)
     draft = Draft.begun(table, now)
     return draft.decision(tuple(_released(draft, framework, ref) for ref in leases))
 

@@ -1,25 +1,25 @@
-"""The table of slots: frozen records, and indices over them that only `apply` changes.
+"""The table of slots: frozen records, and indices over them that only the table changes.
 
-It is mutable so that a decision costs by the slots that it names, not by those that there are. Decisions only read it.
+It is mutable, so that the cost of a decision depends on the slots that it names and not on all slots. Decisions only
+read it.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections import Counter
+from collections.abc import Iterable, Set
 from datetime import datetime
 from typing import Any
 
-from planner.leases.model import Decision, Framework, Slot, SlotRecord, Waiter
+from planner.leases.deadlines import Deadlines
+from planner.leases.frameworks import Frameworks
+from planner.leases.model import Decision, Slot, SlotRecord
 from planner.leases.policy import LeasePolicy
-from planner.values.errors import InvalidDefinitionError, UnknownFrameworkError
-
-_SPARE_DEADLINES = 1024
-"""So many outdated deadlines, beside as many as there are slots, before they are cleared out."""
+from planner.leases.tickets import Tickets
 
 
 class LeaseTable:
-    """All slots, who holds them, who waits for them, and the frameworks that may."""
+    """All slots: who holds them, who waits for them, and when something of them ends."""
 
     def __init__(self, policy: LeasePolicy | None = None, *, fencing: int = 0) -> None:
         """Without slots or frameworks; `fencing` is the last number that was ever given."""
@@ -27,13 +27,11 @@ class LeaseTable:
         self._fencing = fencing
         self._records: dict[Slot, SlotRecord] = {}
         self._sites: dict[str, set[Slot]] = {}
-        self._frameworks: dict[str, Framework] = {}
-        self._held: dict[str, int] = {}
-        self._tickets: dict[str, set[Slot]] = {}
-        self._ticket_owners: dict[str, str] = {}
-        self._waiting: dict[str, int] = {}
+        self._held: Counter[str] = Counter()
         self._shared = 0
-        self._deadlines: list[tuple[datetime, Slot]] = []
+        self.frameworks = Frameworks()
+        self.tickets = Tickets()
+        self.deadlines = Deadlines(self._records)
 
     @property
     def fencing(self) -> int:
@@ -42,7 +40,7 @@ class LeaseTable:
 
     @property
     def shared(self) -> int:
-        """How many slots there are to share: those that are held, and those of sites that are heard."""
+        """The number of slots to share: those that are held, and those of sites that are alive."""
         return self._shared
 
     def __len__(self) -> int:
@@ -56,7 +54,7 @@ class LeaseTable:
         return tuple(self._records[slot] for slot in sorted(self._records))
 
     def unordered(self) -> tuple[SlotRecord, ...]:
-        """Every slot, quickly."""
+        """Every slot, without the cost of sorting."""
         return tuple(self._records.values())
 
     def of_site(self, site: str) -> tuple[SlotRecord, ...]:
@@ -74,77 +72,13 @@ class LeaseTable:
     def sites(self) -> tuple[str, ...]:
         return tuple(sorted(self._sites))
 
-    def frameworks(self) -> tuple[Framework, ...]:
-        """Ordered by name."""
-        return tuple(self._frameworks[name] for name in sorted(self._frameworks))
-
-    def framework(self, name: str) -> Framework:
-        """Raises UnknownFrameworkError."""
-        found = self._frameworks.get(name)
-        if found is None:
-            raise UnknownFrameworkError(
-                f"there is no framework {name!r}", found=name, hint="register it first", ids={"framework": name}
-            )
-        return found
-
     def held(self, framework: str) -> int:
         """How many slots it holds, those in grace included."""
-        return self._held.get(framework, 0)
-
-    def waiting(self, framework: str) -> int:
-        """How many slots it waits for: a ticket is one, in however many waiting lists it is."""
-        return self._waiting.get(framework, 0)
-
-    def ticket_slots(self, ticket: str) -> tuple[Slot, ...]:
-        """The slots whose waiting lists the ticket is in, in order."""
-        return tuple(sorted(self._tickets.get(ticket, ())))
-
-    def ticket_owner(self, ticket: str) -> str | None:
-        """The framework that waits with it; None: it is in no waiting list."""
-        return self._ticket_owners.get(ticket)
+        return self._held[framework]
 
     def wanting(self) -> Set[str]:
         """Frameworks that hold or wait for a slot."""
-        return self._held.keys() | self._waiting.keys()
-
-    def due(self, now: datetime) -> tuple[Slot, ...]:
-        """Slots at which something is over by now; those over first come first."""
-        heap = self._deadlines
-        if not heap or heap[0][0] > now:
-            return ()
-        found: dict[Slot, datetime] = {}
-        while heap and heap[0][0] <= now:
-            deadline, slot = heapq.heappop(heap)
-            if _deadline(self._records.get(slot)) == deadline:
-                found[slot] = deadline
-        # They stay due until a decision about them is applied.
-        for slot, deadline in found.items():
-            heapq.heappush(heap, (deadline, slot))
-        return tuple(found)
-
-    def next_deadline(self) -> datetime | None:
-        """No lease, grace or offer is over before; None: there is none."""
-        heap = self._deadlines
-        while heap and _deadline(self._records.get(heap[0][1])) != heap[0][0]:
-            heapq.heappop(heap)
-        return heap[0][0] if heap else None
-
-    def put_framework(self, framework: Framework) -> None:
-        """Add, or replace the one of that name.
-
-        Raises:
-            InvalidDefinitionError: the quota is negative, or the name is empty.
-        """
-        if not framework.name:
-            raise InvalidDefinitionError("a framework needs a name", hint="give it one")
-        if framework.quota is not None and framework.quota < 0:
-            raise InvalidDefinitionError(
-                f"the quota of framework {framework.name} is {framework.quota}",
-                found=str(framework.quota),
-                hint="it is a number of slots, 0 or more",
-                ids={"framework": framework.name},
-            )
-        self._frameworks[framework.name] = framework
+        return self._held.keys() | self.tickets.frameworks()
 
     def apply(self, decision: Decision[Any]) -> None:
         """Make the decision true. It must have been made on the table as it is now."""
@@ -176,10 +110,10 @@ class LeaseTable:
         self._count_holders(before, after)
         old, new = before.waiters if before else (), after.waiters if after else ()
         if old != new:
-            self._count_waiters(slot, old, new)
+            self.tickets.change(slot, old, new)
         deadline = _deadline(after)
         if deadline is not None and deadline != _deadline(before):
-            self._add_deadline(deadline, slot)
+            self.deadlines.add(deadline, slot)
 
     def _count_slot(self, slot: Slot, *, gone: bool) -> None:
         if not gone:
@@ -195,34 +129,11 @@ class LeaseTable:
         if old == new:
             return
         if old is not None:
-            _add(self._held, old, -1)
+            self._held[old] -= 1
+            if not self._held[old]:
+                del self._held[old]
         if new is not None:
-            _add(self._held, new, 1)
-
-    def _count_waiters(self, slot: Slot, old: Collection[Waiter], new: Collection[Waiter]) -> None:
-        for waiter in (w for w in old if w not in new):
-            slots = self._tickets[waiter.ticket]
-            slots.discard(slot)
-            if not slots:
-                del self._tickets[waiter.ticket], self._ticket_owners[waiter.ticket]
-                _add(self._waiting, waiter.framework, -1)
-        for waiter in (w for w in new if w not in old):
-            if waiter.ticket not in self._tickets:
-                _add(self._waiting, waiter.framework, 1)
-                self._ticket_owners[waiter.ticket] = waiter.framework
-            self._tickets.setdefault(waiter.ticket, set()).add(slot)
-
-    def _add_deadline(self, deadline: datetime, slot: Slot) -> None:
-        heapq.heappush(self._deadlines, (deadline, slot))
-        if len(self._deadlines) > 2 * len(self._records) + _SPARE_DEADLINES:
-            self._deadlines = list(self._live_deadlines())
-            heapq.heapify(self._deadlines)
-
-    def _live_deadlines(self) -> Iterator[tuple[datetime, Slot]]:
-        for slot, record in self._records.items():
-            deadline = _deadline(record)
-            if deadline is not None:
-                yield deadline, slot
+            self._held[new] += 1
 
 
 def _deadline(record: SlotRecord | None) -> datetime | None:
@@ -231,11 +142,3 @@ def _deadline(record: SlotRecord | None) -> datetime | None:
 
 def _is_shared(record: SlotRecord | None) -> bool:
     return record is not None and record.shared
-
-
-def _add(counts: dict[str, int], name: str, number: int) -> None:
-    total = counts.get(name, 0) + number
-    if total:
-        counts[name] = total
-    else:
-        del counts[name]

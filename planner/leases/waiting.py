@@ -25,7 +25,7 @@ def wait_for(table: LeaseTable, waiter: Waiter, slots: Sequence[Slot], *, now: d
     Raises:
         UnknownFrameworkError
     """
-    table.framework(waiter.framework)
+    table.frameworks.get(waiter.framework)
     draft = Draft.begun(table, now)
     return draft.decision(tuple(_queued(draft, waiter, slot) for slot in slots))
 
@@ -49,7 +49,7 @@ def _queued(draft: Draft, waiter: Waiter, slot: Slot) -> WaitOutcome:
     record = draft.get(slot)
     if record is None:
         return unknown_slot(draft.table, slot)
-    owner = draft.table.ticket_owner(waiter.ticket)
+    owner = draft.table.tickets.owner(waiter.ticket)
     if owner is not None and owner != waiter.framework:
         text = f"the ticket {waiter.ticket!r} is {owner}'s; tickets are unique"
         return Refused(slot, Refusal.TICKET_TAKEN, text)

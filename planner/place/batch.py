@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from planner.batch import BatchOptions, reduce_site
 from planner.graph.ids import VertexId
-from planner.graph.plan import BatchPlan, DraftPlan, Split, Stage, StageKind
+from planner.graph.plan import BatchPlan, DraftPlan, Split, Stage
 from planner.place.placement import check_site, checked_destination
 from planner.relations.catalog import SITE_COLUMN, Column
+from planner.text.logical import logical_lines
 from planner.values.errors import PlacementError
+from planner.values.stages import StageKind
 from planner.values.topology import Topology
 
 MAX_SPLITS = 10_000
@@ -53,7 +55,7 @@ def place_batch(
             found=", ".join(names),
             hint="SET split_size to more than it is, or read fewer sites, by conditions on site in WHERE.",
         )
-    # An aggregate without groups has a result even where there are no rows, so each stage has a task.
+    # An aggregate without keys has a result even without rows, so each stage has a task.
     filled = {split.stage for split in splits}
     parts = (*splits, *(Split(s.pinned[0], (), 0, s.id) for s in draft.map_stages if s.id not in filled))
     outputs = Counter[str]()
@@ -68,7 +70,7 @@ def place_batch(
         destination=destination,
         columns=draft.columns,
         sites={VertexId(draft.result_stage): expected},
-        logical=draft.logical,
+        logical=logical_lines(draft.logical, draft.notes),
         functions=draft.functions,
         splits=parts,
         options=options,

@@ -24,14 +24,15 @@ from planner.graph.ids import VertexId
 from planner.graph.plan import (
     Destination,
     DraftPlan,
-    LinkEstimate,
-    LinkFigures,
+    LinkTraffic,
     PhysicalPlan,
     PlacementCandidate,
-    StageKind,
     Statistics,
 )
+from planner.text.logical import logical_lines
 from planner.values.errors import PlacementError
+from planner.values.links import LinkFigures, Pair
+from planner.values.stages import StageKind
 from planner.values.topology import Topology
 from planner.wan.figures import link_figures
 from planner.wan.snapshot import WanSnapshot
@@ -47,7 +48,7 @@ class _Option:
     """One site for the merge, with what its links would carry."""
 
     site: str
-    flows: Mapping[tuple[str, str], Flow]
+    flows: Mapping[Pair, Flow]
     wan_bytes_per_s: float
     cost: float
     obstacle: str
@@ -63,7 +64,7 @@ class _World:
     """Those that are alive."""
     draining: frozenset[str]
     """Those where no merge may begin."""
-    links: Mapping[tuple[str, str], LinkFigures]
+    links: Mapping[Pair, LinkFigures]
 
 
 def place(
@@ -103,11 +104,11 @@ def place(
 class _Placed:
     """What is decided so far: one result stage after the other, each beside the traffic of those before it."""
 
-    flows: Mapping[tuple[str, str], Flow] = field(default_factory=dict)
+    flows: Mapping[Pair, Flow] = field(default_factory=dict)
     sites: Mapping[str, str] = field(default_factory=dict)
     """By merge."""
     candidates: tuple[PlacementCandidate, ...] = ()
-    weighed: frozenset[tuple[str, str]] = frozenset()
+    weighed: frozenset[Pair] = frozenset()
     """Links that a candidate would use."""
 
 
@@ -129,14 +130,14 @@ def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
     )
 
 
-def _sum(first: Mapping[tuple[str, str], Flow], second: Mapping[tuple[str, str], Flow]) -> dict[tuple[str, str], Flow]:
+def _sum(first: Mapping[Pair, Flow], second: Mapping[Pair, Flow]) -> dict[Pair, Flow]:
     total = dict(first)
     for link, flow in second.items():
         total[link] = total.get(link, Flow(0.0, 0.0)) + flow
     return total
 
 
-def check_site(site: str, topology: Topology, alive: frozenset[str], reason: tuple[str, str]) -> None:
+def check_site(site: str, topology: Topology, alive: frozenset[str], reason: Pair) -> None:
     """Refuse a plan for which the site can take no task.
 
     Args:
@@ -174,53 +175,48 @@ def checked_destination(draft: DraftPlan, topology: Topology, alive: frozenset[s
     return found
 
 
-def _to_gateway(estimate: Estimate, gateway: str) -> dict[tuple[str, str], Flow]:
+def _to_gateway(estimate: Estimate, gateway: str) -> dict[Pair, Flow]:
     return {(site, gateway): flow for site, flow in sorted(estimate.sources.items()) if site != gateway}
 
 
-def _option(site: str, estimate: Estimate, world: _World, before: Mapping[tuple[str, str], Flow]) -> _Option:
+def _option(site: str, estimate: Estimate, world: _World, before: Mapping[Pair, Flow]) -> _Option:
     """The merge at that site; `before` is what other parts of the plan send."""
     flows = {(source, site): flow for source, flow in sorted(estimate.sources.items()) if source != site}
     if estimate.results is not None and site != world.destination.site:
         flows = _sum(flows, {(site, world.destination.site): estimate.results})
-    links = _links(flows, world)
+    links = _links(flows)
     together = _sum({link: flow for link, flow in before.items() if link in flows}, flows)
-    obstacles = [text for link in _links(together, world) if (text := _obstacle(link, world))]
+    obstacles = [text for link in _links(together) if (text := _obstacle(link, world))]
     return _Option(
         site=site,
         flows=flows,
         wan_bytes_per_s=sum(link.bytes_per_s for link in links),
-        cost=sum(_cost(link, world.links.get((link.source, link.target))) for link in links),
+        cost=sum(_cost(link, world.links.get(link.pair)) for link in links),
         obstacle=obstacles[0] if obstacles else "",
     )
 
 
-def _links(flows: Mapping[tuple[str, str], Flow], world: _World) -> tuple[LinkEstimate, ...]:
-    estimates = []
-    for pair, flow in flows.items():
-        figures = world.links.get(pair)
-        capacity = figures.capacity_bytes_per_s if figures is not None else None
-        estimates.append(LinkEstimate(*pair, flow.rows_per_s, flow.bytes_per_s, capacity))
-    return tuple(estimates)
+def _links(flows: Mapping[Pair, Flow]) -> tuple[LinkTraffic, ...]:
+    return tuple(LinkTraffic(*pair, flow.rows_per_s, flow.bytes_per_s) for pair, flow in flows.items())
 
 
-def _obstacle(estimate: LinkEstimate, world: _World) -> str:
-    figures = world.links.get((estimate.source, estimate.target))
+def _obstacle(traffic: LinkTraffic, world: _World) -> str:
+    figures = world.links.get(traffic.pair)
     if figures is None:
-        return f"there is no link from {estimate.source} to {estimate.target}"
-    if estimate.bytes_per_s > figures.capacity_bytes_per_s:
-        return f"the link from {estimate.source} to {estimate.target} is too narrow"
-    if estimate.bytes_per_s > figures.available_bytes_per_s:
-        return f"other queries leave too little of the link from {estimate.source} to {estimate.target}"
+        return f"there is no link from {traffic.source} to {traffic.target}"
+    if traffic.bytes_per_s > figures.capacity_bytes_per_s:
+        return f"the link from {traffic.source} to {traffic.target} is too narrow"
+    if traffic.bytes_per_s > figures.available_bytes_per_s:
+        return f"other queries leave too little of the link from {traffic.source} to {traffic.target}"
     return ""
 
 
-def _cost(estimate: LinkEstimate, figures: LinkFigures | None) -> float:
+def _cost(traffic: LinkTraffic, figures: LinkFigures | None) -> float:
     if figures is None:
         return 0.0
     if not figures.capacity_bytes_per_s:
         return float("inf")
-    return estimate.bytes_per_s * figures.latency.total_seconds() ** 2 / figures.capacity_bytes_per_s
+    return traffic.bytes_per_s * figures.latency.total_seconds() ** 2 / figures.capacity_bytes_per_s
 
 
 def _order(option: _Option, gateway: str) -> tuple[bool, float, float, bool, str]:
@@ -266,9 +262,9 @@ def _plan(draft: DraftPlan, world: _World, placed: _Placed) -> PhysicalPlan:
         destination=world.destination,
         columns=draft.columns,
         sites={VertexId(merge): site for merge, site in placed.sites.items()},
-        links=_links(placed.flows, world),
+        links=_links(placed.flows),
         candidates=placed.candidates,
-        logical=draft.logical,
+        logical=logical_lines(draft.logical, draft.notes),
         functions=draft.functions,
         figures=tuple(world.links[pair] for pair in sorted(used) if pair in world.links),
     )

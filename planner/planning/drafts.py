@@ -11,7 +11,6 @@ from planner.graph.plan import DraftPlan, Stage
 from planner.graph.schema import typed
 from planner.relations.catalog import Catalog, Column
 from planner.rules.draft import draft_statement
-from planner.rules.statement import build_logical, draft_tables
 from planner.sql.dialect import exp, name_node
 from planner.sql.statements import SelectQuery
 from planner.text.spark import spark_sql
@@ -34,8 +33,8 @@ def draft_query(
         PlannerError: a leaf with the place, what was found and what is possible.
     """
     try:
-        draft = draft_tables(select, catalog, types) or draft_statement(build_logical(select, catalog, types))
-        return replace(draft, stages=tuple(map(compiled, draft.stages)))
+        draft = draft_statement(select, catalog, types)
+        return with_texts(draft)
     except RecursionError as error:
         raise SqlSyntaxError(
             "the statement is nested too deeply",
@@ -82,6 +81,11 @@ def typed_stage(stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> Stage:
 def _combine(combine: Operator | None, columns: tuple[Column, ...] | None) -> Operator | None:
     """Its input is always called `input`, whichever view it is for."""
     return combine if combine is None or columns is None else typed(combine, {INPUT_VIEW: columns})
+
+
+def with_texts(draft: DraftPlan) -> DraftPlan:
+    """The draft with the Spark SQL of its stages."""
+    return replace(draft, stages=tuple(map(compiled, draft.stages)))
 
 
 def compiled(stage: Stage) -> Stage:

@@ -1,4 +1,4 @@
-"""The way of one query to a draft with types, as a value: it says what Spark is to be asked, and takes the answers.
+"""Planning of one query, as a value: it says what Spark is to be asked, takes the answers, and gives a typed draft.
 
     views, each after those it uses --> the user's text        an answer against these is the user's error
     UNION ALLs in FROM, one by one  --> stages, each after     an answer against these is about the planner's parts,
@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Self
 
 from planner.graph.plan import Analysis, DraftPlan
-from planner.planning.drafts import draft_query, with_columns
+from planner.planning.drafts import draft_query, with_columns, with_texts
 from planner.planning.questions import (
     analyses_of_combines,
     analyses_of_union,
@@ -151,7 +151,7 @@ class Planning:
         draft = with_columns(self.draft, self._known(Part.STAGE), columns)
         if self.target is None or self.sink is None:
             return draft
-        return with_sink(draft, self.target, self.sink)
+        return with_texts(with_sink(draft, self.target, self.sink))
 
     def _known(self, part: Part) -> _Known:
         return self.known.get(part, {})
@@ -184,7 +184,7 @@ class Planning:
                     yield Question(Part.COMBINE, f"{stage.id} {number}", combine)
 
     def _with_union(self) -> Self:
-        """The draft made anew once all branches of a union are known: their types decide what it casts."""
+        """With a new draft once all branches of a union have types, because casts depend on them."""
         known = self._known(Part.UNION)
         if not all(name in known for union in self.draft.unions.values() if known.keys() & union for name in union):
             return self
@@ -238,7 +238,7 @@ def _refused_part(question: Question, refusal: Refusal) -> InvalidExpressionErro
 
 
 def _combined(combine: Analysis, found: tuple[Column, ...]) -> Answer:
-    """Compacting open windows must not change the type of any column: its output is its input."""
+    """The columns of a combine; a refusal when one differs in type from the partials that it reads."""
     (declared,) = combine.views.values()
     wanted, types = ({c.name: c.type.replace(" ", "").upper() for c in columns} for columns in (declared, found))
     for name, kind in types.items():

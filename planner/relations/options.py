@@ -1,31 +1,28 @@
-"""Options of connectors: how they are declared and parsed, and those that are known when a relation is declared.
-
-The options of the connector `push` and of sinks are checked with the declaration; the sites parse them by the same
-rules when a task begins. Those of `files` and `generator` depend on more than their texts, and only sites check them.
-"""
+"""Options of connectors: how one is declared, what its text may say, and the error of one that is wrong."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
+from fractions import Fraction
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-from planner.relations.catalog import Column, RelationKind
+from planner.values.errors import InvalidDefinitionError
 
 T = TypeVar("T")
 
 CONNECTOR = "connector"
-PUSH, PARQUET = "push", "parquet"
-DEFAULT_IDLE_TIMEOUT = timedelta(seconds=30)
-DEFAULT_FILE_BYTES = 64 * 1024 * 1024
-DEFAULT_ROLL_INTERVAL_S = 60.0
-EARLIEST, LATEST = "earliest", "latest"
-PATH_TEXT = "the absolute path of a directory at the site"
+"""The option of every binding that names its connector."""
 
-_MAX_DURATION_CHARS = 100
+NAME = "<name>"
+"""In the name of an option: it stands for any text."""
+
+_MAX_DURATION_CHARS = _MAX_NUMBER_CHARS = 100
+_MAX_EXPONENT = 99
+_EXPONENT = re.compile(r"e([+-]?\d+)", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _UNITS = {
     "us": timedelta(microseconds=1),
@@ -44,68 +41,88 @@ _UNITS = {
     "day": timedelta(days=1),
 }
 _BOOLEANS = {"true": True, "false": False}
-_PARTITION_TYPES = frozenset({"STRING", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
-"""Types whose values make names of directories."""
 
 
-class OptionError(ValueError):
-    """An option that is unknown, missing or wrong; `name` says which, `hint` what would be right."""
+class OptionError(InvalidDefinitionError):
+    """An option that is unknown, missing or wrong; `option` is its name, `hint` says what would be right."""
 
-    def __init__(self, name: str, message: str, hint: str, *, unknown: bool = False) -> None:
-        super().__init__(message)
-        self.name = name
-        self.message = message
-        self.hint = hint
-        self.unknown = unknown
+    def __init__(self, message: str, *, option: str, at_name: bool = False, **told: Any) -> None:
+        """`at_name`: the name is wrong, not the value. `told` is what a `PlannerError` takes."""
+        super().__init__(message, **told)
+        self.option = option
+        self.at_name = at_name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        told: dict[str, Any] = {"position": self.position, "found": self.found, "hint": self.hint, "ids": self.ids}
+        return partial(type(self), option=self.option, at_name=self.at_name, **told), (self.message,)
 
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One option: `parse` raises ValueError, and `allowed` says what it would have taken."""
+    """One option of a connector, as it is declared.
+
+    A name with `<name>` in it, as in `column.<name>`, stands for all options that have a text in its place.
+    """
 
     name: str
     parse: Callable[[str], T]
+    """The text's value. Raises ValueError."""
     allowed: str
+    """What `parse` takes, as hints say it."""
     default: T
+    """What counts without a text; of a required option, nothing."""
+    summary: str = ""
+    """What the option is for, in the words of its documentation."""
+    shown: str = ""
+    """The default in the words of the documentation; empty where there is none to show."""
+    required: bool = False
+    alterable: bool = False
+    """Queries that run take over a changed value; without it, the change is for new queries."""
     secret: bool = False
-    """It takes a reference in place of a value; see `planner.relations.secretoptions`."""
+    """It takes a reference in place of a value; see `planner.relations.references`."""
+
+    def takes(self, name: str) -> bool:
+        """Whether the option of that name is this one, or one of this family."""
+        begin, family, end = self.name.partition(NAME)
+        if not family:
+            return name == self.name
+        return len(name) > len(begin) + len(end) and name.startswith(begin) and name.endswith(end)
+
+    def named(self, text: str) -> str:
+        """The name of the family's option for a text in the place of `<name>`."""
+        return self.name.replace(NAME, text)
 
     def of(self, options: Mapping[str, str]) -> T:
         """The option's value, or its default.
 
         Raises:
-            OptionError: the text is not a value of it.
+            OptionError: it is required and missing or empty, or the text is not a value of it.
         """
         text = options.get(self.name)
-        if text is None:
-            return self.default
+        if self.required and not text:
+            raise self.missing()
+        return self.default if text is None else self.value(self.name, text)
+
+    def value(self, name: str, text: str) -> T:
+        """The value of a text that was given under this name.
+
+        Raises:
+            OptionError: the text is not a value of it.
+        """
         try:
             return self.parse(text)
         except ValueError:
-            raise OptionError(
-                self.name, f"option '{self.name}' is {text!r}", f"'{self.name}' takes {self.allowed}"
-            ) from None
+            raise self.wrong(name, text) from None
 
+    def missing(self) -> OptionError:
+        """The error of a relation that needs the option and does not have it."""
+        return OptionError(
+            f"option '{self.name}' is missing", option=self.name, hint=f"'{self.name}' takes {self.allowed}"
+        )
 
-def refuse_unknown(options: Mapping[str, str], known: Sequence[str], *, prefixes: Sequence[str] = ()) -> None:
-    """Raises OptionError for an option that is not known, with the one that may be meant."""
-    for name in sorted(options):
-        if name not in known and not any(name.startswith(p) for p in prefixes):
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"options are {', '.join(sorted(known))}"
-            raise OptionError(name, f"there is no option '{name}'", hint, unknown=True)
-
-
-def require(options: Mapping[str, str], name: str, *, allowed: str) -> str:
-    """The text of an option that has no default.
-
-    Raises:
-        OptionError: it is missing or empty.
-    """
-    text = options.get(name, "")
-    if not text:
-        raise OptionError(name, f"option '{name}' is missing", f"'{name}' takes {allowed}")
-    return text
+    def wrong(self, name: str, text: str) -> OptionError:
+        """The error of a text that is not a value of the option."""
+        return OptionError(f"option '{name}' is {text!r}", option=name, hint=f"'{name}' takes {self.allowed}")
 
 
 def parse_duration(text: str) -> timedelta:
@@ -153,6 +170,17 @@ def parse_positive_int(text: str) -> int:
     return value
 
 
+def parse_fraction(text: str) -> Fraction:
+    """A number as it is written, as in `0.1`. Raises ValueError, also for one whose digits would fill the memory."""
+    exponent = _EXPONENT.search(text)
+    if len(text) > _MAX_NUMBER_CHARS or (exponent and abs(int(exponent[1])) > _MAX_EXPONENT):
+        raise ValueError(text)
+    try:
+        return Fraction(text)
+    except ZeroDivisionError:
+        raise ValueError(text) from None
+
+
 def one_of(*values: str) -> Callable[[str], str]:
     """A parser that takes these words only."""
 
@@ -165,121 +193,13 @@ def one_of(*values: str) -> Callable[[str], str]:
     return parse
 
 
-def _parse_rate(text: str) -> float | None:
-    rate = float(text)
-    if not 0 <= rate < float("inf"):
+def optional(parse: Callable[[str], T]) -> Callable[[str], T | None]:
+    """The same parser, for an option whose default is None."""
+    return parse
+
+
+def parse_path(text: str) -> str:
+    """Raises ValueError for anything but an absolute path."""
+    if not text.startswith("/") or "\0" in text:
         raise ValueError(text)
-    return rate
-
-
-def _parse_names(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(","))
-    if not all(names) or len(set(names)) < len(names):
-        raise ValueError(text)
-    return names
-
-
-def _parse_max_ahead(text: str) -> timedelta | None:
-    return None if text.strip().lower() == "none" else parse_duration(text)
-
-
-def _parse_positive_duration_s(text: str) -> float:
-    seconds = parse_duration(text).total_seconds()
-    if seconds <= 0:
-        raise ValueError(text)
-    return seconds
-
-
-IDLE_TIMEOUT = Option("idle_timeout", parse_duration, "a duration as in '30 seconds'", DEFAULT_IDLE_TIMEOUT)
-COMMON_OPTIONS = (CONNECTOR, IDLE_TIMEOUT.name)
-"""Names that every connector of streams takes."""
-
-RETENTION = Option("retention", parse_duration, "a duration as in '1 hour'", timedelta(days=7))
-RETENTION_BYTES = Option("retention_bytes", parse_positive_int, "a whole number of bytes", 1024 * 1024 * 1024)
-MAX_AHEAD: Option[timedelta | None] = Option(
-    "max_ahead", _parse_max_ahead, "a duration as in '10 minutes', or none", timedelta(minutes=10)
-)
-FROM = Option("from", one_of(EARLIEST, LATEST), "earliest or latest", EARLIEST)
-RATE: Option[float | None] = Option("rows_per_second", _parse_rate, "a number of at least 0", None)
-
-FILE_BYTES = Option(
-    "target_file_bytes", parse_positive_int, "a whole number of bytes, at least 1", default=DEFAULT_FILE_BYTES
-)
-ROLL_INTERVAL = Option(
-    "roll_interval", _parse_positive_duration_s, "a duration above 0 as in '1 minute'", default=DEFAULT_ROLL_INTERVAL_S
-)
-COMPRESSION = Option("compression", one_of("zstd", "snappy", "gzip", "none"), "zstd, snappy, gzip or none", "zstd")
-PARTITION_BY: Option[tuple[str, ...]] = Option(
-    "partition_by", _parse_names, "names of columns as in 'country, day'", ()
-)
-PATH = "path"
-
-
-OPTIONS: dict[str, Sequence[Option[Any]]] = {
-    PUSH: (RETENTION, RETENTION_BYTES, MAX_AHEAD, FROM, RATE, IDLE_TIMEOUT),
-    PARQUET: (FILE_BYTES, ROLL_INTERVAL, COMPRESSION, PARTITION_BY),
-}
-"""Options by connector, as far as they have a type of their own."""
-PARQUET_OPTIONS = (CONNECTOR, PATH, *(option.name for option in OPTIONS[PARQUET]))
-
-
-def check_push(options: Mapping[str, str]) -> None:
-    """Raises OptionError naming the option of a pushed stream that is unknown or wrong."""
-    refuse_unknown(options, (CONNECTOR, *(option.name for option in OPTIONS[PUSH])))
-    for option in OPTIONS[PUSH]:
-        option.of(options)
-
-
-def check_parquet(options: Mapping[str, str]) -> None:
-    """Raises OptionError naming the option of a sink `parquet` that is unknown, missing or wrong."""
-    refuse_unknown(options, PARQUET_OPTIONS)
-    path = require(options, PATH, allowed=PATH_TEXT)
-    if not path.startswith("/") or "\0" in path:
-        raise OptionError(PATH, f"option '{PATH}' is {path!r}", f"'{PATH}' takes {PATH_TEXT}")
-    for option in OPTIONS[PARQUET]:
-        option.of(options)
-
-
-SINKS: Mapping[str, Callable[[Mapping[str, str]], None]] = {PARQUET: check_parquet}
-"""What checks the options of a sink, by connector."""
-
-
-def check_binding(kind: RelationKind, columns: Sequence[Column], options: Mapping[str, str]) -> None:
-    """Whether the options of a binding are possible, as far as that shows without a site.
-
-    Raises:
-        OptionError: one is unknown, missing or wrong.
-    """
-    connector = options.get(CONNECTOR, "")
-    if kind is RelationKind.SINK:
-        _check_sink(connector, columns, options)
-    elif kind is RelationKind.STREAM and connector == PUSH:
-        check_push(options)
-
-
-def _check_sink(connector: str, columns: Sequence[Column], options: Mapping[str, str]) -> None:
-    check = SINKS.get(connector)
-    if check is None:
-        close = get_close_matches(connector, SINKS, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"connectors of sinks: {', '.join(SINKS)}"
-        raise OptionError(CONNECTOR, f"no sink has the connector '{connector}'", hint)
-    check(options)
-    names = PARTITION_BY.of(options)
-    known = {column.name: column.type for column in columns}
-    if not known or not names:
-        return
-    for name in names:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"its columns are {', '.join(known)}"
-            raise OptionError(
-                PARTITION_BY.name, f"the sink is partitioned by {name}, which is none of its columns", hint
-            )
-        if known[name].upper() not in _PARTITION_TYPES:
-            message = f"the sink is partitioned by {name}, which is {known[name]}"
-            raise OptionError(
-                PARTITION_BY.name, message, "texts, whole numbers, BOOLEAN and DATE make names of directories"
-            )
-    if len(names) == len(known):
-        message = "the sink is partitioned by all its columns, and its files would have none"
-        raise OptionError(PARTITION_BY.name, message, "leave one out")
+    return text

@@ -1,46 +1,116 @@
-"""The stages of any statement.
+"""From a query as parsed to a draft: names bound, SELECTs rewritten, stages made of them.
 
-Each branch of a UNION ALL at the top has stages of its own, and all their last stages are results.
+Each branch of a UNION ALL of streams at the top has stages of its own, and all their last stages are results.
 """
 
 from __future__ import annotations
 
-from planner.bind.logical import LogicalQuery
-from planner.graph.plan import DraftPlan
-from planner.relations.catalog import Column
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from planner.bind.compose import bind_statement
+from planner.bind.gathered import STATEMENT, Gathered, Text
+from planner.bind.outputs import Output
+from planner.bind.selects import StreamSelect
+from planner.bind.tablequery import bind_batch, rests_on_tables
+from planner.graph.logical import LogicalOperator, UnionAll
+from planner.graph.plan import DraftPlan, StatementText
+from planner.relations.catalog import Catalog, Column
 from planner.rules.merges import add_merge
+from planner.rules.rewrite import rewritten, rewritten_tables
 from planner.rules.stages import Stages, add_source
-from planner.rules.statement import LogicalStatement
+from planner.rules.tablestages import batch_stages
+from planner.rules.tree import stream_tree, table_tree
 from planner.rules.windowjoin import add_window_join
+from planner.sql.qualify import without_qualify
+from planner.sql.statements import SelectQuery
+from planner.values.edits import edited
 
 
-def draft_statement(statement: LogicalStatement) -> DraftPlan:
-    """The stages of a statement.
+def draft_statement(
+    select: SelectQuery, catalog: Catalog, types: Mapping[str, Sequence[Column]] | None = None
+) -> DraftPlan:
+    """The stages of a query, without their text.
+
+    Args:
+        select: the query as parsed.
+        catalog: all streams, tables and views.
+        types: of the columns of unions, as far as they are known; see `DraftPlan.unions`.
 
     Raises:
-        InvalidDefinitionError: no site is left to read from.
-        UnsupportedSqlError: a LEFT join on `site` with a table that a site lacks.
+        PlannerError: with the place.
     """
+    gathered = Gathered(catalog, types or {})
+    if rests_on_tables(select.tree, select.source, gathered):
+        return _of_tables(select, gathered)
+    return _of_streams(select, gathered)
+
+
+def _of_streams(select: SelectQuery, gathered: Gathered) -> DraftPlan:
+    branches = tuple(map(rewritten, bind_statement(select.tree, select.source, gathered)))
     plan = Stages()
-    result, *more = [_add_branch(plan, branch) for branch in statement.branches]
-    return DraftPlan(
-        text=statement.source.text,
+    result, *more = [_add_branch(plan, branch) for branch in branches]
+    trees = tuple(map(stream_tree, branches))
+    return replace(
+        _without_stages(select, gathered, UnionAll(trees) if len(trees) > 1 else trees[0]),
         stages=tuple(plan.stages),
         result_stage=result,
         more_results=tuple(more),
-        columns=tuple(Column(output.name, "") for output in statement.branches[0].results),
-        logical=statement.lines(),
-        relations={name: relation.columns for name, relation in statement.relations.items()},
+        columns=_columns(branches[0].columns),
         shapes=plan.shapes,
         joins=plan.joins,
-        functions=statement.functions,
-        site_named=statement.site_named,
-        texts=statement.texts,
-        unions=statement.unions,
     )
 
 
-def _add_branch(plan: Stages, query: LogicalQuery) -> str:
+def _add_branch(plan: Stages, query: StreamSelect) -> str:
     if query.join_window is not None:
         return add_window_join(plan, query)
     return add_source(plan, query, None) if query.window is None else add_merge(plan, query)
+
+
+def _of_tables(select: SelectQuery, gathered: Gathered) -> DraftPlan:
+    rows = rewritten_tables(bind_batch(select.tree, select.source, gathered))
+    plan = batch_stages(rows)
+    assert plan.reduce is not None
+    return replace(
+        _without_stages(select, gathered, table_tree(rows)),
+        stages=plan.stages,
+        result_stage=plan.reduce.id,
+        columns=_columns(rows.outputs),
+        batch=True,
+        site_read=frozenset(plan.site_read),
+    )
+
+
+def _without_stages(select: SelectQuery, gathered: Gathered, logical: LogicalOperator) -> DraftPlan:
+    return DraftPlan(
+        text=select.text,
+        stages=(),
+        result_stage="",
+        columns=(),
+        logical=logical,
+        shapes={},
+        notes=tuple(gathered.notes),
+        relations={name: relation.columns for name, relation in gathered.relations.items()},
+        functions=tuple(gathered.functions[name] for name in sorted(gathered.functions)),
+        site_named=frozenset(gathered.site_named),
+        texts=tuple(_text(name, text, gathered) for name, text in gathered.texts.items()),
+        unions={name: union.statements for name, union in gathered.unions.items()},
+    )
+
+
+def _columns(outputs: Sequence[Output]) -> tuple[Column, ...]:
+    return tuple(Column(output.name, "") for output in outputs)
+
+
+def _text(name: str, text: Text, gathered: Gathered) -> StatementText:
+    stars = text.stars.values() if gathered.site_named else ()
+    edits = (*without_qualify(text.source), *text.equal_windows.values(), *stars)
+    return StatementText(
+        view=name,
+        text=text.source.text,
+        sql=edited(text.source.text, edits),
+        edits=edits,
+        relations=tuple(sorted(text.relations)),
+        position=None if name == STATEMENT else text.source.position(0),
+    )

@@ -1,18 +1,17 @@
-"""What a MERGE that joins streams computes: over one view per stream, whose rows are those of closed windows."""
+"""The operators of a MERGE that joins streams. It has a view for each stream, with the rows of closed windows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from planner.bind import joins as bound
 from planner.bind.binder import Window
-from planner.bind.logical import LogicalQuery
 from planner.bind.rows import kept
+from planner.bind.selects import Join, StreamSelect
 from planner.bind.windowparts import window_part
+from planner.graph import operators
 from planner.graph.expressions import with_children
-from planner.graph.operators import Alias, Join, Named, Operator, Project, Scan
-from planner.rules.split import Split, Splitter, note_aggregates, whole_groups
-from planner.rules.spread import LATE, Spread
+from planner.graph.operators import Alias, Named, Operator, Project, Scan
+from planner.rules.split import Split, Splitter, note_aggregates, whole_groups, with_layers
 from planner.sql.dialect import exp
 from planner.values.names import WINDOW_START
 
@@ -24,10 +23,10 @@ class JoinedRows:
     tables that were joined at its sources.
     """
 
-    def __init__(self, query: LogicalQuery, spread: Spread, window: Window, view: str = "") -> None:
+    def __init__(self, query: StreamSelect, window: Window, view: str = "") -> None:
         """`view` is the first stream's in the MERGE, where that is not what the query calls it."""
         self._query = query
-        self._spread = spread
+        self._owners = owners_of(query)
         self._window = window
         self._first = query.scope.stream.view
         self._view = view or self._first
@@ -37,10 +36,7 @@ class JoinedRows:
     def result(self) -> Operator:
         """The joined rows, or their aggregates."""
         query = self._query
-        self._computed = (
-            *(output.expression for output in query.outputs),
-            *(*query.keys, *query.having, *(query.top_k.parts if query.top_k is not None else ())),
-        )
+        self._computed = (*query.results, *query.keys)
         if query.window is not None:
             return self._grouped()
         items = tuple(Named(output.name, self._replace(output.expression)) for output in query.outputs)
@@ -62,32 +58,33 @@ class JoinedRows:
     def expressions(self) -> Iterator[exp.Expr]:
         """All bound expressions that the SQL computes."""
         yield from self._computed
-        yield from self._spread.late
-        yield from (conjunct for on in self._spread.on.values() for conjunct in on)
+        yield from self._query.where
+        yield from (conjunct for join in self._query.joins for conjunct in join.on)
 
     def _grouped(self) -> Operator:
-        splitter = Splitter(self._query)
+        splitter = Splitter(self._query, self._query.window)
         note_aggregates(splitter)
         kept = [Named(WINDOW_START, _start_of(self._first))]
         kept += [Named(name, self._replace(key)) for key, name in zip(self._query.keys, splitter.keys, strict=True)]
         kept += [Named(name, self._replace(column)) for column, name in splitter.columns.items()]
         rows = Project(self._rows(), tuple(kept))
-        return splitter.result(whole_groups(splitter, rows, (WINDOW_START, *splitter.keys)), {})
+        groups = whole_groups(splitter, rows, (WINDOW_START, *splitter.keys))
+        return with_layers(self._query, splitter.result(groups), {})
 
     def _rows(self) -> Operator:
         rows: Operator = Scan(self._first)
         if self._view != self._first:
             rows = Alias(Scan(self._view), self._first)
-        for join in self._spread.late_joins(self._query.joins):
+        for join in self._query.joins:
             rows = self._join(rows, join)
-        return kept(rows, self._replaced(self._spread.late))
+        return kept(rows, self._replaced(self._query.where))
 
-    def _join(self, rows: Operator, join: bound.Join) -> Operator:
+    def _join(self, rows: Operator, join: Join) -> Operator:
         view = join.member.view
-        on = self._replaced(self._spread.on[view])
+        on = self._replaced(join.on)
         if join.same_window is not None:
             on.append(exp.EQ(this=_start_of(join.same_window.other), expression=_start_of(view)))
-        return Join(rows, Scan(view), join.left, tuple(on))
+        return operators.Join(rows, Scan(view), join.left, tuple(on))
 
     def _replaced(self, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
         return [self._replace(part) for part in parts]
@@ -102,11 +99,19 @@ class JoinedRows:
         return with_children(node, self._replace)
 
     def _column(self, column: exp.Column) -> exp.Expr:
-        owner = self._spread.owners[column.table]
-        if owner == LATE:
+        owner = self._owners.get(column.table)
+        if owner is None:
             return column.copy()
         names = self._names[owner]
         return _column_of(owner, names.setdefault(column.copy(), f"_c{len(names)}"))
+
+
+def owners_of(query: StreamSelect) -> Mapping[str, str]:
+    """By view, the stream whose sources read it; tables that the MERGE joins are left out."""
+    found: dict[str, str] = {}
+    for stream, source in zip(query.scope.streams, query.sources, strict=True):
+        found |= dict.fromkeys((stream.view, *(join.member.view for join in source.joins)), stream.view)
+    return found
 
 
 def _start_of(view: str) -> exp.Expr:

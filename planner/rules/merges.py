@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.bind.logical import LogicalQuery, UnionInput
+from planner.bind.selects import StreamSelect, UnionInput
 from planner.graph.operators import Named, Operator, Project, Scan, UnionAll
-from planner.graph.plan import Merge, MergeView, Stage, StageInput, StageKind
+from planner.graph.plan import Merge, MergeView, Stage, StageInput
 from planner.rules.joinedrows import JoinedRows
 from planner.rules.split import Split, column, split_aggregates
-from planner.rules.spread import spread_of
 from planner.rules.stages import Stages, add_source
 from planner.rules.windowjoin import add_joined_rows
 from planner.values.names import INPUT_VIEW, WINDOW_START
+from planner.values.stages import StageKind
 
 
-def add_merge(plan: Stages, query: LogicalQuery) -> str:
+def add_merge(plan: Stages, query: StreamSelect) -> str:
     """The stages of an aggregating query; the id of the last."""
     window = query.window
     assert window is not None
@@ -39,14 +39,14 @@ def add_merge(plan: Stages, query: LogicalQuery) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _MergeParts:
-    """What a MERGE takes for one aggregating query, and for those whose rows are joined to its own."""
+    """Operators and inputs of one aggregating query, and of those whose rows are joined to its own."""
 
     body: Operator
     inputs: tuple[StageInput, ...]
     views: tuple[MergeView, ...]
 
 
-def _merge_parts(plan: Stages, query: LogicalQuery, view: str) -> _MergeParts:
+def _merge_parts(plan: Stages, query: StreamSelect, view: str) -> _MergeParts:
     """Adds the SOURCE stages; their partials go to `view`."""
     split = split_aggregates(query)
     joining = [i for i in query.inputs if i.query.join_window is not None]
@@ -55,7 +55,7 @@ def _merge_parts(plan: Stages, query: LogicalQuery, view: str) -> _MergeParts:
     else:
         sources = [add_source(plan, query, split)]
     inputs = [StageInput(source, view) for source in sources]
-    # Rows of one branch give a result without those of the others.
+    # A window has a result as soon as one branch has rows in it.
     views = [MergeView(view, required=not joining, combine=split.combine(Scan(INPUT_VIEW)))]
     partials: list[Operator] = [Scan(view)]
     for number, branch in enumerate(joining, 1):
@@ -73,7 +73,7 @@ def _merge_parts(plan: Stages, query: LogicalQuery, view: str) -> _MergeParts:
 
 
 def _together(partials: Sequence[Operator], split: Split) -> Operator:
-    """All partials of closed windows: those that arrive, and those that are made here."""
+    """All partials of closed windows: those that sources sent, and those that the MERGE makes of joined rows."""
     if len(partials) == 1:
         return partials[0]
     items = tuple(Named(name, column(name)) for name in split.columns())
@@ -90,8 +90,7 @@ def _joined_branch(plan: Stages, branch: UnionInput, split: Split, view: str) ->
     """The partials of a branch that joins streams, and what they are made of; `view` has its first stream's rows."""
     window = branch.query.join_window
     assert window is not None
-    spread = spread_of(branch.query)
-    rows = JoinedRows(branch.query, spread, window, view)
+    rows = JoinedRows(branch.query, window, view)
     made = rows.partials(split, branch.change)
-    inputs, views = add_joined_rows(plan, branch.query, spread, rows)
+    inputs, views = add_joined_rows(plan, branch.query, rows)
     return made, _Rows(inputs, tuple(replace(v, required=False) for v in views))

@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
 
-from planner.bind.logical import LogicalQuery
+from planner.bind.selects import Join, StreamSelect, TableSelect
 from planner.graph.expressions import is_site
 from planner.sql.dialect import exp, offset_of, snippet
-from planner.values.errors import InvalidDefinitionError
+from planner.values.errors import InvalidDefinitionError, UnsupportedSqlError
+
+S = TypeVar("S", StreamSelect, TableSelect)
 
 
-def decides_site(conjunct: exp.Expr, view: str) -> bool:
-    """Whether a condition speaks of the stream's `site` and constants only, in a form that is decided here."""
+def prune_sites(select: S) -> S:
+    """The SELECT with the sites whose rows can pass WHERE and find their tables; conditions that say which are gone.
+
+    A SELECT over other rows than those of one relation stays as it is.
+
+    Raises:
+        InvalidDefinitionError: there is no such site.
+        UnsupportedSqlError: a LEFT join on `site` with a table that a site lacks.
+    """
+    if not _reads_relation(select):
+        return select
+    stream = select.scope.stream
+    deciding = [c for c in select.where if _decides_site(c, stream.view)]
+    kept = [site for site in stream.relation.sites if all(_holds_at(c, site) for c in deciding)]
+    if not kept:
+        raise _none_left(select, deciding)
+    for join in select.joins:
+        if join.same_site and not join.left:
+            kept = [site for site in kept if site in join.member.relation.sites]
+    if not kept:
+        raise InvalidDefinitionError(
+            "no site has both the stream and the table that are joined on site",
+            position=select.scope.source.origin,
+            hint=_bound_at((stream.relation.name, stream.relation.sites), *_same_site_tables(select)),
+        )
+    for join in select.joins:
+        _check_same_site(join, kept, select)
+    where = tuple(conjunct for conjunct in select.where if conjunct not in deciding)
+    return replace(select, where=where, sites=tuple(sorted(kept)))
+
+
+def _reads_relation(select: StreamSelect | TableSelect) -> bool:
+    if isinstance(select, TableSelect):
+        return select.below is None
+    return select.join_window is None and not select.inputs
+
+
+def _decides_site(conjunct: exp.Expr, view: str) -> bool:
+    """Whether a condition speaks of the relation's `site` and constants only, in a form that is decided here."""
     return any(is_site(node, view) for node in conjunct.walk()) and _is_decidable(conjunct, view)
 
 
@@ -37,15 +78,15 @@ def _is_operand(node: exp.Expr, view: str) -> bool:
     return is_site(bare, view) or (isinstance(bare, exp.Literal) and bare.is_string)
 
 
-def holds_at(node: exp.Expr, site: str) -> bool:
+def _holds_at(node: exp.Expr, site: str) -> bool:
     """The value of a decidable condition for rows of a site."""
     bare = node.unnest()
     if isinstance(bare, exp.And):
-        return holds_at(bare.left, site) and holds_at(bare.right, site)
+        return _holds_at(bare.left, site) and _holds_at(bare.right, site)
     if isinstance(bare, exp.Or):
-        return holds_at(bare.left, site) or holds_at(bare.right, site)
+        return _holds_at(bare.left, site) or _holds_at(bare.right, site)
     if isinstance(bare, exp.Not):
-        return not holds_at(bare.this, site)
+        return not _holds_at(bare.this, site)
     if isinstance(bare, exp.In):
         return _value(bare.this, site) in {_value(item, site) for item in bare.expressions}
     assert isinstance(bare, exp.EQ | exp.NEQ)
@@ -58,31 +99,19 @@ def _value(node: exp.Expr, site: str) -> str:
     return bare.name if isinstance(bare, exp.Literal) else site
 
 
-def kept_sites(query: LogicalQuery) -> tuple[str, ...]:
-    """The sites of the stream whose rows can pass WHERE and find their tables, sorted.
-
-    Raises:
-        InvalidDefinitionError: there is none.
-    """
-    stream = query.scope.stream
-    deciding = [c for c in query.where if decides_site(c, stream.view)]
-    kept = [site for site in stream.relation.sites if all(holds_at(c, site) for c in deciding)]
-    if not kept:
-        raise _none_left(query, deciding)
-    for join in query.joins:
-        if join.same_site and not join.left:
-            kept = [site for site in kept if site in join.member.relation.sites]
-    if not kept:
-        raise InvalidDefinitionError(
-            "no site has both the stream and the table that are joined on site",
-            position=query.scope.source.origin,
-            hint=_bound_at((stream.relation.name, stream.relation.sites), *_same_site_tables(query)),
+def _check_same_site(join: Join, sites: Iterable[str], select: StreamSelect | TableSelect) -> None:
+    missing = sorted(set(sites) - set(join.member.relation.sites))
+    if join.same_site and join.left and missing:
+        raise UnsupportedSqlError(
+            f"{join.member.relation.name} is joined on site but has no binding at {', '.join(missing)}",
+            position=select.scope.source.position(min(offset_of(c) or 0 for c in join.on)),
+            found=join.member.alias,
+            hint="Bind it there, leave these sites out in WHERE, or use an INNER join.",
         )
-    return tuple(sorted(kept))
 
 
-def _none_left(query: LogicalQuery, deciding: Iterable[exp.Expr]) -> InvalidDefinitionError:
-    source, relation = query.scope.source, query.scope.stream.relation
+def _none_left(select: StreamSelect | TableSelect, deciding: Iterable[exp.Expr]) -> InvalidDefinitionError:
+    source, relation = select.scope.source, select.scope.stream.relation
     first = next(iter(deciding), None)
     return InvalidDefinitionError(
         f"no site of {relation.name} can match the conditions on site" if first else f"{relation.name} has no binding",
@@ -92,8 +121,8 @@ def _none_left(query: LogicalQuery, deciding: Iterable[exp.Expr]) -> InvalidDefi
     )
 
 
-def _same_site_tables(query: LogicalQuery) -> list[tuple[str, tuple[str, ...]]]:
-    return [(j.member.relation.name, j.member.relation.sites) for j in query.joins if j.same_site]
+def _same_site_tables(select: StreamSelect | TableSelect) -> list[tuple[str, tuple[str, ...]]]:
+    return [(j.member.relation.name, j.member.relation.sites) for j in select.joins if j.same_site]
 
 
 def _bound_at(*relations: tuple[str, tuple[str, ...]]) -> str:

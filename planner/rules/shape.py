@@ -1,28 +1,27 @@
-"""What the estimates need to know of a query."""
+"""From a SELECT to the shape by which its rows and bytes are estimated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from planner.bind.logical import LogicalQuery
+from planner.bind.selects import StreamSelect
 from planner.estimate.rates import EQUALITY_SELECTIVITY, FILTER_SELECTIVITY
 from planner.graph.plan import QueryShape
 from planner.relations.catalog import Relation
-from planner.rules.pruning import decides_site
+from planner.relations.connectors.table import expected_rate
 from planner.sql.dialect import exp
 
-RATE_OPTION = "rows_per_second"
 
-
-def query_shape(query: LogicalQuery, sites: Sequence[str]) -> QueryShape:
+def query_shape(query: StreamSelect) -> QueryShape:
+    """The shape of a SELECT that all rules have rewritten."""
     layers = query.layers
     top_k = layers[-1].top_k if layers else query.top_k
     aggregates = [layer for layer in layers if layer.grouped]
     stream = query.scope.stream
     return QueryShape(
         relation=stream.relation.name,
-        declared_rates=_declared_rates(stream.relation, sites),
-        selectivity=selectivity_of(c for c in query.where if not decides_site(c, stream.view)),
+        declared_rates=_declared_rates(stream.relation, query.sites),
+        selectivity=selectivity_of(_conditions(query)),
         window=query.window.length if query.window is not None else None,
         slide=query.window.slide if query.window is not None else None,
         keys=len(query.keys) - (query.inner is not None),
@@ -32,6 +31,12 @@ def query_shape(query: LogicalQuery, sites: Sequence[str]) -> QueryShape:
         top_k_keys=len(top_k.partition) if top_k is not None else 0,
         result_keys=len(aggregates[-1].keys) - 1 if aggregates else None,
     )
+
+
+def _conditions(query: StreamSelect) -> Iterator[exp.Expr]:
+    """Conditions that drop rows of the stream: its own, and those on tables of inner joins."""
+    yield from query.where
+    yield from (conjunct for join in query.joins if not join.left for conjunct in join.where)
 
 
 def selectivity_of(filters: Iterable[exp.Expr]) -> float:
@@ -45,7 +50,7 @@ def selectivity_of(filters: Iterable[exp.Expr]) -> float:
 def _declared_rates(relation: Relation, sites: Sequence[str]) -> dict[str, float]:
     rates: dict[str, float] = {}
     for binding in relation.bindings:
-        text = binding.options.get(RATE_OPTION, "")
-        if binding.site in sites and text.replace(".", "", 1).isdecimal():
-            rates[binding.site] = float(text)
+        rate = expected_rate(binding.options) if binding.site in sites else None
+        if rate is not None:
+            rates[binding.site] = rate
     return rates

@@ -12,18 +12,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from planner.graph.plan import DraftPlan, Stage, StageInput, StageKind
+from planner.graph.expressions import cast
+from planner.graph.logical import Insert
+from planner.graph.operators import Alias, Named, Project
+from planner.graph.plan import DraftPlan, Stage, StageInput
 from planner.relations.catalog import Catalog, Column, Relation, RelationKind
-from planner.sql.dialect import quoted
+from planner.relations.connectors.table import check_binding
+from planner.relations.options import OptionError
+from planner.sql.dialect import exp, name_node
 from planner.sql.statements import SinkTarget
 from planner.values.errors import InvalidDefinitionError, UnknownRelationError, UnsupportedSqlError
 from planner.values.names import INPUT_VIEW
+from planner.values.stages import StageKind
 
 SINK_ID = "sink"
 """Id of the one SINK stage of a plan."""
-
-PARTITION_BY = "partition_by"
-"""Option of sinks that names columns; the planner knows it to refuse wrong names early."""
 
 _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
 _TIMES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"})
@@ -59,7 +62,7 @@ def find_sink(target: SinkTarget, catalog: Catalog) -> Relation:
 
 
 def with_sink(draft: DraftPlan, target: SinkTarget, sink: Relation) -> DraftPlan:
-    """The draft with a SINK stage behind its result stages, and results in the sink's columns.
+    """The draft with a SINK stage behind its result stages, and results in the sink's columns; without their text.
 
     Args:
         draft: with the types that Spark found.
@@ -67,11 +70,11 @@ def with_sink(draft: DraftPlan, target: SinkTarget, sink: Relation) -> DraftPlan
         sink: what `find_sink` gave.
 
     Raises:
-        InvalidDefinitionError: the columns do not fit those of the sink, or it is partitioned by a column it lacks.
+        InvalidDefinitionError: the columns do not fit those of the sink, or its options.
     """
     columns = sink.columns or draft.columns
     _check_columns(draft.columns, sink, target)
-    _check_partitions(columns, sink, target)
+    _check_options(columns, sink, target)
     results = draft.result_stages
     stages = tuple(_into_columns(stage, columns) if stage.id in results else stage for stage in draft.stages)
     inputs = tuple(StageInput(stage, INPUT_VIEW) for stage in results)
@@ -80,7 +83,7 @@ def with_sink(draft: DraftPlan, target: SinkTarget, sink: Relation) -> DraftPlan
         draft,
         stages=(*stages, end),
         columns=columns,
-        logical=(f"insert into {sink.name}", *(f"  {line}" for line in draft.logical)),
+        logical=Insert(draft.logical, sink.name),
     )
 
 
@@ -119,17 +122,15 @@ def _check_columns(found: Sequence[Column], sink: Relation, target: SinkTarget) 
             )
 
 
-def _check_partitions(columns: Sequence[Column], sink: Relation, target: SinkTarget) -> None:
-    text = next((b.options[PARTITION_BY] for b in sink.bindings if PARTITION_BY in b.options), "")
-    names = {column.name for column in columns}
-    for name in filter(None, (part.strip() for part in text.split(","))):
-        if name not in names:
+def _check_options(columns: Sequence[Column], sink: Relation, target: SinkTarget) -> None:
+    """Whether the sink's options are right for the columns that it is to get."""
+    for binding in sink.bindings:
+        try:
+            check_binding(replace(sink, columns=tuple(columns)), binding.options)
+        except OptionError as error:
             raise InvalidDefinitionError(
-                f"sink {sink.name} is partitioned by {name}, which is none of its columns",
-                position=target.position,
-                found=target.name,
-                hint=f"Its columns are {_listed(columns)}.",
-            )
+                f"sink {sink.name}: {error.message}", position=target.position, found=target.name, hint=error.hint
+            ) from error
 
 
 def _into_columns(stage: Stage, columns: Sequence[Column]) -> Stage:
@@ -137,13 +138,14 @@ def _into_columns(stage: Stage, columns: Sequence[Column]) -> Stage:
     pairs = list(zip(stage.columns, columns, strict=True))
     if all(own.name == wanted.name and _same(own, wanted) for own, wanted in pairs):
         return stage
-    items = ", ".join(_item(own, wanted) for own, wanted in pairs)
-    return replace(stage, columns=tuple(columns), sql=f"SELECT {items} FROM ({stage.sql}) AS results")
+    items = tuple(Named(wanted.name, _value(own, wanted)) for own, wanted in pairs)
+    assert stage.body is not None
+    return replace(stage, columns=tuple(columns), body=Project(Alias(stage.body, "results"), items))
 
 
-def _item(own: Column, wanted: Column) -> str:
-    value = quoted(own.name) if _same(own, wanted) else f"CAST({quoted(own.name)} AS {wanted.type})"
-    return f"{value} AS {quoted(wanted.name)}"
+def _value(own: Column, wanted: Column) -> exp.Expr:
+    column = exp.Column(this=name_node(own.name))
+    return column if _same(own, wanted) else cast(column, wanted.type)
 
 
 def _same(own: Column, wanted: Column) -> bool:

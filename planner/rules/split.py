@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from planner.bind.binder import WINDOW_FIELDS
+from planner.bind import topk as bound
+from planner.bind.binder import WINDOW_FIELDS, Window
 from planner.bind.layers import over_rows
-from planner.bind.logical import LogicalQuery
+from planner.bind.selects import Select, StreamSelect
 from planner.bind.windowparts import window_part
 from planner.functions.aggregates import MERGEABLE
 from planner.functions.traits import RANKS
@@ -37,9 +38,11 @@ MERGED = "merged"
 
 @dataclass(slots=True)
 class Splitter:
-    """Names given so far: columns read by aggregates, partials and aggregates, each computed once."""
+    """Gives names to the columns that aggregates read, to partials and to aggregates; each is computed once."""
 
-    query: LogicalQuery
+    select: Select
+    window: Window | None = None
+    """By which rows are grouped besides the keys."""
     columns: dict[exp.Expr, str] = field(default_factory=dict)
     partials: dict[exp.Expr, Partial] = field(default_factory=dict)
     """By the call that makes them."""
@@ -48,46 +51,35 @@ class Splitter:
     @property
     def keys(self) -> tuple[str, ...]:
         """Names of the group keys besides the window's start."""
-        return tuple(f"_k{index}" for index in range(len(self.query.keys)))
+        return tuple(f"_k{index}" for index in range(len(self.select.keys)))
 
     def after_merge(self, node: exp.Expr) -> exp.Expr:
         """The expression over the merged columns."""
         bare = node.unnest()
         if (rebuilt := self._window_part(bare)) is not None:
             return rebuilt
-        if bare in self.query.keys:
-            return column(f"_k{self.query.keys.index(bare)}")
+        if bare in self.select.keys:
+            return column(f"_k{self.select.keys.index(bare)}")
         if is_aggregate(node) or (isinstance(node, exp.Filter) and is_aggregate(node.this)):
             return column(self._aggregate(node).name)
         return with_children(node, self.after_merge)
 
-    def result(self, rows: Operator, joined: Mapping[str, Operator]) -> Operator:
-        """HAVING, top-k, the select list and all layers, over the rows of groups; notes which aggregates they need.
-
-        Args:
-            rows: the groups, with a column for each key and aggregate.
-            joined: what layers join to them, by view.
-        """
-        query = self.query
-        having = tuple(self.after_merge(part) for part in query.having)
-        items = tuple(Named(output.name, self.after_merge(output.expression)) for output in query.outputs)
+    def result(self, rows: Operator) -> Operator:
+        """HAVING, top-k and the select list, over the rows of groups; notes which aggregates they need."""
+        having = tuple(self.after_merge(part) for part in self.select.having)
+        items = tuple(Named(output.name, self.after_merge(output.expression)) for output in self.select.outputs)
         rows = Filter(rows, having) if having else rows
-        if query.top_k is not None:
-            rows = self._top_k(rows)
-        rows = Project(rows, items)
-        for layer in query.layers:
-            rows = over_rows(layer, rows, joined)
-        return rows
+        if self.select.top_k is not None:
+            rows = self._top_k(rows, self.select.top_k)
+        return Project(rows, items)
 
     def whole(self) -> tuple[Named, ...]:
         """The aggregates as they are, over rows that are all there."""
         return tuple(Named(found.name, self.over_columns(node)) for node, found in self.aggregates.items())
 
-    def _top_k(self, rows: Operator) -> TopK:
+    def _top_k(self, rows: Operator, top_k: bound.TopK) -> TopK:
         """The rank; row_number gets all group keys as tie-breakers, so that equal input gives equal output."""
-        top_k = self.query.top_k
-        assert top_k is not None
-        window = (column(WINDOW_START),) if self.query.window is not None else ()
+        window = (column(WINDOW_START),) if self.window is not None else ()
         order = [ordered_by(ordered, self.after_merge(ordered.this)) for ordered in top_k.order]
         if top_k.function == RANKS[0]:
             order += ties(order, map(column, self.keys))
@@ -103,7 +95,7 @@ class Splitter:
 
     def _made(self, name: str, call: Call) -> Merged:
         if call.name not in MERGEABLE:
-            # Of a query over tables, which Spark computes of rows that are all there.
+            # A query over tables has it: Spark computes it of rows that are all there.
             return Merged(name, call.name, ())
         split = split_call(call)
         names: list[str] = []
@@ -127,8 +119,7 @@ class Splitter:
 
     def _window_part(self, node: exp.Expr) -> exp.Expr | None:
         """The window made of its start; None for anything else, and where there are no windows."""
-        window = self.query.window
-        return window_part(node, window, column(WINDOW_START)) if window is not None else None
+        return window_part(node, self.window, column(WINDOW_START)) if self.window is not None else None
 
     def _read(self, read: exp.Column) -> exp.Expr:
         name = self.columns.setdefault(read.copy(), f"_c{len(self.columns)}")
@@ -139,6 +130,7 @@ class Splitter:
 class Split:
     """The two halves of an aggregating query."""
 
+    query: StreamSelect
     splitter: Splitter
     read: tuple[exp.Expr, ...]
     """Bound expressions that the SOURCE stage computes of each row: the window, the keys, what is aggregated."""
@@ -187,31 +179,37 @@ class Split:
         """The results: of the partials of closed windows, and of the rows of other queries by view."""
         aggregates = tuple(self.splitter.aggregates.values())
         merged = MergeAggregate(partials, self.groups, self.partials, aggregates)
-        return self.splitter.result(Alias(merged, MERGED), joined)
+        return with_layers(self.query, self.splitter.result(Alias(merged, MERGED)), joined)
 
 
-def split_aggregates(query: LogicalQuery) -> Split:
+def split_aggregates(query: StreamSelect) -> Split:
     """Both halves."""
-    splitter = Splitter(query)
-    note_aggregates(splitter)
     assert query.window is not None
+    splitter = Splitter(query, query.window)
+    note_aggregates(splitter)
     return Split(
+        query,
         splitter,
         read=(query.window.node, *query.keys, *splitter.columns),
         names=(*splitter.keys, *splitter.columns.values()),
     )
 
 
+def with_layers(query: StreamSelect, rows: Operator, joined: Mapping[str, Operator]) -> Operator:
+    """The rows of an aggregating query, behind all its layers; `joined` is what layers join to them, by view."""
+    for layer in query.layers:
+        rows = over_rows(layer, rows, joined)
+    return rows
+
+
 def note_aggregates(splitter: Splitter) -> None:
-    """Have the splitter name all that the query aggregates."""
-    query = splitter.query
-    ordered = query.top_k.parts if query.top_k is not None else ()
-    for node in (*(output.expression for output in query.outputs), *query.having, *ordered):
+    """Gives names to all aggregates of the SELECT."""
+    for node in splitter.select.results:
         splitter.after_merge(node)
 
 
 def whole_groups(splitter: Splitter, rows: Operator, groups: Iterable[str]) -> Alias:
-    """The query's groups of rows that are all there: nothing is split, Spark's own aggregates do."""
+    """The groups of rows that are all there: Spark's own aggregates compute them, nothing is split."""
     named = tuple(Named(name, column(name)) for name in groups)
     keys = tuple(item.expression for item in named)
     return Alias(Aggregate(Alias(rows, KEPT), keys, (*named, *splitter.whole())), MERGED)

@@ -1,4 +1,4 @@
-"""Which part of a query that joins streams is done where: at the sources of one stream, or in the MERGE.
+"""Where each part of a join of streams is evaluated: at the sources of one stream, or in the MERGE.
 
 A table is joined at a stream's sources when its condition speaks of that stream alone (and of tables joined there),
 and a condition is evaluated there when it does. Both only where no LEFT JOIN can fill the stream's columns with NULLs:
@@ -8,23 +8,59 @@ for rows that fail it match nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from planner.bind.joins import Join
-from planner.bind.logical import LogicalQuery
+from planner.bind.scope import Member, Scope
+from planner.bind.selects import Join, StreamSelect, TableSelect
 from planner.functions.traits import WINDOW
-from planner.graph.expressions import views_of
+from planner.graph.expressions import enclosed, replace_columns, views_of
 from planner.sql.dialect import exp
 from planner.sql.refusals import function_name
+from planner.values.names import INPUT_VIEW
 
 LATE = ""
 """In the place of a stream's view: in the MERGE."""
 
+S = TypeVar("S", StreamSelect, TableSelect)
+
+
+def spread_join(select: S) -> S:
+    """A SELECT that joins streams with the rows of each as a SELECT of their own; others stay as they are."""
+    if isinstance(select, TableSelect) or select.join_window is None:
+        return select
+    homes = _homes(select)
+    late = tuple(
+        replace(join, on=homes.on[join.member.view], where=homes.of_table(join))
+        for join in select.joins
+        if join.member.view in homes.on
+    )
+    sources = tuple(_source(select, stream, homes) for stream in select.scope.streams)
+    return replace(select, joins=late, where=homes.late, sources=sources)
+
+
+def renamed(node: exp.Expr, stream: Member) -> exp.Expr:
+    """The expression over the views of the SOURCE stage.
+
+    There the stream is `input`; columns of a derived table become the expressions that they stand for.
+    """
+
+    def change(column: exp.Column) -> exp.Expr:
+        if column.table != stream.view:
+            return column.copy()
+        if stream.rows is not None:
+            return enclosed(stream.rows.expressions[column.name.lower()])
+        changed = column.copy()
+        changed.set("table", exp.Identifier(this=INPUT_VIEW, quoted=False))
+        return changed
+
+    return replace_columns(node, change)
+
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """Who does what. Streams and tables go by their views."""
+class _Homes:
+    """Where relations are joined and conditions evaluated; streams and tables are named by their views."""
 
     owners: Mapping[str, str]
     """The stream at whose sources a stream's or table's rows come in, or LATE."""
@@ -35,26 +71,21 @@ class Spread:
     late: tuple[exp.Expr, ...]
     """Conditions on the joined rows."""
 
-    def tables_of(self, stream: str, joins: Iterable[Join]) -> tuple[Join, ...]:
-        """The tables that are joined at the stream's sources."""
-        return tuple(j for j in joins if j.member.view != stream and self.owners[j.member.view] == stream)
-
-    def late_joins(self, joins: Iterable[Join]) -> tuple[Join, ...]:
-        """Those of the MERGE: streams, and tables that are not joined before."""
-        return tuple(j for j in joins if self.owners[j.member.view] in (j.member.view, LATE))
+    def of_table(self, join: Join) -> tuple[exp.Expr, ...]:
+        """Conditions on a late table; those of a stream are at its sources."""
+        return () if join.member.is_stream else self.where[join.member.view]
 
 
-def spread_of(query: LogicalQuery) -> Spread:
-    """Who does what in a query that joins streams."""
-    owners = _owners(query)
+def _homes(select: StreamSelect) -> _Homes:
+    owners = _owners(select)
     where: dict[str, list[exp.Expr]] = {view: [] for view in owners}
     late: list[exp.Expr] = []
-    fixed = frozenset(view for view, owner in owners.items() if owner) - _nullable(query)
-    for conjunct in query.where:
-        home = _home(conjunct, owners, fixed) or _table_of(conjunct, query, owners)
+    fixed = frozenset(view for view, owner in owners.items() if owner) - _nullable(select)
+    for conjunct in select.where:
+        home = _home(conjunct, owners, fixed) or _table_of(conjunct, select, owners)
         (where[home] if home else late).append(conjunct)
     on: dict[str, tuple[exp.Expr, ...]] = {}
-    for join in query.joins:
+    for join in select.joins:
         view = join.member.view
         if owners[view] not in (view, LATE):
             continue
@@ -63,18 +94,40 @@ def spread_of(query: LogicalQuery) -> Spread:
             home = view if views_of(conjunct) == {view} else LATE if join.left else _home(conjunct, owners, fixed)
             (where[home] if home else kept).append(conjunct)
         on[view] = tuple(kept)
-    return Spread(owners, {view: tuple(parts) for view, parts in where.items()}, on, tuple(late))
+    return _Homes(owners, {view: tuple(parts) for view, parts in where.items()}, on, tuple(late))
 
 
-def _nullable(query: LogicalQuery) -> frozenset[str]:
-    return frozenset(join.member.view for join in query.joins if join.left and join.member.is_stream)
+def _source(select: StreamSelect, stream: Member, homes: _Homes) -> StreamSelect:
+    """One stream, joined to its tables, as a SELECT whose select list is still empty."""
+    rows = stream.rows
+    own = (join for join in select.joins if join.member.view != stream.view)
+    joins = tuple(
+        replace(join, on=tuple(renamed(conjunct, stream) for conjunct in join.on))
+        for join in own
+        if homes.owners[join.member.view] == stream.view
+    )
+    member = Member(stream.alias, INPUT_VIEW, stream.relation if rows is None else rows.base)
+    kept = () if rows is None else rows.where
+    return StreamSelect(
+        scope=Scope((member, *(join.member for join in joins)), select.scope.source),
+        where=(*kept, *(renamed(conjunct, stream) for conjunct in homes.where[stream.view])),
+        outputs=(),
+        keys=(),
+        having=(),
+        top_k=None,
+        joins=joins,
+    )
 
 
-def _owners(query: LogicalQuery) -> dict[str, str]:
-    first = query.scope.stream.view
+def _nullable(select: StreamSelect) -> frozenset[str]:
+    return frozenset(join.member.view for join in select.joins if join.left and join.member.is_stream)
+
+
+def _owners(select: StreamSelect) -> dict[str, str]:
+    first = select.scope.stream.view
     owners = {first: first}
-    nullable = _nullable(query)
-    for join in query.joins:
+    nullable = _nullable(select)
+    for join in select.joins:
         view = join.member.view
         if join.member.is_stream:
             owners[view] = view
@@ -94,13 +147,13 @@ def _home(conjunct: exp.Expr, owners: Mapping[str, str], fixed: frozenset[str]) 
     return found.pop()
 
 
-def _table_of(conjunct: exp.Expr, query: LogicalQuery, owners: Mapping[str, str]) -> str:
+def _table_of(conjunct: exp.Expr, select: StreamSelect, owners: Mapping[str, str]) -> str:
     """The late table that a condition speaks of alone, unless rows without a match are kept."""
     views = views_of(conjunct)
-    inner = {join.member.view for join in query.joins if not join.left and owners[join.member.view] == LATE}
+    inner = {join.member.view for join in select.joins if not join.left and owners[join.member.view] == LATE}
     return next(iter(views)) if len(views) == 1 and views <= inner else LATE
 
 
 def _names_window(conjunct: exp.Expr) -> bool:
-    """The window of a row is there, as its start, only behind the sources' own conditions."""
+    """Whether a condition reads the window: sources compute its start behind their own conditions."""
     return any(function_name(call) == WINDOW for call in conjunct.find_all(exp.Anonymous))

@@ -1,1 +1,1 @@
-"""Sharing between queries: what is the same, what is part of what, and where that saves WAN bytes; docs/sharing.md."""
+"""Sharing between queries: which work is equal or part of other work, and what that saves; docs/sharing.md."""

@@ -1,4 +1,4 @@
-"""The canonical form of an expression: what means the same is written the same.
+"""The canonical form of an expression: equivalent expressions are written alike.
 
     brackets, places in the text            forgotten
     a AND (b AND a), OR                     flat, sorted, each part once
@@ -49,7 +49,7 @@ _TEXT_FUNCTIONS = frozenset(("upper", "lower", "concat_ws", "date_format"))
 
 
 class UnreadableError(Exception):
-    """SQL that cannot be put into a canonical form; who meets it takes the text as it is."""
+    """SQL without a canonical form; the caller compares its text instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Canonical:
         return exp.Not(this=node)
 
     def is_truth(self, node: exp.Expr) -> bool:
-        """A BOOLEAN for certain: NOT NOT of a text would be a cast."""
+        """Whether it certainly is a BOOLEAN: NOT NOT of a text would be a cast."""
         return self.type_of(node) == "BOOLEAN"
 
     def _with_seconds(self, node: exp.Expr) -> exp.Expr:
@@ -192,7 +192,7 @@ class Canonical:
         return "STRING" if function_name(node) in _TEXT_FUNCTIONS else ""
 
     def cannot_fail(self, node: exp.Expr) -> bool:
-        """Whether it has a value for any row, for certain: no overflow, no division, no cast of what may not be one."""
+        """Whether it certainly has a value for any row: without overflow, division, or a cast that may fail."""
         parts = tuple(node.iter_expressions())
         if not all(self.cannot_fail(part) for part in parts):
             return False
@@ -230,7 +230,7 @@ def field_of(node: exp.Expr, name: str) -> exp.Expr:
 
 
 def label(node: object) -> str:
-    """A text that two canonical expressions share only when they are the same."""
+    """A text that is equal for two canonical expressions only if these are equal."""
     if isinstance(node, exp.Column):
         return f"{node.table}.{node.name!r}"
     if isinstance(node, exp.Identifier):
@@ -252,7 +252,7 @@ def _says(value: object) -> bool:
 
 
 def bracketed(node: exp.Expr) -> exp.Expr:
-    """A canonical expression with the brackets that it does without."""
+    """A canonical expression, with the brackets that its text needs."""
     return with_parts(node, lambda part: _enclosed(bracketed(part)))
 
 

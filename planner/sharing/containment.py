@@ -1,4 +1,4 @@
-"""When the output of one operator is part of that of another: what is left to do on top.
+"""When the output of one task can be computed from that of another: what is left to do.
 
     stricter filter       the conditions that are missing, over columns that are there
     fewer columns         a projection; columns that can be computed of those that are there
@@ -42,7 +42,7 @@ _KEPT = "kept"
 
 
 def residual_of(wanted: Vertex, offered: Vertex) -> Operator | None:
-    """What gives the output of `wanted` over the view `input`, the output of `offered`; None when nothing does.
+    """The residual: from the output of `offered`, in the view `input`, to that of `wanted`; None: there is none.
 
     Both have forms over the same input: their `reads` are equal.
     """
@@ -70,7 +70,7 @@ def _with_bins(partials: Operator, keys: Sequence[str]) -> Operator:
 
 
 def left_to_do(wanted: Vertex, offered: Vertex) -> str:
-    """What a residual does, in words."""
+    """What a residual does, for people."""
     own, other = wanted.form, offered.form
     if own is None or other is None:
         return ""
@@ -125,19 +125,19 @@ def _residual(wanted: Form, offered: Form, types: Mapping[str, str]) -> Operator
 
 
 class _MissingError(Exception):
-    """A part of an expression that is not there."""
+    """The output lacks a part of an expression."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Available:
-    """Expressions that are there, by label."""
+    """Expressions that the output has, by label."""
 
     expressions: Mapping[str, exp.Expr]
     deep: bool = False
     """Ranks and aggregates may be computed of them as well."""
 
     def rebuilt(self, node: exp.Expr) -> exp.Expr | None:
-        """The expression over what is there; None when something is missing."""
+        """The expression over the output; None: the output lacks a part of it."""
         found = self.expressions.get(label(node))
         if found is not None:
             return found.copy()
@@ -168,12 +168,12 @@ class _Available:
 
 
 def _is_of_many_rows(node: exp.Expr) -> bool:
-    """Its value is another over other rows: an aggregate, a rank, what makes several rows."""
+    """Whether its value depends on other rows: an aggregate, a rank, or a generator of rows."""
     return isinstance(node, exp.Window) or function_name(node) in AGGREGATES or bool(generators(Term("", node)))
 
 
 def _columns_of(form: Form, keep: Callable[[Term], bool] = lambda term: True) -> dict[str, exp.Expr]:
-    """What an operator sends, by label; of a struct that it makes, the fields too."""
+    """The columns that a task sends, by label, and the fields of structs among them."""
     found: dict[str, exp.Expr] = {}
     for name, term in form.columns:
         column = named_column(INPUT_VIEW, name)
@@ -190,7 +190,7 @@ def _columns_of(form: Form, keep: Callable[[Term], bool] = lambda term: True) ->
 def _evaluates_no_more(wanted: Form, offered: Form) -> bool:
     """Whether nothing that could fail is evaluated for the other's sake alone, or for rows that are not wanted."""
     for own, other in ((wanted.filters, offered.filters), (wanted.having, offered.having)):
-        # What compares the same with another number fails no sooner.
+        # A comparison of the same expression with another number fails for the same rows.
         if any(not term.safe and not _implied([term], own) for term in other):
             return False
     fewer = bool(wanted.filters - offered.filters)

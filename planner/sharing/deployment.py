@@ -1,4 +1,4 @@
-"""How a query runs among others: what it runs of its own, and which operators of others stand for its vertices.
+"""How a query runs among others: which tasks it runs itself, and which tasks of others stand for its vertices.
 
 What is decided by `schedule.share` becomes a value that can be stored with the query, and changed when an operator that
 was to be shared turns out to be out of reach: `taken_back` lets the query run its own instead.
@@ -16,8 +16,8 @@ from planner.graph.plan import PhysicalPlan
 from planner.sharing.explain import sharing_notes
 from planner.sharing.forms import digest
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Action, SharingPlan
 from planner.sharing.running import Deployed, Running
-from planner.sharing.schedule import Action, SharingPlan
 from planner.sharing.vertices import RESULTS, Vertex, VertexKind
 
 _KINDS = frozenset(kind.value for kind in VertexKind)
@@ -27,20 +27,20 @@ class Start(Enum):
     """Where a query may begin to read an operator that ran before it."""
 
     HISTORY = "history"
-    """At the operator's first row; one that has let go of its first rows is not shared."""
+    """At the task's first row; a task that has evicted its first rows is not shared."""
     NEXT_WINDOW = "next-window"
-    """At the first window that is still whole; without windows, at the first rows that are still there."""
+    """At the first window that is complete; without windows, at the first row that is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One query's part of all that runs."""
+    """What one query runs and shares."""
 
     sharing: Sharing
     vertices: tuple[Vertex, ...]
     """All of the query, each behind those it reads, without forms."""
     deployed: tuple[Deployed, ...]
-    """What it runs of its own, its results included, each behind those it reads."""
+    """The vertices that it runs itself, its results included, each behind those it reads."""
     stands: Mapping[VertexId, TaskId] = field(default_factory=dict)
     """Tasks of other queries, by the vertex that each stands for."""
     wanted: Mapping[VertexId, str] = field(default_factory=dict)
@@ -167,19 +167,19 @@ def _without_results(deployment: Deployment, running: Running) -> frozenset[Task
 
 
 def _kept_apart(deployment: Deployment, query: str) -> Deployment:
-    """Nobody shares with a query that shares nothing, or that began somewhere in the middle."""
+    """Gives vertices fingerprints of their own, for a query that shares nothing or does not begin at the first row."""
     vertices = {v.id: replace(v, fingerprint=_apart(query, v.id)) for v in deployment.vertices}
     deployed = tuple(replace(one, vertex=vertices[one.vertex.id]) for one in deployment.deployed)
     return replace(deployment, vertices=tuple(vertices.values()), deployed=deployed)
 
 
 def _apart(query: str, vertex: VertexId) -> str:
-    """A fingerprint that no other vertex has."""
+    """A fingerprint that no other vertex can have."""
     return digest([query, str(vertex)])
 
 
 def is_apart(one: Deployed) -> bool:
-    """Whether nobody may share it, nor make anything of its output."""
+    """Whether no query may share a task of that fingerprint, or compute anything from its output."""
     return one.fingerprint == _apart(one.id.query, one.vertex.id)
 
 
@@ -218,7 +218,7 @@ def taken_back(deployment: Deployment, query: str, late: Collection[TaskId], *, 
 
 
 def _with_own(one: Deployed, vertex: Vertex, gone: Collection[TaskId], query: str) -> Deployed:
-    """It reads the query's own tasks in the place of these."""
+    """The vertex, reading the query's own tasks instead of these."""
     if one.residual:
         return one
     pairs = zip(vertex.inputs, one.inputs, strict=True)
@@ -226,13 +226,13 @@ def _with_own(one: Deployed, vertex: Vertex, gone: Collection[TaskId], query: st
 
 
 def _whole(vertex: Vertex, suppliers: Mapping[VertexId, TaskId], query: str) -> Deployed:
-    """The query's own task for all of a vertex; suppliers give what other vertices would, where that is known."""
+    """The query's own task for a whole vertex; it reads the known suppliers of its inputs."""
     inputs = tuple(suppliers.get(name, TaskId.of(query, name)) for name in vertex.inputs)
     return Deployed(TaskId.of(query, vertex.id), vertex, inputs)
 
 
 def deployment_lines(deployment: Deployment) -> tuple[str, ...]:
-    """For people: what became of each vertex, and the SQL of what is made of others' output."""
+    """Lines for people: what became of each vertex, and the SQL of each residual."""
     head = f"Sharing ({deployment.sharing.value}): {deployment.wan_bytes_per_s:.0f} bytes/s more over the WAN"
     if deployment.start is Start.NEXT_WINDOW and deployment.used:
         head += "; begins in the middle, with the first window that is whole"
@@ -273,7 +273,7 @@ def deployment_json(deployment: Deployment, placement: Mapping[TaskId, str]) -> 
 
 
 def known(plan: PhysicalPlan) -> bool:
-    """All of its stages are of kinds that run as vertices, which others may use."""
+    """Whether all of its stages are of kinds whose tasks other queries may use."""
     return all(stage.kind.value in _KINDS for stage in plan.stages)
 
 

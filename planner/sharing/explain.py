@@ -1,4 +1,4 @@
-"""A sharing plan in words: for every operator the query that it is shared with, or why it is not."""
+"""A sharing plan for people: with which query each task is shared, or why it is not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from planner.graph.ids import VertexId
 from planner.sharing.candidates import Candidate, Share
-from planner.sharing.schedule import Action, Decision, SharingPlan
+from planner.sharing.plans import Action, Decision, SharingPlan
 from planner.sharing.vertices import RESULTS
 
 _WITH = {
@@ -48,7 +48,7 @@ def _line(decision: Decision, plan: SharingPlan) -> str:
 
 
 def _candidates(decision: Decision) -> Iterator[str]:
-    """What else was looked at."""
+    """The other candidates, and why they were not taken."""
     yield from (f"not with {_named(candidate)}: {candidate.obstacle}" for candidate in decision.rejected)
     for candidate in decision.others:
         rate = _rate(candidate.shared_bytes_per_s)

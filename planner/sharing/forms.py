@@ -50,7 +50,7 @@ DIGEST_CHARS = 32
 
 
 def digest(parts: Iterable[str]) -> str:
-    """One text for several; equal only for equal parts in the same order."""
+    """A digest of several texts; equal only for equal texts in the same order."""
     text = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "replace")
@@ -163,7 +163,7 @@ def form_of(operator: Operator | None, views: Mapping[str, View]) -> Form | None
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What an operator gives: the form so far, and what names above it mean."""
+    """The form of an operator so far, and what names above it mean."""
 
     form: Form
     """Without columns."""
@@ -372,7 +372,7 @@ def _made(terms: Canonical, node: exp.Expr) -> Term:
 
 
 def referred(term: Term) -> exp.Column:
-    """How a form calls a column of the form below: by what it is."""
+    """The name of a column of the form below: the digest of its expression."""
     return named_column("", digest([term.label]))
 
 
@@ -386,7 +386,7 @@ def _ranks_or_multiplies(rows: _Rows) -> bool:
 
 
 def ranks(term: Term) -> bool:
-    """Whether it looks at other rows."""
+    """Whether it is a rank: its value depends on other rows."""
     return term.node.find(exp.Window) is not None
 
 

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 from planner.graph.ids import TaskId
 from planner.sharing.forms import Form
 from planner.sharing.vertices import Vertex
-from planner.wan.probing import Pair
+from planner.values.links import Pair
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -71,12 +71,13 @@ class Running:
     _used: dict[str, tuple[TaskId, ...]] = field(default_factory=dict)
     """By query, what it needs."""
     _traffic: dict[Pair, float] = field(default_factory=dict)
+    """Bytes per second over a link, as expected: what was measured is added when somebody asks."""
     _channels: Counter[Pair] = field(default_factory=Counter)
     """How many channels a link carries."""
     _load: Counter[str] = field(default_factory=Counter)
     """How many are at a site."""
-    _measured: set[TaskId] = field(default_factory=set)
-    """Those whose output was measured; of the others it is what was expected of them."""
+    _measured: dict[TaskId, float] = field(default_factory=dict)
+    """Bytes per second of the outputs that were measured; their vertices still have what was expected."""
 
     def __len__(self) -> int:
         return len(self._deployed)
@@ -163,26 +164,33 @@ class Running:
 
     def traffic(self) -> Mapping[Pair, float]:
         """Bytes per second between sites: each channel once for each site that reads it."""
-        return dict(self._traffic)
+        traffic = dict(self._traffic)
+        for name, rate in self._measured.items():
+            source, more = self._placement[name], rate - self._deployed[name].vertex.output_bytes_per_s
+            for site in self._reading_sites(name) - {source}:
+                traffic[source, site] += more
+        return traffic
+
+    def output_bytes_per_s(self, task: TaskId) -> float:
+        """What a task was measured to send, or else is expected to.
+
+        Raises:
+            KeyError: it does not run.
+        """
+        measured = self._measured.get(task)
+        return self._deployed[task].vertex.output_bytes_per_s if measured is None else measured
 
     def measured_bytes_per_s(self, fingerprint: str) -> float | None:
         """What tasks of that fingerprint were measured to send, the most of several; None: none was measured."""
-        measured = (self._deployed[name] for name in self.same(fingerprint) if name in self._measured)
-        return max((one.vertex.output_bytes_per_s for one in measured), default=None)
+        return max((self._measured[name] for name in self.same(fingerprint) if name in self._measured), default=None)
 
     def measured(self, bytes_per_s: Mapping[TaskId, float]) -> Self:
-        """The same, where these tasks send what was measured of them in the place of what was expected.
+        """The same, with these measured outputs.
 
-        What is not in it stays as it is, and tasks that do not run are passed over.
+        Tasks that are not in the mapping keep theirs, measured or expected; tasks that do not run are passed over.
         """
-        deployed, traffic = dict(self._deployed), dict(self._traffic)
-        rates = {name: rate for name, rate in bytes_per_s.items() if name in deployed}
-        for name, rate in rates.items():
-            known, source = deployed[name], self._placement[name]
-            for site in self._reading_sites(name) - {source}:
-                traffic[source, site] += rate - known.vertex.output_bytes_per_s
-            deployed[name] = replace(known, vertex=replace(known.vertex, output_bytes_per_s=rate))
-        return replace(self, _deployed=deployed, _traffic=traffic, _measured={*self._measured, *rates})
+        rates = {name: rate for name, rate in bytes_per_s.items() if name in self._deployed}
+        return replace(self, _measured={**self._measured, **rates})
 
     def described(self, forms: Mapping[TaskId, Form]) -> Self:
         """The same, where these tasks are found as `comparable` by what they compute; those described before stay.
@@ -320,7 +328,7 @@ class MutableRunning(Running):
             if not forms:
                 del self._comparable[one.vertex.reads]
         _take(self._load, site)
-        self._measured.discard(name)
+        self._measured.pop(name, None)
         del self._deployed[name], self._users[name], self._placement[name]
 
     def _owned(self, table: str, key: object, new: Callable[[], _Value]) -> _Value:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from planner.graph.ids import VertexId
-from planner.graph.plan import DraftPlan, PhysicalPlan, Stage, StageKind
+from planner.graph.plan import DraftPlan, PhysicalPlan, Stage
 from planner.relations.catalog import Relation
+from planner.relations.connectors.table import traits_of
 from planner.sharing.forms import Form, View, digest, form_of
 from planner.values.names import INPUT_VIEW
+from planner.values.stages import StageKind
 
 RESULTS = "results"
-_WHOLE_ROWS = ("generator", "push")
-"""Connectors whose rows are the same whichever columns are read."""
 
 
 class VertexKind(Enum):
@@ -232,7 +232,7 @@ def _converted(stage: Stage, relations: Mapping[str, Relation], site: str) -> Se
     """Columns that decide which rows there are: a row of a file is malformed by the columns that are read."""
     relation = relations.get(stage.relation or "")
     bindings = relation.bindings if relation is not None else ()
-    known = any(b.site == site and b.options.get("connector") in _WHOLE_ROWS for b in bindings)
+    known = any(b.site == site and traits_of(b.options).whole_rows for b in bindings)
     return () if known else sorted(stage.read_columns)
 
 

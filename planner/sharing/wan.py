@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from planner.values.links import Pair
 from planner.values.topology import Topology
-from planner.wan.probing import Pair
 from planner.wan.snapshot import WanSnapshot
 
 
@@ -52,4 +52,4 @@ class Wan:
 
 def wan_of(topology: Topology, snapshot: WanSnapshot) -> Wan:
     """The links as they were measured; those that were not, as the topology has them."""
-    return Wan(topology, {pair: view.available_bytes_per_s for pair, view in snapshot.links.items()})
+    return Wan(topology, {pair: view.figures.available_bytes_per_s for pair, view in snapshot.links.items()})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from planner.relations.catalog import SITE_COLUMN, Binding, Column, Relation, RelationKind
-from planner.relations.options import OptionError, check_binding
-from planner.relations.secretoptions import SecretOptionError, check_secrets
+from planner.relations.connectors.table import check_binding, connectors_for
+from planner.relations.options import CONNECTOR
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import TokenType
 from planner.sql.function_ddl import (
@@ -19,6 +18,7 @@ from planner.sql.function_ddl import (
 )
 from planner.sql.grant_ddl import parse_grant, parse_revoke
 from planner.sql.intervals import parse_interval
+from planner.sql.option_ddl import Place, WrittenOptions, at_option, parse_options, values_of
 from planner.sql.statements import (
     AlterBinding,
     CancelQuery,
@@ -52,18 +52,14 @@ def parse_create(cursor: Cursor) -> Statement:
     name = relation_name(cursor, kind)
     columns, watermark = _body(cursor, kind)
     comment = cursor.string("the comment") if cursor.take("COMMENT") else ""
-    shared = _options(cursor) if cursor.take("WITH") else {}
+    shared = parse_options(cursor) if cursor.take("WITH") else {}
     place, found = cursor.position, cursor.found
     written = _bindings(cursor, shared, kind)
-    bindings = tuple(
-        Binding(site, {o.name: o.value for o in options.values()}) for site, (_, options) in written.items()
-    )
+    bindings = tuple(Binding(site, values_of(options)) for site, (_, options) in written.items())
     if kind is RelationKind.SINK and len(bindings) > 1:
         raise InvalidDefinitionError(
             "a sink is at one site", position=place, found=found, hint="Leave one AT, or create one sink for each site."
         )
-    for at, options in written.values():
-        _check_options(kind, columns, options, at)
     relation = Relation(
         name=name,
         kind=kind,
@@ -73,6 +69,9 @@ def parse_create(cursor: Cursor) -> Statement:
         watermark_delay=watermark[1] if watermark else timedelta(0),
         comment=comment,
     )
+    for binding, (at, options) in zip(bindings, written.values(), strict=True):
+        with at_option(options, at):
+            check_binding(relation, binding.options)
     cursor.finish()
     return CreateRelation(relation, if_not_exists, position)
 
@@ -104,9 +103,9 @@ def parse_alter(cursor: Cursor) -> Statement:
     name = cursor.name("a name")
     site = cursor.name("a site's name") if cursor.take("AT") else None
     cursor.expect("SET", hint="Only connector options can be changed: ALTER STREAM name [AT site] SET ('k' = 'v').")
-    options = {option.name: option.value for option in _options(cursor).values()}
+    written = parse_options(cursor)
     cursor.finish()
-    return AlterBinding(name, site, options, position)
+    return AlterBinding(name, site, values_of(written), position, written)
 
 
 def parse_show(cursor: Cursor) -> Statement:
@@ -289,55 +288,25 @@ def _event_time(
     return column.name, delay
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """An option as it stands in the text."""
-
-    name: str
-    value: str
-    name_at: tuple[Position, str]
-    value_at: tuple[Position, str]
-
-
-_Options = Mapping[str, _Written]
-
-
-def _check_options(
-    kind: RelationKind, columns: Sequence[Column], options: _Options, site_at: tuple[Position, str]
-) -> None:
-    """Raises InvalidDefinitionError at the option that is wrong, or at the site whose binding lacks one."""
-    try:
-        values = {option.name: option.value for option in options.values()}
-        check_secrets(values)
-        check_binding(kind, columns, values)
-    except OptionError as error:
-        written = options.get(error.name)
-        place, found = site_at if written is None else written.name_at if error.unknown else written.value_at
-        # The text there may be a password.
-        found = "" if isinstance(error, SecretOptionError) else found
-        raise InvalidDefinitionError(error.message, position=place, found=found, hint=error.hint) from error
-
-
-def _bindings(
-    cursor: Cursor, shared: _Options, kind: RelationKind
-) -> Mapping[str, tuple[tuple[Position, str], _Options]]:
+def _bindings(cursor: Cursor, shared: WrittenOptions, kind: RelationKind) -> Mapping[str, tuple[Place, WrittenOptions]]:
     """The options of each site's binding, and where the site is named."""
-    bindings: dict[str, tuple[tuple[Position, str], _Options]] = {}
-    cursor.expect("AT", hint="Say where its rows are: AT site WITH ('connector' = 'files', 'path' = '...').")
+    bindings: dict[str, tuple[Place, WrittenOptions]] = {}
+    choice = " or ".join(f"'{CONNECTOR}' = '{name}'" for name in connectors_for(kind))
+    cursor.expect("AT", hint="Say where its rows are: AT site WITH ('connector' = '...', ...).")
     while True:
         place, found = cursor.position, cursor.found
         site = cursor.name("a site's name")
-        options = {**shared, **(_options(cursor) if cursor.take("WITH") else {})}
+        options = {**shared, **(parse_options(cursor) if cursor.take("WITH") else {})}
         if site in bindings:
             raise InvalidDefinitionError(
                 f"it is bound at {site} twice", position=place, found=found, hint="One binding per site is possible."
             )
-        if "connector" not in options:
+        if CONNECTOR not in options:
             raise InvalidDefinitionError(
                 f"the binding at {site} has no connector",
                 position=place,
                 found=found,
-                hint=_connector_hint(kind),
+                hint=f"Add {choice} to its WITH, or to the shared one.",
             )
         bindings[site] = ((place, found), options)
         comma = cursor.take(",")
@@ -345,30 +314,6 @@ def _bindings(
             if comma:
                 raise cursor.error("AT is expected")
             return bindings
-
-
-def _connector_hint(kind: RelationKind) -> str:
-    names = ("parquet",) if kind is RelationKind.SINK else ("files", "generator", "push")
-    choice = " or ".join(f"'connector' = '{name}'" for name in names)
-    return f"Add {choice} to its WITH, or to the shared one."
-
-
-def _options(cursor: Cursor) -> dict[str, _Written]:
-    options: dict[str, _Written] = {}
-    cursor.expect("(", hint="Options are written WITH ('key' = 'value', ...).")
-    while not cursor.take(")"):
-        place, found = cursor.position, cursor.found
-        key = cursor.string("an option's name")
-        cursor.expect("=")
-        if key in options:
-            raise InvalidDefinitionError(
-                f"option {key} is given twice", position=place, found=found, hint="Give each option once."
-            )
-        value_at = (cursor.position, cursor.found)
-        options[key] = _Written(key, cursor.string("the option's value"), (place, found), value_at)
-        if not cursor.take(",") and not cursor.at(")"):
-            raise cursor.error(", or ) is expected")
-    return options
 
 
 def _check_name(name: str, place: Position, found: str) -> None:

@@ -33,6 +33,12 @@ def parse_interval(text: str) -> timedelta | None:
     return total if at and total <= _MAX else None
 
 
+def format_windows(length: timedelta, slide: timedelta) -> str:
+    """The length of windows, and how often one begins where that is not the length."""
+    every = f" every {format_interval(slide)}" if slide != length else ""
+    return f"{format_interval(length)}{every}"
+
+
 def format_interval(length: timedelta) -> str:
     """The shortest form with one unit, as in `10 seconds`."""
     for name in ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"):

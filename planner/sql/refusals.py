@@ -209,7 +209,7 @@ def _refuse_subquery(query: exp.Expr, source: Source) -> UnsupportedSqlError:
 
 
 def _check_select_distinct(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> None:
-    """Whether the window is among the columns is known when the names are: `planner.bind.logical`."""
+    """Whether the window is among the columns is known when the names are: `planner.bind.streamselect`."""
     distinct = tree.args.get("distinct")
     if distinct is None:
         return

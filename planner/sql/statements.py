@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from planner.relations.catalog import Column, Relation, RelationKind
 from planner.sql.dialect import exp
+from planner.sql.option_ddl import WrittenOptions
 from planner.sql.source import Source
 from planner.values.errors import Position
 from planner.values.privileges import Privilege
@@ -75,6 +76,8 @@ class AlterBinding:
     site: str | None
     options: Mapping[str, str]
     position: Position
+    written: WrittenOptions = field(default_factory=dict, compare=False)
+    """The options with their places."""
 
 
 @dataclass(frozen=True, slots=True)

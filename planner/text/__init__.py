@@ -1,1 +1,1 @@
-"""Text from the graph: Spark SQL. The only room that writes it; nothing reads it back."""
+"""Text from the graph: Spark SQL and EXPLAIN. Nothing reads it back."""

@@ -1,6 +1,6 @@
 """EXPLAIN: a placed plan as text and as JSON.
 
-What is said of a stage, a link and so on is a field of its section; to add one, add it there.
+Each thing said about a stage or a link is a field of a section; a new one is added there.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 from planner.graph.batchoptions import BatchOptions
 from planner.graph.plan import (
     BatchPlan,
-    LinkEstimate,
-    LinkFigures,
+    LinkTraffic,
     Merge,
     PhysicalPlan,
     PlacementCandidate,
     Stage,
-    StageKind,
 )
 from planner.sql.intervals import format_interval
 from planner.text.fields import Field, Section
+from planner.values.links import LinkFigures
+from planner.values.stages import StageKind
 
 _UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 _LONG_AGO_S = 120
@@ -49,9 +49,9 @@ class StageOfPlan:
 
 @dataclass(frozen=True, slots=True)
 class LinkOfPlan:
-    """What is expected on a link, and what was known of the link; None: that was not kept."""
+    """What is expected on a link, and what was known of it; None: there is no such link, or that was not kept."""
 
-    estimate: LinkEstimate
+    traffic: LinkTraffic
     figures: LinkFigures | None
 
 
@@ -155,27 +155,27 @@ STAGES: Section[StageOfPlan] = Section(
 
 LINKS: Section[LinkOfPlan] = Section(
     "links[]",
-    lambda link: f"{link.estimate.source} -> {link.estimate.target}",
+    lambda link: f"{link.traffic.source} -> {link.traffic.target}",
     (
-        Field("from", "The site that sends.", lambda link: link.estimate.source),
-        Field("to", "The site that receives.", lambda link: link.estimate.target),
+        Field("from", "The site that sends.", lambda link: link.traffic.source),
+        Field("to", "The site that receives.", lambda link: link.traffic.target),
         Field(
             "rows_per_s",
             "Rows expected per second.",
-            lambda link: link.estimate.rows_per_s,
-            lambda link: f"{_count(link.estimate.rows_per_s)} rows/s",
+            lambda link: link.traffic.rows_per_s,
+            lambda link: f"{_count(link.traffic.rows_per_s)} rows/s",
             ": ",
         ),
         Field(
             "bytes_per_s",
             "Bytes expected per second.",
-            lambda link: link.estimate.bytes_per_s,
-            lambda link: _bytes(link.estimate.bytes_per_s),
+            lambda link: link.traffic.bytes_per_s,
+            lambda link: _bytes(link.traffic.bytes_per_s),
         ),
         Field(
             "bandwidth_bytes_per_s",
-            "What the link carries per second; null: no such link is known.",
-            lambda link: link.estimate.bandwidth_bytes_per_s,
+            "What the link carries per second; null: the plan has no figures of it.",
+            lambda link: None if link.figures is None else link.figures.capacity_bytes_per_s,
             lambda link: _share(link),
         ),
     ),
@@ -325,8 +325,8 @@ def _batch_json(plan: PhysicalPlan) -> dict[str, Any] | None:
 
 
 def _links(plan: PhysicalPlan) -> Iterator[LinkOfPlan]:
-    figures = {(f.source, f.target): f for f in plan.figures}
-    return (LinkOfPlan(link, figures.get((link.source, link.target))) for link in plan.links)
+    figures = {figures.pair: figures for figures in plan.figures}
+    return (LinkOfPlan(link, figures.get(link.pair)) for link in plan.links)
 
 
 def _splits(plan: BatchPlan) -> Iterator[SplitsAtSite]:
@@ -339,11 +339,11 @@ def _splits(plan: BatchPlan) -> Iterator[SplitsAtSite]:
 
 
 def _share(link: LinkOfPlan) -> str:
-    bandwidth = link.estimate.bandwidth_bytes_per_s
-    if bandwidth is None:
+    figures = link.figures
+    if figures is None:
         return "no link known"
-    origin = f" ({_origin(link.figures)})" if link.figures is not None else ""
-    return f"{100 * link.estimate.bytes_per_s / bandwidth:.3g} % of {_bytes(bandwidth)}{origin}"
+    bandwidth = figures.capacity_bytes_per_s
+    return f"{100 * link.traffic.bytes_per_s / bandwidth:.3g} % of {_bytes(bandwidth)} ({_origin(figures)})"
 
 
 def _origin(figures: LinkFigures) -> str:

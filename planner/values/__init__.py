@@ -1,4 +1,5 @@
-"""What everybody needs and what knows nothing: names, quantities, places in a text, errors, sites and links.
+"""Values that every room uses and that use none: names, quantities, errors, sites, links, kinds of stages, parts of
+tables.
 
-Nothing here knows of queries, SQL or Spark.
+Nothing here knows queries, SQL or Spark.
 """

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from planner.values.errors import InvalidDefinitionError
+from planner.values.links import Pair
 from planner.values.quantities import BANDWIDTH_FORM, DURATION_FORM, RATIO_FORM, bandwidth_of, duration_of, ratio_of
 
 DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6 / 8
@@ -81,7 +82,7 @@ class Topology:
     """An immutable snapshot of all sites and ordered links."""
 
     sites: Mapping[str, Site]
-    links: Mapping[tuple[str, str], Link]
+    links: Mapping[Pair, Link]
     gateway: str
     currency: str = ""
     """Three letters; empty: links have no prices."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.graph.plan import LinkFigures
+from planner.values.links import LinkFigures, Pair
 from planner.values.topology import Topology
-from planner.wan.probing import Pair
 from planner.wan.snapshot import WanSnapshot
 
 
@@ -26,16 +25,8 @@ def link_figures(topology: Topology, wan: WanSnapshot | None) -> Mapping[Pair, L
 def _figures(topology: Topology, wan: WanSnapshot | None, pair: Pair) -> LinkFigures:
     declared = topology.links[pair]
     view = wan.link(*pair) if wan is not None else None
-    if view is None or view.age is None:
-        # What of a declared bandwidth is in use says little as long as nobody knows whether the link carries it.
-        bandwidth = declared.bandwidth_bytes_per_s
-        return LinkFigures(*pair, bandwidth, bandwidth, declared.latency)
-    return LinkFigures(
-        source=view.source,
-        target=view.target,
-        capacity_bytes_per_s=view.capacity_bytes_per_s,
-        available_bytes_per_s=view.available_bytes_per_s,
-        latency=declared.latency,
-        age=view.age,
-        confidence=view.confidence,
-    )
+    if view is not None and view.figures.age is not None:
+        return view.figures
+    # How much of a declared bandwidth is in use says little as long as nobody has measured whether the link carries it.
+    bandwidth = declared.bandwidth_bytes_per_s
+    return LinkFigures(*pair, bandwidth, bandwidth, declared.latency)

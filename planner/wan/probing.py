@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
+from planner.values.links import Pair
 from planner.values.topology import Link
 from planner.wan.estimate import DEFAULT_SMOOTHING, LinkRecord, Smoothing, confidence
-
-Pair = tuple[str, str]
 
 INITIAL_WINDOW_BYTES = 14_600
 """What TCP sends before the first acknowledgement: ten segments (RFC 6928)."""

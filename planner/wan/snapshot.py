@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from planner.values.links import LinkFigures, Pair
 from planner.values.topology import Topology
 from planner.wan.estimate import LinkRecord, available_bytes_per_s, confidence, use_ratio
-from planner.wan.probing import Pair
 from planner.wan.samples import Method
 
 CONGESTED = 0.9
@@ -17,19 +17,12 @@ CONGESTED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """One directed link as it is now."""
+    """One directed link as the monitor knows it now."""
 
-    source: str
-    target: str
-    capacity_bytes_per_s: float
-    available_bytes_per_s: float
+    figures: LinkFigures
     used_bytes_per_s: float
     rtt: timedelta | None
     loss: float
-    age: timedelta | None
-    """Since the last measurement of the bandwidth; None: never, and the figures are the topology file's."""
-    confidence: float
-    """0 to 1; 0: nothing was measured."""
     method: Method | None
     congested: bool
 
@@ -55,16 +48,19 @@ def snapshot(topology: Topology, records: Mapping[Pair, LinkRecord], now: dateti
         capacity = declared.bandwidth_bytes_per_s if measured is None else measured
         available = available_bytes_per_s(record)
         ratio = use_ratio(record)
-        links[pair] = LinkView(
-            source=pair[0],
-            target=pair[1],
+        figures = LinkFigures(
+            *pair,
             capacity_bytes_per_s=capacity,
             available_bytes_per_s=max(0.0, capacity - record.used_bytes_per_s) if available is None else available,
+            latency=declared.latency,
+            age=None if record.measured_at is None else max(timedelta(0), now - record.measured_at),
+            confidence=confidence(record, now),
+        )
+        links[pair] = LinkView(
+            figures=figures,
             used_bytes_per_s=record.used_bytes_per_s,
             rtt=record.rtt,
             loss=record.loss,
-            age=None if record.measured_at is None else max(timedelta(0), now - record.measured_at),
-            confidence=confidence(record, now),
             method=record.method,
             congested=(record.used_bytes_per_s / capacity if ratio is None else ratio) >= CONGESTED,
         )

@@ -112,7 +112,7 @@ def main() -> None:
         cli(prog_name="selat")
     except SystemExit as end:
         if isinstance(end.code, int) and end.code > SIGNALLED:
-            # All has been said and closed; threads of libraries that an interrupt has met may never end.
+            # All output is written; the thread that closes a channel may wait for an interrupted call for ever.
             with suppress(OSError):
                 sys.stdout.flush()
             os._exit(end.code)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 MAX_UNACKNOWLEDGED_BYTES = 16 * 1024 * 1024
 MAX_UNACKNOWLEDGED_BATCHES = 64
-PUSH_CONNECTOR = "push"
 
 _NOT_THERE_YET = "UNKNOWN_STREAM"
 """Error codes of an agent that does not know the stream yet, or no longer."""
@@ -332,16 +331,17 @@ def _new_id(security: Security) -> str:
 
 
 def _check(stream: Relation, site: str, first_sequence: int | None) -> None:
-    bound = {b.site: b.options.get("connector", "") for b in stream.bindings}
+    bound = {b.site: b for b in stream.bindings}
     ids = {"stream": stream.name, "site": site}
     if site not in bound:
         raise NotFound(
             f"stream {stream.name} is not bound at {site!r}",
             detail=Detail(hint=f"it is bound at {', '.join(bound)}", ids=ids),
         )
-    if bound[site] != PUSH_CONNECTOR:
+    if bound[site].has_log is False:
         raise StatementError(
-            f"nobody can push to stream {stream.name} at {site}: its connector there is {bound[site]!r}",
+            f"nobody can push to stream {stream.name} at {site}: its connector there is "
+            f"{bound[site].options.get('connector', '')!r}",
             detail=Detail(hint=f"declare it AT {site} WITH ('connector' = 'push')", ids=ids),
         )
     if first_sequence is not None and first_sequence < 1:
@@ -349,4 +349,5 @@ def _check(stream: Relation, site: str, first_sequence: int | None) -> None:
 
 
 def _is_pushed_to(relation: common_pb2.Relation, site: str) -> bool:
-    return any(b.site == site and b.options.get("connector") == PUSH_CONNECTOR for b in relation.bindings)
+    """As far as the master says; the agent has the last word."""
+    return any(b.site == site and (b.has_log or not b.HasField("has_log")) for b in relation.bindings)

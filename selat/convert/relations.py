@@ -29,12 +29,17 @@ def column(message: common_pb2.Column) -> Column:
     return Column(message.name, message.type)
 
 
+def binding(message: common_pb2.Binding) -> Binding:
+    has_log = message.has_log if message.HasField("has_log") else None
+    return Binding(message.site, dict(sorted(message.options.items())), has_log)
+
+
 def relation(message: common_pb2.Relation) -> Relation:
     return Relation(
         name=message.name,
         kind=_KINDS_BACK.get(message.kind, RelationKind.STREAM),
         columns=tuple(map(column, message.columns)),
-        bindings=tuple(Binding(b.site, dict(sorted(b.options.items()))) for b in message.bindings),
+        bindings=tuple(map(binding, message.bindings)),
         event_time=message.event_time or None,
         watermark_delay=timedelta(microseconds=message.watermark_delay_us),
         comment=message.comment,

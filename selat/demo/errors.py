@@ -1,4 +1,4 @@
-"""What can go wrong with the demo, apart from what goes wrong with a cluster."""
+"""Errors of the demo itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from selat.errors import SelatError
 
 
 class DemoError(SelatError):
-    """Its data are missing, or it took too long."""
+    """The demo's data are missing, or it took too long."""
 
     default_code = "DEMO"

@@ -1,4 +1,4 @@
-"""The oracle: DuckDB, an engine that knows nothing of ours, over the same files; and what counts as equal."""
+"""The oracle: DuckDB, an independent engine, over the same files; and the comparison of results."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def connect(root: Path) -> duckdb.DuckDBPyConnection:
 
 
 def expected(db: duckdb.DuckDBPyConnection, sql: str) -> list[Row]:
-    """Rows of a query."""
+    """The rows of a query."""
     return [tuple(row) for row in db.execute(sql).fetchall()]
 
 
 def rows_of(table: pa.Table) -> list[Row]:
-    """Rows of a result."""
+    """The rows of a result."""
     columns = [column.to_pylist() for column in table.columns]
     return list(zip(*columns, strict=True))
 
 
 def difference(actual: Iterable[Row], wanted: Iterable[Row]) -> str:
-    """The first difference between two bags of rows in words, empty when there is none.
+    """The first difference between two bags of rows, in words; empty when there is none.
 
     Floats are compared to nine digits, because engines add in different orders.
     """
@@ -63,7 +63,7 @@ def _load(db: duckdb.DuckDBPyConnection, name: str, files: list[Path]) -> None:
 
 
 def _sorted(rows: Iterable[Row]) -> list[Row]:
-    # Floats last: two sums that differ in their last digit must not change the order of rows.
+    # Floats last: two sums that differ in the last digit must not change the order of rows.
     plain = [tuple(_plain(value) for value in row) for row in rows]
     return sorted(plain, key=lambda row: ([str(v) for v in row if not isinstance(v, float)], _floats(row)))
 

@@ -1,4 +1,4 @@
-"""What came out of a run of the demo."""
+"""The outcome of a run of the demo."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from selat.demo.progress import LinkBytes
 
 @dataclass(frozen=True, slots=True)
 class QueryOutcome:
-    """One query."""
+    """The outcome of one query."""
 
     name: str
     rows: int
     seconds: float
     """From its submission to its last result."""
     difference: str
-    """How its result differs from the oracle's, in words; empty when it does not."""
+    """How its result differs from the oracle's, in words; empty: it does not."""
 
     @property
     def matches_oracle(self) -> bool:
@@ -27,13 +27,13 @@ class QueryOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The whole run. Times are in seconds since the demo was started."""
+    """The outcome of the run. Times are in seconds since the demo was started."""
 
     queries: tuple[QueryOutcome, ...]
     links: tuple[LinkBytes, ...]
-    """What crossed each link between two sites, all queries together."""
+    """The traffic of each link between two sites, of all queries together."""
     raw_bytes: Mapping[str, int]
-    """What each site would have sent to the hub had it sent its rows as zstd-compressed CSV."""
+    """The bytes that each site would have sent to the hub if it had sent its rows as zstd-compressed CSV."""
     seconds_to_first_result: float
     seconds: float
 
@@ -47,7 +47,7 @@ class Outcome:
 
     @property
     def proven(self) -> bool:
-        """Whether every result is the oracle's."""
+        """Whether every result equals the oracle's."""
         return all(query.matches_oracle for query in self.queries)
 
     def as_object(self) -> dict[str, Any]:

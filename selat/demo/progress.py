@@ -1,4 +1,4 @@
-"""What the demo does, while it does it: a live table on a terminal, a line now and then elsewhere. All on stderr."""
+"""Shows the demo's progress on stderr: a live table on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from selat.cli.output.listing import as_text
 from selat.client.links import LinkView
 
 _UNFOLDED = 10_000
-"""Columns: a row of any number of sites is one line."""
+"""Columns of the console: a row with any number of sites stays one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkBytes:
-    """What crossed one directed link."""
+    """The traffic of one directed link."""
 
     from_site: str
     to_site: str
@@ -32,7 +32,7 @@ class LinkBytes:
 
 
 def crossed(queries: Iterable[selat.QueryInfo]) -> tuple[LinkBytes, ...]:
-    """All queries together, in the order of names. Each channel belongs to one query, so nothing is counted twice."""
+    """The traffic of all queries, ordered by names. Each channel belongs to one query, so nothing is counted twice."""
     sums: Counter[tuple[str, str]] = Counter()
     for link in (link for query in queries for link in query.links):
         sums[link.from_site, link.to_site] += link.bytes
@@ -65,12 +65,12 @@ class Display(Protocol):
     def show(self, snapshot: Snapshot) -> None: ...
 
     def end(self, snapshot: Snapshot) -> None:
-        """The last one: what stays to be read."""
+        """Show the last snapshot, which stays on the screen."""
         ...
 
 
 class LinesDisplay:
-    """A line every few seconds; all links once data flows, and then now and then."""
+    """Prints a line every few seconds; all links once data flows, and then now and then."""
 
     def __init__(self, console: Console, *, every_s: float = 5.0, links_every_s: float = 20.0) -> None:
         self._console = console
@@ -96,7 +96,7 @@ class LinesDisplay:
 
 
 class LiveDisplay:
-    """Tables that are drawn anew in place."""
+    """Redraws tables in place."""
 
     def __init__(self, live: Live) -> None:
         self._live = live

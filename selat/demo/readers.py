@@ -1,4 +1,4 @@
-"""Readers of results: one thread per query, so that all are read while they come."""
+"""Reads results, in a thread for each query, so that all are read as they come."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from selat.demo.oracle import Row, rows_of
 
 @dataclass(slots=True)
 class Reading:
-    """What a reader has seen; written by its thread alone."""
+    """What a reader has read; written by its thread alone."""
 
     rows: list[Row] = field(default_factory=list)
     first_at: float | None = None
@@ -22,7 +22,7 @@ class Reading:
 
 
 class Reader:
-    """Reads one query's results to their end."""
+    """Reads a query's results to their end."""
 
     def __init__(self, name: str, query: selat.Query) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class Reader:
         return not self._thread.is_alive()
 
     def close(self) -> None:
-        """Ends the reading, if it has not ended."""
+        """Stop reading."""
         self._results.close()
         self._thread.join()
 

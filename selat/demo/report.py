@@ -1,4 +1,4 @@
-"""The end of the demo, for people."""
+"""Prints the outcome of the demo."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from selat.demo.progress import link_table
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:
-    """What each query gave and whether it is right, and what crossed the WAN."""
+    """Print each query's result and whether it is right, and the traffic over the WAN."""
     console.print(_queries(outcome))
     console.print(link_table(outcome.links))
     for query in outcome.queries:

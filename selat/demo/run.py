@@ -18,19 +18,20 @@ from selat.demo.errors import DemoError
 from selat.demo.outcome import Outcome, QueryOutcome
 from selat.demo.progress import Snapshot, display
 from selat.demo.readers import Reader
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from selat.dev.state import DataDirectory, DataLock
 from selat.errors import Detail
 
 TIME_LIMIT = timedelta(seconds=170)
-"""For everything; a run that takes longer has failed."""
+"""The limit for a whole run; a longer one has failed."""
 
 _SAMPLE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a run goes."""
+    """How to run the demo."""
 
     root: Path
     speed: float
@@ -40,7 +41,7 @@ class Run:
     """Monotonic time at which the user asked for it."""
 
     def go(self) -> Outcome:
-        """Raises DemoError when it takes too long, SelatError when the cluster does not do its part."""
+        """Run the demo. Raises DemoError when it takes too long, SelatError when the cluster fails."""
         self._say("writing the flights of 2013 to " + str(self.root))
         dataset = prepare(self.root, speed=self.speed)
         options = ClusterOptions(allow_paths=(self.root,))
@@ -75,7 +76,7 @@ class Run:
         return Reader(query.name, outcome)
 
     def _follow(self, client: selat.Client, readers: Sequence[Reader]) -> Snapshot:
-        """Until all results were read; what was to be seen then."""
+        """Wait until all results were read; returns the last snapshot."""
         with display(self.console) as shown:
             while not all(reader.over for reader in readers):
                 shown.show(self._snapshot(client, readers))
@@ -99,7 +100,7 @@ class Run:
 
 
 def _emptied(data: Path) -> Path:
-    """A data directory without what an earlier run left there. Raises DevError when a cluster runs in it."""
+    """A data directory without the files of an earlier run. Raises DevError when a cluster is running in it."""
     DataLock(DataDirectory(data)).take().release()
     shutil.rmtree(data)
     return data
@@ -123,7 +124,7 @@ def _judge(reader: Reader, wanted: Sequence[oracle.Row]) -> QueryOutcome:
 
 
 def _first_at(readers: Sequence[Reader]) -> float:
-    """Raises DemoError when there was no result at all."""
+    """When the first row came. Raises DemoError when there was no row."""
     times = [reader.reading.first_at for reader in readers if reader.reading.first_at is not None]
     if not times:
         errors = "; ".join(reader.reading.error for reader in readers if reader.reading.error)

@@ -1,4 +1,4 @@
-"""A whole cluster on one machine: a master, the agents of all sites, and who watches over them.
+"""A whole cluster on one machine: a master, the agents of all sites, and their supervisor.
 
     selat dev -> DevCluster -> Child (a thread each) -> python -m master
                                                      -> python -m site_agent   (all sites; with --isolated one each)
@@ -9,7 +9,8 @@ finds it.
 """
 
 from selat.dev.child import ChildState, ChildStatus
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from selat.local.errors import DevError
 
 __all__ = ["ChildState", "ChildStatus", "ClusterOptions", "DevCluster", "DevError"]

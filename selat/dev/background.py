@@ -1,4 +1,4 @@
-"""A cluster in the background: starting it, and stopping it from another process."""
+"""A cluster in the background: starts it, and stops it from another process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from selat.local.errors import DevError
 
 _POLL_S = 0.1
 _MARGIN = timedelta(seconds=10)
-"""What a supervisor may take for itself on top of what it gives its children."""
+"""The time that a supervisor may take in addition to that of its children."""
 
 
 def start_in_background(arguments: Sequence[str], data: DataDirectory, *, report: Report) -> ClusterState:
-    """Runs `selat dev ARGUMENTS` in a session of its own and waits until the cluster serves.
+    """Run `selat dev ARGUMENTS` in a session of its own, and wait until the cluster serves.
 
     Raises DevError when it does not come to that; nothing is left running then.
     """
@@ -42,7 +42,7 @@ def start_in_background(arguments: Sequence[str], data: DataDirectory, *, report
 
 
 def stop_in_background(data: DataDirectory, state: ClusterState, *, report: Report) -> None:
-    """Stops a cluster that another process watches over, and waits until it is gone."""
+    """Stop a cluster that another process supervises, and wait until it is gone."""
     if not state.supervisor.send(signal.SIGTERM):
         return
     if not _gone(state, STOP_GRACE + _MARGIN):

@@ -1,4 +1,4 @@
-"""How long to wait before a program that died is started again."""
+"""How long to wait before a program that died is restarted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LONGEST_PAUSE = timedelta(seconds=10)
 
 
 class Backoff:
-    """Doubles the pause with each death, up to a limit; a program that ran long enough is forgiven."""
+    """Doubles the pause with each death, up to a limit; a program that ran long enough starts afresh."""
 
     def __init__(
         self, *, first_s: float = 0.5, most_s: float = LONGEST_PAUSE.total_seconds(), forgiven_after_s: float = 60.0
@@ -20,7 +20,7 @@ class Backoff:
         self._next_s = self._first_s
 
     def pause_s(self, lived_s: float) -> float:
-        """The pause after a life of that length."""
+        """The pause after a run of that length."""
         if lived_s >= self._forgiven_after_s:
             self._next_s = self._first_s
         pause_s = self._next_s

@@ -11,7 +11,7 @@ from wire.errors import WireError
 from wire.names import MASTER, MemberName, Role, site
 
 LIFE = timedelta(days=365)
-"""Longer than members' elsewhere: nobody renews these but the next start."""
+"""Longer than elsewhere: only the next start renews these certificates."""
 
 TLS = "tls"
 """Directory of the certificates, in that of the data."""
@@ -20,14 +20,14 @@ CLIENT = MemberName(Role.CLIENT, "dev")
 
 
 class DevCertificates:
-    """Everything below one directory; see `wire.authority`."""
+    """The certificates below one directory; see `wire.authority`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     @property
     def authority(self) -> Path:
-        """For `selat cert`, as in further certificates for frameworks and producers."""
+        """The authority, for `selat cert` to issue further certificates for frameworks and producers."""
         return self._root / "authority"
 
     @property
@@ -44,7 +44,7 @@ class DevCertificates:
         return self._root / "client"
 
     def issue(self, sites: Iterable[str]) -> None:
-        """New certificates for all; the authority stays.
+        """Issue new certificates for all; the authority stays.
 
         Raises DevError when they cannot be written.
         """

@@ -34,10 +34,10 @@ class ChildState(Enum):
     STARTING = "starting"
     READY = "ready"
     WAITING = "waiting"
-    """It died and will be started again."""
+    """It died, and will be restarted."""
     STOPPED = "stopped"
     FAILED = "failed"
-    """It never became ready; it is not tried again."""
+    """It never became ready, and is not restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ChildStatus:
 
 
 class Child:
-    """A child process and the thread that watches over it.
+    """A child process, and the thread that watches it.
 
     The thread that starts the process must outlive it: Linux takes a child's parent to be a thread.
     """
@@ -162,14 +162,14 @@ class Child:
                     stdout=log,
                     stderr=log,
                     env={**os.environ, **self.spec.environment},
-                    # A Ctrl-C on our terminal is for us; we stop the children in order.
+                    # A Ctrl-C on the terminal is for this process, which stops the children in order.
                     process_group=0,
                 )
         self._set(state=ChildState.STARTING, pid=self._process.pid, starts=self.status.starts + 1)
         return self._process
 
     def _await_ready_file(self, process: subprocess.Popen[bytes]) -> bool:
-        """Whether the child came to serve before it died."""
+        """Wait until the child serves or dies; returns whether it serves."""
         while True:
             ready = self._read_ready_file(process.pid)
             if ready is not None:
@@ -203,7 +203,7 @@ class Child:
 
 
 def log_tail(log: Path, lines: int = _TAIL_LINES) -> str:
-    """The last lines of a log, indented; a word when there are none."""
+    """The last lines of a log, indented; a note when there are none."""
     try:
         with log.open("rb") as file:
             size_bytes = file.seek(0, os.SEEK_END)

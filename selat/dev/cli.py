@@ -17,8 +17,9 @@ from selat.cli.base.options import settings_options
 from selat.cli.output.listing import Field, show_list
 from selat.dev.background import start_in_background, stop_in_background
 from selat.dev.certificates import TLS, DevCertificates
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
 from selat.dev.placement import Loopback, Placement
+from selat.dev.processes import ClusterOptions
 from selat.dev.state import DEFAULT_DATA, DataDirectory, DataLock, find_running, remember_latest
 from selat.local.identity import ProcessIdentity
 from selat.local.topology import read_topology, topology_file
@@ -29,21 +30,21 @@ from selat.wan.placement import InNamespaces
 from selat.wan.probe import PREFERENCE, is_root
 
 WAN_NAME = "dev"
-"""Of the emulated WAN that `--netns` makes."""
+"""The name of the emulated WAN that `--netns` makes."""
 
 _DATA = click.option("--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """A site's agent, or the master, and the process that it is in."""
+    """The endpoint of a site's agent, or of the master, and its process."""
 
     name: str
     address: str
     process: str
     pid: int
     metrics: str
-    """The address of the metrics of the process; empty: it serves none."""
+    """The address of the process's metrics; empty: it serves none."""
 
 
 _FIELDS: Sequence[Field[_Endpoint]] = (
@@ -197,7 +198,7 @@ def status(ctx: click.Context, app: App, *, data: Path | None) -> None:
 
 @contextmanager
 def _placement(app: App, file: Path, wish: Wish | None) -> Iterator[Placement]:
-    """Where the cluster runs; an emulated WAN lasts as long as the cluster in it."""
+    """Where the cluster runs; an emulated WAN exists as long as the cluster in it."""
     if wish is None:
         yield Loopback()
         return
@@ -231,7 +232,7 @@ def _attached(app: App, cluster: DevCluster, *, greet: bool) -> None:
 
 def _detached(app: App, topology: Path, data: Path, options: ClusterOptions, wish: Wish | None) -> None:
     directory = DataDirectory(data.resolve())
-    # The process in the background takes it for good; this one only finds out before anything is started.
+    # The background process takes the lock for good; this one only checks it before anything is started.
     DataLock(directory).take().release()
     arguments = ["--background", "--topology", str(topology.resolve()), "--listen", options.listen]
     arguments += ["--data", str(directory.root), *(["--isolated"] if options.isolated else [])]

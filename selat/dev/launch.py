@@ -14,11 +14,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Does not return. Only Linux ties the lives together; elsewhere the program just runs."""
+    """Run the program; does not return. Only on Linux does it die with its parent."""
     parent, program = int(arguments[0]), arguments[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # The parent may have died before the line above.
+        # The parent may have died before the previous line.
         if os.getppid() != parent:
             sys.exit(1)
     os.execvp(program[0], program)

@@ -1,4 +1,4 @@
-"""Where a cluster's processes run and how they find each other."""
+"""Where a cluster's processes run, and how they reach each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Placement(Protocol):
 
     @property
     def own_network(self) -> bool:
-        """True when servers listen on a network that was made for this cluster alone."""
+        """Whether servers listen on a network that was made for this cluster alone."""
         ...
 
     @property
@@ -20,19 +20,19 @@ class Placement(Protocol):
 
     @property
     def probes(self) -> bool:
-        """Whether there are links worth measuring."""
+        """Whether there are links that are worth probing."""
         ...
 
     def master_listen(self, address: str) -> str:
-        """host:port at which the master listens, given where clients are to find it."""
+        """host:port at which the master listens, given the address for clients."""
         ...
 
     def client_address(self, address: str) -> str:
-        """host:port at which clients on this machine find it."""
+        """host:port at which clients on this machine reach it."""
         ...
 
     def master_for_agents(self, address: str) -> str:
-        """host:port at which agents find it."""
+        """host:port at which agents reach it."""
         ...
 
     def agent_listen(self, site: str) -> str:
@@ -40,7 +40,7 @@ class Placement(Protocol):
         ...
 
     def entrance(self, site: str | None) -> tuple[str, ...]:
-        """What goes in front of the command of a site's agent; None: of the master's."""
+        """The words in front of the command of a site's agent; None: of the master's."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""`selat master` and `selat agent`: become the server's own process, with its own options."""
+"""`selat master` and `selat agent`: replace this process by a server, with the server's options."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def agent(arguments: tuple[str, ...]) -> None:
 
 
 def _become(module: str, arguments: tuple[str, ...]) -> NoReturn:
-    """Replaces this process by `python -m module`: signals and exit codes are then the server's."""
+    """Replace this process by `python -m module`: signals and exit codes are then the server's."""
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])

@@ -1,4 +1,4 @@
-"""What runs where, written down: in the data directory for everybody, and one pointer per user to the latest one."""
+"""Records which clusters run: in their data directories, and for each user the latest one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A child process that serves now, as its ready file describes it."""
+    """A serving child process, as its ready file describes it."""
 
     name: str
     pid: int
@@ -44,7 +44,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """Where a cluster keeps everything."""
+    """The files of a cluster."""
 
     root: Path
 
@@ -54,7 +54,7 @@ class DataDirectory:
 
     @property
     def own_log(self) -> Path:
-        """What a cluster in the background prints."""
+        """The output of a cluster in the background."""
         return self.logs / "dev.log"
 
     @property
@@ -77,7 +77,7 @@ class DataDirectory:
 
     @property
     def metrics_targets(self) -> Path:
-        """The file in which Prometheus finds the metrics, for its `file_sd_configs`."""
+        """The file that tells Prometheus the addresses of the metrics, for its `file_sd_configs`."""
         return self.root / "metrics.json"
 
     @property
@@ -85,11 +85,11 @@ class DataDirectory:
         return self.root / "dev.lock"
 
     def write(self, state: ClusterState) -> None:
-        """Replaces the state file in one step."""
+        """Replace the state file atomically."""
         write_json(self._state_file, asdict(state))
 
     def running(self) -> ClusterState | None:
-        """The cluster that runs here now, None when there is none; what a dead one left behind does not count."""
+        """The cluster that is running here; None: there is none. What a dead one left behind does not count."""
         content = read_json(self._state_file)
         if content is None:
             return None
@@ -97,7 +97,7 @@ class DataDirectory:
         return ClusterState(supervisor=supervisor, **content) if supervisor.alive else None
 
     def serving(self) -> tuple[Serving, ...]:
-        """The child processes that serve now."""
+        """The child processes that serve."""
         found = {path.stem: read_json(path) for path in sorted(self.ready_files.glob("*.json"))}
         return tuple(
             Serving(
@@ -111,7 +111,7 @@ class DataDirectory:
         )
 
     def write_metrics_targets(self) -> None:
-        """Names the metrics of all child processes that serve now; where none serves any, there is no such file."""
+        """Write the addresses of the child processes' metrics; if none serves metrics, remove the file."""
         found = [process for process in self.serving() if process.metrics]
         if not found:
             self.metrics_targets.unlink(missing_ok=True)
@@ -120,13 +120,13 @@ class DataDirectory:
         write_json(self.metrics_targets, [{"targets": [p.metrics], "labels": {"job": jobs[p.name]}} for p in found])
 
     def forget(self) -> None:
-        """Removes the state file, and the one for Prometheus."""
+        """Remove the state file, and the one for Prometheus."""
         self._state_file.unlink(missing_ok=True)
         self.metrics_targets.unlink(missing_ok=True)
 
 
 class DataLock:
-    """Held by the one cluster that may use a data directory; the kernel lets go of it when its process dies."""
+    """Held by the only cluster that may use a data directory; the kernel releases it when its process dies."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
@@ -137,7 +137,7 @@ class DataLock:
         return self._descriptor is not None
 
     def take(self) -> Self:
-        """Raises DevError when another cluster has it, or it cannot be written to."""
+        """Lock the directory. Raises DevError when another cluster holds the lock, or the directory is not writable."""
         try:
             make_private(self._data.root)
             descriptor = os.open(self._data.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -159,21 +159,21 @@ class DataLock:
         return self
 
     def release(self) -> None:
-        """Does nothing when it is not held."""
+        """Release the lock; does nothing when it is not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def remember_latest(data: DataDirectory) -> None:
-    """Makes this the directory that `selat dev stop` looks at; a home that is read-only is no reason to fail."""
+    """Record this as the directory for `selat dev stop`; a read-only home directory is not an error."""
     with suppress(OSError, NotPrivateError):
         make_private(_pointer_file().parent)
         write_json(_pointer_file(), {"data": str(data.root.resolve())})
 
 
 def latest() -> DataDirectory | None:
-    """The directory that was remembered."""
+    """The directory that was recorded."""
     content = read_json(_pointer_file())
     return None if content is None else DataDirectory(Path(content["data"]))
 

@@ -1,4 +1,4 @@
-"""A topology file from the outputs of the Terraform module: what `terraform output -json` prints."""
+"""Makes a topology file from the outputs of the Terraform module (`terraform output -json`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 from selat.local.errors import DevError
 
 OUTPUT = "topology"
-"""The output that has the topology."""
+"""The name of the output that has the topology."""
 
 _HEAD = "# From the outputs of Terraform, by `selat topology from-terraform`.\n"
 _HINT = "in the module's directory, after `terraform apply`: terraform output -json | selat topology from-terraform"
@@ -20,7 +20,7 @@ _KEYS = ("gateway", "sites", "links", "default_link")
 
 
 def topology_of_outputs(content: bytes) -> str:
-    """The topology file's text.
+    """The text of the topology file.
 
     Args:
         content: all outputs, or the output `topology` alone, as JSON.
@@ -48,7 +48,7 @@ def _topology(content: bytes) -> Mapping[str, Any]:
     except ValueError as error:
         raise DevError.of(f"the outputs of Terraform are no JSON: {error}", hint=_HINT) from None
     output = data.get(OUTPUT) if isinstance(data, Mapping) else None
-    # All outputs have type and value each; one that was asked for alone is its value.
+    # All outputs have type and value each; one that was requested alone is the value itself.
     found = output.get("value") if isinstance(output, Mapping) else data
     if not isinstance(found, Mapping) or not set(found) <= set(_KEYS) or "sites" not in found:
         raise DevError.of(f"the outputs of Terraform have no {OUTPUT} with sites", hint=_HINT)
@@ -63,7 +63,7 @@ def _sites(topology: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _flow(value: object) -> str:
-    """On one line, as YAML."""
+    """The value as YAML on one line."""
     text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=float("inf"))
     return text.removesuffix("...\n").strip()
 

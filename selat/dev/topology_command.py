@@ -14,7 +14,7 @@ from selat.local.errors import DevError
 
 @click.group()
 def topology() -> None:
-    """Make the file that says which sites there are, and what their links carry."""
+    """Make the file that names the sites and gives the figures of their links."""
 
 
 @topology.command("from-terraform")

@@ -1,4 +1,4 @@
-"""What `selat dev` and `selat wan` both need on one machine: processes, topology files, JSON files, errors.
+"""What `selat dev` and `selat wan` both need: processes, topology files, JSON files, errors.
 
 It must not know of clusters or emulated networks, which are above it.
 """

@@ -1,4 +1,4 @@
-"""What can go wrong with a cluster on this machine."""
+"""Errors of clusters on this machine."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ class DevError(SelatError):
 
     @classmethod
     def of(cls, message: str, *, hint: str) -> DevError:
-        """The error with what to do about it."""
+        """The error, with a hint."""
         return cls(message, detail=Detail(hint=hint))

@@ -1,4 +1,4 @@
-"""JSON files, each replaced in one step."""
+"""JSON files that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from machine.private import opener
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replaces a file in one step."""
+    """Replace a file atomically."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     scratch = path.with_suffix(f".{os.getpid()}")
     with open(scratch, "w", opener=opener) as file:
@@ -20,7 +20,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a file; None when there is no file, or no object in it."""
+    """The object in a file; None: there is no file, or it holds no object."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Which process: a number alone is used again after its process has died."""
+"""Identifies processes: the system reuses process ids."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _AFTER_NAME_STARTED = 19
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process and when it was started, in clock ticks since the machine was; 0 where that cannot be known."""
+    """A process, and its start time in clock ticks since the machine's start; 0 where that is not known."""
 
     pid: int
     started_ticks: int
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity:
-        """The process that has the number now."""
+        """The process that has the id now."""
         return cls(pid, _started_ticks(pid) or 0)
 
     @property
     def alive(self) -> bool:
-        """Whether exactly this process still is there."""
+        """Whether exactly this process still exists."""
         if not _PROC.joinpath("self").exists():
             return _accepts_signals(self.pid)
         return _started_ticks(self.pid) == self.started_ticks
 
     def send(self, number: int) -> bool:
-        """Sends a signal if exactly this process still is there; whether it was."""
+        """Send a signal if exactly this process still exists; returns whether it did."""
         if not self.alive:
             return False
         try:
@@ -42,7 +42,7 @@ class ProcessIdentity:
 
 
 def _started_ticks(pid: int) -> int | None:
-    """None when there is no such process, or only its remains wait for its parent."""
+    """The start time; None when there is no such process, or it is a zombie."""
     try:
         fields = _PROC.joinpath(str(pid), "stat").read_text().rpartition(")")[2].split()
     except OSError:

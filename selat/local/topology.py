@@ -1,4 +1,4 @@
-"""Topology files that come with the package, and the sites of any."""
+"""The topology files of the package, and how topology files are read."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 _PACKAGED = Path(__file__).with_name("topologies")
 
 THREE_REGIONS = _PACKAGED / "three-regions.yaml"
-"""What `selat dev` runs when nothing else is asked for."""
+"""The default topology of `selat dev`."""
 
 NYC = _PACKAGED / "nyc.yaml"
-"""What the demo runs."""
+"""The topology of the demo."""
 
 
 def packaged() -> tuple[str, ...]:
-    """Names of the topologies that come with the package."""
+    """The names of the package's topologies."""
     return tuple(sorted(path.stem for path in _PACKAGED.glob("*.yaml")))
 
 
 def topology_file(text: str) -> Path:
-    """The file that a user names, or the packaged one of that name."""
+    """The file that a user names, or the package's topology of that name."""
     path = Path(text)
     if not path.exists() and text in packaged():
         return _PACKAGED / f"{text}.yaml"
@@ -44,7 +44,7 @@ def read_topology(path: Path) -> Topology:
 
 
 def topology_of_text(content: bytes, name: Path) -> Topology:
-    """The topology that the content of the file `name` says. Raises DevError when it makes no sense."""
+    """The topology in the content of the file `name`. Raises DevError when it is invalid."""
     from planner.values.errors import PlannerError  # servers are loaded only when a cluster is started
     from planner.values.topology_text import read_topology_text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +25,9 @@ from selat.v1 import (
 )
 from wire.names import MASTER
 from wire.security import PLAIN, Security
+
+CLOSE_LIMIT = timedelta(seconds=2)
+"""How long `Session.close` waits for gRPC."""
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
@@ -77,7 +81,13 @@ class Session:
             return method(request, timeout=(wait or self.waits.call).total_seconds())
 
     def close(self) -> None:
-        self._channel.close()
+        """Closes the channel; returns after CLOSE_LIMIT even when gRPC still waits.
+
+        gRPC waits for the end of every call. One that a signal interrupted while it was being started never ends.
+        """
+        closing = threading.Thread(target=self._channel.close, name="close-channel", daemon=True)
+        closing.start()
+        closing.join(CLOSE_LIMIT.total_seconds())
 
 
 class Following(Generic[M]):

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15selat/v1/common.proto\x12\x08selat.v1\"$\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\"x\n\x07\x42inding\x12\x0c\n\x04site\x18\x01 \x01(\t\x12/\n\x07options\x18\x02 \x03(\x0b\x32\x1e.selat.v1.Binding.OptionsEntry\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xf2\x01\n\x08Relation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x04kind\x18\x02 \x01(\x0e\x32\x16.selat.v1.RelationKind\x12!\n\x07\x63olumns\x18\x03 \x03(\x0b\x32\x10.selat.v1.Column\x12\x12\n\nevent_time\x18\x04 \x01(\t\x12\x1a\n\x12watermark_delay_us\x18\x05 \x01(\x03\x12#\n\x08\x62indings\x18\x06 \x03(\x0b\x32\x11.selat.v1.Binding\x12\x0f\n\x07\x63omment\x18\x07 \x01(\t\x12\x15\n\rcreated_at_us\x18\x08 \x01(\x03\x12\x12\n\ndefinition\x18\x0b \x01(\t\"\xb7\x01\n\x08\x46unction\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\nparameters\x18\x02 \x03(\x0b\x32\x10.selat.v1.Column\x12\x0f\n\x07returns\x18\x03 \x01(\t\x12\r\n\x05\x65ntry\x18\x04 \x01(\t\x12\x0c\n\x04\x66ile\x18\x05 \x01(\t\x12\x0e\n\x06source\x18\x06 \x01(\t\x12\x12\n\nvectorised\x18\x07 \x01(\x08\x12\x0e\n\x06\x64igest\x18\x08 \x01(\t\x12\x15\n\rcreated_at_us\x18\t \x01(\x03\"a\n\x07LinkUse\x12\x11\n\tfrom_site\x18\x01 \x01(\t\x12\x0f\n\x07to_site\x18\x02 \x01(\t\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x0e\n\x06\x65pochs\x18\x04 \x01(\x04\x12\x13\n\x0b\x62ytes_per_s\x18\x05 \x01(\x01\"\xc0\x01\n\x0b\x45rrorDetail\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0c\n\x04line\x18\x03 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x04 \x01(\r\x12\r\n\x05\x66ound\x18\x05 \x01(\t\x12\x0c\n\x04hint\x18\x06 \x01(\t\x12+\n\x03ids\x18\x07 \x03(\x0b\x32\x1e.selat.v1.ErrorDetail.IdsEntry\x1a*\n\x08IdsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\x90\x01\n\x0cRelationKind\x12\x1d\n\x19RELATION_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14RELATION_KIND_STREAM\x10\x01\x12\x17\n\x13RELATION_KIND_TABLE\x10\x02\x12\x16\n\x12RELATION_KIND_VIEW\x10\x03\x12\x16\n\x12RELATION_KIND_SINK\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15selat/v1/common.proto\x12\x08selat.v1\"$\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\"\x9a\x01\n\x07\x42inding\x12\x0c\n\x04site\x18\x01 \x01(\t\x12/\n\x07options\x18\x02 \x03(\x0b\x32\x1e.selat.v1.Binding.OptionsEntry\x12\x14\n\x07has_log\x18\x03 \x01(\x08H\x00\x88\x01\x01\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\n\n\x08_has_log\"\xf2\x01\n\x08Relation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x04kind\x18\x02 \x01(\x0e\x32\x16.selat.v1.RelationKind\x12!\n\x07\x63olumns\x18\x03 \x03(\x0b\x32\x10.selat.v1.Column\x12\x12\n\nevent_time\x18\x04 \x01(\t\x12\x1a\n\x12watermark_delay_us\x18\x05 \x01(\x03\x12#\n\x08\x62indings\x18\x06 \x03(\x0b\x32\x11.selat.v1.Binding\x12\x0f\n\x07\x63omment\x18\x07 \x01(\t\x12\x15\n\rcreated_at_us\x18\x08 \x01(\x03\x12\x12\n\ndefinition\x18\x0b \x01(\t\"\xb7\x01\n\x08\x46unction\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\nparameters\x18\x02 \x03(\x0b\x32\x10.selat.v1.Column\x12\x0f\n\x07returns\x18\x03 \x01(\t\x12\r\n\x05\x65ntry\x18\x04 \x01(\t\x12\x0c\n\x04\x66ile\x18\x05 \x01(\t\x12\x0e\n\x06source\x18\x06 \x01(\t\x12\x12\n\nvectorised\x18\x07 \x01(\x08\x12\x0e\n\x06\x64igest\x18\x08 \x01(\t\x12\x15\n\rcreated_at_us\x18\t \x01(\x03\"a\n\x07LinkUse\x12\x11\n\tfrom_site\x18\x01 \x01(\t\x12\x0f\n\x07to_site\x18\x02 \x01(\t\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x0e\n\x06\x65pochs\x18\x04 \x01(\x04\x12\x13\n\x0b\x62ytes_per_s\x18\x05 \x01(\x01\"\xc0\x01\n\x0b\x45rrorDetail\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0c\n\x04line\x18\x03 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x04 \x01(\r\x12\r\n\x05\x66ound\x18\x05 \x01(\t\x12\x0c\n\x04hint\x18\x06 \x01(\t\x12+\n\x03ids\x18\x07 \x03(\x0b\x32\x1e.selat.v1.ErrorDetail.IdsEntry\x1a*\n\x08IdsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\x90\x01\n\x0cRelationKind\x12\x1d\n\x19RELATION_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14RELATION_KIND_STREAM\x10\x01\x12\x17\n\x13RELATION_KIND_TABLE\x10\x02\x12\x16\n\x12RELATION_KIND_VIEW\x10\x03\x12\x16\n\x12RELATION_KIND_SINK\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,22 +35,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BINDING_OPTIONSENTRY']._serialized_options = b'8\001'
   _globals['_ERRORDETAIL_IDSENTRY']._loaded_options = None
   _globals['_ERRORDETAIL_IDSENTRY']._serialized_options = b'8\001'
-  _globals['_RELATIONKIND']._serialized_start=921
-  _globals['_RELATIONKIND']._serialized_end=1065
+  _globals['_RELATIONKIND']._serialized_start=956
+  _globals['_RELATIONKIND']._serialized_end=1100
   _globals['_COLUMN']._serialized_start=35
   _globals['_COLUMN']._serialized_end=71
-  _globals['_BINDING']._serialized_start=73
-  _globals['_BINDING']._serialized_end=193
-  _globals['_BINDING_OPTIONSENTRY']._serialized_start=147
-  _globals['_BINDING_OPTIONSENTRY']._serialized_end=193
-  _globals['_RELATION']._serialized_start=196
-  _globals['_RELATION']._serialized_end=438
-  _globals['_FUNCTION']._serialized_start=441
-  _globals['_FUNCTION']._serialized_end=624
-  _globals['_LINKUSE']._serialized_start=626
-  _globals['_LINKUSE']._serialized_end=723
-  _globals['_ERRORDETAIL']._serialized_start=726
-  _globals['_ERRORDETAIL']._serialized_end=918
-  _globals['_ERRORDETAIL_IDSENTRY']._serialized_start=876
-  _globals['_ERRORDETAIL_IDSENTRY']._serialized_end=918
+  _globals['_BINDING']._serialized_start=74
+  _globals['_BINDING']._serialized_end=228
+  _globals['_BINDING_OPTIONSENTRY']._serialized_start=170
+  _globals['_BINDING_OPTIONSENTRY']._serialized_end=216
+  _globals['_RELATION']._serialized_start=231
+  _globals['_RELATION']._serialized_end=473
+  _globals['_FUNCTION']._serialized_start=476
+  _globals['_FUNCTION']._serialized_end=659
+  _globals['_LINKUSE']._serialized_start=661
+  _globals['_LINKUSE']._serialized_end=758
+  _globals['_ERRORDETAIL']._serialized_start=761
+  _globals['_ERRORDETAIL']._serialized_end=953
+  _globals['_ERRORDETAIL_IDSENTRY']._serialized_start=911
+  _globals['_ERRORDETAIL_IDSENTRY']._serialized_end=953
 # @@protoc_insertion_point(module_scope)

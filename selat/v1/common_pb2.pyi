@@ -93,7 +93,12 @@ class Binding(_message.Message):
 
     SITE_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    HAS_LOG_FIELD_NUMBER: _builtins.int
     site: _builtins.str
+    has_log: _builtins.bool
+    """Told by the master: clients push rows to the site's agent, which keeps them in a log. Absent from masters that do
+    not know this field yet.
+    """
     @_builtins.property
     def options(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The connector is `options["connector"]`."""
@@ -103,12 +108,15 @@ class Binding(_message.Message):
         *,
         site: _builtins.str = ...,
         options: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        has_log: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_has_log", b"_has_log", "has_log", b"has_log"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "site", b"site"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_has_log", b"_has_log", "has_log", b"has_log", "options", b"options", "site", b"site"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__has_log: _TypeAlias = _typing.Literal["has_log"]  # noqa: Y015
+    _WhichOneofArgType__has_log: _TypeAlias = _typing.Literal["_has_log", b"_has_log"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__has_log) -> _WhichOneofReturnType__has_log | None: ...
 
 Global___Binding: _TypeAlias = Binding  # noqa: Y015
 

@@ -1,4 +1,4 @@
-"""What people write to change links: `us->eu bandwidth=5Mbit/s loss=1%`."""
+"""Parses changes of links: `us->eu bandwidth=5Mbit/s loss=1%`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from selat.wan.errors import WanError
 from selat.wan.links import LinkChange, Pair
 
 ANY = "*"
-"""In place of a site: all sites."""
+"""Stands for all sites."""
 PAIR_FORM = "us->eu, us<->eu for both directions, or * for all sites, as in us->*"
 FIGURES = ("bandwidth", "latency", "jitter", "loss")
 
@@ -41,7 +41,7 @@ def pairs_of(text: str, sites: Sequence[str]) -> tuple[Pair, ...]:
 
 
 def change_of(figures: Mapping[str, object]) -> LinkChange:
-    """The change that figures mean. A bandwidth may be a factor of the topology's, as in x0.5.
+    """The change that the figures mean. A bandwidth may be a multiple of the topology's, as in x0.5.
 
     Raises:
         WanError: names the figure and the right form.
@@ -57,7 +57,7 @@ def change_of(figures: Mapping[str, object]) -> LinkChange:
 
 
 def change_of_words(words: Sequence[str]) -> LinkChange:
-    """The same from `bandwidth=5Mbit/s` and the like. Raises WanError."""
+    """The change in words like `bandwidth=5Mbit/s`. Raises WanError."""
     figures: dict[str, object] = {}
     for word in words:
         name, separator, value = word.partition("=")

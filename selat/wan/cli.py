@@ -91,7 +91,7 @@ _CAPABILITY_FIELDS: Sequence[Field[Capability]] = (
 @settings_options
 @pass_app
 def up(app: App, *, topology: str, backend: str | None, cpus_per_slot: float | None, name: str) -> None:
-    """Make a namespace for each site and the links between them."""
+    """Create a namespace for each site, and the links between them."""
     file = topology_file(topology)
     emulations = Emulations()
     with interrupted_once():
@@ -104,7 +104,7 @@ def up(app: App, *, topology: str, backend: str | None, cpus_per_slot: float | N
 @_NAME
 @pass_app
 def down(app: App, *, name: str) -> None:
-    """End all processes in it and remove it, also what a crash left behind."""
+    """End all processes in it and remove it, including what a crash left behind."""
     app.note(f"{name} is removed" if Emulations().down(name) else f"no WAN named {name} is up")
 
 
@@ -115,7 +115,7 @@ def down(app: App, *, name: str) -> None:
 @pass_app
 @click.pass_context
 def status(ctx: click.Context, app: App, *, links: bool, name: str) -> None:
-    """Show sites or links as they are now. Exit code 1: something of it no longer works."""
+    """Show the present sites or links. Exit code 1: something no longer works."""
     emulations = Emulations()
     record = emulations.find(name)
     app.note(f"{name}: backend {record.backend}, topology {record.topology}")
@@ -167,7 +167,7 @@ def set_link(app: App, *, name: str, link: str, figures: tuple[str, ...]) -> Non
 @settings_options
 @pass_app
 def sever(app: App, *, name: str, link: str) -> None:
-    """Let nothing pass over links; packets are lost without a word."""
+    """Sever links: packets are lost silently."""
     _change(app, name, link, LinkChange(severed=True))
 
 
@@ -197,7 +197,7 @@ def kill(app: App, *, name: str, site: str) -> None:
 @click.argument("site")
 @pass_app
 def revive(app: App, *, name: str, site: str) -> None:
-    """Let a killed site come back; `selat dev` starts its agent again."""
+    """Allow a killed site to come back; `selat dev` restarts its agent."""
     emulations = Emulations()
     record = emulations.find(name)
     app.note(f"{site} {'may start again' if emulations.revive(record, _known(record, site)) else 'was not killed'}")

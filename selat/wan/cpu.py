@@ -1,4 +1,4 @@
-"""Holds a site's processes to the CPUs that its slots stand for, by a control group with a quota."""
+"""Limits a site's processes to the CPUs of its slots, by a control group with a quota."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CpuGroups:
 
     @property
     def version(self) -> int | None:
-        """2 or 1, whichever can hold CPUs here; None: neither."""
+        """The version of control groups that can limit CPUs here, 2 or 1; None: neither."""
         with suppress(OSError):
             if "cpu" in (self.root / "cgroup.controllers").read_text().split():
                 return 2
@@ -36,7 +36,7 @@ class CpuGroups:
         return parent / f"selat-{self.name}.{site}"
 
     def make(self, site: str, cpus: float) -> None:
-        """Raises WanError where there is no CPU controller."""
+        """Make the group. Raises WanError when there is no CPU controller."""
         version = self.version
         if version is None:
             raise WanError.of(
@@ -65,11 +65,11 @@ class CpuGroups:
             control.write_text("+cpu")
 
     def remove_all(self) -> None:
-        """Groups whose processes have ended, or are about to."""
+        """Remove groups whose processes have ended, or are about to end."""
         deadline_s = time.monotonic() + _PATIENCE_S
         for parent in (self.root, self.root / "cpu"):
             for directory in parent.glob(f"selat-{self.name}.*"):
-                # A process that was killed is in its group until the kernel is done with its memory.
+                # A killed process stays in its group until the kernel has released its memory.
                 while not _removed(directory) and time.monotonic() < deadline_s:
                     time.sleep(_POLL_S)
 

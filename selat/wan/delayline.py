@@ -1,4 +1,4 @@
-"""Delay, jitter and loss in user space: `python -m selat.wan.delayline CONFIG.json`, one process for a whole WAN.
+"""Delay, jitter and loss in user space, for kernels without netem: one process for a whole WAN.
 
 For kernels without netem. Each site's WAN device is a TUN device that this process holds; a packet read from one site's
 is kept until its time has come and written to the other's. Packets of a pair stay in order, also with jitter.
@@ -35,7 +35,7 @@ _LONGEST_PACKET = 65_600
 _READS_PER_TURN = 64
 _IDLE_S = 1.0
 _PRIORITY = -10
-"""Packets wait for their time, not for the machine's other work."""
+"""Packets must be forwarded at their time, before the machine's other work."""
 _IPV4 = 4
 _DESTINATION = slice(16, 20)
 
@@ -44,7 +44,7 @@ _now_s = time.monotonic
 
 @dataclass(slots=True)
 class PairDelay:
-    """What a pair's packets meet."""
+    """The delay, jitter and loss for packets of a pair."""
 
     delay_s: float
     jitter_s: float = 0.0
@@ -52,7 +52,7 @@ class PairDelay:
     last_due_s: float = 0.0
 
     def due_s(self, now_s: float, rng: random.Random) -> float | None:
-        """When a packet that comes now goes on; None: it is lost. Never before the one ahead of it."""
+        """When a packet that arrives now is forwarded; None: it is lost. Never before the packet ahead of it."""
         if self.loss and rng.random() < self.loss:
             return None
         wait_s = self.delay_s + (rng.uniform(-self.jitter_s, self.jitter_s) if self.jitter_s else 0.0)
@@ -71,7 +71,7 @@ class DelayLine:
     _count: int = 0
 
     def put(self, source: bytes, packet: bytes, now_s: float) -> None:
-        """Take a packet that a site sends; what has no way is dropped."""
+        """Take a packet that a site sends; one without a known pair is dropped."""
         if packet[0] >> 4 != _IPV4:
             return
         target = packet[_DESTINATION]
@@ -82,7 +82,7 @@ class DelayLine:
             heapq.heappush(self._waiting, (due_s, self._count, target, packet))
 
     def take(self, now_s: float) -> list[tuple[bytes, bytes]]:
-        """(address, packet) of all whose time has come, in order."""
+        """(address, packet) of all packets that are due, in order."""
         due = []
         while self._waiting and self._waiting[0][0] <= now_s:
             _, _, target, packet = heapq.heappop(self._waiting)
@@ -94,7 +94,7 @@ class DelayLine:
         return self._waiting[0][0] if self._waiting else None
 
     def change(self, link: Mapping[str, Any]) -> None:
-        """Take over a link's figures; packets under way keep their time."""
+        """Change a link's figures; packets under way keep their time."""
         pair = (socket.inet_aton(link["from"]), socket.inet_aton(link["to"]))
         before = self.pairs.get(pair)
         delay = PairDelay(link["delay_us"] / 1e6, link["jitter_us"] / 1e6, link["loss"])
@@ -103,9 +103,9 @@ class DelayLine:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Until SIGTERM."""
+    """Run until SIGTERM."""
     config = json.loads(Path(arguments[0]).read_text())
-    # Not every root may: then packets wait a little longer on a busy machine.
+    # Not every root may do this: without it, packets wait a little longer on a busy machine.
     with suppress(OSError):
         os.nice(_PRIORITY)
     line = DelayLine({})
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     ready = Path(config["ready"])
     ready.with_suffix(".new").write_text(json.dumps({"pid": os.getpid()}))
     ready.with_suffix(".new").replace(ready)
-    # A Ctrl-C is for who made the WAN; there is nothing to clean up, so SIGTERM ends this process as it would any.
+    # Ctrl-C is for the process that made the WAN; there is nothing to clean up, so SIGTERM simply ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ends = _Ends(tuns, {address: tun for tun, address in tuns.items()}, control)
     while True:
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Where packets and changes come from and go to."""
+    """The devices of the sites, and the socket for changes."""
 
     by_tun: Mapping[int, bytes]
     by_address: Mapping[bytes, int]
@@ -165,7 +165,7 @@ def _read(line: DelayLine, tun: int, source: bytes) -> None:
 def _obey(line: DelayLine, control: socket.socket) -> None:
     data, sender = control.recvfrom(65_536)
     line.change(json.loads(data))
-    # Who asked may have gone.
+    # The process that asked may be gone.
     with suppress(OSError):
         if sender:
             control.sendto(b"{}", sender)

@@ -1,4 +1,4 @@
-"""Emulated WANs: made, found, changed, removed. One process at a time does so; any other may look."""
+"""Emulated WANs: creates, finds, changes and removes them. One process at a time may do so; others may read."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What kind of WAN to make."""
+    """What kind of WAN to create."""
 
     name: str = DEFAULT_NAME
     backend: str | None = None
     """None: the best that works here."""
     cpus_per_slot: float | None = None
     owner: ProcessIdentity | None = None
-    """Once this process has died, another WAN of the name may take the place of what it left."""
+    """After the death of this process, another WAN of the name may replace what it left."""
 
 
 class Emulations:
@@ -58,7 +58,7 @@ class Emulations:
         self._records = records or Records()
 
     def up(self, topology: Topology, file: str, wish: Wish | None = None) -> Record:
-        """Make the WAN of a topology.
+        """Create the WAN of a topology.
 
         Raises:
             WanError: no root, a backend that does not work, or a WAN of that name is up; nothing is left behind.
@@ -93,7 +93,7 @@ class Emulations:
         return record
 
     def down(self, name: str = DEFAULT_NAME) -> bool:
-        """Remove a WAN with all processes in it, whatever state it is in; whether there was one.
+        """Remove a WAN with all its processes, whatever its state; returns whether there was one.
 
         Raises:
             WanError: no root, or it was made for another process, which still runs.
@@ -109,14 +109,14 @@ class Emulations:
             return self._remove(name)
 
     def down_if_left(self, name: str = DEFAULT_NAME) -> bool:
-        """Remove a WAN whose owner has died without doing so; whether there was one."""
+        """Remove a WAN whose owner died without removing it; returns whether there was one."""
         with self._records.changing():
             record = self._records.find(name)
             left = record is not None and record.owner is not None and not record.owner.alive
             return left and self._remove(name)
 
     def find(self, name: str = DEFAULT_NAME) -> Record:
-        """Raises WanError when no such WAN is up."""
+        """The record of a WAN. Raises WanError when no such WAN exists."""
         record = self._records.find(name)
         if record is None:
             others = ", ".join(r.layout.name for r in self._records.all())
@@ -129,7 +129,7 @@ class Emulations:
         return self._records.all()
 
     def change(self, name: str, changes: Mapping[Pair, LinkChange]) -> Record:
-        """Change links while they run; packets that are under way keep their fate.
+        """Change links while traffic flows; packets that are under way are not affected.
 
         Raises:
             WanError: no such WAN, or the kernel refuses.
@@ -139,14 +139,14 @@ class Emulations:
             record = self.find(name)
             changed = {p: c.applied(record.links[p], original=record.original[p]) for p, c in changes.items()}
             links = {**record.links, **changed}
-            # Also where the record says that it is so: who changed it last may have died before writing that down.
+            # Also if the record says that nothing changes: a process may have died between recording and changing.
             self._backend(record).change(record.layout, links, changed)
             record = replace(record, links=links)
             self._records.write(record)
         return record
 
     def complaint(self, record: Record) -> str:
-        """What no longer works; empty when all is well."""
+        """What no longer works; empty when everything does."""
         missing = set(record.layout.namespaces) - set(self._namespaces())
         if missing:
             return f"the namespace {sorted(missing)[0]} is gone"
@@ -157,7 +157,7 @@ class Emulations:
         return self._pids(record.layout.namespace(site))
 
     def kill(self, record: Record, site: str) -> int:
-        """SIGKILL all processes of a site and keep it down until it is revived; how many there were."""
+        """SIGKILL all processes of a site and keep it down until it is revived; returns how many there were."""
         require_root()
         self._held(record, site).write_text("")
         pids = self.processes(record, site)
@@ -166,7 +166,7 @@ class Emulations:
         return len(pids)
 
     def revive(self, record: Record, site: str) -> bool:
-        """Let processes of the site start again; whether it was down."""
+        """Allow processes of the site to start again; returns whether it was down."""
         require_root()
         held = self._held(record, site)
         was_down = held.exists()
@@ -178,7 +178,7 @@ class Emulations:
         return self._held(record, site).exists()
 
     def entrance(self, record: Record, site: str) -> tuple[str, ...]:
-        """What to put in front of a command so that it runs in the site, held to its CPUs."""
+        """The words in front of a command that make it run in the site, limited to its CPUs."""
         cgroup = CpuGroups(record.layout.name).directory(site) if record.cpus_per_slot is not None else ""
         return ("sh", str(_ENTER), str(self._held(record, site)), str(cgroup), record.layout.namespace(site))
 
@@ -190,12 +190,12 @@ class Emulations:
         return make_backend(record.backend, self._system, directory)
 
     def _remove(self, name: str) -> bool:
-        """Also what a crash left: everything is found by its name."""
+        """Remove everything of a WAN, also what a crash left: all of it is found by its name."""
         record = self._records.find(name)
         namespaces = [n for n in self._namespaces() if belongs_to(n, name)]
         self._end_processes(namespaces)
         if record is not None:
-            # It goes with its other end's namespace, but the kernel takes its time for that.
+            # It vanishes with its other end's namespace, but the kernel takes its time.
             self._system.apply([Batch("ip", None, (f"link del {record.layout.host_device}",), may_fail=True)])
         lines = tuple(f"netns del {namespace}" for namespace in namespaces)
         self._system.apply([Batch("ip", None, lines)] if lines else [])
@@ -204,7 +204,7 @@ class Emulations:
         return record is not None or bool(namespaces)
 
     def _end_processes(self, namespaces: list[str]) -> None:
-        """First asked, then made to; also those that the others start meanwhile."""
+        """End all processes, first with SIGTERM, then with SIGKILL; including those that start meanwhile."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             told: set[int] = set()
             deadline_s = time.monotonic() + _END_S
@@ -221,7 +221,7 @@ class Emulations:
         return [entry["name"] for entry in listed if emulation_of(entry["name"]) is not None]
 
     def _pids(self, namespace: str) -> tuple[int, ...]:
-        """None where there is no such namespace, or not yet."""
+        """The processes in a namespace; None: there is no such namespace."""
         try:
             return tuple(int(word) for word in self._system.output(("ip", "netns", "pids", namespace)).split())
         except WanError:
@@ -247,7 +247,7 @@ def _namespace_batches(layout: Layout) -> list[Batch]:
 
 
 def _uplink_batches(layout: Layout) -> list[Batch]:
-    """Between the machine and the gateway's namespace, so that clients need not be in one."""
+    """The link between the machine and the gateway's namespace, so that clients need not be in a namespace."""
     namespace = layout.namespace(layout.gateway)
     return [
         Batch(
@@ -268,7 +268,7 @@ def _uplink_batches(layout: Layout) -> list[Batch]:
 
 
 def _is_another(process: ProcessIdentity) -> bool:
-    """Whether it is alive and not this one."""
+    """Whether it is alive and not this process."""
     return process.alive and process.pid != os.getpid()
 
 

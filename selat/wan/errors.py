@@ -1,4 +1,4 @@
-"""What can go wrong with the emulation."""
+"""Errors of the emulation."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from selat.errors import Detail, SelatError
 
 
 class WanError(SelatError):
-    """An emulated WAN could not be made, found, changed or removed."""
+    """An emulated WAN could not be created, found, changed or removed."""
 
     default_code = "WAN_EMULATION"
 
     @classmethod
     def of(cls, message: str, *, hint: str) -> WanError:
-        """The error with what to do about it."""
+        """The error, with a hint."""
         return cls(message, detail=Detail(hint=hint))

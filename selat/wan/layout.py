@@ -25,7 +25,7 @@ _PREFIX = "selat-"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything of one emulation is."""
+    """The names and addresses of one emulation."""
 
     name: str
     number: int
@@ -53,7 +53,7 @@ class Layout:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """All of them, the hub's first."""
+        """All namespaces, the hub's first."""
         return (self.hub, *(self.namespace(site) for site in self.sites))
 
     def index(self, site: str) -> int:
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def uplink_address(self) -> str:
-        """At which the machine reaches the gateway's namespace."""
+        """The address at which the machine reaches the gateway's namespace."""
         return f"10.78.{self.number}.2"
 
     @property
@@ -89,7 +89,7 @@ def belongs_to(namespace: str, name: str) -> bool:
 
 
 def emulation_of(namespace: str) -> str | None:
-    """The emulation a namespace belongs to; None when it is not ours."""
+    """The emulation that a namespace belongs to; None: it belongs to none."""
     if not namespace.startswith(_PREFIX):
         return None
     name = namespace.removeprefix(_PREFIX).partition(".")[0]

@@ -1,4 +1,4 @@
-"""Plays a scenario: events at their times, into an emulated WAN and a running cluster."""
+"""Plays a scenario: applies events at their times to an emulated WAN and a running cluster."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Rates(Protocol):
     """Rates of streams, which only a running cluster can change."""
 
     def multiply(self, stream: str, factor: float) -> None:
-        """Make a stream's sources `factor` times as fast as they were at first."""
+        """Make a stream's sources `factor` times as fast as they were at the beginning."""
         ...
 
 
 @dataclass(slots=True)
 class ClusterRates:
-    """Alters the generators of a cluster; remembers the rates that it found."""
+    """Changes the generators of a cluster; remembers their original rates."""
 
     client: selat.Client
     _found: dict[str, Mapping[str, float]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Stage:
 
 
 def play(events: Sequence[Event], stage: Stage, *, speed: float, report: Callable[[Event, float], None]) -> None:
-    """Plays the scenario until its last event is done.
+    """Play the scenario until its last event is applied.
 
     Args:
         speed: 2 plays twice as fast.

@@ -13,7 +13,7 @@ from selat.wan.errors import WanError
 from selat.wan.system import SEARCH_PATH
 
 PREFERENCE = ("netem", "tun", "uml-router", "rate-only")
-"""The first of these that works is taken when nobody asks for another."""
+"""The order in which backends are tried when none is requested."""
 
 _TIMEOUT_S = 20.0
 _UML_MODULES = Path("/usr/lib/uml/modules")
@@ -21,7 +21,7 @@ _UML_MODULES = Path("/usr/lib/uml/modules")
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """Whether one backend works here."""
+    """Whether a backend works here."""
 
     backend: str
     works: bool
@@ -30,12 +30,12 @@ class Capability:
 
 
 def is_root() -> bool:
-    """Whether we may make namespaces."""
+    """Whether this process may create namespaces."""
     return os.geteuid() == 0
 
 
 def require_root() -> None:
-    """Raises WanError without the right to make namespaces."""
+    """Raises WanError without the right to create namespaces."""
     if not is_root():
         raise WanError.of(
             "an emulated WAN of namespaces needs root",
@@ -65,7 +65,7 @@ def capabilities() -> tuple[Capability, ...]:
 
 
 def choose(wanted: str | None) -> Capability:
-    """The backend asked for, else the best.
+    """The requested backend, else the best.
 
     Raises:
         WanError: that one does not work here, with the reason.
@@ -86,7 +86,7 @@ def choose(wanted: str | None) -> Capability:
 
 
 def _try(command: str) -> str:
-    """Runs a command in a network namespace of its own; empty when it works, else what was said."""
+    """Run a command in a network namespace of its own; returns its complaint, empty when it works."""
     try:
         done = subprocess.run(
             ["unshare", "--net", *command.split()],

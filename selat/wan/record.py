@@ -1,4 +1,4 @@
-"""Records of emulations, under /run: a restart of the machine removes them together with the namespaces."""
+"""Records of emulations, below /run: a restart of the machine removes them together with the namespaces."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ class Record:
     layout: Layout
     backend: str
     topology: str
-    """The file it was made from."""
+    """The topology file from which it was made."""
     slots: Mapping[str, int]
     original: Mapping[Pair, LinkState]
     """The links as the topology file says."""
     links: Mapping[Pair, LinkState]
     """The links as they are now."""
     cpus_per_slot: float | None = None
-    """None: sites are not held to their slots."""
+    """None: sites are not limited to the CPUs of their slots."""
     owner: ProcessIdentity | None = None
-    """The process for which it was made; once that has died, the emulation may go. None: it stays until removed."""
+    """The process for which it was made; after its death the emulation may be removed. None: it stays until it is
+    removed."""
 
 
 class Records:
@@ -89,7 +90,7 @@ class Records:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """One process at a time makes, changes or removes emulations."""
+        """Within the block, no other process creates, changes or removes emulations."""
         self._root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -99,7 +100,7 @@ class Records:
             os.close(descriptor)
 
     def free_number(self) -> int:
-        """A number that no emulation has. Raises WanError when there is none."""
+        """A number that no emulation uses. Raises WanError when there is none."""
         taken = {record.layout.number for record in self.all()}
         free = next((number for number in range(256) if number not in taken), None)
         if free is None:

@@ -31,7 +31,7 @@ class SiteAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LinkEvent:
-    """Links get other figures, are severed or healed."""
+    """New figures for links, or links that are severed or healed."""
 
     at: timedelta
     text: str
@@ -48,7 +48,7 @@ class SiteEvent:
 
 @dataclass(frozen=True, slots=True)
 class RateEvent:
-    """A stream's sources are `factor` times as fast as when the scenario began."""
+    """A stream's sources become `factor` times as fast as at the beginning of the scenario."""
 
     at: timedelta
     text: str
@@ -62,7 +62,7 @@ _VERBS = ("set", "sever", "heal", "kill", "revive", "rate")
 
 
 def parse_scenario(data: object, sites: Sequence[str]) -> tuple[Event, ...]:
-    """Events in order of time.
+    """The events, in order of time.
 
     Args:
         data: what a YAML reader gives for the file.

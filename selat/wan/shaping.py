@@ -28,18 +28,18 @@ _LEAST_BURST_BYTES = 16 * 1024
 _BURST_S = 0.001
 _PACKET_BYTES = 1514
 _OPEN_CLASS = "ff"
-"""Class of what is not shaped."""
+"""The class of traffic that is not shaped."""
 _CLOSED_CLASS = "fe"
-"""Class of what is severed: its queue has room for nothing."""
+"""The class of severed links: its queue has no room."""
 _IS_PURE_ACK = "match ip protocol 6 0xff match u8 0x05 0x0f at 0 match u16 0x0000 0xffc0 at 2 match u8 0x10 0xff at 33"
 _ANY_PROTOCOL = "protocol ip"
 _SEVERED, _SEVERED_MEANWHILE, _ACKS, _SHAPED = 1, 2, 3, 4
-"""Order of the filters."""
+"""The order of the filters."""
 _NOTHING = "match ip dst 0.0.0.0/32"
 
 
 def queue_bytes(link: LinkState) -> int:
-    """What a link's queue holds: 0.1 s of it."""
+    """The size of a link's queue: 0.1 s of its bandwidth."""
     return max(_LEAST_QUEUE_BYTES, int(link.bandwidth_bytes_per_s * _QUEUE_S))
 
 
@@ -67,7 +67,7 @@ def fifo_line(index: int, link: LinkState) -> str:
 
 
 def netem_line(index: int, link: LinkState, device: str = WAN_DEVICE) -> str:
-    """A queue with delay, jitter and loss under a class; what is under way counts against its limit, too."""
+    """A queue with delay, jitter and loss below a class; packets under way count against its limit, too."""
     under_way_s = (link.latency + link.jitter).total_seconds() + _QUEUE_S
     limit = max(64, int(link.bandwidth_bytes_per_s * under_way_s / _PACKET_BYTES) + 32)
     jitter = f" {_microseconds(link.jitter)}" if link.jitter else ""
@@ -77,12 +77,12 @@ def netem_line(index: int, link: LinkState, device: str = WAN_DEVICE) -> str:
 
 
 def class_filter(match: str, index: int, device: str = WAN_DEVICE) -> str:
-    """Sends what matches into a class."""
+    """Sends matching packets into a class."""
     return f"filter add dev {device} parent 1: {_ANY_PROTOCOL} prio {_SHAPED} u32 {match} flowid 1:{index:x}"
 
 
 def closing_lines(matches: Iterable[str], device: str = WAN_DEVICE) -> list[str]:
-    """Lose all that matches, acknowledgements too, and let everything else pass; what is severed stays so throughout.
+    """Lose all matching packets, acknowledgements too, and let all others pass; severed links stay severed throughout.
 
     No filter can be given another match. So the old ones go only while others that lose the same are there. What is
     not there cannot be deleted: each time, something that matches no packet is added first.
@@ -113,7 +113,7 @@ def from_site(layout: Layout, site: str) -> str:
 
 
 def shape_sender(layout: Layout, site: str, links: Mapping[Pair, LinkState], *, netem: bool) -> Batch:
-    """All of a sender's links at once, in its own namespace.
+    """Shape all of a sender's links at once, in its own namespace.
 
     Args:
         netem: delay, jitter and loss are the kernel's doing, too.
@@ -131,7 +131,7 @@ def shape_sender(layout: Layout, site: str, links: Mapping[Pair, LinkState], *, 
 def reshape_senders(
     layout: Layout, links: Mapping[Pair, LinkState], pairs: Collection[Pair], *, netem: bool
 ) -> list[Batch]:
-    """The new figures of these pairs' links, while they run: a batch for each sender."""
+    """Change the figures of these pairs' links while traffic flows: a batch for each sender."""
     return [
         _reshape_sender(layout, source, links, [b for a, b in pairs if a == source], netem=netem)
         for source in dict.fromkeys(a for a, _ in pairs)

@@ -1,4 +1,4 @@
-"""Runs `ip` and `tc`; nothing else here touches the machine's network."""
+"""Runs `ip` and `tc`; no other module touches the machine's network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from selat.wan.errors import WanError
 _TIMEOUT_S = 30.0
 _TIE = ("setpriv", "--pdeathsig", "KILL")
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-"""Where programs are looked for: also where not everybody's shell looks."""
+"""Where programs are searched: also in directories that are not on every user's path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class System(Protocol):
         ...
 
     def output(self, command: Sequence[str]) -> str:
-        """What a command prints.
+        """The output of a command.
 
         Raises:
             WanError: it is not there, or failed.
@@ -81,7 +81,7 @@ def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
             timeout=_TIMEOUT_S,
             check=False,
             env={**os.environ, "PATH": SEARCH_PATH, "LC_ALL": "C"},
-            # A Ctrl-C on our terminal is for us: a clean-up that it begins must not lose its tools to it.
+            # A Ctrl-C on the terminal is for this process: clean-up that it triggers must not lose its tools.
             process_group=0,
         )
     except subprocess.TimeoutExpired:
@@ -89,7 +89,7 @@ def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
 
 
 def _tied(command: Sequence[str]) -> list[str]:
-    """The command so that it ends with us: a batch must not go on while others clean up after us.
+    """The command, made to die with this process: a batch must not go on while others clean up.
 
     Not by code between fork and exec: with gRPC's threads in this process, that may never come to its end.
     """
@@ -97,7 +97,7 @@ def _tied(command: Sequence[str]) -> list[str]:
 
 
 def _first_complaint(said: str, batch: Batch) -> str:
-    """What the tool said and the line it said it of (`Command failed -:3`)."""
+    """The tool's complaint, and the line that it concerns (`Command failed -:3`)."""
     words = said.strip().splitlines()
     number = next((line.rpartition(":")[2] for line in words if line.startswith("Command failed")), "")
     line = batch.lines[int(number) - 1] if number.isdigit() and 0 < int(number) <= len(batch.lines) else ""

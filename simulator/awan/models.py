@@ -72,7 +72,7 @@ class Manager:
         self._refresh_s = refresh_s if model is Model.DIRECT else 0.0
         self._table = LeaseTable(LeasePolicy(longest=OPEN_END))
         for name in frameworks:
-            self._table.put_framework(Framework(name, START))
+            self._table.frameworks.put(Framework(name, START))
         for node, slots in nodes.items():
             self._table.apply(set_site(self._table, node, SiteSlots(slots), now=START))
         self._listeners: dict[str, Callable[[], None]] = {}
@@ -144,11 +144,11 @@ class Manager:
 
     def leave_others(self, ticket: str, slot: Slot) -> None:
         """Wait for this slot at most; a place in its list is kept."""
-        if set(self._table.ticket_slots(ticket)) - {slot}:
+        if set(self._table.tickets.slots(ticket)) - {slot}:
             self._apply(leave(self._table, ticket, now=self._clock.now))
 
     def leave(self, ticket: str) -> None:
-        if self._table.ticket_slots(ticket):
+        if self._table.tickets.slots(ticket):
             self._apply(leave(self._table, ticket, now=self._clock.now))
 
     def _apply(self, decision: Decision[Any]) -> tuple[Any, ...]:
@@ -186,7 +186,7 @@ class Manager:
         """Leases expire and offers lapse by themselves."""
         if self._timer is not None:
             self._timer.cancel()
-        deadline = self._table.next_deadline()
+        deadline = self._table.deadlines.next()
         self._timer = None if deadline is None else self._clock.at(seconds(deadline), self._expire)
 
     def _expire(self) -> None:

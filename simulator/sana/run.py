@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from planner.graph.ids import TaskId
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Action, Setting, SharingPlan
 from planner.sharing.running import MutableRunning
-from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
+from planner.sharing.schedule import deploy, share
 from planner.sharing.vertices import RESULTS, Vertex
 from planner.sharing.wan import Wan
 from simulator.clock import Clock

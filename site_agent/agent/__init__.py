@@ -1,4 +1,4 @@
-"""The agent of one site: what runs here is made equal to the master's assignment, and the master is told what runs.
+"""The agent of one site: reconciles what runs here with the master's assignment, and reports what runs.
 
 loops    registration, assignments and reports, and the way back after a break
 runtime  starts and stops tasks, results and streams as the assignment says

@@ -1,4 +1,4 @@
-"""Between protobuf messages and the agent's own values; messages stop here."""
+"""Converts messages of the master to the agent's own values, and reports back to messages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 from contract.figures import put_figures
-from contract.tasks import READ_FROM_BACK, TASK_STATES, ReadFrom
+from contract.splits import parts_from_proto
+from contract.tasks import READ_FROM_BACK, STAGE_KINDS_BACK, TASK_STATES, ReadFrom
 from planner.values.names import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.disk_use import DiskUse
 from site_agent.agent.memory import MemoryUse
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.connectors.sources import Split
-from site_agent.engine import FilePart
 from site_agent.engine.messages import fields_from_proto, functions_from_proto
 from site_agent.ingest import StreamLog
 from site_agent.tasks.progress import TaskStatus
@@ -24,7 +24,6 @@ from site_agent.tasks.spec import (
     RelationSpec,
     ResultsLimit,
     ResultSpec,
-    StageKind,
     TaskSpec,
     ViewSpec,
     WindowSpec,
@@ -32,18 +31,9 @@ from site_agent.tasks.spec import (
 
 DEFAULT_EPOCH_INTERVAL = timedelta(seconds=1)
 
-_KINDS = {
-    site_pb2.STAGE_KIND_SOURCE: StageKind.SOURCE,
-    site_pb2.STAGE_KIND_TABLE: StageKind.TABLE,
-    site_pb2.STAGE_KIND_MERGE: StageKind.MERGE,
-    site_pb2.STAGE_KIND_SINK: StageKind.SINK,
-    site_pb2.STAGE_KIND_REDUCE: StageKind.REDUCE,
-    site_pb2.STAGE_KIND_DERIVE: StageKind.DERIVE,
-}
-
 
 def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
-    """Raises KeyError for a stage kind that this agent does not know."""
+    """The assignment in a message. Raises KeyError for a stage kind that this agent does not know."""
     return Assignment(
         cluster_id=message.cluster_id,
         version=message.version,
@@ -104,17 +94,12 @@ def disk_to_proto(disk: DiskUse) -> site_pb2.DiskUse:
     )
 
 
-def split_to_proto(split: Split) -> site_pb2.Split:
-    parts = [site_pb2.FilePart(path=p.path, offset=p.offset, length=p.length) for p in split.parts]
-    return site_pb2.Split(parts=parts, size_bytes=split.size_bytes)
-
-
 def _task(message: site_pb2.TaskSpec) -> TaskSpec:
     return TaskSpec(
         task_id=message.task_id,
         query_id=message.query_id,
         stage_id=message.stage_id,
-        kind=_KINDS[message.kind],
+        kind=STAGE_KINDS_BACK[message.kind],
         sql=message.sql,
         epoch_interval=timedelta(milliseconds=message.epoch_interval_ms) or DEFAULT_EPOCH_INTERVAL,
         relation=relation_from_proto(message.relation) if message.HasField("relation") else None,
@@ -132,7 +117,7 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
 
 
 def _split(message: site_pb2.Split) -> Split:
-    return Split(tuple(FilePart(p.path, p.offset, p.length) for p in message.parts), message.size_bytes)
+    return Split(parts_from_proto(message), message.size_bytes)
 
 
 def relation_from_proto(message: common_pb2.Relation) -> RelationSpec:

@@ -18,7 +18,7 @@ from site_agent.ingest.streams import DIRECTORY_NAME as INGEST
 from site_agent.tasks.dead_letters import DIRECTORY_NAME as DEAD_LETTERS
 
 LOOK_EVERY_S = 10.0
-"""Seconds between measurements of directories. Channels know their sizes at any time."""
+"""Seconds between measurements of directories. Channels always know their own sizes."""
 
 TASKS = "tasks"
 SOURCES = "sources"
@@ -26,18 +26,18 @@ SOURCES = "sources"
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """Bytes that a site keeps on disk; Spark's scratch files are not in them."""
+    """The bytes that a site keeps on disk, without Spark's scratch files."""
 
     queries: Mapping[str, int] = field(default_factory=dict)
-    """By query: channels and copies of them, checkpoints, positions, and rows set aside."""
+    """By query: its channels and copies of channels, checkpoints, source positions, and malformed rows."""
     replay_bytes: int = 0
-    """Sorted copies of files, which several queries may read."""
+    """Sorted copies of files, which several queries may share."""
     stream_log_bytes: int = 0
     """The logs of pushed streams."""
     budget_bytes: int = 0
     """0: there is none."""
     free_bytes: int = 0
-    """On the file system, for this user."""
+    """On the file system, as available to this user."""
 
     @property
     def used_bytes(self) -> int:
@@ -63,14 +63,14 @@ class SiteDisk:
         self._directories = DiskUse(budget_bytes=budget_bytes)
 
     def measure(self) -> DiskUse:
-        """The use now; blocks where the directories were not measured for a while."""
+        """The use now; blocks when the directories are due to be measured again."""
         now_s = self._clock.monotonic()
         if self._looked_s is None or now_s - self._looked_s >= LOOK_EVERY_S:
             self._directories, self._looked_s = self._look(), now_s
         return self._with_channels()
 
     def why_full(self) -> str:
-        """The reason why tasks are to take no rows from outside; empty when they may. Does not block."""
+        """The reason why tasks must not read new rows; empty when they may. Does not block."""
         if not self._budget_bytes:
             return ""
         use = self._with_channels()
@@ -111,7 +111,7 @@ class SiteDisk:
 
 
 def tree_bytes(directory: Path) -> int:
-    """The sizes of all files in a directory, at any depth; 0 when there is none. Files that vanish meanwhile are 0."""
+    """The total size of all files below a directory; 0 when there is none. Files that vanish meanwhile count as 0."""
     total_bytes = 0
     for root, _, names in os.walk(directory):
         for name in names:
@@ -125,7 +125,8 @@ def _children(directory: Path) -> list[Path]:
 
 
 def _query_of(task: str) -> str:
-    """The query that brought a task, and so its channel; of a name that is no task's, the name."""
+    """The query that a directory's task or channel belongs to; for a directory that is not named after a task, its
+    name."""
     try:
         return TaskId.parse(task).query
     except ValueError:

@@ -21,23 +21,23 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 logger = logging.getLogger(__name__)
 
 SERVICES = ("", *(f"selat.v1.{name}Service" for name in ("Exchange", "Ingest", "Slot", "Probe", "Member")))
-"""The empty name stands for the agent as a whole."""
+"""The empty name is the agent as a whole."""
 
 INTERVAL_S = 1.0
 DISK_INTERVAL_S = 10.0
 
 
 class Registered(Protocol):
-    """An agent, as far as readiness goes by it."""
+    """The part of an agent that its readiness depends on."""
 
     @property
     def registered(self) -> bool:
-        """True when the master has taken its registration since its start."""
+        """Whether the master has accepted the agent's registration since the agent started."""
         ...
 
 
 class Health:
-    """Says NOT_SERVING until it is told to follow an agent, and again at its end."""
+    """Serves NOT_SERVING until it follows an agent, and again after that agent has ended."""
 
     def __init__(self) -> None:
         self._servicer = health_service.aio.HealthServicer()  # type: ignore[attr-defined]  # not in the stubs
@@ -49,11 +49,11 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """The readiness that was told last."""
+        """The readiness that was published last."""
         return bool(self._ready)
 
     async def set(self, ready: bool) -> None:
-        """Tell whoever asks from now on."""
+        """Publish the readiness to everybody who asks from now on."""
         if ready is self._ready:
             return
         self._ready = ready
@@ -63,7 +63,7 @@ class Health:
 
     @asynccontextmanager
     async def following(self, site: str, agent: Registered, directory: Path) -> AsyncIterator[None]:
-        """Within the block: ready once the agent is registered, as long as its directory can be written to."""
+        """Within the block, the agent is ready once it is registered and as long as its directory is writable."""
         task = asyncio.create_task(self._follow(site, agent, directory))
         try:
             yield
@@ -87,7 +87,7 @@ class Health:
 
 
 def _unwritable(directory: Path) -> str:
-    """The reason why nothing can be written there; empty when something can."""
+    """The reason why nothing can be written to the directory; empty when it is writable."""
     try:
         with TemporaryFile(dir=directory) as file:
             file.write(b"ready")

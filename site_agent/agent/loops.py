@@ -59,7 +59,7 @@ class AgentIdentity:
     incarnation: str
     security: Security = PLAIN
     bearer: Bearer = field(default_factory=Bearer)
-    """Shows the master who it is, where that checks."""
+    """Adds the agent's token to calls to the master, where the master asks for tokens."""
 
     @classmethod
     def new(
@@ -69,7 +69,7 @@ class AgentIdentity:
 
 
 class SiteAgent:
-    """Keeps a site's runtime in step with the master."""
+    """Keeps a site's runtime in step with the master's assignment."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class SiteAgent:
         self._report_interval_s = 1.0
 
     async def resume(self) -> None:
-        """Take up what the last assignment on disk says; readers of other channels wait until the master has spoken.
+        """Start the tasks of the last assignment on disk; readers of other channels wait until the master has answered.
 
         Raises:
             SiteAgentError: the file is damaged.
@@ -105,12 +105,12 @@ class SiteAgent:
             assignment = site_pb2.Assignment.FromString(self._path.read_bytes())
         except DecodeError as error:
             raise SiteAgentError(
-                f"{self._path} is damaged: {error}", hint="remove it; the master sends it anew"
+                f"{self._path} is damaged: {error}", hint="remove it; the master sends it again"
             ) from error
         await self._apply(assignment)
 
     async def serve(self, master: grpc.aio.Channel) -> None:
-        """Until cancelled."""
+        """Run the loops towards the master until cancelled."""
         stub = site_pb2_grpc.SiteServiceStub(master)
         with closing(self._measures):
             async with asyncio.TaskGroup() as group:
@@ -121,7 +121,7 @@ class SiteAgent:
 
     @property
     def registered(self) -> bool:
-        """True when the master has taken its registration since the start."""
+        """Whether the master has accepted the registration since the agent started."""
         return self._known
 
     def figures(self) -> SiteFigures:
@@ -136,7 +136,7 @@ class SiteAgent:
         )
 
     async def leave(self, master: grpc.aio.Channel) -> None:
-        """Report the totals a last time, and tell the master that this agent ends. The master may be away."""
+        """Report the totals a last time, and tell the master that this agent ends. The master may be unreachable."""
         stub = site_pb2_grpc.SiteServiceStub(master)
         identity = self._identity
         with suppress(grpc.aio.AioRpcError):
@@ -164,7 +164,7 @@ class SiteAgent:
             failures += 1
 
     async def _watch(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
-        """Take assignments, until one cannot be taken: what comes again after the next registration is the same."""
+        """Apply assignments until one fails; after the next registration the master sends the same one again."""
         async for assignment in self._assignments(stub):
             try:
                 await self._take(assignment)
@@ -175,7 +175,7 @@ class SiteAgent:
                 return
 
     def _shown(self) -> Metadata:
-        """With what a call shows who it is."""
+        """With the metadata that authenticates the agent's calls."""
         return self._identity.bearer.metadata()
 
     def _displaced(self) -> SiteAgentError:
@@ -244,7 +244,7 @@ class SiteAgent:
                 logger.warning("results not trimmed site=%s: %s", self._identity.site, error)
 
     async def _until_next_report(self) -> None:
-        """Wait for the interval, but no longer when there is news that the master waits for."""
+        """Wait for the report interval, or until there is news that the master waits for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._report_interval_s):
                 await self._runtime.news.wait()
@@ -305,14 +305,14 @@ class SiteAgent:
 
 
 def _level(error: grpc.aio.AioRpcError, failures: int) -> int:
-    """The level of the line: a master that refuses the agent needs somebody to look, one that is away comes back."""
+    """The log level of a failed call: an operator must look at a refusal, while an unreachable master comes back."""
     refused = error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
     return (logging.WARNING if refused else logging.INFO) if failures == 0 else logging.DEBUG
 
 
 @asynccontextmanager
 async def running(agent: SiteAgent, master: grpc.aio.Channel) -> AsyncIterator[asyncio.Task[None]]:
-    """Resume, then serve in the background; at the end stop serving, and tell the master."""
+    """Resume, then serve in the background; when the block ends, stop serving and tell the master."""
     await agent.resume()
     serving = asyncio.create_task(agent.serve(master))
     try:

@@ -1,4 +1,4 @@
-"""What a report measures, on a thread of its own: a heartbeat never waits for a busy disk, JVM or thread pool."""
+"""Measures what reports contain, in a thread of its own: no heartbeat waits for a busy disk, JVM or thread pool."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Measured:
     """The figures of one measurement."""
 
     memory: MemoryUse = field(default_factory=MemoryUse)
-    """Of this process and those it started."""
+    """Of this process and its child processes."""
     logs: Sequence[StreamLog] = ()
-    """Of the streams that are pushed to at the site."""
+    """Of the streams that clients push to at the site."""
     disk: DiskUse = field(default_factory=DiskUse)
     """The site's figures."""
 
 
 class Measures:
-    """Measures again and again, one measurement at a time."""
+    """Repeats measurements, one at a time."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Measures:
         return self._newest
 
     def close(self) -> None:
-        """Begin no further measurement."""
+        """Start no further measurement."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _measure(self) -> Measured:

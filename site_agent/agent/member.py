@@ -1,4 +1,4 @@
-"""MemberService: what the agent knows of itself."""
+"""MemberService: describes the agent's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent's process and its JVM take of the machine's memory."""
+"""The memory of an agent's process and of its JVM."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pyspark.sql import SparkSession
 
 @dataclass(frozen=True, slots=True)
 class HeapUse:
-    """A JVM's heap, in bytes."""
+    """The heap of a JVM, in bytes."""
 
     used_bytes: int = 0
     """Objects and garbage."""
     committed_bytes: int = 0
-    """Taken from the system."""
+    """Reserved from the operating system."""
     max_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Memory of one process, its JVM and whatever else it started; all its sites share it."""
+    """Memory of one process, its JVM and its other children; all sites of the process share it."""
 
     agent_bytes: int = 0
     jvm_bytes: int = 0
@@ -37,11 +37,11 @@ class MemoryUse:
 
 
 def memory_use(heap: Callable[[], HeapUse], sites: int) -> MemoryUse:
-    """Measured now. Blocks for some milliseconds."""
+    """The memory now. Blocks for some milliseconds."""
     process = psutil.Process()
     children = 0
     for member in process.children(recursive=True):
-        # A child may end between being listed and being asked.
+        # A child may end after it was listed.
         with suppress(psutil.NoSuchProcess):
             children += member.memory_info().rss
     return MemoryUse(process.memory_info().rss, children, heap(), sites)

@@ -1,4 +1,4 @@
-"""An agent's metrics: the table of them, and how it is filled from what its sites know at this moment."""
+"""An agent's metrics: the table of them, and the code that fills it from the present state of the sites."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLE = "agent"
 
 _US_PER_S = 1_000_000
 _LAST_WATERMARK_S = 253_402_300_800
-"""The year 10000: the watermark of what has ended lies beyond, and is not told."""
+"""The year 10000: a channel that has ended has a later watermark, which is not exported."""
 
 _TASK_STATES = tuple(state.value for state in TaskState)
 
@@ -41,7 +41,7 @@ AGENT_METRICS: tuple[Metric, ...] = (
         for f in FIGURES
         if f.traits.metric
     ),
-    Metric("selat_task_watermark_timestamp_seconds", _GAUGE, _T, "seconds", "Event time up to which it is whole."),
+    Metric("selat_task_watermark_timestamp_seconds", _GAUGE, _T, "seconds", "Event time up to which it is complete."),
     Metric("selat_epoch_duration_seconds", _HISTOGRAM, ("site", "kind"), "seconds", "Epochs, by kind of stage."),
     Metric("selat_disk_free_bytes", _GAUGE, _S, "bytes", "Free on the disk of the site's directory."),
     Metric("selat_disk_kept_bytes", _GAUGE, _S, "bytes", "What the agent keeps there."),
@@ -62,7 +62,7 @@ AGENT_METRICS: tuple[Metric, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class SiteFigures:
-    """One site as it is now. What is measured (disk, memory, logs) is as in its last report."""
+    """One site as it is now. Figures that take time to measure (disk, memory, logs) are those of its last report."""
 
     site: str
     ready: bool = False
@@ -70,7 +70,7 @@ class SiteFigures:
     tasks: Sequence[TaskStatus] = ()
     measured: Measured = field(default_factory=Measured)
     received: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Bytes and epochs by the site that they came from."""
+    """Bytes and epochs received, by the site that sent them."""
     epochs: Mapping[tuple[str, ...], Distribution] = field(default_factory=dict)
     """By kind of stage."""
 
@@ -118,7 +118,7 @@ def put_site(sheet: Sheet, figures: SiteFigures) -> None:
 
 
 def put_stage(sheet: Sheet, tasks: Sequence[TaskStatus], site: str) -> None:
-    """Add the series of a stage's tasks at a site: one task of a stream's stage, any number of a batch query's."""
+    """Add the series of a stage's tasks at a site: a stream query has one such task, a batch query any number."""
     labels = (tasks[0].query_id, tasks[0].stage_id, site)
     counts = Counter(task.state.value for task in tasks)
     for state in _TASK_STATES:

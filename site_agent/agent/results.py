@@ -1,4 +1,4 @@
-"""Results: copies of queries' result channels that this site keeps for clients, until the master says they may go.
+"""Results: copies of queries' result channels, which this site keeps for clients until the master lets them go.
 
 Of a query that is not over, the oldest epochs beyond its limit go. The site waits for no client: one that asks for an
 epoch that is gone is told so.
@@ -29,23 +29,23 @@ class ResultStatus:
     complete: bool
     watermark_us: int | None
     starts_at_us: int | None = None
-    """Results of events before may be missing, for channels were joined in the middle; None: none are."""
+    """Results of events before this instant may be missing: channels were joined in the middle; None: none are."""
 
 
 def reader_of(query_id: str) -> str:
-    """Name under which the router knows this site's keeping of a query's results."""
+    """The name of the router's reader that keeps a query's results."""
     return f"results:{query_id}"
 
 
 class ResultKeeper:
-    """Subscribes to result channels, and acknowledges their epochs only beyond a limit."""
+    """Subscribes to result channels, and acknowledges epochs only beyond a query's limit."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
         self._specs: dict[str, ResultSpec] = {}
         self._logs: dict[str, dict[str, ChannelLog]] = {}
         self._kept_from: dict[tuple[str, str], int] = {}
-        """The first epoch that is kept for a query with a limit, by query and channel."""
+        """By query with a limit, and by channel: the first epoch that is kept."""
 
     @property
     def readers(self) -> frozenset[str]:
@@ -56,7 +56,7 @@ class ResultKeeper:
         return frozenset(i.channel for spec in self._specs.values() for i in spec.inputs)
 
     async def apply(self, specs: Iterable[ResultSpec]) -> None:
-        """Keep exactly these."""
+        """Keep the results of exactly these queries."""
         wanted = {spec.query_id: spec for spec in specs}
         for query_id in sorted(self._specs.keys() - wanted.keys()):
             await self._release(self._specs.pop(query_id))
@@ -114,7 +114,7 @@ class ResultKeeper:
 def kept_from(
     channels: Mapping[str, Epochs], first: Mapping[str, int], limit: ResultsLimit, now: datetime
 ) -> dict[str, int]:
-    """The first epoch that the limit lets a query keep, by channel; only channels in which it is later than `first`.
+    """By channel, the first epoch that the limit lets a query keep; only channels in which it is later than `first`.
 
     The oldest epochs of all of its channels go first. The newest epoch of each channel stays.
     """
@@ -130,7 +130,7 @@ def kept_from(
 
 
 def _oldest(channels: Mapping[str, Epochs], positions: Mapping[str, int]) -> tuple[datetime, str] | None:
-    """The time of the oldest first epoch, and its channel. A channel's newest epoch does not count."""
+    """The channel with the oldest first epoch, and that epoch's time. A channel's newest epoch does not count."""
     passed = {name: epochs for name, epochs in channels.items() if positions[name] < epochs.next - 1}
     return min(
         ((epochs.written_at(positions[name]) or _LONG_AGO, name) for name, epochs in passed.items()), default=None
@@ -138,7 +138,8 @@ def _oldest(channels: Mapping[str, Epochs], positions: Mapping[str, int]) -> tup
 
 
 def _rows(log: ChannelLog) -> int:
-    """A damaged epoch must not silence the agent's reports; whoever fetches the results is told."""
+    """The rows that a channel holds. A damaged epoch must not stop the agent's reports; readers of the results are
+    told."""
     try:
         return log.epochs.rows_from(log.first_epoch)
     except CorruptEpochError:
@@ -151,7 +152,8 @@ def _watermark_us(log: ChannelLog) -> int | None:
 
 
 def _starts_at_us(item: InputSpec, log: ChannelLog) -> int | None:
-    """Right behind the last event that the epochs before the first one here may have had; None: there were none."""
+    """The instant right after the last event that epochs before the first one kept may contain; None: there are no such
+    epochs."""
     if item.read_from is not ReadFrom.OLDEST or not 0 < log.first_epoch < log.next_epoch:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A site's work: makes what runs here equal to the assignment, whole, again after every change."""
+"""The work of a site: reconciles what runs here with the assignment after every change."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from machine.clock import Clock
 from machine.durations import Durations
+from planner.values.stages import StageKind
 from site_agent.agent.disk_use import SOURCES, TASKS
 from site_agent.agent.results import ResultKeeper
 from site_agent.agent.streams import pushed_streams, reads_pushed
@@ -35,7 +36,7 @@ from site_agent.tasks.reduce import ReduceTask
 from site_agent.tasks.runner import TaskRunner
 from site_agent.tasks.sink import SinkTask
 from site_agent.tasks.source import SourceTask, end_idleness
-from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import Assignment, RelationSpec, TaskSpec
 from site_agent.tasks.table import TableTask
 from site_agent.tasks.task import Task
 
@@ -44,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SiteServices:
-    """The site's parts that tasks are built on."""
+    """The parts of a site from which its tasks are built."""
 
     site: str
     directory: Path
@@ -57,17 +58,17 @@ class SiteServices:
     sinks: Mapping[str, SinkConnector] = field(default_factory=lambda: SINKS)
     limits: TaskLimits = field(default_factory=TaskLimits)
     streams: PushStreams | None = None
-    """None: nobody can push to the site."""
+    """None: clients cannot push to the site."""
     crashes: Crashes = field(default_factory=Crashes)
-    """Of the process, and so of all its sites."""
+    """Counts crashes of the process, and so of all its sites."""
     disk_full: Callable[[], str] = str
-    """The reason why tasks are to take no rows from outside; empty when they may."""
+    """Returns the reason why tasks must not read new rows; empty when they may."""
     epochs: Durations = field(default_factory=Durations)
     """The durations of epochs, by kind of stage."""
 
 
 class SiteRuntime:
-    """Starts, changes and stops tasks; `apply` is idempotent and may be called at any time, one call at a time."""
+    """Starts, changes and stops tasks. `apply` is idempotent; it may be called at any time, one call at a time."""
 
     def __init__(self, services: SiteServices) -> None:
         self._services = services
@@ -75,7 +76,7 @@ class SiteRuntime:
         self._results = ResultKeeper(services.router)
         self.version = 0
         self.news = asyncio.Event()
-        """Set when the master should get a report at once, as when a task has ended and its slot is free."""
+        """Set when the agent should report at once, for example because a task has ended and its slot is free."""
 
     @property
     def runners(self) -> Mapping[str, TaskRunner]:
@@ -91,32 +92,33 @@ class SiteRuntime:
         return self._services.epochs
 
     def expect_confirmation(self) -> None:
-        """From now on a channel that is not there is unknown only until the master has said what is to be there."""
+        """From now on, a missing channel counts as unconfirmed until the master has said which channels there are."""
         self._services.store.confirmed = False
 
     def confirm(self) -> None:
-        """The master has said what is to be there, and that is in force."""
+        """The master has said which channels there are, and its assignment is in force."""
         self._services.store.confirmed = True
 
     async def apply(self, assignment: Assignment) -> None:
-        """Make it so: end what is not in it, start what is new, change what differs, then forget what nobody names."""
+        """Reconcile: stop what the assignment lacks, start what is new, change what differs, then remove unnamed
+        channels."""
         self._services.router.set_addresses(assignment.site_addresses)
         wanted = {spec.task_id: spec for spec in assignment.tasks}
         for task_id in wanted:
-            # A task may have to wait for others to end; its readers must not take its channel for a lost one.
+            # A task may have to wait for others to stop; its readers must not take its channel for a lost one.
             self._services.store.open(task_id)
         pausing = [wanted[name] for name, runner in self._runners.items() if _pauses(runner, wanted.get(name))]
         ending = asyncio.gather(
             *map(self._end, sorted(self._runners.keys() - wanted.keys())), *map(self._pause, pausing)
         )
         try:
-            # A task that ends may be in the middle of a long epoch: new ones need not wait for it.
+            # A task that is being stopped may be in the middle of a long epoch: new tasks do not wait for it.
             for _, spec in sorted(wanted.items()):
                 if not reads_pushed(spec):
                     await self._ensure(spec)
         finally:
             await ending
-        # Before its readers start, and after those of a dropped stream have ended.
+        # After the readers of dropped streams have stopped, and before the readers of new streams start.
         if self._services.streams is not None:
             await self._services.streams.apply(pushed_streams(assignment))
         for _, spec in sorted(wanted.items()):
@@ -128,7 +130,7 @@ class SiteRuntime:
         self.version = assignment.version
 
     async def close(self) -> None:
-        """Stop all tasks where they are; they go on from there when the agent starts again."""
+        """Stop all tasks where they are; they resume when the agent starts again."""
         await asyncio.gather(*(runner.stop() for runner in self._runners.values()))
 
     async def _ensure(self, spec: TaskSpec) -> None:
@@ -164,7 +166,7 @@ class SiteRuntime:
         logger.info("task ended site=%s task=%s", self._services.site, task_id)
 
     async def _hold_inputs(self, spec: TaskSpec) -> None:
-        """Keep what a paused task has to read, though it may never have run: others here may read the same."""
+        """Keep the inputs of a paused task, which may never have run: other tasks here may read the same channels."""
         for item in spec.inputs:
             await self._services.router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
 
@@ -177,7 +179,7 @@ class SiteRuntime:
     async def _end_idleness(self, spec: TaskSpec) -> None:
         """Publish that a paused source is not idle.
 
-        If its channel cannot be written now, the source publishes this when it goes on, or fails for the same reason.
+        If its channel cannot be written now, the source publishes this when it resumes, or fails for the same reason.
         """
         if spec.paused and spec.kind is StageKind.SOURCE:
             try:
@@ -186,9 +188,9 @@ class SiteRuntime:
                 logger.warning("still idle site=%s task=%s: %s", self._services.site, spec.task_id, error.message)
 
     def _forget(self, wanted: Mapping[str, TaskSpec]) -> None:
-        """Remove the channels and directories of tasks that are neither wanted nor kept for clients."""
+        """Remove the channels and directories of tasks that are neither assigned nor kept for clients."""
         store = self._services.store
-        # What a task reads is more than its spec names: a channel that ended may have a successor.
+        # A task reads more channels than its spec names: a channel that ended may have a successor.
         keep = wanted.keys() | self._results.channels | self._services.router.subscribed
         for channel in sorted(set(store.ids()) - keep):
             store.remove(channel)
@@ -233,7 +235,7 @@ class SiteRuntime:
         return self._build_bound(context)
 
     def _build_bound(self, context: TaskContext) -> Task:
-        """A task of a relation: its options name what reads or writes it."""
+        """A task of a relation: the relation's options name the connector that reads or writes it."""
         spec = context.spec
         relation = spec.relation
         if relation is None:

@@ -1,12 +1,13 @@
-"""Answers what a table's splits are at this site."""
+"""Lists a table's splits at this site."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from contract.splits import split_to_proto
 from selat.v1 import exchange_pb2
-from site_agent.agent.convert import relation_from_proto, split_to_proto
+from site_agent.agent.convert import relation_from_proto
 from site_agent.connectors.registry import find_connector
 from site_agent.connectors.sources import Connector, SourceContext
 
@@ -14,7 +15,7 @@ from site_agent.connectors.sources import Connector, SourceContext
 def list_splits(
     connectors: Mapping[str, Connector], site: str, request: exchange_pb2.ListSplitsRequest
 ) -> exchange_pb2.ListSplitsResponse:
-    """Blocking: looks at the files.
+    """The splits of a table. Blocks while it looks at the table's files.
 
     Raises:
         ConnectorError: the relation is no table that its connector can read, or its files cannot be looked at.
@@ -27,7 +28,7 @@ def list_splits(
         read_columns=tuple(column.name for column in relation.columns),
         event_time=relation.event_time,
         options=relation.options,
-        # Tables keep nothing.
+        # Tables have no state.
         directory=Path(),
         created_at=relation.created_at,
     )

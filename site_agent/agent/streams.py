@@ -1,9 +1,11 @@
-"""Which streams clients can push to at the site, and which tasks read them, by the assignment."""
+"""The streams that clients can push to at the site, and the tasks that read them, according to the assignment."""
 
 from __future__ import annotations
 
-from site_agent.ingest import PUSH_CONNECTOR, PushedStream
-from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
+from planner.relations.connectors.table import traits_of
+from planner.values.stages import StageKind
+from site_agent.ingest import PushedStream
+from site_agent.tasks.spec import Assignment, RelationSpec, TaskSpec
 
 
 def pushed_streams(assignment: Assignment) -> tuple[PushedStream, ...]:
@@ -14,8 +16,8 @@ def pushed_streams(assignment: Assignment) -> tuple[PushedStream, ...]:
 
 
 def reads_pushed(spec: TaskSpec) -> bool:
-    """Whether the task reads or writes a relation of the connector `push`."""
-    return spec.relation is not None and spec.relation.options.get("connector") == PUSH_CONNECTOR
+    """Whether the task reads a stream that clients push to."""
+    return spec.relation is not None and traits_of(spec.relation.options).has_log
 
 
 def _readers(assignment: Assignment, stream: RelationSpec) -> tuple[str, ...]:
@@ -27,5 +29,5 @@ def _readers(assignment: Assignment, stream: RelationSpec) -> tuple[str, ...]:
 
 
 def _same(one: RelationSpec, other: RelationSpec) -> bool:
-    """A stream that is dropped and created anew is another."""
+    """Whether two relations are the same stream: one that was dropped and created again is another."""
     return one.name.lower() == other.name.lower() and one.created_at == other.created_at

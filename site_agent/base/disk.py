@@ -1,4 +1,4 @@
-"""What the disk refuses, in words; and whether it only lacks room, which passes when somebody makes some."""
+"""Errors of the disk, in words, and whether the cause is lack of space, which somebody can free."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from site_agent.base.errors import ChannelError, EngineError, NoSpaceError
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-NO_SPACE_HINT = "free some space; it goes on by itself"
+NO_SPACE_HINT = "free some space; the task continues by itself"
 _JAVA_SAYS = ("No space left on device", "Disk quota exceeded")
 
 
 def lacks_space(error: BaseException | None) -> bool:
-    """Whether a full disk is the cause, or the cause of the cause."""
+    """Whether the error, or one of its causes, is a full disk."""
     while error is not None:
         if isinstance(error, NoSpaceError) or (isinstance(error, OSError) and error.errno in _NO_SPACE):
             return True
@@ -24,7 +24,7 @@ def lacks_space(error: BaseException | None) -> bool:
 
 
 def disk_error(what: str, error: OSError, *, ids: Mapping[str, str]) -> ChannelError:
-    """What to raise when `what` cannot be written."""
+    """The error to raise when `what` cannot be written."""
     if lacks_space(error):
         return NoSpaceError(f"the disk is full: cannot write {what}", hint=NO_SPACE_HINT, ids=dict(ids))
     return ChannelError(f"cannot write {what}: {error}", hint="look at the disk", ids=dict(ids))

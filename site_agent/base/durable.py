@@ -1,4 +1,4 @@
-"""Small files that survive a crash: written beside, flushed, renamed over; and a directory's one owner."""
+"""Small files that survive a crash, by write, sync and rename; and the lock on a directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from site_agent.base.faults import FaultPoint
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file at once: a reader, also after a crash, sees the old content or the new, never a part."""
+    """Replace a file atomically: a reader sees the old content or the new, also after a crash."""
     with replacing(path) as file:
         file.write(content)
 
@@ -49,7 +49,7 @@ def sync_directory(path: Path) -> None:
 
 
 def make_usable(directory: Path) -> None:
-    """Make the directory if need be, close it to other users, and see that files can be made in it.
+    """Create the directory if it is missing, close it to other users, and check that it is writable.
 
     Raises:
         SiteAgentError: it cannot be had.
@@ -68,7 +68,7 @@ def make_usable(directory: Path) -> None:
 
 @contextmanager
 def sole_owner(directory: Path) -> Iterator[None]:
-    """Hold the directory, made if need be, against other processes; the lock goes with the process, however it ends.
+    """Lock the directory, created if it is missing, against other processes; the lock ends with the process.
 
     Raises:
         SiteAgentError: another process holds it.

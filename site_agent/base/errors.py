@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 class SiteAgentError(Exception):
-    """Root. `code` is the stable name listed in docs/errors.md; `hint` says what would be right."""
+    """Root of the agent's errors. `code` is the stable name listed in docs/errors.md; `hint` says how to avoid the
+    error."""
 
     code = "SITE_AGENT_ERROR"
 
@@ -75,7 +76,7 @@ class UnknownChannelError(ChannelError):
 
 
 class UnconfirmedChannelsError(UnknownChannelError):
-    """The agent has started, and the master has not said yet which channels the site has."""
+    """The agent has started, and the master has not yet said which channels the site has."""
 
     code = "UNCONFIRMED_CHANNELS"
 
@@ -99,7 +100,7 @@ class CorruptEpochError(ChannelError):
 
 
 class NoSpaceError(ChannelError):
-    """The disk is full. What could not be written is not there in part either."""
+    """The disk is full. Nothing was written in part."""
 
     code = "NO_SPACE"
 
@@ -111,7 +112,7 @@ class ChannelRequestError(ChannelError):
 
 
 class IngestError(SiteAgentError):
-    """Rows that clients push cannot be taken, or cannot be read back."""
+    """Pushed rows cannot be accepted, or cannot be read back."""
 
     code = "INGEST_ERROR"
 
@@ -165,12 +166,12 @@ class UnknownSlotError(SiteAgentError):
 
 
 class StaleFencingError(SiteAgentError):
-    """Work under a lease that is over, as far as the agent knows."""
+    """A worker works under a lease that has ended, as far as the agent knows."""
 
     code = "STALE_FENCING"
 
 
 class NotHolderError(SiteAgentError):
-    """Work in a slot that is leased to another framework."""
+    """A worker wants a slot that is leased to another framework."""
 
     code = "NOT_HOLDER"

@@ -1,4 +1,4 @@
-"""The file operations of a channel, one method each: a test replaces them to crash between any two."""
+"""The file operations of a channel, a method for each, which tests replace to crash between any two of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Files:
         path.mkdir(parents=True, exist_ok=True)
 
     def write(self, path: Path, parts: Sequence[bytes], *, sync: bool) -> None:
-        """Write a whole file, or none; with `sync` its contents survive a power loss once this returns."""
+        """Write a whole file, or none; with `sync`, its contents survive a power loss once this returns."""
         try:
             with path.open("wb", buffering=0) as file:
                 for part in _joined(parts):
@@ -56,14 +56,14 @@ class Files:
 
 
 def _write_all(file: FileIO, data: bytes) -> None:
-    """A write may take a part only: when the disk is nearly full, and of more than 2 GiB."""
+    """Writes everything: the system may write only part of it when the disk is nearly full, or beyond 2 GiB."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def _joined(parts: Sequence[bytes]) -> list[bytes]:
-    """Small parts in one, large ones as they are: a call costs more than copying little, and less than copying much."""
+    """Joins small parts and keeps large ones: a system call costs more than copying little, less than copying much."""
     small = [part for part in parts if len(part) < _COPY_BYTES]
     if len(small) == len(parts):
         return [b"".join(parts)]
@@ -71,7 +71,7 @@ def _joined(parts: Sequence[bytes]) -> list[bytes]:
 
 
 def write_json(files: Files, path: Path, value: object, *, durable: bool) -> None:
-    """Replace a small JSON file at once. Unless `durable`, a power loss may bring back the old one or lose it."""
+    """Replace a small JSON file atomically. Unless `durable`, a power loss may restore the old file, or remove it."""
     temporary = path.with_name(path.name + ".tmp")
     files.write(temporary, [json.dumps(value, sort_keys=True).encode()], sync=durable)
     files.replace(temporary, path)
@@ -80,7 +80,8 @@ def write_json(files: Files, path: Path, value: object, *, durable: bool) -> Non
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """None: there is no such file, or it holds no JSON object (a power loss between writing and syncing)."""
+    """The JSON object in a file; None: there is no such file, or a power loss before the sync left no JSON object in
+    it."""
     try:
         value = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):

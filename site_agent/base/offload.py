@@ -1,4 +1,4 @@
-"""Threads for disk and compression, so that neither stops the event loop nor waits behind Spark jobs."""
+"""Threads for disk access and compression, which neither block the event loop nor wait behind Spark jobs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 class Offload:
-    """A few threads of one component."""
+    """A thread pool of one component."""
 
     def __init__(self, name: str, *, threads: int = 4) -> None:
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call it in a thread. Cancelling the caller does not stop a call that has begun."""
+        """Call a function in a thread. Cancelling the caller does not stop a call that has begun."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: function(*args, **kwargs))
 
     def close(self) -> None:
-        """Let what runs end, start nothing more."""
+        """Wait for the calls that run, and start no others."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The status code that each class of errors has on the wire."""
+"""The gRPC status code of each class of errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ STATUS_CODES: dict[type[SiteAgentError], grpc.StatusCode] = {
     StaleFencingError: grpc.StatusCode.FAILED_PRECONDITION,
     NotHolderError: grpc.StatusCode.PERMISSION_DENIED,
 }
-"""A class that is not listed has its nearest ancestor's code."""
+"""A class that is not listed has the code of its nearest ancestor."""
 
 
 def status_of(error: SiteAgentError) -> grpc.StatusCode:
@@ -76,7 +76,7 @@ def status_of(error: SiteAgentError) -> grpc.StatusCode:
 
 
 def detail_of(error: SiteAgentError) -> ErrorDetail:
-    """What to tell of the error."""
+    """The detail of an error, as it is sent."""
     return detail(error.code, error.message, hint=error.hint, ids=error.ids)
 
 

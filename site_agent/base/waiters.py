@@ -16,10 +16,10 @@ class Waiters:
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Return once the condition holds. It is evaluated in whichever thread calls `wake`, and must be quick."""
+        """Return once the condition holds. The thread that calls `wake` evaluates it, so it must be quick."""
         future = asyncio.get_running_loop().create_future()
         with self._lock:
-            # Registered before it is looked at: a change in between wakes us.
+            # Registered before the condition is checked: a change in between wakes the waiter.
             self._waiting[future] = condition
         try:
             if not condition():
@@ -29,13 +29,13 @@ class Waiters:
                 self._waiting.pop(future, None)
 
     def wake(self) -> None:
-        """Look at every condition again. Call after the state has changed."""
+        """Check every condition again. Called after the state has changed."""
         with self._lock:
             ready = [future for future, condition in self._waiting.items() if condition()]
             for future in ready:
                 del self._waiting[future]
         for future in ready:
-            # A loop that was closed has nobody left to wake.
+            # A closed loop has no waiter left.
             with suppress(RuntimeError):
                 future.get_loop().call_soon_threadsafe(_resolve, future)
 

@@ -1,4 +1,4 @@
-"""Waiting: for the master to come back, and for whichever of several things comes first."""
+"""Waiting for the master to come back, and for the first of several events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RECONNECT_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 
 async def first_of(waits: Iterable[Coroutine[Any, Any, object]], event: asyncio.Event) -> None:
-    """Until one of them has ended, or the event is set; the others are cancelled.
+    """Wait until one of the awaitables has ended or the event is set; the others are cancelled.
 
     Raises:
         What those raise that had ended.

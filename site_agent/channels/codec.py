@@ -16,7 +16,7 @@ from site_agent.base.errors import ChannelError, ChannelRequestError, CorruptEpo
 from site_agent.channels.manifest import BinRange
 
 BIN_COLUMN = "_bin"
-"""Column that a producer adds to have its rows grouped; it is not stored."""
+"""The column by which a producer has its rows grouped; it is not stored."""
 
 _ZSTD_LEVEL = 3
 FAST_LEVEL = 1
@@ -25,7 +25,7 @@ FAST_LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """Rows as they lie on disk and cross the WAN."""
+    """Rows as they are stored on disk and sent over the WAN."""
 
     schema: bytes
     """Arrow IPC schema message."""
@@ -57,7 +57,7 @@ def encode(table: pa.Table, *, level: int = _ZSTD_LEVEL) -> EncodedRows:
 
 
 def decode(encoded: EncodedRows) -> pa.Table:
-    """The rows again.
+    """Decode the rows.
 
     Raises:
         CorruptEpochError: the payload does not match its checksum, or is not what its schema says.
@@ -82,7 +82,7 @@ def verify(encoded: EncodedRows) -> None:
 
 
 def group_by_bin(table: pa.Table) -> tuple[pa.Table, tuple[BinRange, ...]]:
-    """Sort stably by the bin column, if there is one, and drop it.
+    """Sort stably by the bin column, if there is one, and drop that column.
 
     Raises:
         ChannelError: a row has no bin.
@@ -102,7 +102,7 @@ def group_by_bin(table: pa.Table) -> tuple[pa.Table, tuple[BinRange, ...]]:
 
 
 def select(table: pa.Table, ranges: Sequence[BinRange], *, columns: Sequence[str], bins: Sequence[int]) -> pa.Table:
-    """Only these columns and bins; empty means all.
+    """Select columns and bins; empty means all.
 
     Raises:
         ChannelRequestError: a column does not exist, or the rows are not grouped by bin.
@@ -136,7 +136,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 
 def with_last(epochs: Iterable[EncodedRows]) -> Iterator[tuple[EncodedRows, bool]]:
-    """Pairs of each epoch and True for the last one, else False."""
+    """Each epoch, with True for the last one and False for the others."""
     before: EncodedRows | None = None
     for encoded in epochs:
         if before is not None:

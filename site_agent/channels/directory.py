@@ -1,4 +1,4 @@
-"""The directory of one channel, where each step may be the last one before a crash."""
+"""The directory of one channel. After a crash between any two of its steps the channel is recovered."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from site_agent.channels.recovery import WHOLE_FILE, epoch_path, temporary_path
 
 
 class ChannelDirectory:
-    """Reads, writes and removes files. Epochs are synced under temporary names first, and renamed then."""
+    """Reads, writes and removes files. Epochs are synced under temporary names, and then renamed."""
 
     def __init__(self, path: Path, files: Files) -> None:
         self.path = path
         self._files = files
 
     def store(self, name: str, value: object, *, durable: bool) -> None:
-        """Replace a small JSON file at once.
+        """Replace a small JSON file atomically.
 
         Raises:
             ChannelError: the disk refused.
@@ -36,14 +36,14 @@ class ChannelDirectory:
             raise self.error(name, error) from error
 
     def commit(self, files: Mapping[int, list[bytes]]) -> dict[int, int]:
-        """Put epochs' files in place, in order; their sizes in bytes.
+        """Put the files of epochs in place, in order; returns their sizes in bytes.
 
         Raises:
             ChannelError: the disk refused.
         """
         try:
             sizes = {epoch: self.prepare(epoch, parts) for epoch, parts in files.items()}
-            # Nothing is synced in between: file systems journal renames in order, so that a power loss makes no gap.
+            # No sync in between: file systems journal renames in order, so a power loss leaves no gap.
             self._rename(files)
         except OSError as error:
             raise self.error(f"epoch {min(files)}", error) from error
@@ -62,7 +62,7 @@ class ChannelDirectory:
             self._files.remove(temporary_path(self.path, epoch))
 
     def commit_prepared(self, epochs: int) -> None:
-        """Put the first epochs in place, which are all prepared: once their number is stored, a crash only delays this.
+        """Put the first epochs in place, which are all prepared: once their number is stored, a crash only delays them.
 
         Raises:
             ChannelError: the disk refused.
@@ -76,7 +76,7 @@ class ChannelDirectory:
             raise self.error("epoch 0", error) from error
 
     def remove(self, epoch: int) -> None:
-        """Remove an epoch; nothing happens if it is not here. Raises OSError."""
+        """Remove an epoch; nothing happens if its file is not here. Raises OSError."""
         self._files.remove(epoch_path(self.path, epoch))
 
     def header(self, epoch: int) -> EpochHeader:
@@ -88,18 +88,18 @@ class ChannelDirectory:
         return read_epoch(epoch_path(self.path, epoch))
 
     def rows_before(self, epoch: int, kept: Collection[int]) -> int:
-        """The number of rows before this epoch, by the nearest kept one before it that can be read."""
+        """The number of rows before this epoch, by the nearest kept epoch before it that is readable."""
         return recovery.rows_before(self.path, epoch, kept)
 
     def written_at(self, epoch: int) -> datetime | None:
-        """The time at which an epoch was written to this disk; None when it is not here."""
+        """The time at which the epoch was written to this disk; None when its file is not here."""
         try:
             return datetime.fromtimestamp(epoch_path(self.path, epoch).stat().st_mtime, UTC)
         except OSError:
             return None
 
     def error(self, what: str, error: OSError) -> ChannelError:
-        """What to raise when `what` cannot be written."""
+        """The error to raise when `what` cannot be written."""
         return disk_error(f"{what} of channel {self.path.name}", error, ids={"channel": self.path.name})
 
     def _rename(self, epochs: Iterable[int]) -> None:

@@ -24,12 +24,12 @@ _HEAD_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class EpochHeader:
-    """What stands before the rows."""
+    """What a file holds before the rows."""
 
     manifest: EpochManifest
     schema_bytes: int
     rows_before: int
-    """Rows of all earlier epochs of this log: the lag of a reader is a difference of two headers."""
+    """Rows of all earlier epochs of this log: a reader's lag is the difference between two headers."""
 
 
 def pack(header: EpochHeader, encoded: EncodedRows | None) -> list[bytes]:
@@ -71,7 +71,7 @@ def read_epoch(path: Path) -> tuple[EpochHeader, EncodedRows | None]:
         rows=manifest.rows,
         crc32=manifest.crc32,
     )
-    # Checked like the payload: a changed schema may decode, to other values.
+    # The schema is checked like the payload: with a changed schema the payload may decode to other values.
     if zlib.crc32(encoded.schema) != read.schema_crc32:
         raise _corrupt(path, "its schema does not match its checksum")
     try:
@@ -95,7 +95,7 @@ def _read(path: Path, *, whole: bool) -> _Read:
             data = file.read(_HEAD_BYTES)
             magic, length, crc32 = _PREFIX.unpack_from(data)
             offset = _PREFIX.size + length
-            # The length is not covered by a checksum of its own: never allocate by it.
+            # No checksum covers the length: memory is never allocated by it.
             if magic != _MAGIC or offset > path.stat().st_size:
                 raise _corrupt(path, "it does not begin like an epoch file")
             if offset > len(data):
@@ -113,7 +113,7 @@ def _read(path: Path, *, whole: bool) -> _Read:
 
 
 def _read_rows(file: FileIO, head: bytes, offset: int, header: EpochHeader) -> tuple[bytes, bytes]:
-    """Schema and payload, which follow `offset`. A long payload is read by itself: to cut it out would copy it."""
+    """Schema and payload, which follow `offset`. A long payload is read separately, because slicing would copy it."""
     middle = offset + header.schema_bytes
     end = middle + header.manifest.size_bytes
     if end <= len(head):

@@ -1,4 +1,4 @@
-"""The epochs of one channel: which were published, which are kept, their rows and sizes."""
+"""The epochs of one channel: which were published, which are kept, their rows and their sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from site_agent.channels.state import ChannelState
 
 
 class Epochs:
-    """Anyone may look, in any thread and without waiting for the disk; only the channel's log changes them."""
+    """May be read in any thread, without waiting for the disk; only the channel's log changes it."""
 
     def __init__(self, directory: ChannelDirectory, state: ChannelState, found: Recovered) -> None:
         self._directory = directory
@@ -29,11 +29,11 @@ class Epochs:
         first = max(found.consumers.first_epoch, min(found.sizes, default=0))
         state.next_epoch = max(found.sizes, default=first - 1) + 1
         self.first = min(first, state.next_epoch)
-        """The oldest epoch that is kept; equals `next` when none is."""
+        """The oldest epoch that is kept; equals `next` when none is kept."""
         self.retained_bytes = sum(size for epoch, size in self._sizes.items() if epoch >= self.first)
-        """Disk bytes of the epochs that some consumer still needs, be it to keep them."""
+        """Bytes on disk of the epochs that some consumer still needs or keeps."""
         self.damage: CorruptEpochError | None = None
-        """What is wrong with an epoch that somebody needed and could not read; None once it was put right."""
+        """The damage of an epoch that a reader needed; None once the epoch is repaired."""
         self._newest: EpochHeader | None = None
         self._count_offsets()
         self.remove_given_up()
@@ -44,7 +44,7 @@ class Epochs:
         return self._state.next_epoch
 
     def __contains__(self, epoch: int) -> bool:
-        """Whether its file is here, needed or not."""
+        """Whether the epoch's file is here, needed or not."""
         return epoch in self._sizes
 
     @property
@@ -59,7 +59,8 @@ class Epochs:
 
     @property
     def rows(self) -> int:
-        """Rows of all epochs ever; only lags are counted by it, so that a damaged epoch does not keep the next out."""
+        """Rows of all epochs that were ever published; used for lags only, so a damaged epoch does not block the next
+        one."""
         try:
             newest = self._newest_header()
         except CorruptEpochError:
@@ -86,7 +87,7 @@ class Epochs:
         return table if table.num_rows else None
 
     def read_encoded(self, epoch: int) -> tuple[EpochManifest, EncodedRows | None]:
-        """An epoch as it is stored, checked; errors as `read`."""
+        """An epoch as it is stored, with checked checksums; raises the errors of `read`."""
         self._check_kept(epoch)
         try:
             header, encoded = self._directory.epoch(epoch)
@@ -97,7 +98,7 @@ class Epochs:
         return header.manifest, encoded
 
     def bytes_from(self, epoch: int) -> int:
-        """Disk bytes of the epochs from this one on that are kept for somebody."""
+        """Bytes on disk of the epochs from this one on that some consumer needs."""
         end_bytes = self._end_offset
         return end_bytes - self._offsets.get(max(epoch, self.first), end_bytes)
 
@@ -106,7 +107,7 @@ class Epochs:
         return self._sizes.get(epoch, 0)
 
     def written_at(self, epoch: int) -> datetime | None:
-        """The time at which an epoch was written to this disk; None when it is not here."""
+        """The time at which the epoch was written to this disk; None when its file is not here."""
         return self._directory.written_at(epoch)
 
     def rows_from(self, epoch: int) -> int:
@@ -117,7 +118,7 @@ class Epochs:
         return newest.rows_before + newest.manifest.rows - self._header(max(epoch, self.first)).rows_before
 
     def rows_before(self, epoch: int) -> int:
-        """Rows in the epochs before this one, as far as a kept one tells."""
+        """Rows in the epochs before this one, as far as the header of a kept epoch tells."""
         return self._directory.rows_before(epoch, self._sizes)
 
     def add(self, sizes: Mapping[int, int], newest: EpochHeader) -> None:
@@ -132,7 +133,7 @@ class Epochs:
         self.remove_given_up()
 
     def replace(self, header: EpochHeader, size_bytes: int) -> None:
-        """The file of an epoch that is here was written anew."""
+        """The file of a kept epoch was written again."""
         epoch = header.manifest.epoch
         if epoch >= self.first:
             self.retained_bytes += size_bytes - self._sizes[epoch]
@@ -143,11 +144,11 @@ class Epochs:
         self.damage = None
 
     def begin_at(self, epoch: int) -> None:
-        """There are none, and this one will be the first."""
+        """The log holds no epochs, and this one will be the first."""
         self.first = self._state.next_epoch = epoch
 
     def give_up(self, first: int) -> None:
-        """Nothing before `first` is kept."""
+        """Epochs before `first` are not kept."""
         for epoch in range(self.first, first):
             self.retained_bytes -= self._sizes[epoch]
         self.first = max(self.first, first)
@@ -156,7 +157,8 @@ class Epochs:
     def remove_given_up(self) -> None:
         """Remove the files of epochs that are not kept.
 
-        The newest file stays whoever acknowledged it: `next` and `last_manifest` are read from it after a restart.
+        The newest file stays even when it was acknowledged: `next` and `last_manifest` are read from it after a
+        restart.
         """
         limit = min(self.first, self.next - 1)
         for epoch in list(takewhile(lambda epoch: epoch < limit, self._sizes)):
@@ -166,7 +168,7 @@ class Epochs:
             reached(FaultPoint.EPOCH_TRIMMED)
 
     def _count_offsets(self) -> None:
-        """Bytes of the kept epochs before each of them."""
+        """For each kept epoch, the bytes of the kept epochs before it."""
         offsets: dict[int, int] = {}
         total = 0
         for epoch, size in self._sizes.items():

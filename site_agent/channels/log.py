@@ -1,4 +1,4 @@
-"""One channel at this site: epochs are appended in order, and removed when nobody needs them."""
+"""One channel at this site: epochs are appended in order, and removed when no consumer needs them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from site_agent.channels.recovery import CONSUMERS_FILE, END_FILE, STANDING_FILE
 from site_agent.channels.state import ChannelState
 
 BYTES_OUT = "bytes_out"
-"""In the commit of the last of epochs that were published together: the size of their payloads."""
+"""In the commit of the last of several epochs that were published together: the size of their payloads."""
 
 
 class ChannelLog:
@@ -62,9 +62,9 @@ class ChannelLog:
 
     @property
     def standing(self) -> Standing | None:
-        """The watermark and idleness that the channel last said, even when nobody needs that epoch any more.
+        """The watermark and idleness that the channel last published, even when no consumer needs that epoch any more.
 
-        None when it has said nothing, or when this is not known here: those epochs never were here, or the newest is
+        None when there were none, or when they are not known here: those epochs were never here, or the newest is
         damaged.
         """
         known = self.state.standing
@@ -102,15 +102,15 @@ class ChannelLog:
         return self.append(manifest, encoded)
 
     def append(self, manifest: EpochManifest, encoded: EncodedRows | None) -> EpochManifest:
-        """Like `publish`, with rows that are encoded and grouped already; row and byte counts are taken from them."""
+        """Like `publish`, with rows that are encoded and grouped already."""
         with self._writing:
             self.append_all([(manifest, encoded)])
             return self.epochs.manifest(manifest.epoch)
 
     def append_all(self, epochs: Sequence[tuple[EpochManifest, EncodedRows | None]]) -> None:
-        """Like `append` for epochs that follow each other; they become visible together, for one sync of the directory.
+        """Like `append` for consecutive epochs; they become visible together, with one sync of the directory.
 
-        After an error none of them is.
+        After an error none of them is visible.
         """
         with self._writing:
             new = [(counted(m, encoded), encoded) for m, encoded in epochs if m.epoch >= self.next_epoch]
@@ -127,7 +127,7 @@ class ChannelLog:
         self.state.wake()
 
     def publish_all(self, epochs: Iterable[EncodedRows], commit: Mapping[str, Json]) -> int:
-        """Publish every epoch that the channel will have: all of them last, or none does.
+        """Publish every epoch that the channel will have: all of them become visible, or none does.
 
         Two epochs are in memory at a time. The last one gets the commit, with the `bytes_out` of all of them. A channel
         that holds epochs already is left as it is.
@@ -164,7 +164,8 @@ class ChannelLog:
         return size_bytes
 
     def put_right(self, manifest: EpochManifest, encoded: EncodedRows | None) -> None:
-        """Replace an epoch whose file is damaged by the same one from elsewhere; one no longer kept is left alone.
+        """Repair an epoch whose file is damaged with the same epoch from elsewhere; one that is no longer kept stays as
+        it is.
 
         Raises:
             ChannelError: the epoch is not published yet, or the disk refused.
@@ -180,7 +181,8 @@ class ChannelLog:
             self.epochs.replace(header, self._files.commit({epoch: pack(header, encoded)})[epoch])
 
     def begin_at(self, epoch: int, *, standing: Standing | None = None) -> None:
-        """Make `epoch` the first one of a log that holds none, because earlier ones can no longer be had. Idempotent.
+        """Make `epoch` the first one of a log that holds none, because earlier ones cannot be obtained any more.
+        Idempotent.
 
         `standing` is the channel's standing before that epoch, if it is known.
 
@@ -204,7 +206,7 @@ class ChannelLog:
         self.state.wake()
 
     def learn(self, standing: Standing) -> None:
-        """Store the standing that the producer of this copy sent, if it is the one before the next epoch and unknown.
+        """Store the standing that this copy's producer sent, if it precedes the next epoch and is not known here.
 
         Raises:
             ChannelError: the disk refused.
@@ -215,18 +217,20 @@ class ChannelLog:
             self._store_standing(standing)
         self.state.wake()
 
-    def finish(self, *, successor_channel: str = "", successor_site: str = "") -> None:
-        """End the channel: nothing can be published any more. The first call counts."""
+    def finish(self) -> None:
+        """End the channel for good: nothing more can be published. Ending it again changes nothing."""
         with self._writing:
-            if self.end is None:
-                end = EndMark(self.next_epoch - 1 if self.next_epoch else None, successor_channel, successor_site)
-                self._store(END_FILE, asdict(end), durable=True)
-                reached(FaultPoint.END_STORED)
-                self.state.end = end
+            self._end(EndMark(self.next_epoch - 1 if self.next_epoch else None))
+        self.state.wake()
+
+    def finish_as(self, end: EndMark) -> None:
+        """End a copy as its producer ended the channel, perhaps with a successor. Only the first end counts."""
+        with self._writing:
+            self._end(end)
         self.state.wake()
 
     def set_consumers(self, names: Iterable[str]) -> None:
-        """Say who reads: a new consumer retains everything that is kept, a removed one nothing. Durable."""
+        """Name the consumers: a new one retains every epoch that is kept, a removed one retains nothing. Durable."""
         with self._writing:
             self._change_consumers(self.readers.stored.named(names), durable=True)
 
@@ -247,7 +251,7 @@ class ChannelLog:
             self._change_consumers(self.readers.stored.acknowledge(consumer, epoch), durable=False)
 
     def discard(self) -> None:
-        """Forget the channel; who waits for it gets UnknownChannelError. The store removes its files."""
+        """Remove the channel: those who wait for it get UnknownChannelError. The store removes its files."""
         with self._writing:
             self.state.remove()
         self.state.wake()
@@ -271,8 +275,14 @@ class ChannelLog:
         self.state.check_exists()
         self._files.store(name, value, durable=durable)
 
+    def _end(self, end: EndMark) -> None:
+        if self.end is None:
+            self._store(END_FILE, asdict(end), durable=True)
+            reached(FaultPoint.END_STORED)
+            self.state.end = end
+
     def _check_next(self, epoch: int, *, after: int) -> None:
-        """It must be the next epoch after so many that are about to be there."""
+        """Raises ChannelError unless `epoch` is the next one after `after` epochs that are about to be published."""
         self.state.check_exists()
         expected = self.next_epoch + after
         if self.end is not None:

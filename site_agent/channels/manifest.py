@@ -1,4 +1,4 @@
-"""What is known about an epoch besides its rows."""
+"""What a channel says about an epoch besides its rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BinRange:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The watermark and idleness that a channel last said: they hold until the next epoch says something else."""
+    """The watermark and idleness that a channel last published: they hold until an epoch changes them."""
 
     next_epoch: int
     """The standing is the one before this epoch."""
@@ -44,10 +44,11 @@ class EpochManifest:
     watermark_us: int | None
     """Later epochs hold no row with an earlier event time."""
     idle: bool
-    """The producer has had no input for a while: do not wait for its watermark, until an epoch says otherwise."""
+    """The producer has had no input for a while: readers do not wait for its watermark until an epoch ends the
+    idleness."""
     bins: tuple[BinRange, ...]
     commit: Mapping[str, Json] = field(default_factory=dict)
-    """The producer's own (input offsets, totals); never sent to other sites."""
+    """The producer's own record (input offsets, totals); never sent to other sites."""
     raw_bytes: int = 0
     """Length of the payload when decompressed."""
 
@@ -63,7 +64,7 @@ class EndMark:
 
     last_epoch: int | None
     successor_channel: str = ""
-    """Where its rows go on; empty when it ended for good."""
+    """The channel in which its rows continue; empty: the channel ended for good."""
     successor_site: str = ""
 
 
@@ -82,7 +83,7 @@ def manifest_to_json(manifest: EpochManifest) -> dict[str, Any]:
 
 
 def manifest_from_json(value: Mapping[str, Any]) -> EpochManifest:
-    """Raises KeyError, TypeError or ValueError when it is not what `manifest_to_json` made."""
+    """The manifest that `manifest_to_json` wrote. Raises KeyError, TypeError or ValueError when it is not one."""
     return EpochManifest(
         epoch=int(value["epoch"]),
         rows=int(value["rows"]),
@@ -97,7 +98,7 @@ def manifest_from_json(value: Mapping[str, Any]) -> EpochManifest:
 
 
 def select_bins(ranges: Sequence[BinRange], bins: Sequence[int]) -> tuple[BinRange, ...]:
-    """The ranges of these bins, in order, numbered as if the other rows did not exist."""
+    """The ranges of these bins, in order, numbered without the rows of other bins."""
     wanted, chosen, first_row = frozenset(bins), [], 0
     for item in ranges:
         if item.bin in wanted:

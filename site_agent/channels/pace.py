@@ -1,4 +1,4 @@
-"""Who holds a channel's producer back when several queries read it: the one that keeps up, not the slowest.
+"""Which of several queries that share a channel slows its producer down: the one that keeps up best, not the slowest.
 
 A query is behind when more waits for it than the channel's budget, while less waits for another. What only queries that
 are behind still need is kept beyond the budget, up to a second one; a query that needs more than both is left behind.
@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 class ChannelReader:
     site: str
     name: str
-    """As the site's router knows it: a task's id, or `results:` and a query's id."""
+    """The reader as the site's router knows it: a task's id, or `results:` and a query's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryReaders:
-    """The readers of a channel without which one query does not go on; none: it is never waited for."""
+    """The readers of a channel that one query needs; a query without any never slows the producer down."""
 
     query_id: str
     readers: tuple[ChannelReader, ...]
@@ -28,35 +28,35 @@ class QueryReaders:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a channel keeps for one query."""
+    """The bytes that a channel keeps for one query."""
 
     query_id: str
-    """Empty: for whoever reads it."""
+    """Empty: for all readers together."""
     size_bytes: int
     sites: tuple[str, ...] = ()
-    """Of those readers of the query that have acknowledged least."""
+    """The sites of the query's slowest readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A query that is behind the others."""
+    """A query that is behind the others that read the channel."""
 
     query_id: str
     size_bytes: int
-    """All that waits for it."""
+    """All bytes that wait for it."""
     sites: tuple[str, ...]
     left: bool = False
-    """More waits for it than is kept for those behind."""
+    """More waits for it than the channel keeps for queries that are behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What the readers of a channel mean to its producer."""
+    """The effect of a channel's readers on its producer."""
 
     waits: bool
-    """It is to admit no input."""
+    """The producer must admit no input."""
     pace: Waiting | None
-    """Of the query that keeps up best."""
+    """What waits for the query that keeps up best."""
     behind: tuple[Behind, ...]
 
 
@@ -86,29 +86,29 @@ def pressure(
 
 @dataclass(frozen=True, slots=True)
 class ReaderCursors:
-    """Where the readers of a channel are, as far as they are ahead of what their site has acknowledged."""
+    """How far the readers of a channel are ahead of what their site has acknowledged."""
 
     queries: tuple[QueryReaders, ...] = ()
     """None: the channel is not shared."""
     ahead: Mapping[ChannelReader, int] = field(default_factory=dict)
-    """The next epoch that a reader needs; not stored: sites say it again."""
+    """The next epoch that a reader needs. Not stored: sites report it again."""
 
     def named(self, queries: Iterable[QueryReaders]) -> ReaderCursors:
-        """Exactly these queries read."""
+        """With exactly these queries."""
         queries = tuple(queries)
         known = {reader for query in queries for reader in query.readers}
         return ReaderCursors(queries, {reader: cursor for reader, cursor in self.ahead.items() if reader in known})
 
     def passed(self, reader: ChannelReader, cursor: int) -> ReaderCursors:
-        """The reader needs nothing before `cursor`. Who is not a reader, and older cursors, change nothing."""
+        """The reader does not need the epochs before `cursor`. Unknown readers and older cursors change nothing."""
         if cursor <= self.ahead.get(reader, 0) or not any(reader in query.readers for query in self.queries):
             return self
         return replace(self, ahead={**self.ahead, reader: cursor})
 
     def positions(self, sites: Mapping[str, int]) -> Mapping[str, tuple[int | None, tuple[str, ...]]]:
-        """By query, the first epoch that it needs (None: it needs none), and the sites of the readers that need it.
+        """By query, the first epoch that it needs (None: none), and the sites of the readers that need it.
 
-        `sites` has the first epoch that each site needs.
+        `sites` holds the first epoch that each site needs.
         """
         return {query.query_id: self._position(query.readers, sites) for query in self.queries}
 

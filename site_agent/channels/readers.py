@@ -1,4 +1,4 @@
-"""Who reads a channel, how far each is, and what waits for it."""
+"""Who reads a channel, how far each reader is, and how many bytes wait for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from site_agent.channels.state import ChannelState
 
 
 class ChannelReaders:
-    """Consumers, which are sites and hold epochs; and where queries share the channel, the readers at those sites."""
+    """The consumers of a channel, which are sites and retain epochs; in a shared channel also the readers at those
+    sites."""
 
     def __init__(self, state: ChannelState, epochs: Epochs, consumers: Consumers) -> None:
         self._state = state
@@ -30,27 +31,28 @@ class ChannelReaders:
 
     @property
     def awaited_bytes(self) -> int:
-        """Disk bytes of the epochs that some consumer has still to take, so that the producer may have to wait.
+        """Bytes on disk of the epochs that some consumer has not taken yet, for which the producer may have to wait.
 
-        Fewer than those retained where a consumer keeps what it has, see `set_awaited`.
+        A consumer that keeps what it took retains more, see `set_awaited`.
         """
         first = min(self._awaited_cursors().values(), default=self._epochs.first)
         return self._epochs.bytes_from(first)
 
     @property
     def slowest_consumers(self) -> tuple[str, ...]:
-        """Those that have taken least."""
+        """The consumers that have taken least."""
         cursors = self._awaited_cursors()
         least = min(cursors.values(), default=0)
         return tuple(name for name, cursor in cursors.items() if cursor == least)
 
     def acknowledged(self, consumer: str) -> int | None:
-        """The newest epoch this consumer does not need, None if it needs all or is not one."""
+        """The newest epoch that this consumer does not need; None if it needs all, or is not a consumer."""
         cursor = self.stored.cursors.get(consumer, 0)
         return cursor - 1 if cursor else None
 
     def waiting(self) -> tuple[Waiting, ...]:
-        """What is kept for each query that reads, as far as they were named; else for all readers together."""
+        """The bytes kept for each query that reads the channel, if queries were named; else for all readers
+        together."""
         if not self._cursors.queries:
             return (Waiting("", self.awaited_bytes, self.slowest_consumers),)
         positions = self._cursors.positions(self._awaited_cursors())
@@ -60,20 +62,20 @@ class ChannelReaders:
         )
 
     def set_awaited(self, consumer: str, epoch: int | None) -> None:
-        """Say what a consumer has still to take, although it acknowledges less because it keeps what it has.
+        """Set how far a consumer that keeps epochs has taken them: it acknowledges less than it has taken.
 
-        Nothing before `epoch`; None: it has taken whatever is published. Not stored: it is to be said again after a
-        restart, until when all that is not acknowledged counts. One caller at a time; never waits for the disk.
+        It has taken the epochs before `epoch`; None: all that are published. Not stored: until this is called again
+        after a restart, all epochs that are not acknowledged count. One caller at a time; never waits for the disk.
         """
         self._awaited = {**self._awaited, consumer: epoch}
 
     def set_queries(self, queries: Iterable[QueryReaders]) -> None:
-        """Say which readers belong to which query, where several queries read; none: they count together."""
+        """Set which readers belong to which query in a shared channel; none: all readers count together."""
         with self._lock:
             self._cursors = self._cursors.named(queries)
 
     def passed(self, site: str, reader: str, cursor: int) -> None:
-        """This reader needs nothing before `cursor`, though its site may. Nothing is removed for that, or stored.
+        """This reader does not need the epochs before `cursor`, though its site may. This removes and stores nothing.
 
         Raises:
             ChannelError: the cursor is beyond the channel.

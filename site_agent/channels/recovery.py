@@ -1,4 +1,4 @@
-"""What a channel's directory holds when it is opened again, whatever its last process was doing."""
+"""Recovers a channel from its directory after a crash at any point."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 CONSUMERS_FILE = "consumers.json"
 END_FILE = "end.json"
 STANDING_FILE = "standing.json"
-"""The standing before the first epoch that was ever here, which no epoch file tells."""
+"""The file with the standing before the first epoch that was ever here, which no epoch file holds."""
 WHOLE_FILE = "whole.json"
-"""How many epochs are to be renamed, from the first on: they are visible together."""
+"""The file with the number of epochs to be renamed, from the first on: they become visible together."""
 
 
 def epoch_path(directory: Path, epoch: int) -> Path:
@@ -38,7 +38,7 @@ def temporary_path(directory: Path, epoch: int) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """State on disk."""
+    """What was found on disk."""
 
     sizes: dict[int, int]
     """File size in bytes of each epoch that is there, without gaps."""
@@ -48,7 +48,7 @@ class Recovered:
 
 
 def recover(directory: Path, files: Files) -> Recovered:
-    """Look at names and sizes only, and remove what no committed epoch needs."""
+    """Recover a channel by the names and sizes of its files, and remove what no committed epoch needs."""
     _finish_renames(directory, files)
     found: dict[int, int] = {}
     with os.scandir(directory) as entries:
@@ -61,7 +61,7 @@ def recover(directory: Path, files: Files) -> Recovered:
     sizes = _newest_run(found)
     for epoch in found.keys() - sizes.keys():
         files.remove(epoch_path(directory, epoch))
-    # A process that died between rename and sync left an epoch that is about to be seen: from now on it must last.
+    # A process that died between rename and sync left an epoch that becomes visible now: sync its rename.
     files.sync_directory(directory)
     consumers, end = _read_consumers(directory / CONSUMERS_FILE), _read_end(directory / END_FILE)
     return Recovered(sizes, consumers, end, _read_standing(directory / STANDING_FILE))
@@ -77,7 +77,7 @@ def rows_before(directory: Path, epoch: int, kept: Iterable[int]) -> int:
 
 
 def _finish_renames(directory: Path, files: Files) -> None:
-    """Epochs that become visible together were all written before it was stored how many they are."""
+    """Rename the epochs that become visible together: all of them were written before their number was stored."""
     whole = read_json(directory / WHOLE_FILE)
     if whole is None:
         return
@@ -89,7 +89,8 @@ def _finish_renames(directory: Path, files: Files) -> None:
 
 
 def _newest_run(found: dict[int, int]) -> dict[int, int]:
-    """Only trimming makes gaps (a power loss may forget some removals): all below the last gap was given up."""
+    """The last run of epochs without gaps. Only trimming makes gaps (a power loss may undo removals), so epochs below
+    the last gap were trimmed."""
     epoch = max(found, default=-1)
     run: dict[int, int] = {}
     while epoch in found:

@@ -1,4 +1,4 @@
-"""What is known of a channel besides its epochs, and who waits for more of it."""
+"""Whether more epochs of a channel can come, and who waits for them."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ from site_agent.channels.manifest import EndMark, Standing
 
 
 class ChannelState:
-    """The log changes it, and wakes those that wait."""
+    """Changed by the log, which wakes those who wait."""
 
     def __init__(self, channel: str, *, end: EndMark | None, standing: Standing | None) -> None:
         self.channel = channel
         self.end = end
         self.standing = standing
-        """The standing before the first epoch that was ever here, which no epoch tells."""
+        """The standing before the first epoch that was ever here, which no epoch holds."""
         self.lost: LostChannelError | None = None
-        """Why later epochs of this copy do not come: its producer does not send them."""
+        """Why later epochs of this copy do not come: the producer refuses to send them."""
         self.next_epoch = 0
         """The epoch that is to be published next."""
         self._removed = False
         self._waiters = Waiters()
 
     def wake(self) -> None:
-        """Have all who wait look again."""
+        """Wake all who wait, to check again."""
         self._waiters.wake()
 
     def remove(self) -> None:
-        """The channel is forgotten, for good."""
+        """Mark the channel as removed."""
         self._removed = True
 
     def set_lost(self, why: LostChannelError | None) -> None:
-        """Mark later epochs of this copy as lost because its producer does not send them; None: it does."""
+        """Set the error of readers that wait for later epochs: the producer refuses to send them; None: it
+        sends them."""
         if self.lost is not why:
             self.lost = why
             self.wake()
 
     async def wait(self, epoch: int, *, or_standing: bool = False) -> None:
-        """Return once `epoch` is published, the channel has ended, or (`or_standing`) its standing before it is known.
+        """Return once `epoch` is published, the channel has ended, or (`or_standing`) its standing before `epoch` is
+        known.
 
         Raises:
             UnknownChannelError: the channel was removed.
@@ -53,7 +55,7 @@ class ChannelState:
         self.check_can_come(epoch)
 
     def check_can_come(self, epoch: int) -> None:
-        """Return if the epoch is here, or may still come, or the channel has ended before it.
+        """Return if the epoch is here or may still come, or the channel ended before it.
 
         Raises:
             UnknownChannelError: the channel was removed.
@@ -69,5 +71,5 @@ class ChannelState:
             raise UnknownChannelError(f"channel {self.channel} was removed", ids={"channel": self.channel})
 
     def ids(self, epoch: int | None = None) -> dict[str, str]:
-        """To name the channel, or one of its epochs, in an error."""
+        """The ids that an error about the channel, or one of its epochs, names."""
         return {"channel": self.channel} if epoch is None else {"channel": self.channel, "epoch": str(epoch)}

@@ -30,13 +30,13 @@ class ChannelStore:
         self._open: dict[str, ChannelLog] = {}
         self._waiters = Waiters()
         self.confirmed = True
-        """False: there may be more channels, of which the master has not told the agent since it started."""
+        """False: the master has not yet said, since the agent started, which channels there are."""
         self.files.make_directory(root)
         for leftover in root.glob(f"{_REMOVED_PREFIX}*"):
             self.files.remove_tree(leftover)
 
     def open(self, channel_id: str) -> ChannelLog:
-        """The channel, made if there is none; always the same object.
+        """The channel, created if there is none; always the same object.
 
         Raises:
             ChannelRequestError: the id has characters other than letters, digits, `-`, `_`, `.`, or begins with a dot.
@@ -58,7 +58,7 @@ class ChannelStore:
             return log
 
     def get(self, channel_id: str) -> ChannelLog:
-        """The channel.
+        """The channel, if there is one.
 
         Raises:
             UnknownChannelError: there is none.
@@ -78,7 +78,7 @@ class ChannelStore:
             return self.open(channel_id)
 
     async def find(self, channel_id: str, *, within_s: float) -> ChannelLog:
-        """Like `get`, but waits so long for a channel that is not there yet."""
+        """Like `get`, but waits for up to this time for a channel that is not there yet."""
         if _CHANNEL_ID.fullmatch(channel_id):
             with suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
@@ -89,18 +89,18 @@ class ChannelStore:
         return channel_id in self._open or (self.root / channel_id).is_dir()
 
     def ids(self) -> tuple[str, ...]:
-        """Of all channels, in order."""
+        """The ids of all channels, in order."""
         return tuple(sorted(entry.name for entry in self.root.iterdir() if _CHANNEL_ID.fullmatch(entry.name)))
 
     def remove(self, channel_id: str) -> None:
-        """Forget a channel and its epochs; nothing happens if there is none. Its readers get UnknownChannelError."""
+        """Remove a channel and its epochs; nothing happens if there is none. Its readers get UnknownChannelError."""
         with self._lock:
             log = self._open.pop(channel_id, None)
             if log is not None:
                 log.discard()
             directory = self.root / channel_id
             if _CHANNEL_ID.fullmatch(channel_id) and directory.is_dir():
-                # Renamed first: a crash in the middle must not leave half a channel that looks whole.
+                # Renamed first: a crash in between must not leave half a channel that looks complete.
                 doomed = self.root / f"{_REMOVED_PREFIX}{channel_id}"
                 self.files.remove_tree(doomed)
                 self.files.replace(directory, doomed)

@@ -9,15 +9,15 @@ from functools import partial
 
 import pyarrow as pa
 
+from planner.relations.catalog import RelationKind
+from planner.relations.connectors.common import LATEST, MAX_AHEAD
+from planner.relations.connectors.push import FROM, PUSH
 from site_agent.base.durable import write_atomically
 from site_agent.base.errors import ConnectorError
-from site_agent.base.options import MAX_AHEAD
 from site_agent.connectors.sources import Offset, Poll, ReadLimit, Source, SourceContext, Table
 from site_agent.engine import ArrowScan, MalformedRow, Scan, SetAside
-from site_agent.ingest import PUSH_CONNECTOR
 from site_agent.ingest.ahead import Ahead, by_arrival
 from site_agent.ingest.log import PushLog
-from site_agent.ingest.options import FROM, LATEST, check_options
 
 FindLog = Callable[[str, datetime], PushLog]
 """The site's log of a stream, by its name and when it was declared."""
@@ -87,25 +87,19 @@ class PushSource:
 class PushConnector:
     """See docs/connectors.md."""
 
-    name = PUSH_CONNECTOR
+    name = PUSH.name
 
     def __init__(self, find_log: FindLog) -> None:
         self._find_log = find_log
 
-    def check(self, options: Mapping[str, str]) -> None:
-        """See `Connector.check`."""
-        check_options(options)
-
     def open_source(self, context: SourceContext) -> Source:
         """Raises SiteAgentError when an option is wrong, or the stream's log cannot be used."""
-        self.check(context.options)
+        context.check(PUSH, RelationKind.STREAM)
         return PushSource(context, self._find_log(context.relation, context.created_at))
 
     def open_table(self, context: SourceContext) -> Table:
         """Raises ConnectorError, always."""
-        raise ConnectorError(
-            f"{context.relation} is a table, and tables cannot be pushed to", hint="use 'files', or a stream"
-        )
+        raise ConnectorError(f"{context.relation} is a table, and tables cannot be pushed to", hint="declare a stream")
 
 
 def _malformed(ahead: Sequence[Ahead]) -> Iterator[MalformedRow]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+from planner.relations.options import CONNECTOR
 from site_agent.base.errors import ConnectorError
 from site_agent.base.files import Files
 from site_agent.connectors.files.connector import FilesConnector
@@ -19,7 +20,6 @@ from site_agent.connectors.secrets.sources import SecretConnector
 from site_agent.connectors.secrets.values import NO_SECRETS, Secrets
 from site_agent.connectors.sinks import SinkConnector
 from site_agent.connectors.sources import Connector
-from site_agent.ingest import PUSH_CONNECTOR
 
 
 def make_connectors(
@@ -36,7 +36,7 @@ def make_connectors(
     """
     pushed = (PushConnector(find_log),) if find_log else ()
     own: tuple[Connector, ...] = (FilesConnector(preparer, allowed), GeneratorConnector(), *pushed)
-    others = installed_connectors({PUSH_CONNECTOR, *(connector.name for connector in own)})
+    others = installed_connectors()
     return {c.name: SecretConnector(c, secrets) for c in (*own, *others)}
 
 
@@ -46,7 +46,7 @@ def find_connector(connectors: Mapping[str, Connector], options: Mapping[str, st
     Raises:
         ConnectorError: it names none, or one that does not exist.
     """
-    name = options.get("connector", "")
+    name = options.get(CONNECTOR, "")
     found = connectors.get(name)
     if found is not None:
         return found
@@ -59,16 +59,20 @@ def find_connector(connectors: Mapping[str, Connector], options: Mapping[str, st
 
 
 def make_sinks(
-    files: Files | None = None, *, allowed: AllowedPaths = ANYWHERE, secrets: Secrets = NO_SECRETS
+    files: Files | None = None,
+    *,
+    allowed: AllowedPaths = ANYWHERE,
+    secrets: Secrets = NO_SECRETS,
+    others: Iterable[SinkConnector] = (),
 ) -> Mapping[str, SinkConnector]:
-    """All sinks of one site by name. They write through `files`, below the `allowed` paths; `secrets` has what options
-    refer to.
+    """All sinks of one site by name. Selat's own write through `files`, below the `allowed` paths; `secrets` has what
+    options refer to, `others` are those of other packages.
     """
-    return {sink.name: SecretSink(sink, secrets) for sink in (ParquetSink(files, allowed),)}
+    return {sink.name: SecretSink(sink, secrets) for sink in (ParquetSink(files, allowed), *others)}
 
 
 SINKS = make_sinks()
-"""Sinks that may write to any path."""
+"""Selat's own sinks, which may write to any path."""
 
 
 def find_sink(options: Mapping[str, str], sinks: Mapping[str, SinkConnector] = SINKS) -> SinkConnector:
@@ -77,7 +81,7 @@ def find_sink(options: Mapping[str, str], sinks: Mapping[str, SinkConnector] = S
     Raises:
         ConnectorError: it names none, or one that does not exist.
     """
-    name = options.get("connector", "")
+    name = options.get(CONNECTOR, "")
     found = sinks.get(name)
     if found is None:
         raise ConnectorError(f"no sink has the connector '{name}'", hint=f"connectors of sinks: {', '.join(sinks)}")

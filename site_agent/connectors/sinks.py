@@ -16,8 +16,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from planner.relations.catalog import Relation, RelationKind
+from planner.relations.connectors.spec import ConnectorSpec
 from site_agent.base.errors import SiteAgentError
 from site_agent.base.json import Json
+from site_agent.base.options import refused
 
 
 class SinkError(SiteAgentError):
@@ -51,7 +54,7 @@ class SinkCommit:
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """A file of a commit that is not on disk yet."""
+    """A file of a commit that is not on disk yet; of a sink without files, whatever it writes."""
 
     directories: tuple[str, ...]
     """Below the sink's."""
@@ -91,7 +94,7 @@ class SinkWriter(Protocol):
             Bytes written.
 
         Raises:
-            OSError: the disk refused; to be tried again.
+            OSError: the disk, or the other side, refused; to be tried again.
             SinkError: the commit's place is taken by something else.
         """
         ...
@@ -99,6 +102,15 @@ class SinkWriter(Protocol):
     def close(self) -> None:
         """Leave nothing half written behind."""
         ...
+
+
+def check_sink(spec: ConnectorSpec, options: Mapping[str, str]) -> None:
+    """Raises ConnectorError naming the option that is unknown, missing or wrong by the connector's declaration.
+
+    With the columns of a sink they were checked by the master.
+    """
+    with refused():
+        spec.check_options(Relation("", RelationKind.SINK, (), ()), options)
 
 
 class SinkConnector(Protocol):

@@ -12,8 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from planner.relations.catalog import Column, Relation, RelationKind
+from planner.relations.connectors.spec import ConnectorSpec
+from planner.values.splits import FilePart
 from site_agent.base.json import Json
-from site_agent.engine import Field, FilePart, Scan
+from site_agent.base.options import refused
+from site_agent.engine import Field, Scan
 
 Offset = Mapping[str, Json]
 """A connector's own position; the task stores it with the epoch that ends there."""
@@ -35,6 +39,13 @@ class SourceContext:
     """When the relation was declared."""
     reader: str = ""
     """The task that reads; the same over restarts."""
+
+    def check(self, spec: ConnectorSpec, kind: RelationKind) -> None:
+        """Raises ConnectorError naming the option that is unknown, missing or wrong by the connector's declaration."""
+        columns = tuple(Column(column.name, column.type) for column in self.columns)
+        relation = Relation(self.relation, kind, columns, (), self.event_time or None)
+        with refused():
+            spec.check_options(relation, self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +130,10 @@ class Connector(Protocol):
 
     name: str
 
-    def check(self, options: Mapping[str, str]) -> None:
-        """Raises ConnectorError naming the option that is unknown, missing or wrong."""
+    def open_source(self, context: SourceContext) -> Source:
+        """Raises ConnectorError naming an option that is unknown, missing or wrong; see `SourceContext.check`."""
         ...
 
-    def open_source(self, context: SourceContext) -> Source: ...
-
-    def open_table(self, context: SourceContext) -> Table: ...
+    def open_table(self, context: SourceContext) -> Table:
+        """As `open_source`."""
+        ...

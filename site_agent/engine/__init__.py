@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from planner.values.splits import FilePart
 from site_agent.engine.chunks import Chunks
 
 
@@ -53,19 +54,6 @@ MALFORMED_NAME = "malformed.jsonl"
 """File of prepared rows in which `MalformedFile` is kept."""
 MALFORMED_OPTION = "columnNameOfCorruptRecord"
 """Option of Spark's reader: malformed rows are set aside, with their text in the column of that name."""
-
-
-@dataclass(frozen=True, slots=True)
-class FilePart:
-    """Lines of a text file that begin in a range of its bytes, or row groups of Parquet that have their middle there.
-
-    A line, here, ends with a line feed; the record of a CSV header belongs to no part, and heads each of them. A part
-    of a CSV file begins and ends between records.
-    """
-
-    path: str
-    offset: int
-    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +209,8 @@ class EpochResult:
     """The output rows in place of `table`, which is then empty; only for a request that is `chunked`."""
     input_bytes: int = 0
     """Bytes of the rows that were read, as they lay at the site."""
+    planned: bool = True
+    """False: it ran through a plan of an epoch before it."""
 
     @property
     def chunks(self) -> Chunks:

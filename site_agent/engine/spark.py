@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -23,10 +24,11 @@ from planner.relations.catalog import SITE_COLUMN
 from planner.values.literals import quoted_name
 from planner.values.names import INPUT_VIEW
 from site_agent.base.errors import EngineError, FunctionsRefusedError
-from site_agent.engine import AnalysisError, EpochRequest, EpochResult, Field, FilesScan, PythonFunction
+from site_agent.engine import AnalysisError, EpochRequest, EpochResult, Field, FilesScan, MalformedRow, PythonFunction
 from site_agent.engine.chunks import Chunks
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory, result_too_large
 from site_agent.engine.functions import DEFAULT_LIMITS, load, register
+from site_agent.engine.kept.plans import KeptPlans, has_kept_plans
 from site_agent.engine.output.admission import ObservedInput
 from site_agent.engine.output.collect import collect
 from site_agent.engine.output.operators import operator_rows
@@ -34,7 +36,7 @@ from site_agent.engine.output.spool import MANY_BYTES, empty_of, spooled
 from site_agent.engine.pyworker import Limits
 from site_agent.engine.scans.asis import chunks_as_they_are, picked_columns
 from site_agent.engine.scans.file_access import FileAccess, LocalFiles
-from site_agent.engine.scans.frames import Frame, Frames
+from site_agent.engine.scans.frames import Frame, Frames, set_aside
 from site_agent.engine.scans.sizes import input_bytes
 from site_agent.engine.scans.sorting import write_sorted
 from site_agent.engine.sql import statements
@@ -50,13 +52,15 @@ _ERRORS = (AnalysisError, *SPARK_ERRORS)
 class _TaskSession:
     """Spark session, tables and files of one task; an epoch holds the lock."""
 
-    def __init__(self, session: SparkSession, directory: Path) -> None:
+    def __init__(self, session: SparkSession, directory: Path, *, keep_plans: bool) -> None:
         self.session = session
         self.directory = directory
         self.functions: set[str] = set()
         self.tables: dict[str, ExitStack] = {}
         """Views of tables, with what their rows are read from."""
         self.lock = Lock()
+        self.kept = KeptPlans(session, directory) if keep_plans else None
+        """None: each epoch is planned anew."""
         self._partitions = 0
         self._plans: dict[tuple[str, Names], JavaObject] = {}
         """Statements that were checked: a task runs the same ones in each epoch."""
@@ -87,6 +91,8 @@ class _TaskSession:
         for kept in self.tables.values():
             kept.close()
         self.tables.clear()
+        if self.kept is not None:
+            self.kept.forget()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -114,6 +120,8 @@ class SparkEngine:
         self._base = session
         self._out_of_memory = out_of_memory
         self._functions = functions
+        self.keeps_plans = has_kept_plans(session)
+        """Whether small epochs of new tasks run through plans of epochs before them; may be set to False."""
         self._scratch = Path(tempfile.mkdtemp(dir=scratch, prefix="engine-"))
         self._frames = Frames(self._scratch, partial(_slots, session), files or LocalFiles())
         self._tasks: dict[str, _TaskSession] = {}
@@ -204,7 +212,9 @@ class SparkEngine:
             task = self._tasks.get(task_id)
             if task is None:
                 directory = Path(tempfile.mkdtemp(dir=self._scratch, prefix="task-"))
-                task = self._tasks[task_id] = _TaskSession(self._base.newSession(), directory)
+                task = self._tasks[task_id] = _TaskSession(
+                    self._base.newSession(), directory, keep_plans=self.keeps_plans
+                )
             return task
 
     def _put(self, task: _TaskSession, view: str, table: pa.Table | Sequence[Field]) -> None:
@@ -216,13 +226,34 @@ class SparkEngine:
             else:
                 statements.empty_view(task.session, view, table)
             before, task.tables[view] = task.tables.get(view), stack.pop_all()
+        if task.kept is not None:
+            # Plans hold the rows that the table had when they were made.
+            task.kept.forget()
         if before is not None:
             before.close()
 
     def _run(self, task: _TaskSession, request: EpochRequest) -> EpochResult:
+        task.use_functions(request.functions, self._functions)
+        return self._run_kept(task, request) or self._run_planned(task, request)
+
+    def _run_kept(self, task: _TaskSession, request: EpochRequest) -> EpochResult | None:
+        """The epoch through a plan of epochs before it; None: Spark has to plan it."""
+        if task.kept is None or request.chunked:
+            return None
+
+        def query() -> DataFrame:
+            task.use_partitions(1)
+            return task.query(request.sql, _names_of(task, request))
+
+        result = task.kept.run(request, query)
+        if result is None or (aside := set_aside(request.scan)) is None:
+            return result
+        _hand_over(request, aside.malformed, aside.rows)
+        return replace(result, rows_malformed=aside.rows)
+
+    def _run_planned(self, task: _TaskSession, request: EpochRequest) -> EpochResult:
         with ExitStack() as source, ExitStack() as stack:
             frame: Frame = source.enter_context(self._frames.open(task.session, request.scan))
-            task.use_functions(request.functions, self._functions)
             others = {
                 view: stack.enter_context(self._frames.open(task.session, scan)) for view, scan in request.views.items()
             }
@@ -234,15 +265,14 @@ class SparkEngine:
             observed = ObservedInput(rows, request.admission, frame.malformed_column)
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
-            names = _names((INPUT_VIEW, *task.tables, *request.views), [f.versioned_name for f in request.functions])
-            output = task.query(request.sql, names)
+            output = task.query(request.sql, _names_of(task, request))
             if (passed := self._passed(output, request, frame, source)) is not None:
                 return passed
             output, table, many = self._output(output, task, request, (frame, *others.values()))
             metrics = observed.metrics(output)
             rows_malformed = metrics.rows_malformed + frame.set_aside
             if rows_malformed:
-                _hand_over(request, frame, rows_malformed)
+                _hand_over(request, frame.malformed, rows_malformed)
         return EpochResult(
             table,
             metrics.rows,
@@ -298,10 +328,15 @@ def _with_site(rows: DataFrame, site: str) -> DataFrame:
     return rows.withColumn(SITE_COLUMN, sf.lit(site))
 
 
-def _hand_over(request: EpochRequest, frame: Frame, count: int) -> None:
-    if request.malformed is None or frame.malformed is None:
+def _hand_over(request: EpochRequest, malformed: Callable[[], Iterator[MalformedRow]] | None, count: int) -> None:
+    if request.malformed is None or malformed is None:
         raise EngineError(f"{count} rows are malformed, and nothing takes them", ids={"task": request.task_id})
-    request.malformed(frame.malformed())
+    request.malformed(malformed())
+
+
+def _names_of(task: _TaskSession, request: EpochRequest) -> Names:
+    """What the request's statement may name."""
+    return _names((INPUT_VIEW, *task.tables, *request.views), [f.versioned_name for f in request.functions])
 
 
 def _names(relations: Iterable[str], functions: Iterable[str]) -> Names:

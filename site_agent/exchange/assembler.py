@@ -1,4 +1,4 @@
-"""Puts epochs together from the messages of one Pull call."""
+"""Assembles epochs from the messages of one Pull call."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from site_agent.exchange.wire import Payload, parse
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEpoch:
-    """A whole epoch. Its checksum has not been looked at: that takes a while, so it is for a thread (`verify`)."""
+    """A whole epoch. Its checksum is not verified yet: `verify` takes time, and belongs in a thread."""
 
     manifest: EpochManifest
     encoded: EncodedRows | None
 
 
 class EpochAssembler:
-    """Feed it every message of a call, in order. After an error give the call up and ask again for `next_epoch`."""
+    """Takes every message of a call, in order. After an error, end the call and ask again for `next_epoch`."""
 
     def __init__(self, channel: str, next_epoch: int) -> None:
         self.next_epoch = next_epoch
         self.sender_idle_s: float | None = None
-        """Before the message fed last, how long the sender had nothing to send; None: it does not say."""
+        """How long the sender had nothing to send before the last message; None: it does not say."""
         self._channel = channel
         self._schema = b""
         self._pieces: list[Payload] = []
 
     @property
     def in_epoch(self) -> bool:
-        """The rest of an epoch is still to come."""
+        """Whether the rest of an epoch is still to come."""
         return bool(self._pieces)
 
     def feed(self, data: bytes) -> ReceivedEpoch | EndMark | Standing | None:
-        """What the message completes.
+        """The epoch that the message completes, if it completes one.
 
         Raises:
             CorruptEpochError: a wrong length or order, or no message at all.

@@ -1,4 +1,4 @@
-"""Manifests and end marks from and to messages."""
+"""Converts manifests and end marks to messages and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from site_agent.channels.manifest import BinRange, EndMark, EpochManifest, Stand
 
 
 def manifest_to_proto(manifest: EpochManifest) -> pb.EpochManifest:
-    """Without the producer's own `commit`."""
+    """A manifest without the producer's own `commit`."""
     return pb.EpochManifest(
         epoch=manifest.epoch,
         rows=manifest.rows,

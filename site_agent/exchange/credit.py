@@ -1,4 +1,4 @@
-"""How many payload bytes a sender may still send."""
+"""Credit: the payload bytes that a sender may still send."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Credit:
             raise ChannelRequestError("no credit was given", hint="open with credit_bytes above 0")
         self._window_bytes = window_bytes
         self._available_bytes = window_bytes
-        """Below zero after an epoch that was larger than the window."""
+        """Negative after an epoch that was larger than the window."""
         self._closed = False
         self._changed = asyncio.Event()
 
@@ -42,7 +42,7 @@ class Credit:
             await self._changed.wait()
 
     def take_now(self, size_bytes: int) -> bool:
-        """Take it if it may be sent at once."""
+        """Take the credit if it suffices now; returns whether it did."""
         if self._available_bytes < min(size_bytes, self._window_bytes):
             return False
         self._available_bytes -= size_bytes

@@ -22,7 +22,7 @@ class Selection:
 
 
 def read_selected(log: ChannelLog, epoch: int, selection: Selection) -> tuple[EpochManifest, EncodedRows | None]:
-    """An epoch ready to be sent. Everything is sent as it is stored; a part is encoded anew.
+    """An epoch ready to be sent. A whole epoch is sent as it is stored; a selection is encoded again.
 
     Raises:
         ChannelError: as `ChannelLog.read`.

@@ -1,4 +1,4 @@
-"""One call of Pull, on the sending side."""
+"""The sending side of one Pull call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from site_agent.exchange.turns import Flow, Turns
 from site_agent.exchange.wire import Response, part_of_epoch
 
 CLIENT_CONSUMER = "client"
-"""A reader that retains nothing and acknowledges nothing."""
+"""The name of a reader that retains nothing and acknowledges nothing."""
 PIECE_BYTES = 1024 * 1024
 _INLINE_BYTES = 256 * 1024
 _INLINE_SELECTED_BYTES = 32 * 1024
@@ -31,7 +31,7 @@ _Epoch = tuple[EpochManifest, EncodedRows | None]
 
 
 class Sender:
-    """Sends a channel's epochs from the one asked for, within the credit the reader grants."""
+    """Sends a channel's epochs from the requested one on, within the credit that the reader grants."""
 
     def __init__(self, log: ChannelLog, request: pb.OpenChannel, offload: Offload, turns: Turns) -> None:
         """Raises ChannelRequestError or ChannelError when the request makes no sense."""
@@ -57,7 +57,7 @@ class Sender:
         self._handed_over_s = time.monotonic()
 
     async def responses(self, requests: AsyncIterator[pb.PullRequest]) -> AsyncIterator[Response]:
-        """Everything to be sent; follows the reader's grants and acknowledgements meanwhile.
+        """The messages to send; processes the reader's grants and acknowledgements meanwhile.
 
         Raises:
             ChannelError: the epoch is not kept, damaged, or the reader broke the rules.
@@ -72,7 +72,7 @@ class Sender:
             if self._log.end is not None and self._position == self._log.next_epoch:
                 yield pb.PullResponse(end=end_to_proto(self._log.end))
                 if self._request.follow and self._request.consumer != CLIENT_CONSUMER:
-                    # The reader acknowledges what it has; it closes its side when it has said so for the last epoch.
+                    # The reader acknowledges what it has; it closes its side once it has acknowledged the last epoch.
                     await reader
         finally:
             tasks = [task for task in (reader, self._ahead) if task is not None]
@@ -84,7 +84,7 @@ class Sender:
         stop = None if self._request.follow else self._log.next_epoch
         while stop is None or self._position < stop:
             self._check_reader()
-            # What need not be waited for costs no task of the event loop: epochs may be small and many.
+            # Without a wait there is no task of the event loop to pay for: epochs may be small and many.
             if self._position >= self._log.next_epoch:
                 await self._unless_reader_fails(self._log.state.wait(self._position))
             if self._position >= self._log.next_epoch:
@@ -98,7 +98,7 @@ class Sender:
             self._read_ahead(self._position + 1)
             for response in self._messages(manifest, encoded):
                 yield response
-                # The transport takes a message off our hands once it has room: until then we wait for the link.
+                # The transport takes a message once it has room: until then this waits for the link.
                 self._handed_over_s = time.monotonic()
             reached(FaultPoint.EPOCH_SENT)
             self._position += 1
@@ -110,7 +110,7 @@ class Sender:
         return await ahead
 
     def _read_ahead(self, epoch: int) -> None:
-        """Have a large epoch read while the one before it is sent."""
+        """Read a large epoch while the one before it is being sent."""
         if epoch < self._log.next_epoch and not self._quickly_read(epoch):
             self._ahead = asyncio.create_task(self._read(epoch))
 
@@ -120,7 +120,8 @@ class Sender:
         return await self._offload.run(read_selected, self._log, epoch, self._selection)
 
     def _quickly_read(self, epoch: int) -> bool:
-        """Sooner than a thread would begin with it. What is to be selected from is decoded and encoded again."""
+        """Whether reading is faster than starting a thread for it. An epoch of which only a selection is sent is
+        decoded and encoded again, which takes longer."""
         limit_bytes = _INLINE_BYTES if self._selection.everything else _INLINE_SELECTED_BYTES
         return self._log.epochs.stored_bytes(epoch) <= limit_bytes
 
@@ -141,7 +142,7 @@ class Sender:
             idle_us = self._idle_us()
 
     def _idle_us(self) -> int:
-        """How long the transport has had nothing more from us."""
+        """How long the transport has had nothing more to send."""
         return min(_MOST_IDLE_US, int((time.monotonic() - self._handed_over_s) * 1e6))
 
     async def _follow_reader(self, requests: AsyncIterator[pb.PullRequest]) -> None:
@@ -165,7 +166,7 @@ class Sender:
             self._log.readers.passed(self._request.consumer, cursor.reader, cursor.epoch)
 
     def _check_reader(self) -> None:
-        """Raises what the reader did wrong, if it did."""
+        """Raises the error for what the reader did wrong, if it did."""
         if self._reader is not None and self._reader.done():
             self._reader.result()
 

@@ -26,14 +26,14 @@ from wire.servers import aio_server
 logger = logging.getLogger(__name__)
 
 UNKNOWN_WAIT_S = 1.0
-"""How long a call waits for a channel that is not there yet."""
+"""How long a call waits for a channel that does not exist yet."""
 
 Analyze = Callable[[pb.AnalyzeRequest], Awaitable[pb.AnalyzeResponse]]
 ListSplits = Callable[[pb.ListSplitsRequest], Awaitable[pb.ListSplitsResponse]]
 
 
 class ExchangeServicer:
-    """Add it to an `exchange_server`, with `add_to`. Without `list_splits` the site has no tables."""
+    """Added to an `exchange_server` with `add_to`. Without `list_splits` the site has no tables."""
 
     def __init__(self, store: ChannelStore, analyze: Analyze, list_splits: ListSplits | None = None) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class ExchangeServicer:
         self._turns.accepted()
         try:
             opening = await _opening(request_iterator)
-            # A reader that follows may be deployed before the producer: it need not ask again and again.
+            # The reader may be deployed before the producer: it waits here instead of asking again and again.
             within_s = UNKNOWN_WAIT_S if opening.follow else 0.0
             log = await self._store.find(opening.channel, within_s=within_s)
             sender = Sender(log, opening, self._offload, self._turns)
@@ -70,7 +70,7 @@ class ExchangeServicer:
             await abort(context, _told(error))
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Serve it. What gRPC generates for a server would have protobuf copy every payload."""
+        """Add the service to a server. The handlers that gRPC generates would have protobuf copy every payload."""
         handlers = {
             "Pull": grpc.stream_stream_rpc_method_handler(self.Pull, pb.PullRequest.FromString, serialize),
             "Analyze": grpc.unary_unary_rpc_method_handler(
@@ -83,7 +83,7 @@ class ExchangeServicer:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
     def close(self) -> None:
-        """After the server has stopped."""
+        """Release resources after the server has stopped."""
         self._offload.close()
 
 

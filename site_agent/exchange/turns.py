@@ -1,4 +1,4 @@
-"""Whose turn it is to send: the calls of a site share its event loop by bytes, however many there are.
+"""Fair sharing of the event loop between a site's Pull calls, by bytes.
 
 Start-time fair queueing (Goyal, Vin, Cheng 1996): each call has a tag, the work it has been given so far, and the call
 with the least tag is next. A call that comes later, or that had nothing to send, begins a little behind the others: it
@@ -13,19 +13,19 @@ import asyncio
 import heapq
 
 ROUND_BYTES = 64 * 1024
-"""Work of one round; an epoch that is larger makes a round of its own. gRPC accepts one call in every few rounds."""
+"""Work of one round; a larger epoch makes a round of its own. gRPC accepts one call in every few rounds."""
 ACCEPTING_ROUNDS = 8
 """After a new call so many rounds hand out nothing: calls come together, and gRPC accepts the next in one of them."""
 MOST_ACCEPTING_ROUNDS = 64
-"""So many at most between two that hand out work, however many calls come."""
+"""At most this many between two rounds that hand out work, however many calls come."""
 CATCH_UP_BYTES = 2 * 1024 * 1024
 """How far behind the others a call may begin."""
 EPOCH_COST_BYTES = 4 * 1024
-"""What sending an epoch takes besides its bytes."""
+"""The cost of sending an epoch in addition to its bytes."""
 
 
 class Flow:
-    """What one call has been given so far."""
+    """The work that one call has been given so far."""
 
     __slots__ = ("tag_bytes",)
 
@@ -33,7 +33,7 @@ class Flow:
         self.tag_bytes = 0
 
     def charge(self, size_bytes: int) -> None:
-        """It had more work done than it was handed out."""
+        """Charge it for more work than it was handed out."""
         self.tag_bytes += size_bytes
 
 
@@ -50,18 +50,18 @@ class FairQueue:
         return len(self._waiting)
 
     def push(self, flow: Flow, cost_bytes: int) -> None:
-        """The flow waits for so much work."""
+        """Queue a flow for this much work."""
         start_bytes = max(flow.tag_bytes, self._now_bytes - self._catch_up_bytes)
         self._number += 1
         heapq.heappush(self._waiting, (start_bytes, self._number, flow, cost_bytes))
 
     @property
     def first(self) -> Flow:
-        """The flow that is next; somebody must be waiting."""
+        """The next flow; the queue must not be empty."""
         return self._waiting[0][2]
 
     def pop(self) -> tuple[Flow, int]:
-        """The flow that is next, which is charged with its work; of equal ones the one that waited longest."""
+        """Remove the next flow, and charge it with its work; of equal flows the one that waited longest."""
         start_bytes, _, flow, cost_bytes = heapq.heappop(self._waiting)
         self._now_bytes = max(self._now_bytes, start_bytes)
         flow.tag_bytes = start_bytes + cost_bytes
@@ -81,13 +81,13 @@ class Turns:
         self._accepted = 0
 
     def accepted(self) -> None:
-        """There is a new call."""
+        """A new call was accepted."""
         self._accepting = ACCEPTING_ROUNDS
 
     def take(self, flow: Flow, size_bytes: int) -> asyncio.Future[None] | None:
-        """Work for an epoch of that size: None when it may begin now, else what to wait for.
+        """Ask for work for an epoch of this size: None when it may begin now, else the future to wait for.
 
-        Cancelling the future gives the turn up.
+        Cancelling the future gives up the turn.
         """
         self._queue.push(flow, size_bytes + EPOCH_COST_BYTES)
         if len(self._queue) == 1 and self._left_bytes > 0 and not self._accepting:
@@ -121,7 +121,7 @@ class Turns:
             before_bytes = self._left_bytes
             future = self._futures.pop(self._give())
             if future.done():
-                # Its call has ended while it waited.
+                # Its call ended while it waited.
                 self._left_bytes = before_bytes
             else:
                 future.set_result(None)

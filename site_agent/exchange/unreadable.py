@@ -1,4 +1,4 @@
-"""Bytes that are no message: gRPC answers UNKNOWN, without detail, where a deserializer raises."""
+"""Requests that cannot be parsed: gRPC answers UNKNOWN, without detail, where a deserializer raises."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class _Unreadable:
-    """What came in the place of a request."""
+    """Stands for a request that could not be parsed."""
 
     reason: str
 
 
 class UnreadableInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Refuses the single request of a call; who reads a stream of requests catches DecodeError itself."""
+    """Refuses the single request of a call; a handler of a stream of requests catches DecodeError itself."""
 
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        # Any: a handler is a named tuple at runtime, which the stubs do not say; it is None for an unknown method.
+        # Any: a handler is a named tuple at run time, which the stubs do not say; None for an unknown method.
         handler: Any = await continuation(handler_call_details)
         if handler is not None and handler.unary_unary is not None:
             handler = handler._replace(
@@ -44,7 +44,7 @@ class UnreadableInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-ar
 
 
 def unreadable(error: DecodeError) -> ChannelRequestError:
-    """What to answer."""
+    """The error for a request that could not be parsed."""
     return _refusal(str(error))
 
 

@@ -1,4 +1,4 @@
-"""PullResponse to and from bytes without protobuf copying the payload.
+"""Converts PullResponse to bytes and back without protobuf copying the payload.
 
 A payload set in or read from a protobuf message is copied four times on either side, which costs more than gRPC itself.
 Here a large payload is put behind the rest of its message, and cut out of it before protobuf looks at it. The bytes are
@@ -22,7 +22,7 @@ Response = pb.PullResponse | bytes
 Payload = bytes | memoryview
 
 _LARGE_BYTES = 16 * 1024
-"""Below, copying is cheaper than looking."""
+"""Below this size, copying is cheaper than avoiding it."""
 _PAYLOAD = (pb.PullResponse.PART_FIELD_NUMBER, pb.EpochPart.PAYLOAD_FIELD_NUMBER)
 _LENGTH_DELIMITED = 2
 _VARINT_BITS = 7
@@ -30,7 +30,7 @@ _VARINT_BITS = 7
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A message that arrived; a large payload is not in `message` any more."""
+    """A message that arrived; a large payload is taken out of `message`."""
 
     message: pb.PullResponse
     payload: Payload
@@ -49,7 +49,7 @@ def pull_call(connection: grpc.aio.Channel) -> PullCall:
 def part_of_epoch(
     epoch: int, payload: Payload, manifest: pb.EpochManifest | None = None, *, idle_us: int | None = None
 ) -> Response:
-    """A piece of an epoch; with the manifest it is the last."""
+    """A part of an epoch; the last one has the manifest."""
     part = pb.EpochPart(epoch=epoch, manifest=manifest, idle_us=idle_us)
     if len(payload) < _LARGE_BYTES:
         part.payload = bytes(payload)
@@ -65,7 +65,7 @@ def serialize(response: Response) -> bytes:
 
 
 def parse(data: bytes) -> Incoming:
-    """Raises DecodeError when this is no PullResponse."""
+    """The message in these bytes. Raises DecodeError when they are no PullResponse."""
     if len(data) < _LARGE_BYTES:
         message = pb.PullResponse.FromString(data)
         return Incoming(message, message.part.payload)
@@ -77,7 +77,8 @@ def parse(data: bytes) -> Incoming:
 
 
 def _lift(message: memoryview, path: tuple[int, ...]) -> tuple[list[Payload], Payload]:
-    """A serialized message without the bytes field at `path`, and that field: the last one counts, as in protobuf."""
+    """A serialized message without the bytes field at `path`, and that field: the last occurrence counts, as in
+    protobuf."""
     rest: list[Payload] = []
     lifted: Payload = b""
     for tag, start, value, end in _fields(message):

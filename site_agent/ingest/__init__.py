@@ -1,4 +1,4 @@
-"""Rows that clients push: taken over gRPC, kept in a log on the site's disk, read by source tasks from there.
+"""Rows that clients push: taken over gRPC, logged on the site's disk, and read from there by source tasks.
 
     IngestService.Push -> RowFormat (schema rules) -> Intake (group commit, waits for room) -> PushLog -> segment files
                                                                                                ^
@@ -19,8 +19,6 @@ from datetime import datetime
 
 from site_agent.channels.codec import EncodedRows
 from site_agent.engine import Field
-
-PUSH_CONNECTOR = "push"
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024
 """Largest Arrow IPC stream of one push."""
@@ -43,18 +41,18 @@ class PushedStream:
 
 @dataclass(frozen=True, slots=True)
 class StreamLog:
-    """How much the log of one stream keeps."""
+    """How much the log of one stream holds."""
 
     stream: str
     size_bytes: int = 0
     rows: int = 0
     batches: int = 0
     rows_stored: int = 0
-    """Ever; `rows` of them are kept."""
+    """Since the stream was created; the log still holds `rows` of them."""
     limit_bytes: int = 0
     ended: bool = False
     reason: str = ""
-    """Why nothing can be pushed to it; empty when it can."""
+    """Why clients cannot push to it; empty when they can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +79,12 @@ class Acknowledged:
 
     sequence: int
     rows: int
-    """Stored by this push; 0 when it was known."""
+    """Rows that this push stored; 0 when the batch was stored before."""
     duplicate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """Nothing was stored: the log is full of rows that somebody has still to read."""
+    """Nothing was stored: the log is full of rows that some reader still needs."""
 
     reason: str

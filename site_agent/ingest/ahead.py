@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Rows of one record that are too far ahead."""
+    """The rows of one record that are too far ahead."""
 
     rows: pa.Table
     event_time: str
@@ -46,7 +46,7 @@ class Ahead:
 
 
 def by_arrival(record: Arrived, event_time: str, max_ahead: timedelta) -> tuple[pa.Table, Ahead]:
-    """The rows of a record that may be read, and those that are too far ahead."""
+    """Split the rows of a record into those that may be read and those that are too far ahead."""
     latest_us = min(record.at_us + max_ahead // _MICROSECOND, _LAST_US)
     ahead = pc.fill_null(pc.greater(_micros(record.rows, event_time), latest_us), False)
     apart = Ahead(record.rows.filter(ahead), event_time, record.at_us, max_ahead)

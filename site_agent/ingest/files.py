@@ -1,4 +1,4 @@
-"""The file operations of a push log, one method each: a test replaces them to crash, or to fill the disk."""
+"""The file operations of a push log, a method for each, which tests replace to crash or to fill the disk."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class LogFiles:
             sync_directory(made)
 
     def create(self, path: Path, content: bytes) -> None:
-        """A new file, or a new content of an old one, at once and durable."""
+        """Create a file, or replace an old one's content, atomically and durably."""
         write_atomically(path, content)
 
     def append(self, path: Path, position: int, data: bytes) -> None:
-        """Write behind what is known to be there; durable when it returns."""
+        """Write after the bytes that are known to be there; durable on return."""
         with path.open("r+b", buffering=0) as file:
             file.seek(position)
             rest = memoryview(data)
@@ -37,14 +37,14 @@ class LogFiles:
             os.fdatasync(file.fileno())
 
     def truncate(self, path: Path, size_bytes: int) -> None:
-        """Cut off the end, durably; and make durable what is left, whoever wrote it."""
+        """Cut off the end durably; also makes the rest durable, whoever wrote it."""
         with path.open("r+b", buffering=0) as file:
             if file.seek(0, os.SEEK_END) > size_bytes:
                 file.truncate(size_bytes)
             os.fsync(file.fileno())
 
     def note(self, path: Path, content: bytes) -> None:
-        """Write a few bytes in place. They survive the process; a power loss may bring back older ones."""
+        """Write a few bytes in place. They survive the process; a power loss may restore older ones."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             os.pwrite(descriptor, content, 0)
@@ -52,7 +52,7 @@ class LogFiles:
             os.close(descriptor)
 
     def remove(self, path: Path) -> None:
-        """Durably, so that files go in the order in which they are removed."""
+        """Remove a file durably, so that files vanish in the order of their removal."""
         path.unlink(missing_ok=True)
         sync_directory(path.parent)
 
@@ -62,7 +62,7 @@ class LogFiles:
 
 @contextmanager
 def disk_errors(directory: Path) -> Iterator[None]:
-    """Says what the disk refused: DiskFullError when there is no room, else IngestError."""
+    """Turns an OSError within the block into DiskFullError when space is lacking, else into IngestError."""
     try:
         yield
     except OSError as error:

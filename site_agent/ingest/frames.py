@@ -45,7 +45,7 @@ class FrameHeader:
 
 @dataclass(frozen=True, slots=True)
 class FramePlace:
-    """Where a frame lies in its file."""
+    """The place of a frame in its file."""
 
     header: FrameHeader
     start: int
@@ -58,7 +58,7 @@ class TornFrameError(Exception):
 
 
 def pack(header: FrameHeader, payload: bytes) -> bytes:
-    """The frame; the payload's checksum is put in."""
+    """Serialize a frame, with the checksum of its payload."""
     packed = _HEADER.pack(
         header.kind,
         header.record,
@@ -76,7 +76,7 @@ def pack(header: FrameHeader, payload: bytes) -> bytes:
 
 
 def locate(data: bytes | memoryview, start: int) -> FramePlace:
-    """The frame that begins at `start`; its payload is there in full, but not looked at.
+    """The frame that begins at `start`; its payload is complete, but its checksum is not verified.
 
     Raises:
         TornFrameError: there is none.
@@ -90,7 +90,7 @@ def locate(data: bytes | memoryview, start: int) -> FramePlace:
     end = payload_start + payload_bytes
     if magic != MAGIC or header_bytes < _HEADER.size or end > len(data):
         raise TornFrameError
-    # Copied: a slice that outlives us, in a traceback, would keep a mapped file from being closed.
+    # Copied: a slice in a traceback would outlive this call and keep a mapped file open.
     packed = bytes(data[header_start:payload_start])
     if zlib.crc32(packed, zlib.crc32(bytes(data[start : start + _LENGTHS.size]))) != crc32:
         raise TornFrameError

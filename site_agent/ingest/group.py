@@ -1,4 +1,4 @@
-"""Records that go to the disk together: written with one write, synced once, acknowledged at once."""
+"""Records that are written together, synced once and acknowledged together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from site_agent.ingest.frames import FrameHeader, FrameKind, pack
 
 @dataclass(slots=True)
 class Group:
-    """Records on their way to the disk together."""
+    """Records that are about to be written together."""
 
     next_record: int
     next_row: int

@@ -40,7 +40,8 @@ class Intake:
         self._loop = asyncio.create_task(self._commit(), name=f"intake-{name}")
 
     def submit(self, push: Push) -> asyncio.Future[Acknowledged]:
-        """The answer once the push is durable; it waits while there is no room. Cancelled, it may still be stored.
+        """The outcome of a push, once it is durable; it waits while there is no room. If cancelled, it may still be
+        stored.
 
         The answer fails with SequenceGapError, StreamEndedError, DiskFullError, IngestError; with UnknownStreamError
         when the stream is dropped meanwhile.
@@ -59,7 +60,7 @@ class Intake:
         return await self._offload.run(self.log.finish)
 
     async def close(self) -> None:
-        """Refuse what waits and what comes."""
+        """Refuse waiting pushes and all later ones."""
         self._closed = True
         self._loop.cancel()
         await asyncio.gather(self._loop, return_exceptions=True)
@@ -79,7 +80,7 @@ class Intake:
                 )
 
     def _group(self) -> list[_Pending]:
-        """The oldest ones that somebody still waits for."""
+        """The oldest pushes whose callers still wait."""
         while self._pending and self._pending[0].answer.cancelled():
             self._pending.popleft()
         group: list[_Pending] = []
@@ -93,7 +94,7 @@ class Intake:
         return group
 
     async def _store(self, group: list[_Pending]) -> bool:
-        """Write a group and answer it; whether something was answered."""
+        """Write a group and resolve its pushes; returns whether one was resolved."""
         try:
             outcomes = await self._offload.run(self.log.append, [item.push for item in group])
         except SiteAgentError as error:
@@ -101,7 +102,7 @@ class Intake:
             self._forget(group)
             return True
         except Exception as error:
-            # The top of the stream's loop: whatever it was, who pushed must not wait for ever.
+            # The top of the stream's loop: whatever the error was, clients must not wait for ever.
             logger.exception("unexpected error stream=%s", self.name)
             self._refuse(group, IngestError(f"internal error: {type(error).__name__}: {error}"))
             self._forget(group)

@@ -1,4 +1,4 @@
-"""The records that a push log keeps, read back by their numbers."""
+"""The records that a push log holds, read by their numbers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class KeptRecords:
         self._lock = lock
         self.schema = schema
         self.segments = segments
-        """In order. The log replaces the list as a whole."""
+        """In order. The log replaces the whole list."""
 
     @property
     def first_record(self) -> int:
-        """The oldest record that is kept; equals `next_record` when none is."""
+        """The oldest record that the log holds; equals `next_record` when it holds none."""
         segments = self.segments
         return segments[0].first_record if segments else 0
 
@@ -47,7 +47,7 @@ class KeptRecords:
 
     @property
     def next_row(self) -> int:
-        """Rows that were ever stored."""
+        """The number of rows ever stored."""
         segments = self.segments
         return segments[-1].next_row if segments else 0
 
@@ -56,7 +56,7 @@ class KeptRecords:
         return sum(s.size_bytes for s in self.segments)
 
     def extent(self, start: int, *, rows: int, raw_bytes: int) -> int:
-        """The record up to which a reader at `start` takes so much at most, but one record at least if there is one.
+        """The end of the records from `start` on that stay within the limits; at least one record, if there is one.
 
         Raises:
             CorruptLogError: records from `start` on are gone.
@@ -80,7 +80,7 @@ class KeptRecords:
             return self.next_row - segment.row_of(record) if segment else 0
 
     def read(self, start: int, end: int, columns: Sequence[str]) -> pa.Table:
-        """These columns of the records [start, end), which are held by a reader.
+        """Columns of the records [start, end), which the caller's reader retains.
 
         Raises:
             CorruptLogError: the file is damaged.
@@ -89,7 +89,7 @@ class KeptRecords:
         return pa.concat_tables([self.schema.empty_table().select(list(columns)), *tables])
 
     def records(self, start: int, end: int) -> Iterator[Arrived]:
-        """The records [start, end) that have rows. The caller's reader keeps them in the log.
+        """The records [start, end) that have rows, which the caller's reader retains.
 
         Raises:
             CorruptLogError: the file is damaged.
@@ -106,7 +106,7 @@ class KeptRecords:
             position = until
 
     def _segment_of(self, record: int) -> Segment | None:
-        """The segment that holds the record; None: it is yet to come."""
+        """The segment that holds the record; None: the record does not exist yet."""
         if record >= self.next_record:
             if record > self.next_record:
                 raise self._gone(record)

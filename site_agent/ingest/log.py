@@ -22,7 +22,7 @@ from site_agent.ingest.room import Room
 from site_agent.ingest.tail import Tail
 
 Outcome = Acknowledged | NoRoom | IngestError
-"""What became of one push."""
+"""The outcome of one push."""
 
 
 class PushLog:
@@ -52,7 +52,7 @@ class PushLog:
         return self._tail.ended
 
     def use(self, stream: str) -> StreamLog:
-        """How much is kept. Blocking: a write under way is waited for."""
+        """How much the log holds. Waits for a write that is under way."""
         with self._lock:
             kept, first = self.kept, self.kept.first_record
             return StreamLog(
@@ -70,7 +70,7 @@ class PushLog:
         return self._tail.producers.last_sequence(producer)
 
     def append(self, pushes: Sequence[Push]) -> list[Outcome]:
-        """Store what is new, with one sync for all; what became of each push, in order.
+        """Store new records, with one sync for all; returns the outcome of each push, in order.
 
         Raises:
             DiskFullError: nothing was stored; the log is as it was.
@@ -87,7 +87,7 @@ class PushLog:
             return outcomes
 
     def finish(self) -> int:
-        """End the stream; the rows it had in all. Ending it again changes nothing.
+        """End the stream; returns the number of all its rows. Ending it again changes nothing.
 
         Raises:
             IngestError: as `append`.
@@ -103,7 +103,7 @@ class PushLog:
             return self.kept.next_row
 
     def trim(self) -> None:
-        """Remove what is too old or too much and that every reader has passed.
+        """Remove records beyond the retention that every reader has passed.
 
         Raises:
             IngestError: the disk refused.
@@ -113,7 +113,7 @@ class PushLog:
                 self.room.trim()
 
     def close(self) -> None:
-        """Nothing can be stored any more."""
+        """Close the log: nothing more can be stored."""
         with self._lock:
             self._closed = True
 
@@ -124,7 +124,7 @@ class PushLog:
         self._tail.write(group, segment_bytes=self.room.limits.segment_bytes)
 
     def _admit(self, push: Push, group: Group) -> Outcome:
-        """What becomes of a push if the group's records get durable."""
+        """The outcome of a push if the group's records become durable."""
         last = group.sequences.get(push.producer, self._tail.producers.last_sequence(push.producer))
         if push.sequence <= last:
             return Acknowledged(push.sequence, 0, duplicate=True)

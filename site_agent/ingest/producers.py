@@ -1,4 +1,4 @@
-"""Who has pushed how far: the state that makes pushes idempotent."""
+"""How far each producer has pushed: the state that makes pushes idempotent."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 PRODUCER_MEMORY = timedelta(days=7)
-"""A producer that has been silent for so long may be forgotten: it has to begin at sequence 1 again."""
+"""A producer that has been silent for this long may be forgotten: it must begin at sequence 1 again."""
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(slots=True)
 class Producers:
-    """The last durable sequence of each producer, and when it came."""
+    """The last durable sequence of each producer, and when it was pushed."""
 
     _last: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def last_sequence(self, producer: str) -> int:
-        """0: nothing of it is known."""
+        """The producer's last durable sequence; 0: it is not known."""
         return self._last.get(producer, (0, 0))[0]
 
     def note(self, producer: str, sequence: int, at_us: int) -> None:
@@ -30,7 +30,7 @@ class Producers:
             self.note(producer, sequence, at_us)
 
     def forget_silent(self, now_us: int) -> None:
-        """Drop those that have been silent for PRODUCER_MEMORY."""
+        """Drop the producers that have been silent for PRODUCER_MEMORY."""
         oldest_us = now_us - PRODUCER_MEMORY // _MICROSECOND
         self._last = {name: known for name, known in self._last.items() if known[1] >= oldest_us}
 
@@ -39,5 +39,5 @@ class Producers:
 
     @staticmethod
     def from_json(value: Mapping[str, list[int]]) -> Producers:
-        """Raises ValueError or TypeError when it is not what `to_json` made."""
+        """The value that `to_json` wrote. Raises ValueError or TypeError when it is not one."""
         return Producers({str(name): (int(sequence), int(at_us)) for name, (sequence, at_us) in value.items()})

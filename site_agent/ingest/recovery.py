@@ -32,13 +32,13 @@ class Recovered:
 
 
 def pack_mark(segment: Segment) -> bytes:
-    """The note that all of this segment is durable."""
+    """The mark of a segment that is wholly durable."""
     noted = _MARK.pack(segment.first_record, segment.size_bytes)
     return noted + _CRC.pack(zlib.crc32(noted))
 
 
 def recover(directory: Path, files: LogFiles) -> Recovered:
-    """The log's segments, all of them durable.
+    """Recover the log's segments; all of them are durable on return.
 
     Raises:
         CorruptLogError: acknowledged records are missing or damaged.
@@ -52,7 +52,7 @@ def recover(directory: Path, files: LogFiles) -> Recovered:
     if not opened:
         return Recovered()
     last = opened[-1].segment
-    # Its last records may have been written and not synced: they count from now on, so they must stay.
+    # Its last records may have been written and not synced: they count from now on, so they must be durable.
     files.truncate(last.path, last.size_bytes)
     return Recovered([o.segment for o in opened], _producers(opened), _ended(opened))
 
@@ -91,7 +91,7 @@ def _read_mark(path: Path) -> tuple[int, int] | None:
 
 
 def _producers(opened: Sequence[Opened]) -> Producers:
-    """As the last head has them, and what came after it."""
+    """The producers of the last head, and those of the records after it."""
     last = opened[-1]
     producers = last.head.producers
     producers.note_all((r.producer, r.sequence, r.at_us) for r in last.records if r.kind is FrameKind.ROWS)

@@ -1,4 +1,4 @@
-"""Room in a push log: how much it may keep, and what has to stay because somebody has still to read it."""
+"""Room in a push log: how much it may hold, and what some reader still needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Room:
-    """Removes what every reader has passed. Safe to use from several threads."""
+    """Removes records that every reader has passed. Safe to use from several threads."""
 
     def __init__(
         self, kept: KeptRecords, tail: Tail, clock: Clock, *, limits: LogLimits, lock: threading.RLock
@@ -33,17 +33,17 @@ class Room:
         self.changes = Waiters()
         """Woken when there is more room."""
         self.count = 0
-        """Grows whenever there may be more room than before."""
+        """Incremented whenever there may be more room than before."""
 
     def set_readers(self, names: Iterable[str]) -> None:
-        """Say who reads: a new reader holds everything that is kept until it advances, one that is gone nothing."""
+        """Set the readers: a new one retains all records until it advances, a removed one none."""
         with self._lock:
             changed = self._readers.set_names(names)
         if changed:
             self._wake()
 
     def advance(self, reader: str, record: int) -> None:
-        """This reader needs nothing before `record`, also after a crash."""
+        """This reader does not need the records before `record`, also after a crash."""
         with self._lock:
             changed = self._readers.advance(reader, record)
         if changed:
@@ -55,7 +55,7 @@ class Room:
         self._wake()
 
     def trim(self) -> None:
-        """Remove what is too old or too much and that every reader has passed. Raises OSError."""
+        """Remove records beyond the retention that every reader has passed. Raises OSError."""
         oldest_us = to_us(self._clock.now()) - self.limits.retention // _MICROSECOND
         kept = self._kept
         while kept.segments and kept.segments[0].ends and kept.segments[0].newest_at_us < oldest_us:
@@ -64,7 +64,7 @@ class Room:
         self.make(0)
 
     def make(self, size_bytes: int, *, alone: bool = True) -> bool:
-        """Remove what was passed until so much fits; whether it does. A log that holds nothing takes anything."""
+        """Remove passed records until this much fits; returns whether it does. An empty log takes anything."""
         kept = self._kept
         while kept.size_bytes + size_bytes > self.limits.retention_bytes:
             if alone and not any(s.ends for s in kept.segments):
@@ -74,7 +74,7 @@ class Room:
         return True
 
     def none(self) -> NoRoom:
-        """Why there is none."""
+        """Why there is no room."""
         slowest = ", ".join(self._readers.slowest()[:3])
         return NoRoom(
             f"the log holds {self._kept.size_bytes} of {self.limits.retention_bytes} bytes (retention_bytes), "
@@ -82,7 +82,7 @@ class Room:
         )
 
     def _remove_oldest(self) -> bool:
-        """Remove the oldest segment if every reader has passed it; whether that was so."""
+        """Remove the oldest segment if every reader has passed it; returns whether it was removed."""
         kept = self._kept
         oldest = kept.segments[0] if kept.segments else None
         if oldest is None or not oldest.ends or oldest.next_record > self._readers.passed(kept.next_record):

@@ -1,4 +1,4 @@
-"""From a pushed Arrow IPC stream to rows in the stream's own schema, or a refusal that names the column.
+"""Converts a pushed Arrow IPC stream to rows in the stream's own schema, or refuses it naming the column.
 
 Columns are found by name, without case. A value is taken when it is the same value in the column's type; see
 `_castable` for the pairs of types, and docs/connectors.md for the same in words.
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from site_agent.base.errors import ChannelError, PushRequestError, SchemaMismatchError
+from contract.arrow_types import arrow_type
+from site_agent.base.errors import ChannelError, ConnectorError, PushRequestError, SchemaMismatchError
 from site_agent.channels.codec import EncodedRows, encode
 from site_agent.engine import Field
 from site_agent.ingest import MAX_BATCH_BYTES, MAX_BATCH_RAW_BYTES, MAX_BATCH_ROWS
-from site_agent.ingest.types import arrow_type
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (
@@ -29,11 +29,15 @@ _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
 class RowFormat:
-    """A stream's columns in Arrow, and the way of pushed rows there."""
+    """A stream's columns in Arrow; converts pushed rows to them."""
 
     def __init__(self, columns: Sequence[Field]) -> None:
+        """Raises ConnectorError for a column of a type that cannot be pushed."""
         self.columns = tuple(columns)
-        self.schema: pa.Schema = pa.schema([(c.name, arrow_type(c.type)) for c in columns])
+        try:
+            self.schema: pa.Schema = pa.schema([(c.name, arrow_type(c.type)) for c in columns])
+        except ValueError as error:
+            raise ConnectorError(str(error), hint="types are in docs/sql.md") from error
 
     def take(self, arrow_stream: bytes) -> EncodedRows | None:
         """The rows as the log stores them; None when there are none.
@@ -65,7 +69,7 @@ class RowFormat:
         return pa.table(arrays, schema=self.schema)
 
     def _places(self, schema: pa.Schema) -> list[int]:
-        """Where each declared column is in the pushed schema."""
+        """The index of each declared column in the pushed schema."""
         found: dict[str, int] = {}
         for index, name in enumerate(schema.names):
             if name.lower() in found:
@@ -97,10 +101,10 @@ def _read(arrow_stream: bytes) -> pa.Table:
     rows = raw_bytes = 0
     try:
         with pa.ipc.open_stream(pa.py_buffer(arrow_stream)) as reader:
-            # Raises when a name is not UTF-8, which Arrow itself does not mind.
+            # Raises when a name is not UTF-8, which Arrow itself accepts.
             _ = reader.schema.names
             for batch in reader:
-                # What came over the wire may point anywhere: nothing looks at it before this.
+                # Offsets from the wire may point anywhere: nothing uses the data before this check.
                 batch.validate(full=True)
                 rows += batch.num_rows
                 raw_bytes += batch.nbytes
@@ -145,7 +149,7 @@ def _cast(column: pa.ChunkedArray, declared: Field, field: pa.Field) -> pa.Chunk
 
 
 def _prepared(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
-    """What Arrow casts value by value: timestamps without a zone are in UTC, whole numbers decimals of any size."""
+    """Values that Arrow can cast: timestamps without a zone become UTC, integers become decimals of any size."""
     if pa.types.is_timestamp(column.type) and column.type.tz is None:
         return column.cast(pa.timestamp(column.type.unit, tz="UTC"))
     if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
@@ -154,7 +158,7 @@ def _prepared(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
 
 
 def _check_narrowed(before: pa.ChunkedArray, after: pa.ChunkedArray, declared: Field) -> None:
-    """Arrow's safe cast rounds floating-point numbers silently: they have to be the same when cast back."""
+    """Arrow's safe cast rounds floating-point numbers silently: a value that changes when cast back is refused."""
     floating = pa.types.is_floating(before.type) and pa.types.is_floating(after.type)
     if not floating or before.type.bit_width <= after.type.bit_width:
         return
@@ -168,7 +172,7 @@ def _check_narrowed(before: pa.ChunkedArray, after: pa.ChunkedArray, declared: F
 
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of one type can be the same values in the other."""
+    """Whether values of one type can be equal to values of the other."""
     if source == target or pa.types.is_null(source):
         return True
     if pa.types.is_dictionary(source):
@@ -204,14 +208,14 @@ def _scalar_castable(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _nests(source: pa.DataType, target: pa.DataType) -> bool:
-    """The same inside lists, maps and structs, where single numbers are not looked at."""
+    """The same for lists, maps and structs, in which numbers are not checked one by one."""
     narrowed = pa.types.is_float64(source) and pa.types.is_float32(target)
     dictionary = pa.types.is_dictionary(source)
     return not narrowed and not dictionary and _castable(source, target)
 
 
 def _same_fields(source: pa.StructType, target: pa.StructType) -> bool:
-    """Nested fields have the same names, in the same order."""
+    """Whether nested fields have the same names, in the same order."""
     return source.num_fields == target.num_fields and all(
         source.field(i).name == target.field(i).name and _nests(source.field(i).type, target.field(i).type)
         for i in range(target.num_fields)

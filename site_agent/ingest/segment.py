@@ -1,4 +1,4 @@
-"""A segment: a file of consecutive records behind a head, and in memory where each of them lies."""
+"""A segment: a file of consecutive records after a head, with an index in memory of where each record is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUFFIX = ".segment"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a segment knows of everything before it, so that older ones can be removed."""
+    """Summarizes everything before the segment, so that older segments can be removed."""
 
     first_record: int
     first_row: int
@@ -47,11 +47,11 @@ class Segment:
     first_row: int
     head_bytes: int
     ends: array[int] = field(default_factory=lambda: array("Q"))
-    """Where in the file each record ends."""
+    """The end of each record in the file."""
     rows: array[int] = field(default_factory=lambda: array("Q"))
-    """Number of the row that follows each record."""
+    """The number of the row after each record."""
     raw_bytes: array[int] = field(default_factory=lambda: array("Q"))
-    """Size in memory of the records up to each."""
+    """The size in memory of the records up to each one."""
     newest_at_us: int = 0
 
     @property
@@ -67,14 +67,14 @@ class Segment:
         return self.ends[-1] if self.ends else self.head_bytes
 
     def add(self, place: FramePlace) -> None:
-        """Take in a record that is in the file."""
+        """Index a record that was written to the file."""
         self.ends.append(place.end)
         self.rows.append(place.header.first_row + place.header.rows)
         self.raw_bytes.append((self.raw_bytes[-1] if self.raw_bytes else 0) + place.header.raw_bytes)
         self.newest_at_us = max(self.newest_at_us, place.header.at_us)
 
     def start_of(self, record: int) -> int:
-        """Where in the file a record begins (for `next_record`: would begin)."""
+        """Where in the file a record begins; for `next_record`, where it would begin."""
         index = record - self.first_record
         return self.ends[index - 1] if index else self.head_bytes
 
@@ -88,13 +88,13 @@ class Segment:
         return self.raw_bytes[index - 1] if index else 0
 
     def fitting(self, start: int, *, rows: int, raw_bytes: int) -> int:
-        """The first record from `start` on that exceeds this many rows or bytes counted from there."""
+        """The first record from `start` on beyond these limits of rows or bytes."""
         by_rows = bisect_right(self.rows, max(0, self.row_of(start) + rows))
         by_bytes = bisect_right(self.raw_bytes, max(0, self.raw_before(start) + raw_bytes))
         return self.first_record + min(by_rows, by_bytes)
 
     def read(self, start: int, end: int) -> Iterator[tuple[FrameHeader, bytes]]:
-        """The records [start, end) with their payloads, checked.
+        """The records [start, end) with their payloads, whose checksums are verified.
 
         Raises:
             CorruptLogError: the file is damaged.
@@ -127,7 +127,8 @@ def segment_path(directory: Path, first_record: int) -> Path:
 
 
 def open_segment(path: Path, *, before: int | None) -> Opened:
-    """Index a segment: its whole frames in order, up to record `before`; None: it is the last, payloads are checked.
+    """Index a segment: its whole frames in order, up to record `before`; None: it is the last segment, whose payloads
+    are verified.
 
     Raises:
         CorruptLogError: it has no sound head.

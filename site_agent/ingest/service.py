@@ -25,9 +25,9 @@ _PRODUCER = re.compile(r"[!-~]{1,128}")
 _LARGEST_SEQUENCE = 2**63 - 1
 
 UNANSWERED = 4
-"""Batches of one call that are decoded and wait for the disk; more are not read from the connection."""
+"""Batches of one call that are decoded and wait for the disk; beyond that, the connection is not read."""
 WAITING_NOTICE_S = 1.0
-"""After so long without room the client is told why."""
+"""After this time without room, the client is told why."""
 
 Answer = asyncio.Future[Acknowledged]
 
@@ -72,12 +72,12 @@ class IngestServicer(IngestServiceServicer):
             await abort(context, error)
 
     def close(self) -> None:
-        """After the server has stopped."""
+        """Release resources after the server has stopped."""
         self._offload.close()
 
 
 class PushCall:
-    """One call of Push: reads ahead of the disk, answers in order."""
+    """One call of Push: reads ahead of the disk, and answers in order."""
 
     def __init__(self, intake: Intake, producer: str, offload: Offload) -> None:
         self._intake = intake
@@ -86,7 +86,7 @@ class PushCall:
         self._answers: asyncio.Queue[Answer | SiteAgentError | None] = asyncio.Queue(UNANSWERED)
 
     async def responses(self, requests: AsyncIterator[pb.PushRequest]) -> AsyncIterator[pb.PushResponse]:
-        """Until the client has sent its last batch and all are acknowledged.
+        """Answers until the client has sent its last batch and all batches are acknowledged.
 
         Raises:
             SiteAgentError: a batch was refused; those before it are acknowledged, those after it are not stored.
@@ -110,14 +110,14 @@ class PushCall:
             self._abandon(answer)
 
     async def _read(self, requests: AsyncIterator[pb.PushRequest]) -> None:
-        """Decode and submit batch by batch; what is wrong takes its place among the answers."""
+        """Decode and submit batch by batch; an error takes its batch's place among the answers."""
         try:
             async for request in requests:
                 await self._answers.put(await self._submit(request))
         except SiteAgentError as error:
             await self._answers.put(error)
         except Exception as error:
-            # The top of the call's reading: whatever it was, who pushed must not wait for ever.
+            # The top of the call's reading: whatever the error was, the client must not wait for ever.
             logger.exception("unexpected error producer=%s", self._producer)
             await self._answers.put(IngestError(f"internal error: {type(error).__name__}: {error}"))
         else:
@@ -133,7 +133,7 @@ class PushCall:
         return self._intake.submit(Push(self._producer, batch.sequence, rows))
 
     async def _until_done(self, answer: Answer) -> AsyncIterator[pb.PushResponse]:
-        """Return when there is an answer; meanwhile say why there is none."""
+        """Return when there is an answer; meanwhile tell the client why it waits."""
         told = ""
         while not answer.done():
             await asyncio.wait({answer}, timeout=WAITING_NOTICE_S)
@@ -143,7 +143,7 @@ class PushCall:
                 yield pb.PushResponse(waiting=pb.PushWaiting(reason=reason))
 
     def _abandon(self, answer: Answer | None) -> None:
-        """Nobody waits for these any more; what the client did not hear of it sends again."""
+        """Give up these batches; the client sends what was not acknowledged again."""
         unheard = [] if answer is None else [answer]
         with suppress(asyncio.QueueEmpty):
             while True:
@@ -153,7 +153,7 @@ class PushCall:
         for item in unheard:
             item.cancel()
             if item.done() and not item.cancelled():
-                # Looked at, so that it is not reported as an error that nobody took.
+                # Retrieved, so that asyncio does not report the error as unhandled.
                 item.exception()
 
 

@@ -1,4 +1,4 @@
-"""The pushed streams of one site: one log each, from CREATE STREAM until DROP, whether a query reads it or not."""
+"""The pushed streams of one site, a log for each, from CREATE STREAM until DROP, whether or not a query reads them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ TRIM_INTERVAL_S = 10.0
 class _Entry:
     stream: PushedStream
     state: Intake | SiteAgentError
-    """What keeps it from being pushed to, if it cannot be."""
+    """The error that keeps clients from pushing to it, or what takes their pushes."""
 
 
 class PushStreams:
-    """Made to equal the assignment by `apply`; looked up by the service and by source tasks."""
+    """Reconciled with the assignment by `apply`; the service and source tasks look streams up here."""
 
     def __init__(self, site: str, directory: Path, *, clock: Clock, files: LogFiles | None = None) -> None:
         self._site = site
@@ -48,7 +48,7 @@ class PushStreams:
         self._lock = asyncio.Lock()
 
     async def apply(self, streams: Iterable[PushedStream]) -> None:
-        """Open the logs of new streams, change options, say who reads, delete the logs of dropped streams."""
+        """Open the logs of new streams, change options and readers, delete the logs of dropped streams."""
         async with self._lock:
             wanted = {_key(stream.name, stream.created_at): stream for stream in streams}
             for key in sorted(self._entries.keys() - wanted.keys()):
@@ -62,7 +62,7 @@ class PushStreams:
                 self._trimming = asyncio.create_task(self._trim(), name=f"trim-{self._site}")
 
     def intake(self, stream: str, site: str) -> Intake:
-        """Where pushes to the stream go.
+        """What takes pushes to the stream.
 
         Raises:
             PushRequestError: no stream or site is named.
@@ -100,12 +100,12 @@ class PushStreams:
         return entry.state.log
 
     def use(self) -> tuple[StreamLog, ...]:
-        """How much each log keeps, by the streams' names. Blocking."""
+        """How much each log holds, by stream. Blocks."""
         entries = sorted(self._entries.values(), key=lambda entry: entry.stream.name.lower())
         return tuple(_use(entry) for entry in entries)
 
     async def close(self) -> None:
-        """Refuse what waits; the logs stay on disk."""
+        """Refuse waiting pushes; the logs stay on disk."""
         if self._trimming is not None:
             self._trimming.cancel()
             await asyncio.gather(self._trimming, return_exceptions=True)
@@ -138,7 +138,7 @@ class PushStreams:
             await entry.state.close()
 
     def _remove_but(self, keys: Iterable[str]) -> None:
-        """Delete the logs of streams that were dropped, also while this agent was away."""
+        """Delete the logs of dropped streams, also of those that were dropped while this agent was down."""
         keep = set(keys)
         for directory in self._root.iterdir() if self._root.exists() else ():
             if directory.name not in keep:
@@ -150,13 +150,13 @@ class PushStreams:
             await self._clock.sleep(TRIM_INTERVAL_S)
             for entry in tuple(self._entries.values()):
                 if isinstance(entry.state, Intake):
-                    # A disk that refuses now is asked again the next time.
+                    # If the disk refuses now, the next round tries again.
                     with suppress(IngestError):
                         await self._offload.run(entry.state.log.trim)
 
 
 def _key(relation: str, created_at: datetime) -> str:
-    """A directory name: a stream that is dropped and created anew is another."""
+    """A directory name: a stream that is dropped and created again is another stream."""
     return f"{relation.lower()}-{to_us(created_at)}"
 
 

@@ -1,4 +1,4 @@
-"""The two ends of a push log: records are written at the one, segments go from the other."""
+"""The two ends of a push log: records are written at one, segments are removed at the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from site_agent.ingest.segment import Head, Segment, segment_path
 
 
 class Tail:
-    """Changes the segments and their files, under the log's lock. What the disk refuses is raised as OSError."""
+    """Changes segments and their files, under the log's lock. Raises OSError when the disk refuses."""
 
     def __init__(self, directory: Path, files: LogFiles, clock: Clock, *, kept: KeptRecords, found: Recovered) -> None:
         self._directory = directory
@@ -26,19 +26,19 @@ class Tail:
         self._kept = kept
         self.producers = found.producers
         self.ended = found.ended
-        """Each segment's head says so, and the record that ended the stream."""
-        # Behind an error of the disk the end of the file is unknown: no record may follow it there.
+        """Recorded in each segment's head, and by the record that ended the stream."""
+        # After a disk error the end of the file is unknown: no record may be written there.
         self._unsure = False
 
     def write(self, group: Group, *, segment_bytes: int) -> None:
-        """Store the records, with one sync. A segment of so many bytes gets no more of them."""
+        """Store the records, with one sync. A segment of this many bytes takes no more of them."""
         segment = self._active(segment_bytes)
         try:
             self._files.append(segment.path, segment.size_bytes, b"".join(group.frames))
         except OSError:
             self._unsure = True
             with suppress(OSError):
-                # Gives back the space that the part of it took.
+                # Frees the space that the part of it took.
                 self._files.truncate(segment.path, segment.size_bytes)
             raise
         for frame in group.frames:
@@ -47,7 +47,7 @@ class Tail:
         self._note_durable(segment)
 
     def remove_oldest(self) -> None:
-        """Remove the oldest segment; the log knows its numbers from another one."""
+        """Remove the oldest segment; the heads of later ones have its numbers."""
         oldest = self._kept.segments[0]
         if len(self._kept.segments) == 1:
             self._roll()
@@ -69,7 +69,7 @@ class Tail:
         head = Head(kept.next_record, kept.next_row, schema, self.producers, self.ended)
         content = head.pack()
         path = segment_path(self._directory, head.first_record)
-        # Until it is known to be there or not, nothing may be added to the one before it.
+        # Until it is known whether that file exists, nothing may be added to the segment before it.
         self._unsure = True
         self._files.create(path, content)
         segment = Segment(path, schema, head.first_record, head.first_row, len(content))
@@ -77,6 +77,6 @@ class Tail:
         self._unsure = False
 
     def _note_durable(self, segment: Segment) -> None:
-        # It only sharpens what recovery can tell: the records themselves are durable already.
+        # The mark only sharpens what recovery can tell: the records themselves are durable already.
         with suppress(OSError):
             self._files.note(self._directory / MARK_NAME, pack_mark(segment))

@@ -1,4 +1,4 @@
-"""What a port knows of each of its channels, and the order in which it takes their epochs."""
+"""The state of each channel that feeds a port, and the order in which the port takes their epochs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PortInput:
     channel: str
     site: str
     view: str = ""
-    """What its rows, and those of its successors, are to the reader."""
+    """The name of the view that its rows, and those of its successors, belong to."""
     read_from: ReadFrom = ReadFrom.OWN
     event_delay_us: int = 0
     """How much later than an epoch's watermark the events of its rows may be."""
@@ -27,7 +27,7 @@ class PortInput:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where rows come from, and what they are to the reader."""
+    """Where rows come from, and the view that they belong to."""
 
     channel: str
     epoch: int
@@ -43,21 +43,21 @@ class InputState:
     cursor: int
     """The next epoch to take."""
     resumed: bool
-    """True: epochs before the cursor were taken, so none may be missing from there."""
+    """True: epochs before the cursor were taken, so that none may be missing after it."""
     says: InputWatermark = field(default_factory=InputWatermark)
     ended: bool = False
-    """Everything up to the end mark was taken."""
+    """Everything before the end mark was taken."""
     last_turn: int = 0
     unheard: bool = True
-    """Nothing was taken from it since the port began, and its standing is unknown."""
+    """Nothing was taken from it since the port started, and its standing is unknown."""
     missed: bool = False
-    """Its first epochs are gone, and it must not be read without them."""
+    """Its first epochs were removed, and it must not be read without them."""
     given_up: bool = False
-    """It was missed, and nothing is kept for this reader any more."""
+    """It was missed, and no epoch is retained for this reader any more."""
     joining: bool = False
-    """Its first epochs are gone, and none of the others was taken yet."""
+    """Its first epochs were removed, and none of the others was taken yet."""
     incomplete_until_us: int | None = None
-    """Rows with event times up to here may be among those that are gone."""
+    """Rows with event times up to here may be among the removed ones."""
 
     def settle(self) -> None:
         """Skip the epochs that the channel no longer kept when the port joined, and adopt its standing.
@@ -75,7 +75,7 @@ class InputState:
             self.hear(standing)
 
     def hear(self, standing: Standing) -> None:
-        """Adopt the channel's standing before the epoch at the cursor; if it has no watermark, the last one stays."""
+        """Adopt the channel's standing before the epoch at the cursor; without a watermark, the previous one holds."""
         watermark_us = self.says.watermark_us if standing.watermark_us is None else standing.watermark_us
         self.says = InputWatermark(watermark_us, standing.idle)
         self.unheard = False
@@ -101,7 +101,7 @@ class InputState:
         self.cursor = self.log.first_epoch
 
     def _has_nothing_left(self) -> bool:
-        """It has ended, and says nothing of how far its rows went."""
+        """Whether it has ended and none of its epochs is kept."""
         return self.log.end is not None and self.log.first_epoch >= self.log.next_epoch
 
     def _joined_at(self, watermark_us: int | None) -> None:
@@ -119,17 +119,17 @@ class InputState:
     @property
     def waiting_epochs(self) -> int:
         """The number of epochs that can be taken; 0 while the state has yet to settle on a later first epoch."""
-        # In this order: a transfer that begins in the middle moves the first epoch before the next one.
+        # In this order: a transfer that begins in the middle changes the first epoch before the next one.
         next_epoch, first_epoch = self.log.next_epoch, self.log.first_epoch
         return 0 if self.missed or self.cursor < first_epoch else max(0, next_epoch - self.cursor)
 
     @property
     def news(self) -> bool:
-        """Something can be taken: an epoch or the end."""
+        """Whether an epoch, or the end, can be taken."""
         return not self.ended and (self.waiting_epochs > 0 or self.log.end is not None)
 
     def heard(self) -> InputWatermark:
-        """An idle channel that has epochs to take is not idle any more."""
+        """What the channel says: an idle channel that has epochs to take is not idle any more."""
         if self.says.idle and self.waiting_epochs:
             return InputWatermark(self.says.watermark_us)
         return self.says
@@ -137,14 +137,14 @@ class InputState:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """An epoch to take."""
+    """An epoch that the port takes."""
 
     state: InputState
     epoch: int
 
 
 def pick_epochs(states: Iterable[InputState], *, max_bytes: int) -> list[Pick]:
-    """Which epochs to take next, at least one if there is any, then up to `max_bytes` of rows as they lie in memory.
+    """The epochs to take next: at least one if there is any, then up to `max_bytes` of rows in memory.
 
     The channel that waited longest goes first, so that none starves; after that the one whose watermark is farthest
     behind, so that channels advance together and few windows stay open.

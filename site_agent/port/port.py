@@ -31,7 +31,7 @@ class PortBatch:
     """All channels ended for good; `END_OF_TIME_US` is the watermark."""
     rows: int
     idle: bool = False
-    """True when all channels that have not ended are idle: the watermark stays until one wakes."""
+    """All channels that have not ended are idle: the watermark stays until one of them has rows."""
 
 
 class Port:
@@ -67,7 +67,7 @@ class Port:
 
     @property
     def lag_rows(self) -> int:
-        """Rows that are at this site and not taken yet; a channel that is damaged counts for nothing."""
+        """Rows that are at this site and not taken yet; those of a damaged channel are not counted."""
         return sum(_waiting_rows(state) for state in self._states.values() if state.waiting_epochs)
 
     @property
@@ -77,25 +77,26 @@ class Port:
 
     @property
     def missed_inputs(self) -> tuple[str, ...]:
-        """Channels that are not read, because their first epochs are gone."""
+        """Channels that are not read because their first epochs were removed."""
         return tuple(sorted(channel for channel, state in self._states.items() if state.missed))
 
     @property
     def incomplete_until_us(self) -> int | None:
-        """Rows with event times up to here may be missing, for channels were joined in the middle; None: none are."""
+        """Rows with event times up to here may be missing, because channels were joined in the middle; None:
+        none are."""
         known = [s.incomplete_until_us for s in self._states.values() if s.incomplete_until_us is not None]
         return max(known, default=None)
 
     @property
     def ended_channels(self) -> tuple[str, ...]:
-        """Those that ended for good and were taken to their end."""
+        """The channels that ended for good and whose epochs were all taken."""
         ended = {channel for channel, state in self._states.items() if state.says.ended}
         return tuple(sorted(ended | self._skipped.keys()))
 
     def restore(
         self, cursors: Mapping[str, int], ended: Iterable[str] = (), *, watermark_us: int | None = None
     ) -> None:
-        """Go on from a checkpoint: next epoch per channel, channels that ended for good, the port's watermark.
+        """Resume from a checkpoint: next epoch per channel, channels that ended for good, the port's watermark.
 
         Call it before `set_inputs`. What the cursors have passed is acknowledged when its channel is subscribed.
         """
@@ -143,7 +144,8 @@ class Port:
                 async with self._lock:
                     batch = await self._take(max_bytes)
             except CorruptEpochError as damage:
-                # Without the lock: this may take as long as the producer is away, and inputs may change meanwhile.
+                # Without the lock: this may take as long as the producer is unreachable, and inputs may change
+                # meanwhile.
                 await self._router.put_right(damage)
                 continue
             if batch is not None:
@@ -151,7 +153,7 @@ class Port:
             await self._wait()
 
     def acknowledge(self, cursors: Mapping[str, int]) -> None:
-        """The epochs before these cursors are not needed any more, even after a crash. May be called from any thread.
+        """The task does not need the epochs before these cursors, even after a crash. May be called from any thread.
 
         Raises:
             ChannelError: a cursor is beyond its channel, or the disk refused.
@@ -161,7 +163,8 @@ class Port:
                 self._router.acknowledge(channel, self._reader, cursor - 1)
 
     async def close(self) -> None:
-        """Stop reading. Subscriptions stay, so that a restarted task goes on; `set_inputs([])` first gives them up."""
+        """Stop reading. Subscriptions stay, so that a restarted task resumes; call `set_inputs([])` first to give them
+        up."""
         async with self._lock:
             self._states.clear()
 
@@ -174,12 +177,12 @@ class Port:
         read = await self._router.offload.run(_read, picks)
         ending = [state for state in states if _at_end(state, picks)]
         for state in [s for s in ending if s.joining and all(pick.state is not s for pick in picks)]:
-            # Nothing of it is left to say how far its rows went.
+            # Without a standing, nothing tells how far its rows went.
             state.missed = True
             ending.remove(state)
         for state in ending:
             await self._join_successor(state)
-        # No await from here on: a cancelled call must not have moved the cursors.
+        # No await from here on: a cancelled call must not advance the cursors.
         self._advance(picks, read)
         for state in ending:
             self._end(state)
@@ -191,7 +194,7 @@ class Port:
         return self._batch(taken, bool(picks or ending))
 
     async def _give_up(self, state: InputState) -> None:
-        """Nothing need be kept for a reader that will not read it."""
+        """Release a channel that this reader will not read."""
         if state.missed and not state.given_up:
             await self._router.unsubscribe(state.source.channel, self._reader)
             state.given_up = True
@@ -229,7 +232,7 @@ class Port:
             successor.says = replace(successor.says, watermark_us=state.says.watermark_us, idle=False)
 
     async def _join_chain(self, item: PortInput) -> None:
-        """Join, and after a restart also the successors that had been joined already."""
+        """Join a channel, and after a restart also its successors that had been joined before."""
         state: InputState | None = await self._join(item)
         joined = set()
         while state is not None and state.source not in joined and _at_end(state, ()):
@@ -260,7 +263,7 @@ class Port:
         await self._router.unsubscribe(channel, self._reader)
 
     def _with_successors(self, channels: Iterable[str]) -> set[str]:
-        """Successors stay while the channel they continue is listed, also when its list was made before they came."""
+        """Successors stay while the channel that they continue is listed, also when the list is older than they are."""
         wanted: set[str] = set()
         todo = list(channels)
         while todo:
@@ -286,7 +289,7 @@ def _waiting_rows(state: InputState) -> int:
     try:
         return state.log.epochs.rows_from(state.cursor)
     except CorruptEpochError:
-        # Taking the epoch is what puts it right, or says what is wrong.
+        # Taking the epoch repairs it, or raises what is wrong.
         return 0
 
 
@@ -295,6 +298,6 @@ def _successor_of(source: PortInput, end: EndMark) -> PortInput:
 
 
 def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:
-    """The channel has ended, and these picks take its last epoch if it is not taken yet."""
+    """Whether the channel has ended, and these picks take its last epoch unless that was taken before."""
     cursor = max((pick.epoch + 1 for pick in picks if pick.state is state), default=state.cursor)
     return not state.ended and not state.missed and state.log.end is not None and cursor >= state.log.next_epoch

@@ -1,4 +1,4 @@
-"""The watermark of a port, from those of its channels.
+"""The watermark of a port, from the watermarks of its channels.
 
 - A channel that ended for good is not waited for; when all have, time has ended.
 - An idle channel is not waited for; when all live ones are idle, the farthest of them counts: none will say more.
@@ -16,12 +16,12 @@ from site_agent.channels.manifest import END_OF_TIME_US
 
 @dataclass(frozen=True, slots=True)
 class InputWatermark:
-    """What one channel says, as of the last epoch taken from it."""
+    """What one channel has published, up to the last epoch taken from it."""
 
     watermark_us: int | None = None
     idle: bool = False
     ended: bool = False
-    """Ended for good, and everything was taken from it."""
+    """It ended for good, and all its epochs were taken."""
 
 
 def port_watermark(previous_us: int | None, inputs: Collection[InputWatermark]) -> int | None:

@@ -1,4 +1,4 @@
-"""What else came over a link while it was measured: bytes of this host's TCP connections, as the kernel counts them.
+"""The other traffic of a link while it was probed: bytes of this host's TCP connections, as the kernel counts them.
 
 A router counts whole messages, of up to a mebibyte: far too coarse for the second of a probe. Linux alone tells more,
 by sock_diag(7); elsewhere nothing is known.
@@ -26,20 +26,20 @@ _ATTRIBUTE = struct.Struct("=HH")
 _ESTABLISHED = 1
 _INFO = 2
 _BYTES_RECEIVED = 128
-"""Where `struct tcp_info` has the bytes that arrived in order."""
+"""The offset in `struct tcp_info` of the bytes that arrived in order."""
 _ANSWER_BYTES = 64 * 1024
 _ANSWER_S = 1.0
 _NO_INTERFACE = 0
 _MAPPED = bytes(10) + b"\xff\xff"
-"""What stands before an address of IPv4 in one of IPv6."""
+"""The prefix of an IPv4 address that is written as an IPv6 address."""
 
 Counts = Mapping[int, int]
-"""Bytes received, by a number that is the connection's own."""
+"""Bytes received, by a number that identifies the connection."""
 
 
 @dataclass(slots=True)
 class Meter:
-    """Bytes that arrived over some connections, noted now and then; connections come and go meanwhile."""
+    """Records the bytes that arrive over a changing set of connections."""
 
     count: Callable[[], Counts | None]
     every_s: float = 0.01
@@ -49,7 +49,7 @@ class Meter:
     _blind: bool = False
 
     def note(self, now_s: float | None = None) -> None:
-        """Look at the counters, unless that was a moment ago. Times are those of `time.time`."""
+        """Read the counters, unless they were read a moment ago. Times are those of `time.time`."""
         now_s = time.time() if now_s is None else now_s
         if self._blind or (self._notes and now_s < self._notes[-1][0] + self.every_s):
             return
@@ -58,7 +58,7 @@ class Meter:
             self._blind = True
             return
         if self._notes:
-            # A connection that is new has brought all that it has since the last look.
+            # All bytes of a new connection have come since the last reading.
             more = sum(max(0, total - self._seen.get(number, 0)) for number, total in counts.items())
             self._notes.append((now_s, self._notes[-1][1] + more))
         else:
@@ -66,13 +66,13 @@ class Meter:
         self._seen.update(counts)
 
     def bytes_per_s(self, start_s: float, end_s: float) -> float | None:
-        """Between two moments; None: nothing is known of them."""
+        """The rate between two moments; None: the counters were not read then."""
         if self._blind or len(self._notes) < 2 or end_s <= start_s:
             return None
         return (_at(self._notes, end_s) - _at(self._notes, start_s)) / (end_s - start_s)
 
     def steady(self) -> tuple[float, float] | None:
-        """The second half of the time in which bytes came; None: there is none."""
+        """The second half of the time in which bytes came; None: none came."""
         growing = [(a[0], b[0]) for a, b in zip(self._notes, self._notes[1:], strict=False) if b[1] > a[1]]
         if len(growing) < 2:
             return None
@@ -106,13 +106,13 @@ def received_bytes(*, remote: tuple[str, int] | None = None, local_port: int = 0
     except OSError:
         return None
     with suppress(OSError):
-        # gRPC connects to addresses of IPv4 by IPv6, too; a system without that has nothing to tell.
+        # gRPC uses IPv6 sockets for IPv4 addresses, too; a system without IPv6 has no counters to read.
         found += _asked(socket.AF_INET6, ports)
     return {number: count for number, target, count in found if wanted is None or target in wanted}
 
 
 def _forms(host: str) -> tuple[bytes, ...]:
-    """An address as sockets of either family have it. Raises OSError when it is a name."""
+    """The address as sockets of either family write it. Raises OSError when it is a name."""
     if ":" in host:
         return (socket.inet_pton(socket.AF_INET6, host),)
     packed = socket.inet_pton(socket.AF_INET, host)
@@ -120,7 +120,7 @@ def _forms(host: str) -> tuple[bytes, ...]:
 
 
 def _asked(family: socket.AddressFamily, ports: tuple[int, int]) -> list[tuple[int, bytes, int]]:
-    """Connections with these ports, here and there (0: any): their own number, remote address, bytes received.
+    """Connections with these local and remote ports (0: any): number, remote address, bytes received.
 
     Raises:
         OSError: the kernel does not tell.
@@ -155,7 +155,7 @@ def _messages(data: bytes) -> Sequence[tuple[int, bytes]]:
 
 
 def _read(body: bytes) -> tuple[int, bytes, int | None]:
-    """A connection's own number, its remote address, and what it received (None: not told)."""
+    """A connection's number, its remote address, and the bytes it received (None: not counted)."""
     *_, target, _, cookie = _MESSAGE.unpack_from(body)
     position = _MESSAGE.size
     while position + _ATTRIBUTE.size <= len(body):
@@ -168,7 +168,7 @@ def _read(body: bytes) -> tuple[int, bytes, int | None]:
 
 
 def _at(notes: Sequence[tuple[float, int]], moment_s: float) -> float:
-    """The count at a moment, linear between the notes beside it."""
+    """The count at a moment, interpolated between the two readings next to it."""
     before = notes[0]
     for after in notes:
         if after[0] >= moment_s:

@@ -15,7 +15,7 @@ _CONNECT_S = 10.0
 
 
 def open_listener(host: str) -> socket.socket:
-    """A socket that takes one transfer."""
+    """A listening socket for one transfer."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((host, 0))
@@ -26,7 +26,7 @@ def open_listener(host: str) -> socket.socket:
 def receive(
     listener: socket.socket, token: bytes, timeout_s: float, meanwhile: Callable[[], None] = lambda: None
 ) -> Arrived:
-    """Blocks until the sender is done; a connection that does not begin with the token is not taken.
+    """Receive until the sender closes; a connection that does not begin with the token is refused. Blocks.
 
     Args:
         meanwhile: called whenever something came.
@@ -46,7 +46,7 @@ def receive(
 
 
 def send(address: tuple[str, int], token: bytes, duration_s: float) -> int:
-    """Sends for so long; how many bytes."""
+    """Send for this time; returns the number of bytes sent."""
     sent = 0
     with socket.create_connection(address, timeout=_CONNECT_S) as connection:
         connection.sendall(token)

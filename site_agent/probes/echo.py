@@ -24,13 +24,13 @@ _LATE_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Echoes:
-    """What became of some echoes to one site."""
+    """The outcome of some echoes to one site."""
 
     to_site: str
     sent: int
     lost: int
     rtt_s: float | None
-    """The least; None: all were lost."""
+    """The shortest; None: all were lost."""
 
 
 class EchoLoop:
@@ -44,16 +44,16 @@ class EchoLoop:
         self._fresh: dict[str, Echoes] = {}
 
     def set_addresses(self, addresses: Mapping[str, str]) -> None:
-        """host:port of all agents; this site's own is left out."""
+        """Set host:port of all agents; this site's own is ignored."""
         self._addresses = {site: address for site, address in addresses.items() if site != self._site}
 
     def take(self) -> tuple[Echoes, ...]:
-        """What is new since the last call."""
+        """The echoes since the last call."""
         fresh, self._fresh = tuple(self._fresh.values()), {}
         return fresh
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Send echoes until cancelled."""
         try:
             while True:
                 await asyncio.sleep(INTERVAL_S)
@@ -63,7 +63,7 @@ class EchoLoop:
                 await channel.close(None)
 
     async def once(self) -> None:
-        """Some echoes to every site, all at once."""
+        """Send some echoes to every site, concurrently."""
         found = await asyncio.gather(*(self._echo(site, address) for site, address in self._addresses.items()))
         self._fresh.update({echoes.to_site: echoes for echoes in found})
 

@@ -1,4 +1,4 @@
-"""iperf3, run as a program: its Python wrapper redirects the whole process's output while it measures."""
+"""iperf3 as a child process: its Python wrapper redirects the output of the whole process while it measures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class IperfResult:
 
 
 async def start_server(host: str, port: int) -> asyncio.subprocess.Process:
-    """A server for one test; returns when it listens.
+    """Start a server for one test; returns when it listens.
 
     Raises:
         SiteAgentError: it does not come to listen.
@@ -60,7 +60,8 @@ async def start_server(host: str, port: int) -> asyncio.subprocess.Process:
 
 
 def _listens(port: int) -> bool:
-    """Asked of the kernel: a connection to find out would use the server up. Elsewhere than on Linux, just assumed."""
+    """Whether the port listens, according to the kernel: a connection would use up the server. Assumed on other systems
+    than Linux."""
     tables = [path for path in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")) if path.exists()]
     ending = f":{port:04X}"
     rows = [line.split() for table in tables for line in table.read_text().splitlines()[1:]]
@@ -68,7 +69,7 @@ def _listens(port: int) -> bool:
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:
-    """Ends a server that was not used up."""
+    """Stop a server that was not used."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             process.kill()
@@ -76,9 +77,9 @@ async def stop(process: asyncio.subprocess.Process) -> None:
 
 
 async def run_client(host: str, port: int, duration_s: float) -> IperfResult:
-    """Send for so long.
+    """Send for this time.
 
-    The rate is the receiver's, over the second half: the sender's counts what still lies in its socket.
+    The rate is the receiver's, over the second half: the sender counts what is still in its socket.
 
     Raises:
         SiteAgentError: iperf3 failed.
@@ -101,7 +102,7 @@ async def run_client(host: str, port: int, duration_s: float) -> IperfResult:
 
 
 def read_report(output: bytes) -> IperfResult:
-    """What the client printed.
+    """Read the report that the client printed.
 
     Raises:
         SiteAgentError: it says that the test failed, or nothing that can be read.

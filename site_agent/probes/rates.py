@@ -1,4 +1,4 @@
-"""From what arrived when to a rate."""
+"""Computes a link's rate from arrival times."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 WIRE_OVERHEAD_UDP = 42
 """Ethernet, IP and UDP headers of a packet."""
 MOST_AT_ONCE = 24
-"""Packets of a short train that may pass a link before it slows them down."""
+"""The most packets of a short train that may pass a link before the link slows the rest down."""
 TCP_PAYLOAD_RATIO = 1448 / 1514
-"""Payload of a full-sized TCP packet among its bytes on the wire."""
+"""The share of payload in the bytes of a full-sized TCP packet on the wire."""
 
 
 def train_rate(arrivals_s: Sequence[float], packet_bytes: int) -> float | None:
-    """What TCP would carry as payload, in bytes per second, from the gaps between packets of a burst.
+    """The rate at which TCP would carry payload, in bytes per second, from the gaps between packets of a burst.
 
     Args:
         arrivals_s: when each packet came, in order; lost ones are absent.
@@ -30,13 +30,13 @@ def train_rate(arrivals_s: Sequence[float], packet_bytes: int) -> float | None:
 
 
 def slowed(arrivals_s: Sequence[float]) -> Sequence[float]:
-    """Without those that links let pass at once before they slow a burst down: a few, or a quarter of a long one."""
+    """The packets after those that a link lets through at once: a few, or a quarter of a long burst."""
     count = len(arrivals_s)
     return arrivals_s[max(count // 4, min(count // 2, MOST_AT_ONCE)) :]
 
 
 def steady_rate(intervals: Sequence[tuple[float, int]]) -> float | None:
-    """The mean rate over the second half of a transfer, in bytes per second; the last, cut interval does not count.
+    """The mean rate over the second half of a transfer, in bytes per second, without the last, shortened interval.
 
     In the first half the sender still finds out how fast it may go.
 

@@ -1,4 +1,4 @@
-"""ProbeService: the beginning and the end of a measurement.
+"""ProbeService: both ends of a measurement.
 
 master --Measure--> agent at the link's beginning --Receive--> agent at its end
                                                   ==probe====>
@@ -30,7 +30,7 @@ _TOKEN_BYTES = 16
 _LONGEST_WAIT_S = 60.0
 _SLACK_S = 20.0
 _LOOK_S = 0.05
-"""So often what comes beside a full probe is looked at."""
+"""Seconds between two readings of the other traffic during a full probe."""
 _MOST_ECHO_BYTES = 64 * 1024
 _NO_IPERF3 = "iperf3 is not installed at {site}: measured by our own transfer over TCP"
 
@@ -39,11 +39,11 @@ _ENDS = {
     pb.PROBE_METHOD_TRAIN: (train.open_receiver, train.receive),
     pb.PROBE_METHOD_TCP: (bulk.open_listener, bulk.receive),
 }
-"""How the end of a link opens and receives our own probes."""
+"""How the receiving end of a link opens and receives each kind of probe."""
 
 
 class ProbeServicer(ProbeServiceServicer):
-    """One measurement at a time at each end: two would measure one another."""
+    """Runs one measurement at a time at each end: two would measure one another."""
 
     def __init__(self, site: str, host: str, connect: Connect = connect) -> None:
         """`host` is where this agent is reached."""
@@ -100,7 +100,7 @@ class ProbeServicer(ProbeServiceServicer):
         return response
 
     async def _peer(self, site: str, address: str) -> grpc.aio.Channel:
-        """A connection that is kept: making one anew would take longer than a train."""
+        """A connection that is kept open: making a new one would take longer than a train."""
         known = self._peers.get(site)
         if known is not None and known[0] == address:
             return known[1]
@@ -138,7 +138,7 @@ class ProbeServicer(ProbeServiceServicer):
                     beside.note()
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
-            # Nobody came; the sender knows by itself.
+            # No sender connected; the sender notices that itself.
             pass
         finally:
             await iperf.stop(server)
@@ -146,7 +146,7 @@ class ProbeServicer(ProbeServiceServicer):
 
 
 class _Sender:
-    """The beginning of one measurement."""
+    """The sending end of one measurement."""
 
     def __init__(self, peer: Any, request: pb.MeasureRequest, duration_s: float) -> None:
         self._peer = peer
@@ -210,7 +210,7 @@ class _Sender:
 
 
 async def _resolved(address: str) -> str:
-    """host:port with an IP for a host; empty when there is none."""
+    """host:port with the host's IP address; empty when it has none."""
     host, _, port = address.rpartition(":")
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
@@ -220,7 +220,7 @@ async def _resolved(address: str) -> str:
 
 
 def _with_beside(received: pb.Received, beside: Meter, steady: tuple[float, float] | None) -> pb.Received:
-    """Says what else came while the probe's rate was steady, if that is known."""
+    """The response with the rate of other traffic during the probe's steady part, if it is known."""
     beside.note()
     rate = beside.bytes_per_s(*steady) if steady is not None else None
     if rate is not None:

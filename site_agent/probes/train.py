@@ -1,4 +1,4 @@
-"""A burst of packets over UDP: how far the link pulls it apart says what it carries."""
+"""A burst of packets over UDP: how far the link pulls the packets apart shows its capacity."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ from site_agent.probes.rates import slowed, train_rate
 
 PACKET_BYTES = 1400
 FEWEST_PACKETS = 32
-"""Of them, 16 pass after the few that links let through at once."""
+"""Of these, 16 pass after the few that links let through at once."""
 MOST_PACKETS = 4000
 GAP_S = 0.3
-"""So long after a packet, no other is awaited."""
+"""After this time without a packet, no other is expected."""
 _BUFFER_BYTES = 4 * 1024 * 1024
 _PLACE = struct.Struct("!II")
-"""After the token: a packet's number from 0, and how many there are."""
+"""What follows the token: a packet's number from 0, and the number of packets."""
 _SO_TIMESTAMPNS = 35
-"""Of Linux; Python has no name for it."""
+"""Linux's option; Python has no name for it."""
 _TIMESPEC = struct.Struct("@ll")
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What reached the link's end."""
+    """What arrived at the link's end."""
 
     bytes: int
     rate_bytes_per_s: float | None
-    """None: too little to tell."""
+    """None: too few packets arrived to tell."""
     steady: tuple[float, float] | None = None
-    """From when to when that rate was measured, in seconds of `time.time`; None: it does not say."""
+    """Begin and end of the time in which the rate was measured, in seconds of `time.time`; None: not known."""
 
 
 def packets_for(expected_bytes_per_s: float, duration_s: float) -> int:
-    """How many fill the link for so long."""
+    """The number of packets that fill the link for this time."""
     return max(FEWEST_PACKETS, min(MOST_PACKETS, int(expected_bytes_per_s * duration_s / PACKET_BYTES)))
 
 
 def open_receiver(host: str) -> socket.socket:
-    """A socket for a train."""
+    """A socket that receives a train."""
     receiver = socket.socket(_family(host), socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
     if sys.platform == "linux":
-        # The kernel's times: a busy machine wakes us late, and then all that has waited seems to come at once.
+        # The kernel's time stamps: a busy machine wakes this process late, and then all waiting packets seem to come at
+        # once.
         receiver.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     receiver.bind((host, 0))
     return receiver
@@ -56,7 +57,7 @@ def open_receiver(host: str) -> socket.socket:
 def receive(
     receiver: socket.socket, token: bytes, timeout_s: float, meanwhile: Callable[[], None] = lambda: None
 ) -> Arrived:
-    """Blocks until the train has passed; packets without the token are not part of it.
+    """Receive until the train has passed; packets without the token are not part of it. Blocks.
 
     Args:
         meanwhile: called after each packet.
@@ -88,16 +89,16 @@ def _arrival_s(ancillary: list[tuple[int, int, bytes]]) -> float:
 
 
 def send(host: str, port: int, token: bytes, count: int) -> int:
-    """Sends a train as fast as the machine lets it go; how many bytes."""
+    """Send a train as fast as the machine allows; returns the number of bytes sent."""
     filling = bytes(PACKET_BYTES - len(token) - _PLACE.size)
     with socket.socket(_family(host), socket.SOCK_DGRAM) as sender:
-        # The kernel takes as much of the train as it may: a busy machine that lets us wait must not tear it.
+        # The socket buffer holds much of the train: a busy machine that delays this process must not tear it apart.
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         for number in range(count):
             try:
                 sender.sendto(token + _PLACE.pack(number, count) + filling, (host, port))
             except ConnectionRefusedError:
-                # The receiver has gone; what it saw is all there is.
+                # The receiver is gone; it has seen the packets so far.
                 break
     return count * PACKET_BYTES
 

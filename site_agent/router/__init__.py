@@ -1,4 +1,4 @@
-"""Router: the site's one receiver of remote channels, and their fan-out to local readers.
+"""Router: pulls each remote channel to this site once, and serves all its local readers.
 
     remote site --Pull--> pull --epochs--> copy (a ChannelLog here) --> ports and results of this site
                 <--acknowledge-- what all local readers acknowledged
@@ -9,6 +9,7 @@ damaged epoch again, `readers` says who reads here, `links` holds the connection
 
 from site_agent.router.links import LinkUsage
 from site_agent.router.meter import LinkTransfer
+from site_agent.router.pull import PullSettings
 from site_agent.router.router import ChannelUsage, Router
 
-__all__ = ["ChannelUsage", "LinkTransfer", "LinkUsage", "Router"]
+__all__ = ["ChannelUsage", "LinkTransfer", "LinkUsage", "PullSettings", "Router"]

@@ -1,4 +1,4 @@
-"""What a site has received and not stored yet, and whose turn it is to be stored.
+"""The epochs that a site has received and not stored yet, and the order in which they are stored.
 
 First come, first served would leave both to the calls that began first: they fill the backlog before the last ones have
 begun, and keep their lead. So both go to the call that was given least, as turns do at the sender.
@@ -12,7 +12,8 @@ from site_agent.exchange.turns import FairQueue, Flow
 
 
 class FairRoom:
-    """Room for so much at a time. While there is none, whoever was given least waits in front. Of one event loop."""
+    """A limit on the bytes held at a time. While it is reached, the flow that was given least is next. Of one event
+    loop."""
 
     def __init__(self, limit: int, *, queue: FairQueue | None = None) -> None:
         self._limit = limit
@@ -21,9 +22,9 @@ class FairRoom:
         self._waiting: dict[Flow, tuple[int, asyncio.Future[None]]] = {}
 
     async def take(self, flow: Flow, size: int, *, cost_bytes: int) -> None:
-        """Wait until there is room; what is larger than all of it waits until nothing else is held.
+        """Wait for room; a request larger than the limit waits until nothing else is held.
 
-        A flow asks once at a time, and no more after its call has ended.
+        A flow asks once at a time, and not after its call has ended.
         """
         future = asyncio.get_running_loop().create_future()
         self._waiting[flow] = size, future
@@ -40,7 +41,7 @@ class FairRoom:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        """In order: what comes after something large does not take the room that it waits for."""
+        """Grant requests in order: one behind a large request does not take the room that the large one waits for."""
         while self._queue:
             size, future = self._waiting[self._queue.first]
             ended = future.done()
@@ -54,7 +55,7 @@ class FairRoom:
 
 
 class Backlog:
-    """Of all calls of a site together.
+    """The backlog of all calls of a site.
 
     Args:
         limit_bytes: That may be held before they are stored.

@@ -1,4 +1,4 @@
-"""Connections to other sites, one each, whose addresses may change at any time."""
+"""Connections to other sites, one for each, whose addresses may change at any time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from site_agent.exchange.options import Connect
 
 @dataclass(slots=True)
 class LinkUsage:
-    """What came over one link since the agent started."""
+    """The traffic of one link since the agent started."""
 
     bytes: int = 0
     """Serialized messages: payload, schemas, manifests."""
@@ -31,7 +31,7 @@ class Links:
         self._changed = asyncio.Event()
 
     def set_addresses(self, addresses: Mapping[str, str]) -> frozenset[str]:
-        """Take over all addresses; returns the sites whose connection is not valid any more."""
+        """Set all addresses; returns the sites whose connection is no longer valid."""
         stale = frozenset(site for site, address in self._addresses.items() if addresses.get(site) != address)
         self._addresses = dict(addresses)
         for site in stale:

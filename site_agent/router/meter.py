@@ -1,4 +1,4 @@
-"""What a link carries, from our own transfers over it: stretches of time in which they came at a steady rate.
+"""Measures links by our own transfers: finds stretches of time in which data arrived at a steady rate.
 
 A link that was full all the while limited that rate. It was full between two messages of a transfer when the sender had
 the second one waiting, which it says with each message, and the reader was waiting for it. Small pauses count as full,
@@ -19,27 +19,28 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 BRIDGED_BY_SENDER_S = 0.005
-"""A pause of the sender that what lies in its socket outlasts."""
+"""A pause of the sender that the data in its socket bridge."""
 BRIDGED_BY_READER_S = 0.02
 MOST_IDLE = 0.1
-"""Of the time between two messages; a sender that paused for longer may have left the link idle."""
+"""A share of the time between two messages; a sender that paused for longer may have left the link idle."""
 PAUSE_S = 0.25
-"""A sender that paused for so long ends a stretch."""
+"""A pause of the sender that ends a stretch."""
 LEAST_WAITED = 0.5
 GAP_S = 0.02
-"""Stretches as close as this are one."""
+"""Stretches that are this close are joined."""
 LEAST_FULL = 0.9
-"""Of a stretch, when it was the link that limited it."""
+"""The share of a stretch in which the link must have been full to have limited it."""
 
 LEAST_S = 0.5
 LEAST_BYTES = 256 * 1024
 LEAST_MESSAGES = 4
 PARTS = 3
 STEADY = 0.25
-"""The rates of the parts of a steady stretch differ by no more than this share."""
+"""The rates of the parts of a steady stretch differ by this share at most."""
 
 SETTLE_S = 1.0
-"""What came so lately is not looked at: another transfer's message may be on the link, and count once it has come."""
+"""Messages this recent are not evaluated yet: a message of another transfer may still be on its way, and counts with
+them."""
 KEEP_S = 30.0
 MOST_ARRIVALS = 20_000
 
@@ -49,13 +50,13 @@ class Arrival:
     """A message of one transfer. Times are seconds on a clock that only goes forward."""
 
     after_s: float
-    """When the message before it came, or the transfer began."""
+    """When the previous message arrived, or the transfer began."""
     at_s: float
     size_bytes: int
     waited_s: float
-    """Of the time since, how long the reader waited; for the rest it was busy with the message before."""
+    """The time since then that the reader waited; the rest it was busy with the previous message."""
     idle_s: float | None
-    """Of the time since, how long the sender had nothing to send, or was not granted to; None: not known."""
+    """The time since then that the sender had nothing to send or no credit; None: not known."""
 
     @property
     def span_s(self) -> float:
@@ -63,25 +64,25 @@ class Arrival:
 
     @property
     def paused_s(self) -> float:
-        """How long nothing came because the sender paused; a pause that began before the message before came was
-        bridged by what lay in its socket."""
+        """How long nothing arrived because the sender paused; a pause before the previous message arrived was bridged
+        by the socket."""
         return self.idle_s if self.idle_s is not None and PAUSE_S <= self.idle_s <= self.span_s else 0.0
 
     @property
     def awaited(self) -> bool:
-        """The reader was waiting for it, and the sender says that it was sending."""
+        """Whether the reader was waiting for the message while the sender was sending."""
         if self.idle_s is None or self.paused_s:
             return False
         return self.span_s - self.waited_s <= max(BRIDGED_BY_READER_S, (1 - LEAST_WAITED) * self.span_s)
 
     @property
     def full(self) -> bool:
-        """As far as this transfer can tell, the link was full since the message before."""
+        """Whether the link was full since the previous message, as far as this transfer can tell."""
         bridged_s = max(BRIDGED_BY_SENDER_S, MOST_IDLE * self.span_s)
         return self.awaited and self.idle_s is not None and self.idle_s <= bridged_s
 
     def bytes_between(self, begin_s: float, end_s: float) -> float:
-        """What came of it between two times, when it came evenly."""
+        """The bytes of the message that arrived between two times, if they arrived evenly."""
         begun_s = self.after_s + self.paused_s
         if self.at_s <= begun_s:
             return float(self.size_bytes) if begin_s < self.at_s <= end_s else 0.0
@@ -91,18 +92,18 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time in which what came over a link came at a steady rate."""
+    """A time in which data arrived over a link at a steady rate."""
 
     size_bytes: int
     duration_s: float
     ended_s: float
     link_bound: bool
-    """The link was full. Otherwise it carries so much at least."""
+    """The link was full. Otherwise its capacity is at least this rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkTransfer:
-    """What transfers from one site to this one showed of the link."""
+    """What transfers from one site to this one showed about the link."""
 
     from_site: str
     size_bytes: int
@@ -113,19 +114,19 @@ class LinkTransfer:
 
 
 class LinkMeter:
-    """The arrivals over one link, and the stretches among them that were not taken yet."""
+    """The arrivals over one link, and the stretches among them that were not reported yet."""
 
     def __init__(self) -> None:
         self._arrivals: deque[Arrival] = deque()
         self._in_epoch: dict[int, float] = {}
-        """Of each transfer whose next message is on its way for certain: when its last one came."""
+        """For each transfer in the middle of an epoch: when its last message arrived."""
         self._from_s = float("-inf")
-        """What came before does not count any more."""
+        """Arrivals before this time are not evaluated any more."""
         self._begun_until_s: float | None = None
-        """Transfers were under way up to here, and well beyond their beginning."""
+        """Transfers were under way until this time, and had begun well before."""
 
     def add(self, transfer: int, arrival: Arrival, *, in_epoch: bool) -> None:
-        """A message came, in the order of `at_s`; `in_epoch`: the transfer's next one is sent at once."""
+        """Record a message, in the order of `at_s`; `in_epoch`: the next message of the transfer follows at once."""
         self._arrivals.append(arrival)
         if in_epoch:
             self._in_epoch[transfer] = arrival.at_s
@@ -135,16 +136,16 @@ class LinkMeter:
             self._forget_until(self._arrivals[0].at_s)
 
     def end(self, transfer: int) -> None:
-        """Nothing more comes of that transfer."""
+        """The transfer has ended."""
         self._in_epoch.pop(transfer, None)
 
     def take(self, now_s: float) -> tuple[Stretch, ...]:
-        """The stretches that ended, and of one that goes on what is known already; each part of one only once."""
+        """The stretches that ended, and the known part of one that goes on; each part is returned once."""
         if self._from_s < now_s - KEEP_S:
             self._forget_until(now_s - KEEP_S)
         horizon_s = min((now_s - SETTLE_S, *(at_s for at_s in self._in_epoch.values() if at_s > now_s - KEEP_S)))
         taken = []
-        # The last time may go on, so what it lacks to be a stretch may still come.
+        # The last interval may go on, so it may still become long enough for a stretch.
         next_s = max((a.at_s for a in self._arrivals if a.at_s <= horizon_s), default=self._from_s)
         for begin_s, end_s in times_of(self._arrivals, self._from_s, horizon_s):
             begun = self._begun_until_s is not None and begin_s <= self._begun_until_s + GAP_S
@@ -166,7 +167,8 @@ class LinkMeter:
 
 
 def times_of(arrivals: Iterable[Arrival], begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
-    """The times in which messages were awaited one after the other, (begin, end) in order, small gaps included."""
+    """The times in which messages were awaited one after the other, as (begin, end) in order, with small
+    gaps bridged."""
     time_begin_s, time_end_s = 0.0, float("-inf")
     for arrival in sorted((a for a in arrivals if a.awaited), key=lambda a: a.after_s):
         from_s, to_s = max(begin_s, arrival.after_s), min(end_s, arrival.at_s)
@@ -182,14 +184,14 @@ def times_of(arrivals: Iterable[Arrival], begin_s: float, end_s: float) -> Itera
 
 
 def tells_enough(inside: Sequence[Arrival], begin_s: float, end_s: float) -> bool:
-    """Whether the messages of that time are worth a look."""
+    """Whether the messages of that time are worth evaluating."""
     came = sum(a.awaited and begin_s < a.at_s <= end_s for a in inside)
     size_bytes = _bytes_between(inside, begin_s, end_s)
     return end_s - begin_s >= LEAST_S and size_bytes >= LEAST_BYTES and came >= LEAST_MESSAGES
 
 
 def steady_stretch(inside: Sequence[Arrival], begin_s: float, end_s: float) -> list[Stretch]:
-    """The stretch of that time; none when its rate changed, or the reader did not wait enough."""
+    """The stretch of that time; None when its rate changed, or the reader waited too little."""
     edges = [begin_s + (end_s - begin_s) * part / PARTS for part in range(PARTS + 1)]
     parts = [_bytes_between(inside, a, b) for a, b in pairwise(edges)]
     awaited = [a for a in inside if a.awaited]
@@ -205,7 +207,7 @@ def steady_stretch(inside: Sequence[Arrival], begin_s: float, end_s: float) -> l
 
 
 def _union(times: Iterable[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """The same moments as times that do not overlap."""
+    """The same moments as intervals that do not overlap."""
     covered_s = float("-inf")
     for begin_s, end_s in sorted(times):
         if end_s > covered_s:
@@ -226,12 +228,12 @@ class TransferMeter:
         self._transfers = 0
 
     def set_clocks(self, clocks: Mapping[str, Callable[[], float]]) -> None:
-        """Of links that are slowed down on a clock of their own, by the site where they begin."""
+        """Set the clocks of links that are slowed down on a clock of their own, by the site where they begin."""
         self._clocks.update(clocks)
 
     @contextmanager
     def transfer(self, from_site: str) -> Iterator[MeteredTransfer]:
-        """One call that brings messages from that site."""
+        """Within the block: one call that receives messages from that site."""
         link = self._links.setdefault(from_site, LinkMeter())
         self._transfers += 1
         number = self._transfers
@@ -241,7 +243,7 @@ class TransferMeter:
             link.end(number)
 
     def take(self) -> tuple[LinkTransfer, ...]:
-        """What is new since the last call."""
+        """What was measured since the last call."""
         taken = []
         for site, link in sorted(self._links.items()):
             now_s = self._clock(site)()
@@ -256,19 +258,19 @@ class TransferMeter:
 
 
 class MeteredTransfer:
-    """The messages of one call. Iterate over `timed`, and `count` each one."""
+    """The messages of one call: iterate over `timed`, and `count` each message."""
 
     def __init__(self, link: LinkMeter, number: int, now_s: Callable[[], float]) -> None:
         self._link = link
         self._number = number
         self._now_s = now_s
         self._came_s: float | None = None
-        """None: before the first message, whose way began nobody knows when."""
+        """None: before the first message, nobody knows when it was sent."""
         self._waited_s = 0.0
         self._before_s: float | None = None
 
     async def timed(self, messages: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
-        """The same messages."""
+        """The messages, with their arrival times recorded."""
         waits_from_s = self._now_s()
         async for message in messages:
             self._before_s, self._came_s = self._came_s, self._now_s()
@@ -277,7 +279,7 @@ class MeteredTransfer:
             waits_from_s = self._now_s()
 
     def count(self, size_bytes: int, *, idle_s: float | None, in_epoch: bool) -> None:
-        """The message that came last: its size, and what its sender says (`Arrival.idle_s`, `LinkMeter.add`)."""
+        """Record the last message: its size, and what its sender says (`Arrival.idle_s`, `LinkMeter.add`)."""
         at_s = self._came_s if self._came_s is not None else self._now_s()
         if self._before_s is None:
             arrival = Arrival(at_s, at_s, size_bytes, 0.0, None)

@@ -1,4 +1,4 @@
-"""Links slowed down where they end: the bandwidth and delay of a topology file, without any privileges.
+"""Emulates links where they end, with the bandwidth and delay of a topology file and without privileges.
 
 All transfers over one link share its pace: what arrives is handed on when the last byte would have come over a link of
 that bandwidth, and the delay later. Nothing is lost and nothing overtakes. What waits counts against the credit that
@@ -30,16 +30,16 @@ class LinkPace:
 
     @property
     def buffer_bytes(self) -> int:
-        """What may be under way in one transfer: as much as the link holds, and some more."""
+        """The bytes that one transfer may have under way: what the link holds, and some more."""
         return _LEAST_BUFFER_BYTES + int(self.bandwidth_bytes_per_s * self.latency_s)
 
     def take(self, size_bytes: int) -> float:
-        """The link carries so many bytes more; when they have arrived, on the clock of `now_s`."""
+        """Put this many bytes on the link; returns the time at which they have arrived, on the clock of `now_s`."""
         self._free_s = max(self.now_s(), self._free_s) + size_bytes / self.bandwidth_bytes_per_s
         return self._free_s + self.latency_s
 
     def give_back(self, size_bytes: int) -> None:
-        """So many bytes that were taken are not carried: nobody waits for them any more."""
+        """These bytes are not sent after all: nobody waits for them any more."""
         self._free_s = max(self.now_s(), self._free_s - size_bytes / self.bandwidth_bytes_per_s)
 
     async def wait_until(self, due_s: float) -> None:
@@ -47,7 +47,7 @@ class LinkPace:
 
 
 class Paced:
-    """The messages of one transfer, each when its time has come. Iterate over it inside `async with`."""
+    """The messages of one transfer, each delayed until it has arrived. Iterate over it inside `async with`."""
 
     def __init__(self, messages: AsyncIterable[bytes], pace: LinkPace) -> None:
         self._messages = messages
@@ -68,7 +68,7 @@ class Paced:
         assert self._receiving is not None
         self._receiving.cancel()
         await asyncio.gather(self._receiving, return_exceptions=True)
-        # A transfer that ends would otherwise fill the link for as long as what it had under way needs.
+        # A transfer that ends would otherwise occupy the link for everything that it had under way.
         arrived_s = self._pace.now_s() + self._pace.latency_s
         self._pace.give_back(sum(len(message) for due_s, message in self._under_way if due_s > arrived_s))
         self._under_way.clear()
@@ -77,7 +77,7 @@ class Paced:
         return self
 
     async def __anext__(self) -> bytes:
-        """Raises what receiving raised, after all that came before."""
+        """The next message. Raises the error of the call after all messages before it."""
         while not self._under_way:
             assert self._receiving is not None
             if self._receiving.done():
@@ -102,5 +102,5 @@ class Paced:
                 self._under_way.append((self._pace.take(len(message)), message))
                 self._came.set()
         finally:
-            # The reader looks whether this is done only once it runs again: after this task has ended.
+            # The reader checks whether this is done only when it runs again: after this task has ended.
             asyncio.get_running_loop().call_soon(self._came.set)

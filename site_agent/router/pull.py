@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
+from random import random
 from time import monotonic
 
 import grpc
@@ -33,21 +34,33 @@ from site_agent.router.storing import Storing
 _log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_FOR_UNKNOWN_S = 0.1
-"""Short, because the sender itself waits for a channel that it does not know yet."""
+"""Short, because the sender itself waits for a channel that does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the producer of a channel has to know of this site's readers."""
+    """What a channel's producer has to know about this site's readers."""
 
     first: int = 0
-    """The first epoch that it must keep for them."""
+    """The first epoch that the producer must keep for them."""
     ahead: Mapping[str, int] = field(default_factory=dict)
-    """Readers that need less, each with the first epoch that it needs."""
+    """Readers that are ahead of that, each with the first epoch that it needs."""
 
 
 ReadersNeed = Callable[[int], Needs]
-"""From the number of epochs stored here."""
+"""Returns the needs, given the number of epochs stored here."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullSettings:
+    """How much a transfer has under way, and how long it waits before it tries again or gives a channel up."""
+
+    window_bytes: int = 32 * 1024 * 1024
+    """Several large epochs: while one is synced to disk, the next ones are under way."""
+    random: Callable[[], float] = random
+    """From 0 to 1; spreads the waits of several transfers."""
+    now_s: Callable[[], float] = monotonic
+    """The clock that measures how long a channel has been refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +70,20 @@ class PullEnvironment:
     site: str
     links: Links
     offload: Offload
-    random: Callable[[], float]
-    window_bytes: int
+    settings: PullSettings
     backlog: Backlog
     meter: TransferMeter
-    now_s: Callable[[], float] = monotonic
     paces: dict[str, LinkPace] = field(default_factory=dict)
     """Links that are slowed down, by the site where they begin."""
 
     def paced(self, call: PullCall, from_site: str) -> AbstractAsyncContextManager[AsyncIterable[bytes]]:
-        """What comes over a link, as fast as it is to be."""
+        """The messages of a call, slowed down where the link is emulated."""
         pace = self.paces.get(from_site)
         return nullcontext(call) if pace is None else Paced(call, pace)
 
 
 class Pull:
-    """Keeps a copy up to date until the channel has ended and all of it is acknowledged, whatever breaks meanwhile."""
+    """Keeps a copy up to date, through every failure, until the channel has ended and all of it is acknowledged."""
 
     def __init__(
         self, log: ChannelLog, from_site: str, environment: PullEnvironment, *, link: LinkUsage, needs: ReadersNeed
@@ -82,7 +93,7 @@ class Pull:
         self._log = log
         self._env = environment
         self._link = link
-        self._backoff = Backoff(environment.random)
+        self._backoff = Backoff(environment.settings.random)
         self._refusals = Refusals(log.id, from_site)
         self._needs = needs
         self._granted_bytes = 0
@@ -93,13 +104,13 @@ class Pull:
         self._task = asyncio.create_task(self._run(), name=f"pull {log.id}")
 
     def acknowledge(self) -> None:
-        """What the readers need has changed. May be called from any thread."""
-        # A loop that is closed has no call left that could tell the producer.
+        """The readers' needs have changed. May be called from any thread."""
+        # A closed loop has no call left that could tell the producer.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._something_to_say.set)
 
     def reconnect(self) -> None:
-        """Give up the present connection and any waiting."""
+        """Abandon the present connection, and any wait before the next attempt."""
         self._backoff.reset()
         self._retry.set()
         if self._attempt is not None:
@@ -116,7 +127,7 @@ class Pull:
     async def _run(self) -> None:
         while not self._complete:
             self._retry.clear()
-            # A task of its own: closing a connection cancels whoever reads from it, which must not end the transfer.
+            # A task of its own: closing a connection cancels its readers, which must not end the transfer.
             self._attempt = asyncio.create_task(self._pull_once())
             try:
                 await asyncio.wait({self._attempt})
@@ -129,7 +140,7 @@ class Pull:
             await self._pause(delay_s)
 
     def _delay_after(self, attempt: asyncio.Task[None]) -> float | None:
-        """How long to wait before the next attempt, None when there is nothing left to do."""
+        """The delay before the next attempt; None when nothing is left to transfer."""
         if attempt.cancelled():
             self._refusals.clear()
             return 0.0 if self._retry.is_set() else self._backoff.next_delay_s()
@@ -138,11 +149,11 @@ class Pull:
             return None if self._complete else self._backoff.next_delay_s()
         unknown = isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.NOT_FOUND
         if unknown and self._log.end is not None:
-            # Everything is here, and the producer has forgotten the channel: nobody is left to acknowledge to.
+            # Everything is here, and the producer has removed the channel: there is nobody to acknowledge to.
             return None
-        self._log.state.set_lost(self._refusals.add(error, self._env.now_s()))
+        self._log.state.set_lost(self._refusals.add(error, self._env.settings.now_s()))
         if unknown:
-            # Quite usual while a query is being deployed; do not be late for its first result.
+            # Common while a query is being deployed; a short delay, so that its first result is not late.
             return self._backoff.next_delay_s(longest_s=_LONGEST_WAIT_FOR_UNKNOWN_S)
         self._report(error)
         return self._backoff.next_delay_s()
@@ -168,7 +179,7 @@ class Pull:
         except grpc.aio.AioRpcError as error:
             first_epoch = _first_kept_epoch(error)
             if first_epoch is None or self._log.epochs.stored_bytes(self._log.next_epoch - 1):
-                # A copy with epochs would get a gap.
+                # The copy holds epochs, and would get a gap.
                 raise
             await self._env.offload.run(self._log.begin_at, first_epoch)
             self._backoff.reset()
@@ -184,7 +195,7 @@ class Pull:
         try:
             await asyncio.wait({storer, listener}, return_when=asyncio.FIRST_COMPLETED)
             if listener.done():
-                # What came whole before the call broke off need not come again.
+                # Epochs that were complete before the call broke off are not sent again.
                 await asyncio.wait({storer})
             storer.result()
             listener.result()
@@ -227,12 +238,12 @@ class Pull:
         self._something_to_say.set()
 
     async def _talk(self, call: PullCall, from_epoch: int) -> None:
-        """Open the channel, then say what was acknowledged and grant what was stored."""
+        """Open the channel, then send acknowledgements, and credit for what was stored."""
         opening = pb.OpenChannel(
             channel=self._log.id,
             consumer=self._env.site,
             from_epoch=from_epoch,
-            credit_bytes=self._env.window_bytes,
+            credit_bytes=self._env.settings.window_bytes,
             follow=True,
             wants_standing=self._log.standing is None,
         )

@@ -18,9 +18,9 @@ READERS_FILE = "readers.json"
 @dataclass(frozen=True, slots=True)
 class Reader:
     keeps: bool = False
-    """The producer need neither wait for this reader nor keep epochs for it that are stored here."""
+    """The producer neither waits for this reader, nor retains epochs for it that are stored here."""
     cursor: int = 0
-    """The next epoch it has not acknowledged; not stored: a reader acknowledges again after a restart."""
+    """The next epoch that it has not acknowledged. Not stored: readers acknowledge again after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +38,27 @@ class Readers:
         return replace(self, by_name={other: reader for other, reader in self.by_name.items() if other != name})
 
     def acknowledged(self, name: str, epoch: int) -> Readers:
-        """Unknown readers and older epochs change nothing."""
+        """Record an acknowledgement. Unknown readers and older epochs change nothing."""
         reader = self.by_name.get(name)
         if reader is None or epoch < reader.cursor:
             return self
         return replace(self, by_name={**self.by_name, name: replace(reader, cursor=epoch + 1)})
 
     def needed_here(self) -> int:
-        """The first epoch that this site's copy must keep; with no readers, 0."""
+        """The first epoch that this site's copy must keep; without readers, 0."""
         return min((reader.cursor for reader in self.by_name.values()), default=0)
 
     @property
     def awaited(self) -> int | None:
-        """The first epoch that a producer at this site has to wait for; None: all readers keep what is there."""
+        """The first epoch that a producer at this site must wait for; None: all readers keep what they take."""
         return min((reader.cursor for reader in self.by_name.values() if not reader.keeps), default=None)
 
     def needed_there(self, stored: int) -> int:
-        """The first epoch that the producer must keep for this site, which has stored those before `stored`."""
+        """The first epoch that the producer must keep for this site, which has stored the epochs before `stored`."""
         return min((reader.cursor for reader in self.by_name.values() if not reader.keeps), default=stored)
 
     def ahead_there(self, stored: int) -> Mapping[str, int]:
-        """Readers that need less of the producer than this site does, each with the first epoch that it needs."""
+        """Readers that are ahead of what this site needs of the producer, each with the first epoch that it needs."""
         needed = self.needed_there(stored)
         cursors = {name: stored if reader.keeps else reader.cursor for name, reader in self.by_name.items()}
         return {name: cursor for name, cursor in cursors.items() if cursor > needed}
@@ -74,7 +74,7 @@ def save_readers(files: Files, directory: Path, readers: Readers) -> None:
 
 
 def load_readers(directory: Path) -> Readers | None:
-    """None: nobody here reads the channel."""
+    """The readers stored in a channel's directory; None: nobody here reads the channel."""
     value: dict[str, Any] | None = read_json(directory / READERS_FILE)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""One epoch of a copy again, because the copy's file is damaged."""
+"""Fetches one epoch of a copy again, because the copy's file is damaged."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from site_agent.router.pull import PullEnvironment
 _log = logging.getLogger(__name__)
 
 _FINAL = (grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.DATA_LOSS)
-"""The producer is there and cannot give the epoch."""
+"""Statuses of a producer that is reachable and cannot send the epoch."""
 
 
 async def refetch(log: ChannelLog, epoch: int, *, from_site: str, environment: PullEnvironment) -> None:
-    """Put the epoch right with what its producer has; waits as long as the producer cannot be reached.
+    """Repair the epoch with the producer's; waits as long as the producer is unreachable.
 
     Raises:
         CorruptEpochError: the producer cannot give it either, or it is damaged again at once.
     """
-    backoff = Backoff(environment.random)
+    backoff = Backoff(environment.settings.random)
     while True:
         try:
             received = await _receive(log.id, epoch, await environment.links.connection(from_site))
@@ -49,7 +49,7 @@ async def refetch(log: ChannelLog, epoch: int, *, from_site: str, environment: P
 
 async def _receive(channel: str, epoch: int, connection: grpc.aio.Channel) -> ReceivedEpoch:
     call = pull_call(connection)
-    # As `client` the call neither retains nor acknowledges anything; the credit of one byte allows one epoch.
+    # As `client`, the call neither retains nor acknowledges epochs; a credit of one byte allows one epoch.
     opening = pb.OpenChannel(channel=channel, consumer=CLIENT_CONSUMER, from_epoch=epoch, credit_bytes=1)
     assembler = EpochAssembler(channel, epoch)
     try:

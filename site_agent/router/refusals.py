@@ -1,4 +1,4 @@
-"""Lost channels: a producer that refuses to send one for too long, so that its readers wait in vain."""
+"""Lost channels: decides when a producer has refused a channel for so long that readers must not wait for it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contract.trailers import received_detail
 from site_agent.base.errors import LostChannelError
 
 PATIENCE_S = 60.0
-"""A producer may get its assignment later than its readers, and its agent may still be reading its disk."""
+"""A producer may get its assignment later than its readers, and its agent may still be recovering its channels."""
 
 _REFUSALS = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.FAILED_PRECONDITION)
-"""The site has no such channel, or it begins after the requested epoch, or ends before it. Damage is no refusal."""
+"""The site has no such channel, or it begins after the requested epoch, or ends before it. Damage is not a refusal."""
 
 
 class Refusals:
-    """The refusals of one producer since it last sent anything. A site that does not answer refuses nothing."""
+    """The refusals of one producer since it last sent anything. A site that does not answer does not refuse."""
 
     def __init__(self, channel: str, site: str) -> None:
         self._channel = channel
@@ -28,7 +28,7 @@ class Refusals:
         self._since_s = None
 
     def add(self, error: BaseException, now_s: float) -> LostChannelError | None:
-        """Count one more failed call. Returns the error for readers once there were only refusals for too long."""
+        """Count one more failed call. Returns the error for readers once the producer has only refused for too long."""
         refusal = error if isinstance(error, grpc.aio.AioRpcError) and error.code() in _REFUSALS else None
         if refusal is None or received_detail(refusal) is None:
             self.clear()

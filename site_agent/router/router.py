@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from random import random as system_random
 
 from machine.faults import reached
 from site_agent.base.errors import ChannelError, CorruptEpochError, UnknownChannelError
@@ -19,21 +18,19 @@ from site_agent.router.backlog import Backlog
 from site_agent.router.links import Links, LinkUsage
 from site_agent.router.meter import LinkTransfer, TransferMeter
 from site_agent.router.pacing import LinkPace
-from site_agent.router.pull import Needs, Pull, PullEnvironment
+from site_agent.router.pull import Needs, Pull, PullEnvironment, PullSettings
 from site_agent.router.readers import READERS_FILE, Readers, load_readers, save_readers
 from site_agent.router.refetch import refetch
 
-DEFAULT_WINDOW_BYTES = 32 * 1024 * 1024
-"""Several large epochs: while one is synced to disk, the next ones are under way."""
 SYNCING_THREADS = 8
 """Syncs of several channels at a time share a commit of the file system's journal: eight do, for the price of two."""
 BACKLOG_BYTES = 64 * 1024 * 1024
-"""Of whole epochs of all channels that are not stored yet."""
+"""The limit on whole epochs of all channels that are not stored yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelUsage:
-    """What one remote channel brought here since the agent started."""
+    """The traffic of one remote channel since the agent started."""
 
     channel: str
     query_id: str
@@ -46,45 +43,34 @@ class ChannelUsage:
 class Router:
     """Subscriptions of local readers to channels of any site. Belongs to one event loop; any thread may acknowledge."""
 
-    def __init__(
-        self,
-        site: str,
-        store: ChannelStore,
-        connect: Connect,
-        *,
-        random: Callable[[], float] = system_random,
-        window_bytes: int = DEFAULT_WINDOW_BYTES,
-    ) -> None:
+    def __init__(self, site: str, store: ChannelStore, connect: Connect, settings: PullSettings | None = None) -> None:
+        settings = settings or PullSettings()
         self.site = site
         self.store = store
         self._links = Links(connect)
         self.offload = Offload("selat-router", threads=SYNCING_THREADS)
-        backlog = Backlog(max(BACKLOG_BYTES, window_bytes), writers=SYNCING_THREADS)
+        backlog = Backlog(max(BACKLOG_BYTES, settings.window_bytes), writers=SYNCING_THREADS)
         self._meter = TransferMeter()
-        self._env = PullEnvironment(site, self._links, self.offload, random, window_bytes, backlog, self._meter)
+        self._env = PullEnvironment(site, self._links, self.offload, settings, backlog, self._meter)
         self._usage: dict[str, LinkUsage] = {}
         self._pulls: dict[str, Pull] = {}
         self._readers: dict[str, Readers] = {}
         self._subscribing = asyncio.Lock()
         self._joining: str | None = None
-        """The channel whose reader is being stored: it must not be taken for one that nobody reads."""
+        """The channel whose reader is being stored: it must not be taken for one without readers."""
         self._changing = threading.Lock()
         for channel in store.ids():
             readers = load_readers(store.root / channel)
             if readers is not None:
                 self._readers[channel] = readers
 
-    def set_clock(self, now_s: Callable[[], float]) -> None:
-        """Replace the clock, in seconds, that measures refusals of channels; call it before the first subscription."""
-        self._env = replace(self._env, now_s=now_s)
-
     def slow_down(self, paces: Mapping[str, LinkPace]) -> None:
-        """Links that are to be slowed down, by the site where they begin; before the first subscription."""
+        """Emulate links, given by the site where they begin; called before the first subscription."""
         self._env.paces.update(paces)
         self._meter.set_clocks({site: pace.now_s for site, pace in paces.items()})
 
     def set_addresses(self, addresses: Mapping[str, str]) -> None:
-        """Where each site's exchange is now; transfers from a site that moved continue at its new address."""
+        """Set the addresses of the sites' exchanges; transfers from a site that moved continue at its new address."""
         stale = self._links.set_addresses(addresses)
         for pull in self._pulls.values():
             if pull.from_site in stale:
@@ -93,7 +79,8 @@ class Router:
     async def subscribe(
         self, channel: str, from_site: str, reader: str, *, query_id: str = "", keeps: bool = False
     ) -> ChannelLog:
-        """The channel as it can be read here; everything from its `first_epoch` stays until the reader acknowledges.
+        """The channel's log at this site; every epoch from its `first_epoch` on is kept until the reader acknowledges
+        it.
 
         A local channel is the producer's own log. A remote one is a copy that fills while the subscription lasts, with
         the same epoch numbers, but without the producer's commits and without epochs it no longer kept. A reader that
@@ -115,7 +102,7 @@ class Router:
                     await self.offload.run(save_readers, self.store.files, log.directory, joined)
                     reached(FaultPoint.READERS_STORED)
                 with self._changing:
-                    # Another reader may have acknowledged meanwhile.
+                    # Another reader may have acknowledged in the meantime.
                     joined = self._readers.get(channel, known).joined(reader, keeps=keeps)
                     self._readers[channel] = joined
             finally:
@@ -127,7 +114,7 @@ class Router:
             return log
 
     async def put_right(self, damage: CorruptEpochError) -> None:
-        """Fetch the damaged epoch of a copy again; waits as long as its producer cannot be reached.
+        """Fetch the damaged epoch of a copy again; waits as long as its producer is unreachable.
 
         Raises:
             CorruptEpochError: the channel is this site's own, or its producer does not have the epoch any more.
@@ -140,7 +127,8 @@ class Router:
         await refetch(log, int(epoch), from_site=readers.from_site, environment=self._env)
 
     def acknowledge(self, channel: str, reader: str, epoch: int) -> None:
-        """This reader needs nothing up to and with `epoch`. Unknown readers and older epochs change nothing.
+        """This reader does not need the epochs up to and including `epoch`. Unknown readers and older epochs change
+        nothing.
 
         Raises:
             ChannelError: the epoch is not published yet, or the disk refused.
@@ -159,7 +147,7 @@ class Router:
             self._pass_on(log, after)
 
     async def unsubscribe(self, channel: str, reader: str) -> None:
-        """The reader needs nothing more. The last one ends the transfer and removes the copy. Idempotent."""
+        """Remove the reader. The last one ends the transfer and removes the copy. Idempotent."""
         async with self._subscribing:
             readers = self._readers.get(channel)
             if readers is None or reader not in readers.by_name:
@@ -176,7 +164,7 @@ class Router:
                 await self._forget(channel, readers)
 
     async def keep_only(self, readers: Collection[str]) -> None:
-        """Unsubscribe all readers but these: what a restarted agent calls once it knows what it has to run."""
+        """Unsubscribe all readers but these: called by a restarted agent once it knows what it has to run."""
         for channel, known in list(self._readers.items()):
             for reader in known.by_name:
                 if reader not in readers:
@@ -188,19 +176,19 @@ class Router:
 
     @property
     def subscribed(self) -> frozenset[str]:
-        """All channels that somebody here reads or is about to, successors that ports found by themselves included."""
+        """All channels that somebody here reads or is about to read, including successors that ports found."""
         return frozenset(self._readers) | ({self._joining} if self._joining is not None else frozenset())
 
     def usage(self) -> tuple[ChannelUsage, ...]:
-        """Of every remote channel that is subscribed now and was used since the agent started."""
+        """The traffic of each remote channel that is subscribed and was used since the agent started."""
         return tuple(self._usage_of(channel, pull) for channel, pull in sorted(self._pulls.items()))
 
     def link_bytes(self) -> Mapping[str, LinkUsage]:
-        """What came from each site since the agent started, over all channels."""
+        """The traffic from each site since the agent started, over all channels."""
         return {site: replace(usage) for site, usage in sorted(self._usage.items())}
 
     def take_transfers(self) -> tuple[LinkTransfer, ...]:
-        """Stretches in which transfers kept a link full, as far as they are new since the last call."""
+        """Stretches of steady transfer that were measured since the last call."""
         return self._meter.take()
 
     async def close(self) -> None:
@@ -223,7 +211,7 @@ class Router:
         return Needs() if readers is None else Needs(readers.needed_there(stored), readers.ahead_there(stored))
 
     def _pass_on(self, log: ChannelLog, readers: Readers) -> None:
-        """Tell the log, and the producer of a copy, what no reader here needs."""
+        """Tell the log, and the producer of a copy, which epochs no reader here needs."""
         needed = readers.needed_here()
         if needed:
             log.acknowledge(self.site, needed - 1)
@@ -235,13 +223,13 @@ class Router:
             self._say_awaited(log)
 
     def _say_awaited(self, log: ChannelLog) -> None:
-        """Let the producer's log at this site know what readers here have still to take; the newest word stays."""
+        """Tell a producer at this site what its readers here have not taken yet; the latest call counts."""
         with self._changing:
             readers = self._readers.get(log.id)
             log.readers.set_awaited(self.site, readers.awaited if readers is not None else 0)
 
     def _existing(self, channel: str) -> ChannelLog | None:
-        """None: the channel was removed from the store by its producer."""
+        """The channel's log; None: its producer has removed it from the store."""
         try:
             return self.store.get(channel)
         except UnknownChannelError:

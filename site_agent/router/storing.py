@@ -1,4 +1,4 @@
-"""From a call into the copy: epochs are checked and stored in a thread while the call receives the next ones."""
+"""Stores received epochs: a thread verifies and stores them while the call receives the next ones."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Storing:
         self._changed.set()
 
     def close(self) -> None:
-        """Nothing more comes: `run` ends when all is stored."""
+        """No more epochs come: `run` ends when all are stored."""
         self._closed = True
         self._changed.set()
 
     async def run(self) -> None:
-        """Until closed.
+        """Store epochs until closed.
 
         Raises:
             CorruptEpochError: an epoch does not match its checksum; those before it are stored.
@@ -101,14 +101,12 @@ class Storing:
         return group
 
     async def _finish(self, end: EndMark) -> None:
-        await self._offload.run(
-            self._log.finish, successor_channel=end.successor_channel, successor_site=end.successor_site
-        )
+        await self._offload.run(self._log.finish_as, end)
         self._stored(0)
 
 
 def store_checked(log: ChannelLog, epochs: Sequence[ReceivedEpoch]) -> None:
-    """Append epochs that match their checksums.
+    """Append epochs whose checksums match.
 
     Raises:
         CorruptEpochError: one does not; those before it are stored.

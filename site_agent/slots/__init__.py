@@ -1,4 +1,4 @@
-"""Who may work in the site's slots: the newest lease that the agent knows of, told by workers and by the master.
+"""Who may work in the site's slots: the holder of the newest lease that a worker or the master has named.
 
     worker --Occupy(slot, number)--> guard --admitted, expired, renewed, over--> worker
     master --Watch(site)--> follow --> guard

@@ -1,4 +1,4 @@
-"""The master's word on the site's slots, for as long as the agent lives; while the master is away nothing changes."""
+"""Follows the leases of the site's slots at the master; while the master is unreachable, nothing changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 async def follow_slots(master: grpc.aio.Channel, site: str, guard: SlotGuard, bearer: Bearer | None = None) -> None:
-    """Until cancelled; `bearer` shows the master who asks."""
+    """Follow until cancelled; `bearer` adds the agent's token."""
     shown = bearer or Bearer()
     stub = lease_pb2_grpc.LeaseServiceStub(master)
     failures = 0
@@ -42,7 +42,7 @@ async def follow_slots(master: grpc.aio.Channel, site: str, guard: SlotGuard, be
 async def following_slots(
     master: grpc.aio.Channel, site: str, guard: SlotGuard, bearer: Bearer | None = None
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Follow in the background, until the block ends."""
+    """Follow in the background until the block ends."""
     following = asyncio.create_task(follow_slots(master, site, guard, bearer))
     try:
         yield following
@@ -53,7 +53,7 @@ async def following_slots(
 
 
 class News:
-    """The messages of one call, told to the guard when they are complete."""
+    """The messages of one call, passed to the guard when they are complete."""
 
     def __init__(self, guard: SlotGuard) -> None:
         self._guard = guard

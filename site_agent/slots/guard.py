@@ -1,4 +1,4 @@
-"""Admits work to slots by the numbers of its leases, and tells it what becomes of them."""
+"""Admits work to slots by the fencing numbers of leases, and notifies workers when their lease changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FENCES_FILE = "slots.json"
 
 @dataclass(frozen=True, slots=True)
 class SlotLease:
-    """A lease as the master tells it."""
+    """A lease, as the master reports it."""
 
     index: int
     holder: str
@@ -25,28 +25,28 @@ class SlotLease:
     expires_at_us: int
     grace_ends_at_us: int
     expired: bool = False
-    """It is in its grace."""
+    """It is in its grace period."""
 
 
 class WorkState(Enum):
-    """Where work in a slot is."""
+    """The state of the work in a slot."""
 
     ADMITTED = "admitted"
     EXPIRED = "expired"
-    """Its lease has expired: it should checkpoint."""
+    """The lease has expired: the work should checkpoint."""
     OVER = "over"
-    """The slot is not its any more."""
+    """The slot belongs to the work no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkEvent:
-    """What a worker is told."""
+    """What a worker is notified of."""
 
     state: WorkState
     lease: SlotLease | None = None
-    """None where the master has not told of it yet, or no longer does."""
+    """None: the master has not reported it yet, or does not any more."""
     reason: str = ""
-    """Of OVER."""
+    """Why the work is OVER."""
 
 
 @dataclass(eq=False, slots=True)
@@ -60,7 +60,7 @@ class Work:
 
 
 class SlotGuard:
-    """The slots of one site. One event loop."""
+    """Guards the slots of one site. Belongs to one event loop."""
 
     def __init__(self, site: str, slots: int, directory: Path) -> None:
         """Raises SiteAgentError when the file of numbers is damaged."""
@@ -73,7 +73,7 @@ class SlotGuard:
         self._work: set[Work] = set()
 
     def admit(self, site: str, index: int, fencing: int, *, holder: str | None = None) -> Work:
-        """Let work begin under that number; older work in the slot is over. Durable when it returns.
+        """Admit work under that fencing number; older work in the slot is over. Durable on return.
 
         A number that the master has not told of yet is newer than what it has told. With `holder`, only the work of
         that framework is admitted, once the master has told whose the number is.
@@ -118,11 +118,11 @@ class SlotGuard:
             )
 
     def leave(self, work: Work) -> None:
-        """The worker is gone."""
+        """The worker has ended."""
         self._work.discard(work)
 
     def observe(self, leases: Mapping[int, SlotLease | None], *, told: int) -> None:
-        """News from the master: these slots are as said; a lease up to the number `told` that was not told is over."""
+        """Update these slots; a lease with a number up to `told` that the master does not report any more is over."""
         for index, lease in leases.items():
             if lease is None:
                 self._leases.pop(index, None)
@@ -133,12 +133,12 @@ class SlotGuard:
             self._settle(index)
 
     def observe_all(self, leases: Iterable[SlotLease], *, told: int) -> None:
-        """The same, of all slots at once: those that are not named are free."""
+        """Update all slots: those that are not named are free."""
         named: dict[int, SlotLease | None] = {lease.index: lease for lease in leases}
         self.observe({**dict.fromkeys(self._leases), **named}, told=told)
 
     def _settle(self, index: int) -> None:
-        """Tell the work in a slot what it does not know yet."""
+        """Notify the work in a slot of what it does not know yet."""
         lease = self._leases.get(index)
         for work in [work for work in self._work if work.index == index]:
             reason = self._stale(index, work.fencing)
@@ -155,7 +155,7 @@ class SlotGuard:
             work.events.put_nowait(event)
 
     def _stale(self, index: int, fencing: int) -> str:
-        """Why a number is of the past; empty when it is not, as far as is known."""
+        """Why a number is stale; empty when it is not, as far as the agent knows."""
         fence, lease = self._fences.get(index, 0), self._leases.get(index)
         if lease is not None and lease.fencing > fencing:
             return f"{lease.holder} holds the slot under {lease.fencing}"

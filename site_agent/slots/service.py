@@ -44,7 +44,7 @@ class SlotServicer(SlotServiceServicer):
 
 
 async def _responses(work: Work) -> AsyncIterator[pb.OccupyResponse]:
-    """What becomes of the work, until it is over."""
+    """Events of the work, until it is over."""
     begun = False
     while True:
         event = await work.events.get()

@@ -16,7 +16,7 @@ from machine.clock import Clock
 from machine.tracing import sampled_span
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.pace import Pressure, pressure
-from site_agent.engine import Engine
+from site_agent.engine import Engine, EpochRequest, EpochResult
 from site_agent.router import Router
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.progress import Progress
@@ -89,6 +89,12 @@ class TaskContext:
                 yield
         if self.log.next_epoch > published:
             self.crashes.completed(task)
+
+    async def run(self, make: Callable[[], EpochRequest]) -> EpochResult:
+        """Make an epoch's request and run it, both on a slot. Raises EngineError, and what `make` does."""
+        result = await self.in_slot(lambda: self.engine.run(make()))
+        self.progress.plans += result.planned
+        return result
 
     async def in_slot(self, work: Callable[[], T]) -> T:
         """Run an epoch's work on a slot. A cancelled task waits for the work and drops its result."""

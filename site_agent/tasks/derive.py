@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
@@ -152,7 +153,7 @@ class DeriveTask(Task):
         rows, result = taken.rows, None
         async with context.attempt():
             if rows is not None:
-                result = await context.in_slot(lambda: context.engine.run(self._request(rows)))
+                result = await context.run(partial(self._request, rows))
             reached(FaultPoint.EPOCH_COMPUTED)
             await self._publish(taken, result, started_s)
         await self._acknowledge(source)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
@@ -230,17 +231,13 @@ class MergeTask(Task):
         spec, site = self._context.spec, self._context.site
         scan, views = scans_of(closed, self._columns())
         copies = tuple(sorted({copy.view for copy in self._copies}))
-        request = EpochRequest(spec.task_id, spec.sql, scan, site, tables=copies, views=views, functions=spec.functions)
-        return await self._run(request)
+        request = partial(EpochRequest, spec.task_id, spec.sql, scan, site)
+        return await self._context.run(partial(request, tables=copies, views=views, functions=spec.functions))
 
     def _columns(self) -> dict[str, tuple[Field, ...]]:
         """Of the views whose rows wait."""
         columns: dict[str, tuple[Field, ...]] = dict.fromkeys(sorted(self._views), ())
         return columns | {i.view: i.columns for i in self._context.spec.inputs if i.view in self._views}
-
-    async def _run(self, request: EpochRequest) -> EpochResult:
-        context = self._context
-        return await context.in_slot(lambda: context.engine.run(request))
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
         limits, clock = self._context.limits, self._context.clock
@@ -256,7 +253,9 @@ class MergeTask(Task):
     async def _compact(self) -> None:
         spec, site = self._context.spec, self._context.site
         for view, rows in self._open.grown():
-            combined = await self._run(EpochRequest(spec.task_id, view.combine_sql, ArrowScan(rows), site))
+            combined = await self._context.run(
+                partial(EpochRequest, spec.task_id, view.combine_sql, ArrowScan(rows), site)
+            )
             self._open.compact(view.name, combined.table)
 
     async def _save_checkpoint(self, cursors: Mapping[str, int]) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from contract.tasks import TaskState
 from machine.faults import reached
+from planner.values.stages import StageKind
 from site_agent.base.faults import FaultPoint
 from site_agent.channels.codec import FAST_LEVEL, EncodedRows, decode, encode
 from site_agent.channels.log import BYTES_OUT, ChannelLog
@@ -17,7 +18,6 @@ from site_agent.engine.chunks import CHUNK_BYTES, Chunks, gathered
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
 from site_agent.tasks.progress import Sample, Totals
-from site_agent.tasks.spec import StageKind
 
 SMALL_BYTES = 2 * 1024 * 1024
 """The largest size to which small copied epochs are combined."""

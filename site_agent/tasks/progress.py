@@ -93,6 +93,7 @@ class Progress:
         """Figures that tasks measure themselves; `figures` has the others too."""
         self.epochs = 0
         self.failures = 0
+        self.plans = 0
         self.timed: Callable[[float], None] = lambda busy_s: None
         """Told how long each epoch took."""
         self.starts_at_us: int | None = None
@@ -124,6 +125,7 @@ class Progress:
             input_bytes=totals.bytes_in,
             epochs=self.epochs,
             failures=self.failures,
+            plans=self.plans,
             in_flight_bytes=self._in_flight_bytes(now_s),
         )
 

@@ -127,10 +127,8 @@ class ReduceTask(Task):
         context, spec = self._context, self._context.spec
         views = _scans(inputs)
         scan = views.pop(INPUT_VIEW, EmptyScan(()))
-        request = EpochRequest(
-            spec.task_id, spec.sql, scan, context.site, views=views, functions=spec.functions, chunked=True
-        )
-        return await context.in_slot(lambda: context.engine.run(request))
+        request = partial(EpochRequest, spec.task_id, spec.sql, scan, context.site)
+        return await context.run(partial(request, views=views, functions=spec.functions, chunked=True))
 
 
 def _scans(inputs: Sequence[PlacedInput]) -> dict[str, Scan]:

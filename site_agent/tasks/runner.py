@@ -12,8 +12,10 @@ from contract.figures import values_of
 from contract.tasks import TaskState
 from machine.backoff import delay_after
 from machine.clock import Clock
+from planner.values.stages import StageKind
 from site_agent.base.disk import NO_SPACE_HINT, lacks_space
 from site_agent.base.errors import (
+    EngineError,
     FunctionLimitError,
     FunctionsRefusedError,
     LostChannelError,
@@ -24,7 +26,7 @@ from site_agent.base.errors import (
 from site_agent.channels.log import ChannelLog
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.progress import Progress, TaskStatus
-from site_agent.tasks.spec import StageKind, TaskSpec
+from site_agent.tasks.spec import TaskSpec
 from site_agent.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -193,6 +195,8 @@ def _failure(error: SiteAgentError | OSError) -> Failure:
     if isinstance(error, OSError):
         where = f": cannot write {error.filename}" if error.filename else ""
         error = NoSpaceError(f"the disk is full{where}", hint=NO_SPACE_HINT) if passing else SiteAgentError(str(error))
+    elif passing and isinstance(error, EngineError):
+        error = NoSpaceError(f"the disk is full: {error.message}", hint=NO_SPACE_HINT)
     final = isinstance(error, LostChannelError | PathRefusedError | FunctionLimitError | FunctionsRefusedError)
     return Failure(f"{error.message} ({error.hint})" if error.hint else error.message, passing, final)
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from contract.tasks import TaskState
 from machine.faults import reached
@@ -161,7 +162,7 @@ class SourceTask(Task):
             self._had_input = True
             logger.info("first input site=%s task=%s", context.site, context.spec.task_id)
         async with context.attempt():
-            result = await context.in_slot(lambda: context.engine.run(self._request(position, poll)))
+            result = await context.run(partial(self._request, position, poll))
             return await self._publish(position, poll, result, started_s)
 
     def _request(self, position: Position, poll: Poll) -> EpochRequest:

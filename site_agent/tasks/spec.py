@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import Enum
 
 from contract.tasks import ReadFrom
+from planner.values.stages import StageKind
 from site_agent.channels.pace import QueryReaders
 from site_agent.connectors.sources import Split
 from site_agent.engine import Field, PythonFunction
-
-
-class StageKind(Enum):
-    SOURCE = "source"
-    TABLE = "table"
-    MERGE = "merge"
-    SINK = "sink"
-    REDUCE = "reduce"
-    DERIVE = "derive"
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class TableTask(Task):
     async def _make(self) -> None:
         context = self._context
         started_s = context.clock.monotonic()
-        result = await context.in_slot(lambda: context.engine.run(self._request()))
+        result = await context.run(self._request)
         self._refuse_large(result)
         await publish_whole(context, result, rows_in=result.rows_read, started_s=started_s)
 

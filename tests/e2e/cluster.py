@@ -10,7 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import selat
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from tests.e2e.dataset import Dataset
 from tests.e2e.oracle import assert_same, connect, expected, rows_of
 from tests.e2e.queries import Case

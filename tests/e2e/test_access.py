@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 import selat
 from selat.cli import cli
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from tests.e2e.cluster import TEMPORARY, TOPOLOGY, check_against_oracle
 from tests.e2e.dataset import Dataset, write_dataset
 from tests.e2e.queries import CASES

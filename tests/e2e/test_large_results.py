@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import selat
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
 

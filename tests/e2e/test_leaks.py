@@ -12,7 +12,8 @@ import pytest
 
 import selat
 from master.events import EVENTS_KEPT
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from tests.e2e.cluster import TEMPORARY, TOPOLOGY, wait_until
 from tests.e2e.inventory import Inventory, hooked, take
 from tests.jvm import AGENT_ARGUMENTS

@@ -12,7 +12,8 @@ import pytest
 
 import selat
 from planner.graph.ids import TaskId
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from tests.e2e.cluster import wait_until
 from tests.jvm import AGENT_ARGUMENTS
 from tests.needs import unless

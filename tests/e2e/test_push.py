@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import selat
-from selat.dev.cluster import AGENTS
+from selat.dev.processes import AGENTS
 from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, kill
 from tests.e2e.oracle import assert_same, rows_of
@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark
 
 SITES = ("us", "eu", "asia")
 PROJECTED = "SELECT id, site FROM {} WHERE id % 10 = 3"
+LOGS = "sites/*/ingest/pushed-*"
 
 
 def test_what_is_pushed_is_counted_once_whoever_dies(frail: Scene, frail_client: selat.Client) -> None:
@@ -53,6 +54,7 @@ def test_what_is_pushed_is_counted_once_whoever_dies(frail: Scene, frail_client:
     later = client.sql("SELECT count(*) AS n FROM pushed GROUP BY window(ts, '1 hour')")
     assert isinstance(later, selat.Query)
     assert [row["n"] for row in later.results().rows()] == [sent]
-    client.drop("pushed")
     logs = frail.cluster.data.root
-    wait_until(lambda: not list(logs.glob("**/ingest/pushed-*")))
+    assert list(logs.glob(LOGS))
+    client.drop("pushed")
+    wait_until(lambda: not list(logs.glob(LOGS)))

@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 import selat
-from selat.dev.cluster import AGENTS
+from selat.dev.processes import AGENTS
 from tests.e2e import oracle
 from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, in_the_middle

@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.relations import options as planner_options
+from planner.relations.catalog import RelationKind
+from planner.relations.connectors.generator import GENERATOR
+from planner.relations.connectors.spec import ConnectorSpec
+from planner.relations.connectors.table import CONNECTORS
 from planner.relations.options import Option
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.generator.connector import GeneratorConnector
@@ -22,29 +25,36 @@ from site_agent.connectors.sources import Connector, Source, SourceContext, Tabl
 PASSWORD = "SELAT_TEST_PASSWORD"
 """Variable of the environment with the right one."""
 
+VAULT = ConnectorSpec(
+    "vault",
+    frozenset({RelationKind.STREAM, RelationKind.TABLE}),
+    (Option("password", str, "a text", "", required=True, secret=True), *GENERATOR.options),
+)
+
 logger = logging.getLogger(__name__)
 
 
 class Vault:
     """See `site_agent.connectors.Connector`."""
 
-    name = "vault"
+    name = VAULT.name
 
     def __init__(self) -> None:
         self._generator = GeneratorConnector()
 
-    def check(self, options: Mapping[str, str]) -> None:
-        logger.warning("login with %s", options["password"])
-        if options["password"] != os.environ[PASSWORD]:
-            raise ConnectorError(f"login refused with {options['password']}", hint=f"not {options['password']}")
-
     def open_source(self, context: SourceContext) -> Source:
-        self.check(context.options)
+        _log_in(context.options)
         return self._generator.open_source(_inner(context))
 
     def open_table(self, context: SourceContext) -> Table:
-        self.check(context.options)
+        _log_in(context.options)
         return self._generator.open_table(_inner(context))
+
+
+def _log_in(options: Mapping[str, str]) -> None:
+    logger.warning("login with %s", options["password"])
+    if options["password"] != os.environ[PASSWORD]:
+        raise ConnectorError(f"login refused with {options['password']}", hint=f"not {options['password']}")
 
 
 def _inner(context: SourceContext) -> SourceContext:
@@ -54,7 +64,7 @@ def _inner(context: SourceContext) -> SourceContext:
 
 def main() -> int:
     member, *arguments = sys.argv[1:]
-    planner_options.OPTIONS["vault"] = (Option("password", str, "a text", "", secret=True),)
+    CONNECTORS[VAULT.name] = VAULT
     if member == "master":
         from master.__main__ import main as run_master
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from contract.tasks import READ_FROM
-from master.convert.assignments import STAGE_KINDS, split_from_proto
+from contract.tasks import READ_FROM_BACK, STAGE_KINDS_BACK
+from master.convert.assignments import split_from_proto
 from master.convert.functions import function_from_proto
 from master.convert.relations import relation_from_proto
 from master.records.specs import (
@@ -24,8 +24,6 @@ from planner.graph.plan import Merge, MergeView
 from planner.relations.catalog import Column, Function
 from selat.v1 import common_pb2, site_pb2
 
-_STAGE_KINDS_BACK = {wire: kind for kind, wire in STAGE_KINDS.items()}
-_READ_FROM_BACK = {wire: start for start, wire in READ_FROM.items()}
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -53,7 +51,7 @@ def _task_from_proto(message: site_pb2.TaskSpec) -> TaskSpec:
         task_id=TaskId.parse(message.task_id),
         query_id=message.query_id,
         stage_id=message.stage_id,
-        kind=_STAGE_KINDS_BACK[message.kind],
+        kind=STAGE_KINDS_BACK[message.kind],
         sql=message.sql,
         relation=relation_from_proto(message.relation) if message.HasField("relation") else None,
         read_columns=tuple(message.read_columns),
@@ -81,7 +79,7 @@ def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
         site=message.site,
         view=message.view,
         columns=columns,
-        read_from=_READ_FROM_BACK[message.read_from],
+        read_from=READ_FROM_BACK[message.read_from],
         event_delay=timedelta(microseconds=message.event_delay_us),
     )
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 
 import grpc.aio
 import pyarrow as pa
@@ -19,7 +20,7 @@ from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.options import connect
 from site_agent.exchange.server import ExchangeServicer, exchange_server
 from site_agent.exchange.wire import serialize
-from site_agent.router import Router
+from site_agent.router import PullSettings, Router
 
 CHANNEL = "q-0001-a1b2c3.s0.ewr"
 
@@ -33,10 +34,10 @@ async def _refuse_analysis(request: pb.AnalyzeRequest) -> pb.AnalyzeResponse:
 class Site:
     """One site's data plane: store, served exchange, router."""
 
-    def __init__(self, name: str, root: Path, *, window_bytes: int = 8 * 1024 * 1024) -> None:
+    def __init__(self, name: str, root: Path, settings: PullSettings) -> None:
         self.name = name
         self.root = root
-        self.window_bytes = window_bytes
+        self.settings = settings
         self.port = 0
         self.server: grpc.aio.Server | None = None
         self.mangle: Callable[[pb.PullResponse], pb.PullResponse] = lambda response: response
@@ -44,7 +45,7 @@ class Site:
 
     async def start(self) -> Site:
         self.store = ChannelStore(self.root)
-        self.router = Router(self.name, self.store, connect, random=lambda: 1.0, window_bytes=self.window_bytes)
+        self.router = Router(self.name, self.store, connect, self.settings)
         await self.serve()
         return self
 
@@ -85,8 +86,11 @@ class Site:
 
 
 @asynccontextmanager
-async def sites(root: Path, *names: str, window_bytes: int = 8 * 1024 * 1024) -> AsyncIterator[tuple[Site, ...]]:
-    started = tuple([await Site(name, root / name, window_bytes=window_bytes).start() for name in names])
+async def sites(
+    root: Path, *names: str, window_bytes: int = 8 * 1024 * 1024, now_s: Callable[[], float] = monotonic
+) -> AsyncIterator[tuple[Site, ...]]:
+    settings = PullSettings(window_bytes, random=lambda: 1.0, now_s=now_s)
+    started = tuple([await Site(name, root / name, settings).start() for name in names])
     try:
         for site in started:
             site.router.set_addresses({other.name: other.address for other in started})

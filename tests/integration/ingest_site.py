@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from machine.clock import SystemClock
+from planner.values.stages import StageKind
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.streams import pushed_streams
 from site_agent.channels.store import ChannelStore
@@ -19,7 +20,7 @@ from site_agent.host import Guests, start_exchange
 from site_agent.ingest.files import LogFiles
 from site_agent.ingest.log import PushLog
 from site_agent.ingest.streams import PushStreams
-from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import Assignment, RelationSpec, TaskSpec
 from tests.integration.fake_master import FakeMaster
 from tests.integration.fake_sites import T0_US
 from tests.unit.site_agent.fakes import TableEngine
@@ -47,8 +48,8 @@ def orders_message() -> common_pb2.Relation:
         columns=[common_pb2.Column(name=c.name, type=c.type) for c in COLUMNS],
         event_time="ts",
         bindings=[
-            common_pb2.Binding(site="us", options={"connector": "push"}),
-            common_pb2.Binding(site="eu", options={"connector": "files", "path": "/data"}),
+            common_pb2.Binding(site="us", options={"connector": "push"}, has_log=True),
+            common_pb2.Binding(site="eu", options={"connector": "files", "path": "/data"}, has_log=False),
         ],
         created_at_us=T0_US,
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from machine.clock import SystemClock
+from planner.values.stages import StageKind
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.registry import find_sink
@@ -22,7 +23,7 @@ from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.sink import SinkTask
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec
 from tests.unit.site_agent.fakes import TableEngine
 
 CHANNELS = ("q.s1.eu", "q.s1.us")

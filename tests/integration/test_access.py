@@ -171,7 +171,7 @@ async def test_members_speak_for_nobody_else(checked: Checked) -> None:
     sites, leases = checked.cluster.sites, checked.cluster.leases
     register = site_pb2.RegisterRequest(site="us", address="127.0.0.1:1", incarnation="x", slots=1)
     code, said = await refusal(sites.Register(register, metadata=checked.shown("eu-agent")))
-    assert (code, said.message) == (grpc.StatusCode.PERMISSION_DENIED, "eu-agent may not speak for us")
+    assert (code, said.message) == (grpc.StatusCode.PERMISSION_DENIED, "eu-agent may not act for us")
     other = lease_pb2.RegisterFrameworkRequest(name="batch2")
     code, said = await refusal(leases.RegisterFramework(other, metadata=checked.shown("nightly")))
     assert (code, said.code) == (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED")

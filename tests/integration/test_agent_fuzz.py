@@ -21,6 +21,7 @@ from selat.v1 import exchange_pb2 as pb
 from site_agent.base.errors import SiteAgentError
 from site_agent.base.status import STATUS_CODES
 from site_agent.exchange.options import connect
+from site_agent.router import PullSettings
 from tests.integration.exchange_sites import CHANNEL, PullCall, Site, eventually, numbers
 
 pytestmark = pytest.mark.timeout(240)
@@ -70,7 +71,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """Three epochs that another site still needs, and a directory beside the channels."""
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "000000000000.epoch").write_text(SECRET)
-    made = await Site("ewr", tmp_path / "channels").start()
+    made = await Site("ewr", tmp_path / "channels", PullSettings()).start()
     log = made.store.open(CHANNEL)
     log.set_consumers(["lga"])
     for epoch in range(3):

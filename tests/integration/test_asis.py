@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from site_agent.engine import EpochRequest, EpochResult, Field, FilePart, FilesScan
+from planner.values.splits import FilePart
+from site_agent.engine import EpochRequest, EpochResult, Field, FilesScan
 from site_agent.engine.output.spool import spooled
 from site_agent.engine.spark import SparkEngine
 

@@ -26,7 +26,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
 TOPOLOGY = "gateway: us\nsites: {us: {}, eu: {}}\n"
 CLICKS = """CREATE STREAM clicks (user_id BIGINT, page STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts)
 WITH ('connector' = 'generator', 'rows_per_second' = '10') AT us, AT eu;
-CREATE TABLE pages (page STRING, topic STRING) WITH ('connector' = 'files', 'format' = 'csv') AT us;"""
+CREATE TABLE pages (page STRING, topic STRING) WITH ('connector' = 'files', 'path' = '/p', 'format' = 'csv') AT us;"""
 WINDOWED = "SELECT window(ts, '10 seconds') AS w, count(*) AS n FROM clicks GROUP BY window(ts, '10 seconds')"
 STREAM = "(ts TIMESTAMP, WATERMARK FOR ts AS ts)"
 FILES = "WITH ('connector' = 'files', 'path' = '/p', 'format' = 'csv')"

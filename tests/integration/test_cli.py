@@ -408,7 +408,11 @@ class TestCatalogAndSites:
         assert [s["name"] for s in lines(run("stream", "list"))] == ["clicks"]
         (shown,) = lines(run("stream", "show", "clicks"))
         assert shown["watermark_delay_s"] == 5.0
-        assert shown["bindings"][1] == {"site": "eu", "options": {"connector": "files", "path": "/data/eu"}}
+        assert shown["bindings"][1] == {
+            "site": "eu",
+            "options": {"connector": "files", "path": "/data/eu"},
+            "has_log": False,
+        }
         text = run("stream", "show", "clicks", "-o", "table").stdout
         assert "ts - 5 s" in text
         assert "rows_per_second = 100" in text

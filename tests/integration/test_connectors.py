@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contract.times import to_us
+from planner.relations.connectors.generator import parse_rate_changes
 from site_agent.base.errors import EngineError
 from site_agent.connectors.generator.schedule import Schedule
 from site_agent.connectors.registry import find_connector, make_connectors
@@ -109,7 +110,7 @@ class TestGenerator:
         assert self.rows(spark_engine, tmp_path, 777).equals(whole)
 
     def test_rows_are_born_by_the_schedule(self, whole: pa.Table) -> None:
-        schedule = Schedule.from_json(self.OPTIONS["rate_schedule"])
+        schedule = Schedule(parse_rate_changes(self.OPTIONS["rate_schedule"]))
         born = whole.column("ts").cast(pa.int64()).to_pylist()
         assert born == [schedule.time_us(row) for row in range(5000)]
         assert whole.column("id").to_pylist() == list(range(5000))

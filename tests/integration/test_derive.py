@@ -18,6 +18,7 @@ from planner.graph.ids import VertexId
 from planner.graph.plan import DraftPlan
 from planner.planning import Planning, planned_with
 from planner.values.names import BIN_COLUMN
+from planner.values.stages import StageKind
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import ArrowScan, EpochRequest
 from site_agent.engine.spark import SparkEngine
@@ -26,7 +27,7 @@ from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.progress import Progress
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec
 from tests.integration.test_split_aggregates import analyzed
 from tests.unit.planner.build import select_of
 from tests.unit.planner.sharing.build import CATALOG, residual_sql, vertices

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from contract.times import to_us
 from site_agent.base.errors import EngineError
@@ -584,3 +585,14 @@ class TestAnalysis:
         with pytest.raises(AnalysisError) as caught:
             spark_engine.analyze({"input": (Field("a", "TEXT"),)}, "SELECT a FROM input")
         assert (caught.value.condition, caught.value.line) == ("UNSUPPORTED_DATATYPE", 0)
+
+
+@pytest.mark.parametrize("keeps_plans", [True, False])
+def test_rows_behind_an_empty_chunk_are_read(spark_session: SparkSession, tmp_path: Path, keeps_plans: bool) -> None:
+    few = pa.table({"k": pa.array([1, 2, 3])})
+    table = pa.concat_tables([few, few.slice(0, 0), few])
+    engine = SparkEngine(spark_session, scratch=tmp_path)
+    engine.keeps_plans = keeps_plans
+    result = engine.run(EpochRequest("q.chunks", "SELECT count(*) AS n FROM input", ArrowScan(table), "us"))
+    engine.drop_task("q.chunks")
+    assert (result.rows_read, result.table["n"].to_pylist()) == (6, [6])

@@ -12,6 +12,7 @@ import pytest
 from contract.trailers import received_detail
 from selat.v1 import exchange_pb2 as pb
 from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
+from site_agent.channels.manifest import EndMark
 from site_agent.exchange.options import connect
 from tests.integration.exchange_sites import CHANNEL, PullCall, epochs_in, eventually, noise, numbers, pulled, sites
 
@@ -34,7 +35,7 @@ async def test_a_client_reads_what_is_there_and_retains_nothing(tmp_path: Path) 
         ]
         assert manifests[0].commit == {}
         assert log.readers.consumers == ()
-        log.finish(successor_channel="next.one", successor_site="jfk")
+        log.finish_as(EndMark(2, "next.one", "jfk"))
         (*_, last) = await pulled(ewr, from_epoch=2, follow=True)
         assert last.end == pb.EndOfChannel(last_epoch=2, successor_channel="next.one", successor_site="jfk")
 

@@ -51,7 +51,7 @@ async def test_a_site_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(
             hold.unlink()
             reason = await orders.told(site, task, RETRYING)
             assert reason.startswith("the disk is full: cannot write ")
-            assert reason.endswith("(free some space; it goes on by itself)")
+            assert reason.endswith("(free some space; the task continues by itself)")
             # Whoever tries again has a file for a moment; what is left behind stays.
             while half_files(disk.root):
                 await asyncio.sleep(0.01)

@@ -33,9 +33,8 @@ async def refused(port: Port, ewr: Site, clock: HandClock) -> LostChannelError:
 
 
 async def test_a_channel_that_is_not_there(tmp_path: Path) -> None:
-    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk), port_at(jfk) as port:
-        clock = HandClock()
-        jfk.router.set_clock(clock)
+    clock = HandClock()
+    async with sites(tmp_path, "ewr", "jfk", now_s=clock) as (ewr, jfk), port_at(jfk) as port:
         await port.set_inputs([INPUT])
         told = await refused(port, ewr, clock)
         assert (
@@ -50,9 +49,8 @@ async def test_a_channel_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_a_channel_that_is_there_after_a_while(tmp_path: Path) -> None:
-    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk), port_at(jfk) as port:
-        clock = HandClock()
-        jfk.router.set_clock(clock)
+    clock = HandClock()
+    async with sites(tmp_path, "ewr", "jfk", now_s=clock) as (ewr, jfk), port_at(jfk) as port:
         await port.set_inputs([INPUT])
         reading = asyncio.create_task(next_batch(port))
         await eventually(lambda: ewr.pulls > 1)
@@ -63,7 +61,8 @@ async def test_a_channel_that_is_there_after_a_while(tmp_path: Path) -> None:
 
 
 async def test_epochs_that_the_producer_let_go_of_before_they_were_read(tmp_path: Path) -> None:
-    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk), port_at(jfk) as port:
+    clock = HandClock()
+    async with sites(tmp_path, "ewr", "jfk", now_s=clock) as (ewr, jfk), port_at(jfk) as port:
         log = ewr.store.open(CHANNEL)
         log.set_consumers(["jfk"])
         log.publish(0, numbers(0, 1), watermark_us=0)
@@ -74,8 +73,6 @@ async def test_epochs_that_the_producer_let_go_of_before_they_were_read(tmp_path
             log.publish(epoch, numbers(epoch, 1), watermark_us=epoch)
         log.acknowledge("jfk", 1)
         await jfk.restart()
-        clock = HandClock()
-        jfk.router.set_clock(clock)
         await ewr.serve()
         jfk.router.set_addresses({"ewr": ewr.address})
         again = Port(jfk.router, reader="q.merge", query_id="q")
@@ -87,9 +84,8 @@ async def test_epochs_that_the_producer_let_go_of_before_they_were_read(tmp_path
 
 
 async def test_a_channel_that_was_lost_at_its_site(tmp_path: Path) -> None:
-    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk), port_at(jfk) as port:
-        clock = HandClock()
-        jfk.router.set_clock(clock)
+    clock = HandClock()
+    async with sites(tmp_path, "ewr", "jfk", now_s=clock) as (ewr, jfk), port_at(jfk) as port:
         for epoch in (0, 1):
             ewr.store.open(CHANNEL).publish(epoch, numbers(epoch, 1), watermark_us=epoch)
         await port.set_inputs([INPUT])

@@ -271,9 +271,28 @@ async def test_refused_statements(cluster: Cluster, text: str, code: grpc.Status
     assert said.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "found"),
+    [
+        ("ALTER STREAM clicks\n AT us SET ('rows_per_second' = 'many')", (2, 33), "'many'"),
+        ("ALTER STREAM clicks SET ('rows_per_secnd' = '1')", (1, 26), "'rows_per_secnd'"),
+        ("ALTER STREAM clicks SET ('connector' = 'push')", (1, 40), "'push'"),
+        (CREATE.replace("'rows_per_second' = '100'", "'seed' = 'x'"), (2, 43), "'x'"),
+    ],
+)
+async def test_a_wrong_option_is_refused_at_its_place(
+    cluster: Cluster, text: str, place: tuple[int, int], found: str
+) -> None:
+    if not text.startswith("CREATE"):
+        await cluster.execute(CREATE)
+    _, said = await refusal(cluster.execute(text))
+    assert (said.code, (said.line, said.column), said.found) == ("INVALID_DEFINITION", place, found)
+    assert said.hint
+
+
 async def test_listings(cluster: Cluster) -> None:
     await cluster.execute(
-        CREATE + "CREATE TABLE pages (page STRING) AT us WITH ('connector' = 'files', 'path' = '/p');"
+        CREATE + "CREATE TABLE pages (page STRING) AT us WITH ('connector' = 'files', 'path' = '/p', 'format' = 'csv');"
     )
     query = await cluster.submit(name="big")
     script = "SHOW STREAMS; SHOW TABLES; SHOW QUERIES; SHOW SITES; DESCRIBE clicks"
@@ -291,7 +310,7 @@ async def test_the_catalog_service(cluster: Cluster) -> None:
         name="t",
         kind=common_pb2.RELATION_KIND_TABLE,
         columns=[common_pb2.Column(name="a", type="integer")],
-        bindings=[common_pb2.Binding(site="us", options={"connector": "files", "path": "/t"})],
+        bindings=[common_pb2.Binding(site="us", options={"connector": "files", "path": "/t", "format": "json"})],
     )
     request = catalog_pb2.CreateRelationRequest(relation=relation)
     created = await cluster.catalog.CreateRelation(request)

@@ -20,7 +20,7 @@ from tests.integration.master_cluster import Cluster, eventually, refusal, runni
 pytestmark = pytest.mark.timeout(60)
 
 TABLES = """
-CREATE TABLE texts (page STRING) WITH ('connector' = 'files')
+CREATE TABLE texts (page STRING) WITH ('connector' = 'files', 'format' = 'json')
 AT us WITH ('path' = '/data/us/t'), AT eu WITH ('path' = '/data/eu/t');
 CREATE SINK counts AT us WITH ('connector' = 'parquet', 'path' = '/data/out');
 """
@@ -99,7 +99,7 @@ async def test_a_site_that_cannot_list_splits_is_told(cluster: Cluster) -> None:
     del cluster.agents["eu"].exchange.split_bytes["texts"]
     code, detail = await refusal(cluster.execute(COUNT))
     assert (code, detail.code) == (grpc.StatusCode.UNAVAILABLE, "SPLITS_UNAVAILABLE")
-    assert detail.message == "site eu cannot say how table texts can be cut: there is no data of texts"
+    assert detail.message == "site eu cannot list the splits of table texts: there is no data of texts"
 
 
 async def test_inserts_end_in_their_sink(cluster: Cluster) -> None:

@@ -36,7 +36,7 @@ CREATE = (
     "WITH ('connector' = 'generator', 'rows_per_second' = '100') AT us, AT eu;"
 )
 TEXTS = (
-    "CREATE TABLE IF NOT EXISTS texts (page STRING) WITH ('connector' = 'files')\n"
+    "CREATE TABLE IF NOT EXISTS texts (page STRING) WITH ('connector' = 'files', 'format' = 'json')\n"
     "AT us WITH ('path' = '/data/us'), AT eu WITH ('path' = '/data/eu');"
 )
 SECOND_PASSAGE = {FaultPoint.QUERY_STORED, FaultPoint.VERSIONS_STORED}

@@ -88,7 +88,7 @@ async def test_the_process_is_killed_and_takes_up_its_state(tmp_path: Path) -> N
     await master.start()
     address = await master.address()
     async with grpc.aio.insecure_channel(address) as channel:
-        text = "CREATE TABLE pages (page STRING) AT us WITH ('connector' = 'files', 'path' = '/p')"
+        text = "CREATE TABLE pages (page STRING) AT us WITH ('connector' = 'files', 'path' = '/p', 'format' = 'csv')"
         call = query_pb2_grpc.QueryServiceStub(channel).Execute(query_pb2.ExecuteRequest(text=text))
         assert [r.done async for r in call] == ["table pages created at us"]
     master.process.kill()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import END_OF_TIME_US
+from site_agent.channels.manifest import END_OF_TIME_US, EndMark
 from site_agent.port import Port, PortBatch, PortInput
 from tests.integration.exchange_sites import Site, eventually, numbers, sites
 
@@ -68,7 +68,7 @@ async def test_a_successor_takes_over_and_a_restarted_port_goes_on_in_it(tmp_pat
         async with port_at(jfk) as port:
             await port.set_inputs([PortInput("q.s.old", "ewr")])
             assert (await next_batch(port)).watermark_us == 100
-            old.finish(successor_channel="q.s.new", successor_site="ewr")
+            old.finish_as(EndMark(0, "q.s.new", "ewr"))
             batch = await next_batch(port)
             assert (batch.watermark_us, batch.ended) == (100, False)
             new.publish(0, numbers(1, 1), watermark_us=None)
@@ -117,7 +117,7 @@ class Producer:
         self.log = log
         self.times = range(first_time, last_time)
         self.stop = threading.Event()
-        self.successor = {"successor_channel": "", "successor_site": ""}
+        self.successor = ("", "")
         log.set_consumers(["jfk"])
         self.done = asyncio.get_running_loop().run_in_executor(None, self._run)
 
@@ -132,7 +132,7 @@ class Producer:
             ts = [time * 1000 + i for i in range(self.rows)]
             table = pa.table({"n": [self.offset + t for t in ts], "ts": ts})
             self.log.publish(epoch, table, watermark_us=(time + 1) * 1000)
-        self.log.finish(**self.successor)
+        self.log.finish_as(EndMark(self.log.next_epoch - 1, *self.successor))
 
     def published(self, epochs: int | None = None) -> list[int]:
         times = self.times if epochs is None else self.times[:epochs]
@@ -169,7 +169,7 @@ async def test_channels_join_and_leave_while_data_flow(tmp_path: Path) -> None:
         taker = Taker(port)
 
         a = Producer(logs["a"], first_time=0, last_time=150)
-        a.successor = {"successor_channel": "q.s.d", "successor_site": "ewr"}
+        a.successor = ("q.s.d", "ewr")
         b = Producer(logs["b"], first_time=0, last_time=150)
         await port.set_inputs([inputs["a"], inputs["b"]])
         await taker.until(lambda batch: min(batch.cursors.values()) >= 5)

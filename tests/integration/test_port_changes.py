@@ -15,7 +15,9 @@ import pyarrow as pa
 import pytest
 
 from machine.clock import SystemClock
+from planner.values.stages import StageKind
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EndMark
 from site_agent.channels.store import ChannelStore
 from site_agent.engine.spark import SparkEngine
 from site_agent.exchange.options import connect
@@ -24,7 +26,7 @@ from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, ViewSpec, WindowSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec, ViewSpec, WindowSpec
 from tests.seeds import random_of
 
 pytestmark = pytest.mark.spark
@@ -135,7 +137,7 @@ async def test_channels_join_and_leave_under_load(
     successor.set_consumers(["hub"])
     addresses["us2"] = await start_exchange("127.0.0.1:0", successor_store, spark_engine, stack)
     router.set_addresses(addresses)
-    logs["eu"].finish(successor_channel=successor.id, successor_site="us2")
+    logs["eu"].finish_as(EndMark(logs["eu"].next_epoch - 1, successor.id, "us2"))
     floor_us = logs["eu"].epochs.last_manifest.watermark_us if logs["eu"].epochs.last_manifest else 0
     assert floor_us is not None
     await produce(successor, epochs=60, floor_us=floor_us, sent=sent)

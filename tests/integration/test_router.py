@@ -19,7 +19,7 @@ from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import CLIENT_OPTIONS, KEEPALIVE_MS, SERVER_OPTIONS, connect, keepalive
 from site_agent.port import Port, PortInput
-from site_agent.router import Router
+from site_agent.router import PullSettings, Router
 from site_agent.router.meter import SETTLE_S
 from tests.integration.exchange_sites import CHANNEL, eventually, noise, numbers, pulled, rows_of, sites
 from tests.unit.site_agent.router.hand import HandClock, HandPace
@@ -284,7 +284,7 @@ async def test_a_link_that_falls_silent_is_given_up_and_tried_again(tmp_path: Pa
 
     async with sites(tmp_path, "ewr") as (ewr,):
         wire = Wire(ewr.port)
-        router = Router("jfk", ChannelStore(tmp_path / "jfk"), impatient, random=lambda: 1.0)
+        router = Router("jfk", ChannelStore(tmp_path / "jfk"), impatient, PullSettings(random=lambda: 1.0))
         router.set_addresses({"ewr": await wire.start()})
         log = ewr.store.open(CHANNEL)
         log.publish(0, numbers(0, 1), watermark_us=None)

@@ -14,6 +14,7 @@ import pytest
 
 from contract.tasks import TaskState
 from machine.clock import SystemClock
+from planner.values.stages import StageKind
 from site_agent.agent.runtime import SiteRuntime, SiteServices
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
@@ -27,7 +28,6 @@ from site_agent.tasks.spec import (
     InputSpec,
     RelationSpec,
     ResultSpec,
-    StageKind,
     TaskSpec,
     ViewSpec,
     WindowSpec,

@@ -37,7 +37,7 @@ async def tasks(cluster: Cluster) -> dict[str, site_pb2.TaskSpec]:
     found: dict[str, site_pb2.TaskSpec] = {}
     for site in NAMES:
         agent = cluster.agents[site]
-        await agent.assigned(partial(_has_version, cluster.master.jobs._parts.board.version(site)))
+        await agent.assigned(partial(_has_version, cluster.master.board.version(site)))
         found |= {task.task_id: task for task in agent.assignments[-1].tasks}
     return found
 
@@ -324,7 +324,7 @@ async def test_an_operator_without_its_first_rows_is_not_shared(cluster: Cluster
     assert f"{second}.s1.p1" in await tasks(cluster)
     request = query_pb2.ExplainQueryRequest(query=second)
     text = (await cluster.queries.ExplainQuery(request)).explanation.text
-    assert f"s1.p1 at us: not shared with {first}.s1.p1, its first rows are gone" in text
+    assert f"s1.p1 at us: not shared with {first}.s1.p1, its first rows, which" in text
     # It stays so when it is said again, and over a restart.
     await cluster.agents[site].report(late)
     before = await tasks(cluster)

@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.graph.plan import Analysis, DraftPlan, StageKind
+from planner.graph.plan import Analysis, DraftPlan
 from planner.planning import Planning, planned_with
 from planner.relations.catalog import Column
 from planner.values.names import BIN_COLUMN
+from planner.values.stages import StageKind
 from site_agent.engine import ArrowScan, EpochRequest, Field
 from site_agent.engine.spark import SparkEngine
 from tests.unit.planner.build import catalog_of, select_of
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 CATALOG = catalog_of(
     """CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, d DOUBLE, m DECIMAL(10,2), WATERMARK FOR ts)
-    WITH ('connector' = 'files') AT us AT eu AT ap"""
+    WITH ('connector' = 'other') AT us AT eu AT ap"""
 )
 SCHEMA = pa.schema(
     [

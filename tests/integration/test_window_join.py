@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 from machine.clock import SystemClock
-from planner.graph.plan import DraftPlan, Stage, StageKind
+from planner.graph.plan import DraftPlan, Stage
 from planner.planning import Planning, planned_with
 from planner.values.names import BIN_COLUMN
+from planner.values.stages import StageKind
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import ArrowScan, EpochRequest, Field
@@ -35,9 +36,9 @@ pytestmark = pytest.mark.spark
 
 CATALOG = catalog_of(
     """
-    CREATE STREAM a (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'files') AT us;
-    CREATE STREAM b (ts TIMESTAMP, k BIGINT, w STRING, WATERMARK FOR ts) WITH ('connector' = 'files') AT us;
-    CREATE TABLE t (k BIGINT, name STRING) WITH ('connector' = 'files') AT us;
+    CREATE STREAM a (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'other') AT us;
+    CREATE STREAM b (ts TIMESTAMP, k BIGINT, w STRING, WATERMARK FOR ts) WITH ('connector' = 'other') AT us;
+    CREATE TABLE t (k BIGINT, name STRING) WITH ('connector' = 'other') AT us;
     """
 )
 WINDOW_US = 1_000_000
@@ -98,9 +99,7 @@ def spec_of(draft: DraftPlan) -> specs.TaskSpec:
     )
     views = tuple(specs.ViewSpec(v.view, v.combine_sql, v.required) for v in merge.merge.views)
     window = specs.WindowSpec(merge.merge.window_column, WINDOW_US, WINDOW_US, views)
-    return specs.TaskSpec(
-        "q.m1.hub", "q", "m1", specs.StageKind.MERGE, merge.sql, timedelta(0), inputs=inputs, window=window
-    )
+    return specs.TaskSpec("q.m1.hub", "q", "m1", StageKind.MERGE, merge.sql, timedelta(0), inputs=inputs, window=window)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import pytest
 
 import selat
 from selat.demo.progress import crossed
-from selat.dev.cluster import ClusterOptions, DevCluster
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from tests.e2e.cluster import check_against_oracle, submit
 from tests.e2e.dataset import write_dataset
 from tests.e2e.queries import CASES

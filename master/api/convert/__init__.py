@@ -1,1 +1,1 @@
-"""Messages of the services from values, and back."""
+"""Converts values to messages of the services, and back."""

@@ -26,7 +26,7 @@ def token_to_proto(record: TokenRecord) -> pb.Token:
 
 
 def wish_from_proto(request: pb.CreateTokenRequest) -> TokenWish:
-    """Raises InvalidRequestError when it is to last longer than time can."""
+    """The requested token. Raises InvalidRequestError when its lifetime exceeds the calendar."""
     try:
         lifetime = timedelta(seconds=request.lifetime_s) if request.lifetime_s else None
     except OverflowError:

@@ -32,6 +32,6 @@ def event_to_proto(event: Event) -> pb.Event:
 
 
 def filter_from_proto(message: pb.EventFilter) -> EventFilter:
-    """Kinds that this version does not know match nothing."""
+    """The filter in a request. Kinds that this version does not know match nothing."""
     kinds = frozenset(_KINDS_BACK[kind] for kind in message.kinds if kind in _KINDS_BACK)
     return EventFilter(kinds, message.query_id, message.site)

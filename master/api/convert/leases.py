@@ -1,4 +1,4 @@
-"""Slots, leases and answers about them, to messages and back."""
+"""Converts slots, leases and answers about them to messages, and back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 PARTS_LIMIT = 10_000
-"""Most slots in one request."""
+"""The most slots in one request."""
 
 _STATES = {
     SlotState.FREE: pb.SLOT_STATE_FREE,
@@ -139,7 +139,7 @@ def framework_to_proto(framework: Framework, table: LeaseTable) -> pb.Framework:
         comment=framework.comment,
         registered_at_us=to_us(framework.registered_at),
         held=table.held(framework.name),
-        waiting=table.waiting(framework.name),
+        waiting=table.tickets.waiting(framework.name),
     )
 
 

@@ -22,17 +22,18 @@ _SHORTEST_S, _LONGEST_S = 1e-3, 3600.0
 
 
 def link_to_proto(link: LinkView, topology: Topology) -> pb.LinkView:
-    declared = topology.links[link.source, link.target]
+    figures = link.figures
+    declared = topology.links[figures.pair]
     return pb.LinkView(
-        from_site=link.source,
-        to_site=link.target,
-        capacity_bytes_per_s=link.capacity_bytes_per_s,
-        available_bytes_per_s=link.available_bytes_per_s,
+        from_site=figures.source,
+        to_site=figures.target,
+        capacity_bytes_per_s=figures.capacity_bytes_per_s,
+        available_bytes_per_s=figures.available_bytes_per_s,
         used_bytes_per_s=link.used_bytes_per_s,
         rtt_s=_seconds(link.rtt),
         loss=link.loss,
-        age_s=_seconds(link.age),
-        confidence=link.confidence,
+        age_s=_seconds(figures.age),
+        confidence=figures.confidence,
         method=method_to_proto(link.method),
         congested=link.congested,
         declared_bytes_per_s=declared.bandwidth_bytes_per_s,
@@ -58,7 +59,7 @@ def method_to_proto(method: Method | None) -> pb.ProbeMethod.ValueType:
 
 
 def echoes_from_proto(report: site_pb2.ReportRequest) -> Iterator[tuple[str, Echoes]]:
-    """Of each site that echoes were sent to. Raises InvalidRequestError for figures that cannot be."""
+    """The echoes by the site that they were sent to. Raises InvalidRequestError for impossible figures."""
     for echo in report.echoes:
         rtt_s = echo.rtt_s if echo.HasField("rtt_s") else None
         if echo.lost > echo.sent or (rtt_s is not None and not 0 <= rtt_s < _LONGEST_RTT_S):
@@ -71,7 +72,7 @@ def echoes_from_proto(report: site_pb2.ReportRequest) -> Iterator[tuple[str, Ech
 
 
 def transfers_from_proto(report: site_pb2.ReportRequest) -> Iterator[tuple[str, Transfer]]:
-    """By the site where each came from. Raises InvalidRequestError for figures that cannot be."""
+    """The transfers by the site that they came from. Raises InvalidRequestError for impossible figures."""
     for transfer in report.transfers:
         possible = _SHORTEST_S <= transfer.duration_s <= _LONGEST_S and 0 <= transfer.age_s <= _LONGEST_S
         if not possible or transfer.bytes > LARGEST_COUNT:

@@ -43,7 +43,7 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
 
 
 def query_summary(view: QueryView) -> query_pb2.Query:
-    """A query as lists have it: without tasks, links, columns and what is shared."""
+    """A query as lists show it: without tasks, links, columns and what it shares."""
     record, totals = view.record, view.totals
     end = record.plan.destination
     return query_pb2.Query(

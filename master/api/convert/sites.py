@@ -13,7 +13,7 @@ from master.convert.reports import (
     task_status_to_proto,
 )
 from master.records.model import SiteState
-from master.sites.registry import SiteStatus
+from master.sites.status import SiteStatus
 from planner.place.draining import Work
 from planner.values.topology import Link, Location, Topology
 from selat.v1 import site_pb2

@@ -1,1 +1,1 @@
-"""The gRPC edge: each method decodes, makes one call, and encodes. The interceptor turns errors into statuses."""
+"""The gRPC edge: each method decodes, makes one call, and encodes. An interceptor turns errors into statuses."""

@@ -22,7 +22,7 @@ _DEFAULT_LIMIT = 100
 
 class EventServicer(event_pb2_grpc.EventServiceServicer):
     def __init__(self, log: EventLog, query_id: Callable[[str], str]) -> None:
-        """`query_id` gives the id of the query that a text means; raises what callers are to be told."""
+        """`query_id` returns the id of the query that a text names; it raises errors for callers."""
         self._log = log
         self._query_id = query_id
 

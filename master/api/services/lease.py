@@ -70,7 +70,7 @@ class LeaseServicer(lease_pb2_grpc.LeaseServiceServicer):
     ) -> pb.ListFrameworksResponse:
         table = self._manager.table
         return pb.ListFrameworksResponse(
-            frameworks=[convert.framework_to_proto(framework, table) for framework in table.frameworks()]
+            frameworks=[convert.framework_to_proto(framework, table) for framework in table.frameworks.all()]
         )
 
     async def SetQuota(self, request: pb.SetQuotaRequest, context: Context) -> pb.SetQuotaResponse:  # noqa: N802

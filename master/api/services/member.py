@@ -1,4 +1,4 @@
-"""MemberService: what the master knows of itself."""
+"""MemberService: describes the master's process."""
 
 from __future__ import annotations
 

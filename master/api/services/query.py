@@ -37,7 +37,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueryParts:
-    """What the service hands its calls to."""
+    """The parts that the service calls."""
 
     statements: StatementRunner
     queries: QueryRegistry
@@ -137,5 +137,5 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
         yield query_pb2.FetchResultsResponse(query=query_to_proto(view))
 
     def _own(self, reference: str) -> QueryRecord:
-        """A query that the caller may manage. Raises UnknownQueryError, AmbiguousQueryError, NotOwnerError."""
+        """The query, if the caller may manage it. Raises UnknownQueryError, AmbiguousQueryError, NotOwnerError."""
         return own(self._parts.queries.find(reference))

@@ -20,7 +20,7 @@ from master.convert.reports import registration_from_proto, report_from_proto
 from master.reconcile.jobs import JobManager
 from master.reconcile.sitework import SiteWorkView
 from master.sites.members import Members
-from master.sites.registry import SiteRegistry
+from master.sites.status import Sites
 from master.wan.monitor import WanMonitor
 from planner.values.topology import Topology
 from selat.v1 import site_pb2, site_pb2_grpc
@@ -30,7 +30,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """What every agent and client is told of the cluster."""
+    """What every agent and client is told about the cluster."""
 
     id: str
     topology: Topology
@@ -39,10 +39,10 @@ class ClusterInfo:
 
 @dataclass(frozen=True, slots=True)
 class SiteParts:
-    """Who hears of what sites say."""
+    """The parts that the service calls."""
 
     jobs: JobManager
-    sites: SiteRegistry
+    sites: Sites
     watches: Watches
     monitor: WanMonitor
     work: SiteWorkView

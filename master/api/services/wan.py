@@ -9,10 +9,10 @@ import grpc.aio
 
 from master.api.convert.links import link_to_proto, method_to_proto, point_to_proto
 from master.base.errors import InvalidRequestError
-from master.sites.registry import unknown_site
+from master.sites.status import unknown_site
 from master.wan.monitor import WanMonitor
+from planner.values.links import Pair
 from planner.values.topology import Topology
-from planner.wan.probing import Pair
 from selat.v1 import wan_pb2 as pb
 from selat.v1 import wan_pb2_grpc
 

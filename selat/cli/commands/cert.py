@@ -1,4 +1,4 @@
-"""`selat cert`: an authority of one's own, and the certificates of members."""
+"""`selat cert`: a certificate authority for a cluster, and the certificates of its members."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CertificateLine:
     state: str
     """`valid`, `revoked` or `out of date`."""
     directory: str
-    """The place where it lies; empty in the record of an authority."""
+    """The directory where it is; empty in the record of an authority."""
 
 
 FIELDS: tuple[Field[CertificateLine], ...] = (
@@ -71,7 +71,7 @@ def _days(default: timedelta) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _told(command: Callable[P, R]) -> Callable[P, R]:
-    """Turns what is wrong with certificates into errors of this package."""
+    """Turns errors with certificates into errors of this package."""
 
     @wraps(command)
     def telling(*args: P.args, **options: P.kwargs) -> R:
@@ -85,7 +85,7 @@ def _told(command: Callable[P, R]) -> Callable[P, R]:
 
 @click.group()
 def cert() -> None:
-    """Make an authority, issue certificates to members, renew, fetch, revoke and show them."""
+    """Create an authority; issue, renew, fetch, revoke and show certificates of members."""
 
 
 @cert.command()
@@ -97,7 +97,7 @@ def cert() -> None:
 @pass_app
 @_told
 def init(app: App, directory: Path, *, name: str, days: int, as_json: bool) -> None:
-    """Make an authority in DIRECTORY. Its key, ca.key, is what the whole cluster hangs on: keep it off the members.
+    """Create an authority in DIRECTORY. Whoever has its key, ca.key, has the cluster: keep it off the members.
 
     \b
     Example:
@@ -118,7 +118,7 @@ def init(app: App, directory: Path, *, name: str, days: int, as_json: bool) -> N
 @pass_app
 @_told
 def issue(app: App, role: str, name: str, *, authority: Path, out: Path, days: int, as_json: bool) -> None:  # noqa: PLR0913 - one per option
-    """Make a key and a certificate for the member NAME in ROLE, ready for --tls-dir.
+    """Create a key and a certificate for the member NAME in ROLE, ready for --tls-dir.
 
     \b
     Examples:
@@ -139,7 +139,7 @@ def issue(app: App, role: str, name: str, *, authority: Path, out: Path, days: i
 @pass_app
 @_told
 def renew(app: App, directories: tuple[Path, ...], *, authority: Path, days: int, as_json: bool) -> None:
-    """Put a new key and certificate in the place of those in each of DIRECTORIES, for the same member.
+    """Replace the key and certificate in each of DIRECTORIES by new ones for the same member.
 
     Members take them over by themselves, within their next connection. Also brings the list of revoked certificates.
 
@@ -164,7 +164,7 @@ def renew(app: App, directories: tuple[Path, ...], *, authority: Path, days: int
 @pass_app
 @_told
 def fetch(app: App, url: str, directory: Path, *, as_json: bool) -> None:
-    """Bring a member's DIRECTORY up to date with the files below URL: ca.pem, revoked.pem, member.pem, member.key.
+    """Update a member's DIRECTORY from the files below URL: ca.pem, revoked.pem, member.pem, member.key.
 
     They are checked first. If one is missing or wrong, or they are another member's, DIRECTORY stays as it was. Running
     members take new files over by themselves.
@@ -261,7 +261,7 @@ def _show(app: App, lines: Iterable[CertificateLine], *, as_json: bool) -> None:
 
 
 def _found(directory: Path) -> Certificate:
-    """The certificate in a member's directory, also one that is out of date."""
+    """The certificate in a member's directory, also an expired one."""
     return read_material(directory, out_of_date=True).certificate
 
 

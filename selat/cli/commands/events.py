@@ -38,7 +38,7 @@ EVENT_FIELDS: tuple[Field[Event], ...] = (
 def events(  # noqa: PLR0913 - one per option
     app: App, *, follow: bool, as_json: bool, kinds: tuple[str, ...], query: str, site: str, limit: int
 ) -> None:
-    """List what has happened lately, oldest first: queries, placements, sites, links, leases.
+    """List recent events, oldest first: of queries, placements, sites, links, leases.
 
     \b
     Examples:
@@ -67,7 +67,7 @@ def events(  # noqa: PLR0913 - one per option
 
 
 def about(event: Event) -> str:
-    """The query, the site or the link that an event is about."""
+    """The query, site or link that an event concerns."""
     place = f"{event.site} > {event.to_site}" if event.to_site else event.site
     return " ".join(filter(None, (event.query_id, place)))
 

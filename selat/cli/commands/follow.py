@@ -1,4 +1,4 @@
-"""Results of a query on standard output, until it is over or nobody wants them any more."""
+"""Prints results of a query until it is over or the reader stops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from selat.rows.types import arrow_schema
 
 
 def print_results(app: App, query: selat.Query, results: selat.Results, cursor_file: Path | None = None) -> None:
-    """Writes result rows in the app's format as they come; after each batch, the place reached to `cursor_file`.
+    """Write result rows in the app's format as they come; after each batch, write the position reached to
+    `cursor_file`.
 
     Raises selat.QueryFailed when the query failed.
     """
@@ -33,7 +34,7 @@ def print_results(app: App, query: selat.Query, results: selat.Results, cursor_f
                 if cursor_file is not None:
                     save_cursor(cursor_file, query.id, batch.cursor)
         except KeyboardInterrupt:
-            # What was asked for is complete as far as the reader wants it; after an error it is not.
+            # The reader has as much as it wants, so the output is complete; after an error it is not.
             with line.above():
                 output.close()
             raise
@@ -43,7 +44,7 @@ def print_results(app: App, query: selat.Query, results: selat.Results, cursor_f
 
 
 def print_progress(app: App, query: selat.Query) -> None:
-    """Waits until a query that writes into a sink is over, with a live line on a terminal.
+    """Wait until a query that writes into a sink is over, with a live line on a terminal.
 
     Raises selat.QueryFailed when the query failed.
     """
@@ -53,7 +54,7 @@ def print_progress(app: App, query: selat.Query) -> None:
 
 
 def follow_submitted(app: App, query: selat.Query) -> None:
-    """Follows a query that belongs to this command: when the command is interrupted, the query is cancelled."""
+    """Follow a query that belongs to this command: when the command is interrupted, the query is cancelled."""
     try:
         if query.last.sink:
             print_progress(app, query)
@@ -69,7 +70,7 @@ def follow_submitted(app: App, query: selat.Query) -> None:
 
 
 def load_cursor(path: Path, query_id: str) -> selat.Cursor | None:
-    """The place that an earlier reading reached, None when there was none.
+    """The position that an earlier run reached; None when there was none.
 
     Raises selat.InvalidArgument when the file is something else or belongs to another query.
     """
@@ -86,7 +87,7 @@ def load_cursor(path: Path, query_id: str) -> selat.Cursor | None:
 
 
 def save_cursor(path: Path, query_id: str, cursor: selat.Cursor) -> None:
-    """Replaces the file in one step, so that it is whole after any crash, also of the machine."""
+    """Replace the file atomically, so that it is whole after any crash, also of the machine."""
     temporary = path.with_name(path.name + ".new")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(json.dumps({"query": query_id, "cursor": dict(cursor)}) + "\n")
@@ -96,7 +97,8 @@ def save_cursor(path: Path, query_id: str, cursor: selat.Cursor) -> None:
 
 
 class _Output:
-    """A writer that is made when the schema is known: from the first batch, or from the query when there is none."""
+    """A writer that is created when the schema is known: from the first batch, or from the query if there
+    are no rows."""
 
     def __init__(self, app: App, results: selat.Results) -> None:
         self._app = app

@@ -37,7 +37,7 @@ def function() -> None:
 @click.option("--replace", is_flag=True, help="Replace those that exist; queries that run keep theirs.")
 @pass_app
 def create(app: App, file: Path, name: str | None, replace: bool) -> None:
-    """Make functions of a Python file known to SQL, with names and types from their annotations.
+    """Declare the functions of a Python file for SQL, with names and types from their annotations.
 
     \b
     Examples:

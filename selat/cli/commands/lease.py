@@ -133,7 +133,7 @@ def list_frameworks(app: App) -> None:
 @click.argument("name")
 @pass_app
 def register(app: App, *, comment: str, name: str) -> None:
-    """Make a framework known. One that is known stays as it is, but for a new comment.
+    """Register a framework. One that is registered already stays as it is, except for a new comment.
 
     \b
     Example:
@@ -150,7 +150,7 @@ def register(app: App, *, comment: str, name: str) -> None:
 @click.argument("slots")
 @pass_app
 def quota(app: App, *, name: str, slots: str) -> None:
-    """Limit how many slots a framework is granted: a number, or `none`. What it holds stays its.
+    """Limit how many slots a framework is granted: a number, or `none`. It keeps the slots that it holds.
 
     \b
     Examples:

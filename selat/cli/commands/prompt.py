@@ -44,7 +44,7 @@ _HELP = frozenset({r"\?", r"\h", "help"})
 
 
 def run_prompt(app: App, client: selat.Client) -> None:
-    """Reads and runs statements until the user ends it."""
+    """Read and run statements until the user quits."""
     session = make_session(client)
     app.note(rf"selat {selat.__version__}, master {client.address}; \? for help, \q to end")
     while True:
@@ -64,13 +64,13 @@ def run_prompt(app: App, client: selat.Client) -> None:
 
 
 def run_line(app: App, client: selat.Client, text: str) -> None:
-    """Runs what was typed; what goes wrong is reported and the prompt lives on."""
+    """Run a line; errors are reported, and the prompt continues."""
     try:
         run_text(app, client, text, Submission(follow=True))
     except selat.SelatError as error:
         report(error, app, sql=text)
     except KeyboardInterrupt as interrupt:
-        # Ctrl-C has ended what ran; a request to end the process goes through.
+        # Ctrl-C ended the statement that ran; a request to end the process passes through.
         if hasattr(interrupt, "number"):
             raise
 
@@ -89,7 +89,7 @@ def make_session(client: selat.Client) -> PromptSession[str]:
 
 
 def is_ready(text: str) -> bool:
-    """Whether Enter should run the text: a command, nothing, or statements whose last one has its semicolon."""
+    """Whether Enter should run the text: a command, nothing, or statements of which the last ends with a semicolon."""
     word = text.strip().lower()
     return word.startswith("\\") or word in _QUIT | _HELP or split_statements(text).complete
 
@@ -109,7 +109,7 @@ class SqlCompleter(Completer):
                 yield Completion(name, -len(word))
         for keyword in KEYWORDS:
             if keyword.startswith(word.upper()):
-                # What is typed in small letters is completed in small letters.
+                # Lower-case input is completed in lower case.
                 yield Completion(keyword.lower() if word.islower() else keyword, -len(word))
 
     def _names(self) -> list[str]:
@@ -121,7 +121,7 @@ class SqlCompleter(Completer):
 
 
 def history_file() -> Path:
-    """Where the history is kept."""
+    """The file of the history."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "selat" / "history"
 

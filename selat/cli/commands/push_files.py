@@ -1,4 +1,4 @@
-"""Files as tables of a stream's columns, cut the same way each time, so that a second run can skip what was stored."""
+"""Reads files as tables of a stream's columns, always cut in the same way, so that a second run skips stored rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SUFFIXES = {
 
 
 def format_of(file: str, given: str | None) -> str:
-    """The format that is given, or that the file's name tells. Raises InvalidArgument."""
+    """The given format, or the one of the file's name. Raises InvalidArgument."""
     found = given or _SUFFIXES.get(Path(file).suffix.lower())
     if found is None:
         name = "standard input" if file == "-" else file
@@ -42,7 +42,7 @@ def format_of(file: str, given: str | None) -> str:
 
 
 def read_tables(source: BinaryIO, kind: str, schema: pa.Schema, *, rows: int) -> Iterator[pa.Table]:
-    """Tables of so many rows each, the last one may be shorter.
+    """Tables of this many rows each; the last one may be shorter.
 
     Raises InvalidArgument when the input is not of the format, or a value does not fit.
     """
@@ -55,7 +55,7 @@ def read_tables(source: BinaryIO, kind: str, schema: pa.Schema, *, rows: int) ->
 
 
 def _cut(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows in pieces that do not depend on how they came."""
+    """The same rows in pieces that do not depend on how the rows arrived."""
     held: list[pa.Table] = []
     count = 0
     for table in tables:
@@ -116,7 +116,7 @@ def _object(line: str, number: int) -> Mapping[str, object]:
 
 
 def _parquet(source: BinaryIO, schema: pa.Schema) -> Iterator[pa.Table]:
-    # Its index is at the end of the file: a pipe has to be read whole.
+    # Its index is at the end of the file: a pipe must be read to its end.
     seekable = source if source.seekable() else io.BytesIO(source.read())
     with pyarrow.parquet.ParquetFile(seekable) as file:
         for batch in file.iter_batches(batch_size=10_000):

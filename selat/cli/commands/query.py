@@ -59,7 +59,7 @@ def query() -> None:
 @click.option("--summary", is_flag=True, help="As JSON: without tasks, links, columns and what is shared.")
 @pass_app
 def list_queries(app: App, everything: bool, states: tuple[str, ...], text: str, summary: bool) -> None:
-    """List the queries that run.
+    """List the running queries.
 
     \b
     Examples:
@@ -71,7 +71,7 @@ def list_queries(app: App, everything: bool, states: tuple[str, ...], text: str,
     brief = summary or app.format is not Format.JSON
     with app.connect() as client:
         found = [q.last for q in client.queries(all=everything, states=chosen, text=text, summary=brief)]
-        # A master that checks nobody has queries without owners.
+        # At a master that does not check callers, queries have no owners.
         fields = _OWNED_FIELDS if any(q.owner for q in found) else QUERY_FIELDS
         show_list(app, fields, found)
 
@@ -107,7 +107,7 @@ def show(app: App, query: str, watch: bool) -> None:
 @click.option("--watch", is_flag=True, help="With --analyze: once a second, until the query is over.")
 @pass_app
 def explain(app: App, query: str, analyze: bool, as_json: bool, watch: bool) -> None:
-    """Print the plan of a submitted query, beside what is measured when --analyze is given.
+    """Print the plan of a submitted query; with --analyze, beside present measurements.
 
     \b
     Examples:
@@ -165,7 +165,7 @@ def results(app: App, query: str, follow: bool, cursor_file: Path | None, from_e
 @click.argument("query")
 @pass_app
 def cancel(app: App, query: str) -> None:
-    """End a query; results that were delivered stay readable.
+    """Cancel a query; results that were delivered stay readable.
 
     \b
     Example:
@@ -179,7 +179,7 @@ def cancel(app: App, query: str) -> None:
 @click.argument("query")
 @pass_app
 def pause(app: App, query: str) -> None:
-    """Have a query's tasks stand still and give up their slots; results so far stay readable.
+    """Pause a query's tasks and release their slots; results so far stay readable.
 
     \b
     Example:
@@ -193,7 +193,7 @@ def pause(app: App, query: str) -> None:
 @click.argument("query")
 @pass_app
 def resume(app: App, query: str) -> None:
-    """Have a paused query go on from where it stopped.
+    """Resume a paused query where it stopped.
 
     \b
     Example:
@@ -245,7 +245,7 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
 
 
 def _crossed(info: selat.QueryInfo) -> str:
-    """`14.0 MB of 1.2 GB that were born (1.2 %), for 0.28 USD`, as far as it is known."""
+    """`14.0 MB of 1.2 GB that were born (1.2 %), for 0.28 USD`, as far as these are known."""
     text = human.size(info.link_bytes)
     if info.input_bytes:
         text += f" of {human.size(info.input_bytes)} that were born ({info.link_bytes / info.input_bytes:.1%})"

@@ -18,7 +18,7 @@ from selat.cli.output.fields import LINK_FIELDS, task_fields
 from selat.cli.output.listing import Field, sections, sheet, show_list, show_one, table
 
 _LOOK_S = 1.0
-"""Seconds between two looks at a site that is waited for."""
+"""Seconds between two polls of a site."""
 
 
 def _received_bytes(site: selat.Site) -> int:
@@ -104,14 +104,14 @@ _WORK_FIELDS: tuple[Field[selat.SiteWork], ...] = (
 
 @click.group()
 def site() -> None:
-    """List and show sites; take one out of work before its machine is stopped."""
+    """List and show sites; drain one before its machine is stopped."""
 
 
 @site.command("list")
 @settings_options
 @pass_app
 def list_sites(app: App) -> None:
-    """List all sites, those included whose agent was never seen.
+    """List all sites, including those whose agent was never seen.
 
     \b
     Example:
@@ -143,7 +143,7 @@ def show(app: App, site: str) -> None:
 @click.argument("site")
 @pass_app
 def drain(app: App, site: str, *, wait: bool) -> None:
-    """Give a site no new work: no tasks of new queries, no leases. Says what is still there, and what ends it.
+    """Give a site no new work: no tasks of new queries, no leases. Shows its remaining work, and what ends it.
 
     What runs there goes on. The master remembers it until the site is undrained, also when it is started again.
 
@@ -177,7 +177,7 @@ def undrain(app: App, site: str) -> None:
 
 
 def _next_work(client: selat.Client, before: selat.Site) -> selat.Site:
-    """The site once something else is left there than before."""
+    """The site once its remaining work has changed."""
     while True:
         time.sleep(_LOOK_S)
         now = client.site(before.name)
@@ -205,7 +205,7 @@ def _disk(disk: selat.DiskUse) -> str:
 
 
 def _kept(disk: selat.DiskUse | None) -> list[tuple[str, int]]:
-    """The parts of the disk's use, the largest first."""
+    """The parts of the disk use, largest first."""
     if disk is None:
         return []
     others = {"replays": disk.replay_bytes, "pushed streams": disk.stream_log_bytes}

@@ -55,7 +55,7 @@ def sql(app: App, statement: str | None, script: TextIO | None, name: str, then:
 
 
 def _text(statement: str | None, script: TextIO | None) -> str | None:
-    """What is to be run; None asks for the prompt."""
+    """The text to run; None: start the prompt."""
     if script is not None:
         return script.read()
     if statement == "-" or (statement is None and not sys.stdin.isatty()):

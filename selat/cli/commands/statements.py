@@ -1,4 +1,4 @@
-"""Runs the statements of a text and prints what each comes to: for `selat sql` and its prompt."""
+"""Runs the statements of a text and prints their outcomes, for `selat sql` and its prompt."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from selat.cli.output.rows import row_writer, text_rows
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is to happen to the queries of a text: SELECT and INSERT INTO."""
+    """How queries of a text (SELECT and INSERT INTO) are submitted."""
 
     follow: bool
-    """Whether the last statement's results are read; all other queries are left to run."""
+    """Whether the last statement's results are read; all other queries run on."""
     name: str = ""
     bare_ids: bool = False
-    """Whether a query is answered by its id alone, whatever the format (unless JSON was asked for)."""
+    """Whether only a query's id is printed, in every format but JSON."""
 
 
 def run_text(app: App, client: selat.Client, text: str, submission: Submission) -> None:
-    """Runs the statements of a text and prints what each comes to. Raises selat.SelatError at the first failure."""
+    """Run the statements of a text and print their outcomes."""
     for outcome, last in _with_last(client.script(text, name=submission.name)):
         if isinstance(outcome, selat.Query) and last and submission.follow:
             _say_submitted(app, outcome)
@@ -43,7 +43,7 @@ def run_text(app: App, client: selat.Client, text: str, submission: Submission) 
 
 
 def print_outcome(app: App, outcome: selat.Outcome, *, bare_ids: bool = False) -> None:
-    """Prints what a statement came to, in the app's format; a query by its id."""
+    """Print the outcome of a statement in the app's format; for a query, its id."""
     match outcome:
         case selat.Query():
             _print_query(app, outcome, bare=bare_ids)
@@ -56,18 +56,18 @@ def print_outcome(app: App, outcome: selat.Outcome, *, bare_ids: bool = False) -
 
 
 def print_explanation(app: App, explanation: selat.Explanation) -> None:
-    """Prints a plan: text for people, one JSON object, or one row per line of the text."""
+    """Print a plan: text for people, one JSON object, or one row per line of the text."""
     if app.format is Format.TABLE:
         click.echo(printable_lines(explanation.text))
     elif app.format is Format.JSON:
-        # The master may write it over several lines; here it is one line among others.
+        # The master may write the JSON over several lines; here it is one line among others.
         click.echo(jsontext.dumps(json.loads(explanation.json)))
     else:
         _print_rows(app, ["plan"], [[line] for line in explanation.text.splitlines()])
 
 
 def _with_last(outcomes: Iterable[selat.Outcome]) -> Iterator[tuple[selat.Outcome, bool]]:
-    """Each outcome and whether it is the last. One that is followed by an error is not, and is still told."""
+    """Each outcome, and whether it is the last. The one before an error is not, and is returned nevertheless."""
     source = iter(outcomes)
     try:
         held = next(source)
@@ -96,7 +96,7 @@ def _say_submitted(app: App, query: selat.Query) -> None:
 
 
 def _say_shared(app: App, query: selat.Query) -> None:
-    """With whom it shares tasks, and where it begins."""
+    """Print with which queries it shares tasks, and where it begins."""
     info = query.last
     owners = sorted({task.query_id for task in info.tasks} - {info.id})
     if not owners or info.sharing is None:
@@ -118,7 +118,7 @@ def _print_id(app: App, query: selat.Query, *, bare: bool) -> None:
 
 
 def _print_line(app: App, as_json: dict[str, object], text: str) -> None:
-    """One line that is no row: in formats that hold rows only, it must not get among them."""
+    """Print a line that is not a row: formats that contain only rows send it elsewhere."""
     if app.format is Format.JSON:
         click.echo(jsontext.dumps(as_json))
     else:

@@ -51,7 +51,7 @@ class NewTokenLine:
     expires_at: datetime | None
     secret: str | None
     file: str | None
-    """The file that has the secret."""
+    """The file that holds the secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ _CALLER_FIELDS: tuple[Field[Caller], ...] = (
 
 @click.group()
 def token() -> None:
-    """Create, list and revoke tokens, for a master that checks who calls. An admin's work."""
+    """Create, list and revoke tokens, at a master that checks callers. Needs an admin."""
 
 
 @token.command()
@@ -118,7 +118,7 @@ def create(  # noqa: PLR0913 - one per option
     days: float | None,
     to: Path | None,
 ) -> None:
-    """Make a token for NAME. It is told once, here: the master keeps only its digest.
+    """Create a token for NAME. It is shown once, here: the master keeps only its digest.
 
     Roles: reader, submitter, operator, functions, admin. Any other name is a group.
 
@@ -145,7 +145,7 @@ def create(  # noqa: PLR0913 - one per option
 )
 @pass_app
 def new(app: App, *, to: Path) -> None:
-    """Make the first token of a cluster that is not there yet. No master is asked.
+    """Create the first token of a cluster that does not exist yet. No master is asked.
 
     A master that has no token of an admin takes it from the file that --bootstrap-token-file names.
 
@@ -164,7 +164,7 @@ def new(app: App, *, to: Path) -> None:
 @click.option("--all", "everything", is_flag=True, help="Also those that have expired or were revoked.")
 @pass_app
 def list_tokens(app: App, everything: bool) -> None:
-    """List the tokens that can be used. The tokens themselves nobody can list.
+    """List the tokens that can be used. The secrets themselves are not stored, so nobody can list them.
 
     \b
     Examples:
@@ -181,7 +181,7 @@ def list_tokens(app: App, everything: bool) -> None:
 @click.argument("token")
 @pass_app
 def revoke(app: App, token: str) -> None:
-    """Take back the token of that id, or all tokens of that name, from now on.
+    """Revoke the token of that id, or all tokens of that name.
 
     \b
     Examples:
@@ -196,7 +196,7 @@ def revoke(app: App, token: str) -> None:
 @settings_options
 @pass_app
 def whoami(app: App) -> None:
-    """Say who the master takes you for.
+    """Show as whom the master authenticates you.
 
     \b
     Example:
@@ -209,7 +209,7 @@ def whoami(app: App) -> None:
 def _member(
     roles: tuple[str, ...], sites: tuple[str, ...], framework: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Roles and names of a token. Raises InvalidArgument."""
+    """The role and names for a token. Raises InvalidArgument."""
     if sum(map(bool, (roles, sites, framework))) != 1:
         raise selat.InvalidArgument(
             "a token is for a person (--role), for sites (--site) or for a framework (--framework)",
@@ -245,7 +245,7 @@ def _line(token: Token, now: datetime) -> TokenLine:
 
 
 def _new_line(made: NewToken, file: Path | None) -> NewTokenLine:
-    """Without the secret, where that went into a file."""
+    """Without the secret if that was written to a file."""
     return NewTokenLine(
         id=made.token.id,
         name=made.token.name,

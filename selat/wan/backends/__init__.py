@@ -1,4 +1,4 @@
-"""How delay, jitter and loss come about; rates are HTB's in all of them.
+"""How delay, jitter and loss are emulated; HTB limits the rate in every backend.
 
 | backend | delay, jitter, loss | needs |
 |---|---|---|
@@ -31,9 +31,9 @@ class Backend(Protocol):
         ...
 
     def change(self, layout: Layout, links: Mapping[Pair, LinkState], pairs: Collection[Pair]) -> None:
-        """These pairs' links have other figures now; `links` are all as they are to be."""
+        """Change the figures of these pairs' links; `links` has all links after the change."""
         ...
 
     def complaint(self, layout: Layout) -> str:
-        """What no longer works, as when a process died; empty when all is well."""
+        """What no longer works, for example a process that died; empty when everything does."""
         ...

@@ -11,7 +11,7 @@ from selat.wan.system import Batch, System
 
 
 class BridgedBackend:
-    """Both; `netem` says which."""
+    """Both backends; `netem` says which one."""
 
     def __init__(self, system: System, *, netem: bool) -> None:
         self._system = system
@@ -51,7 +51,8 @@ def join_bridge(layout: Layout, site: str) -> list[Batch]:
 
 
 def device_lines(layout: Layout, site: str) -> tuple[str, ...]:
-    """Gives the site's device its address and sets it up; one packet at a time, see `selat.wan.shaping`."""
+    """Lines that give the site's device its address and enable it, with packets sent one by one, see
+    `selat.wan.shaping`."""
     return (
         f"addr add {layout.address(site)}/24 dev {WAN_DEVICE}",
         f"link set {WAN_DEVICE} gso_max_segs 1 txqueuelen 1000 up",

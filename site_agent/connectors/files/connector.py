@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from planner.relations.catalog import RelationKind
+from planner.relations.connectors.files import CSV_FORMAT, FILES, FORMAT, MODE, PATH, PATTERN, REPLAY
+from planner.values.splits import FilePart
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.files.follow import FollowSource
 from site_agent.connectors.files.listing import FoundFile, complete_files
-from site_agent.connectors.files.options import (
-    CSV,
-    FORMAT,
-    MODE,
-    PATTERN,
-    REPLAY,
-    check_options,
-    check_table_options,
-    dialect_of,
-    path_of,
-    reader_options,
-)
+from site_agent.connectors.files.options import dialect_of, reader_options
 from site_agent.connectors.files.prepared import PreparedFiles, Preparer
 from site_agent.connectors.files.replay import ReplaySource
 from site_agent.connectors.files.splits import splits_of
 from site_agent.connectors.paths import ANYWHERE, AllowedPaths
 from site_agent.connectors.sources import Source, SourceContext, Split, Table
-from site_agent.engine import FilePart, FilesScan, Scan
+from site_agent.engine import FilesScan, Scan
 
 
 class FilesTable:
@@ -54,20 +46,20 @@ class FilesTable:
     def splits(self, split_bytes: int) -> Sequence[Split]:
         """See `Table.splits`."""
         options = self._context.options
-        dialect = dialect_of(options) if FORMAT.of(options) == CSV else None
+        dialect = dialect_of(options) if FORMAT.of(options) == CSV_FORMAT else None
         return splits_of(self._files(), FORMAT.of(options), split_bytes, dialect)
 
     def _files(self) -> Sequence[FoundFile]:
         options = self._context.options
         return sorted(
-            complete_files(path_of(options), PATTERN.of(options), self._allowed), key=lambda found: found.path
+            complete_files(Path(PATH.of(options)), PATTERN.of(options), self._allowed), key=lambda found: found.path
         )
 
     def _all_paths(self) -> tuple[str, ...]:
         files, options = self._files(), self._context.options
         if not files:
             raise ConnectorError(
-                f"table {self._context.relation}: {path_of(options)} has no file that matches {PATTERN.of(options)!r}"
+                f"table {self._context.relation}: {PATH.of(options)} has no file that matches {PATTERN.of(options)!r}"
             )
         return tuple(found.path for found in files)
 
@@ -75,28 +67,24 @@ class FilesTable:
 class FilesConnector:
     """See docs/connectors.md."""
 
-    name = "files"
+    name = FILES.name
 
     def __init__(self, preparer: Preparer, allowed: AllowedPaths = ANYWHERE) -> None:
         self._prepared = PreparedFiles(preparer, allowed)
         self._allowed = allowed
 
-    def check(self, options: Mapping[str, str]) -> None:
-        """See `Connector.check`."""
-        check_options(options)
-
     def open_source(self, context: SourceContext) -> Source:
         """Raises ConnectorError when an option is wrong or the path is not allowed."""
-        check_options(context.options)
-        self._allowed.check(path_of(context.options))
+        context.check(FILES, RelationKind.STREAM)
+        self._allowed.check(PATH.of(context.options))
         if MODE.of(context.options) == REPLAY:
             return ReplaySource(context, self._prepared)
         return FollowSource(context, self._allowed)
 
     def open_table(self, context: SourceContext) -> Table:
         """Raises ConnectorError when an option is wrong or belongs to streams, or the path is not allowed."""
-        check_table_options(context.options)
-        self._allowed.check(path_of(context.options))
+        context.check(FILES, RelationKind.TABLE)
+        self._allowed.check(PATH.of(context.options))
         return FilesTable(context, self._allowed)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from planner.relations.connectors.files import END, FORMAT, MAX_FILES, PATH, PATTERN, UNTIL
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.files.discovery import DiscoveryLog
 from site_agent.connectors.files.listing import FoundFile, complete_files
-from site_agent.connectors.files.options import FORMAT, MAX_FILES, PATTERN, UNTIL, path_of, reader_options
+from site_agent.connectors.files.options import reader_options
 from site_agent.connectors.paths import ANYWHERE, AllowedPaths
 from site_agent.connectors.sources import Offset, Poll, ReadLimit, SourceContext
 from site_agent.engine import FilesScan, Scan
@@ -27,9 +28,9 @@ class FollowSource:
         options = context.options
         self._allowed = allowed
         self._context = context
-        self._root = path_of(options)
+        self._root = Path(PATH.of(options))
         self._pattern = PATTERN.of(options)
-        self._bounded = UNTIL.of(options) == "end"
+        self._bounded = UNTIL.of(options) == END
         self._max_files = MAX_FILES.of(options)
         self._log: DiscoveryLog | None = None
 

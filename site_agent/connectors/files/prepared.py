@@ -11,10 +11,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
+from planner.relations.connectors.files import FORMAT, PATH, PATTERN
 from site_agent.base.durable import sync_directory, write_atomically
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.files.listing import FoundFile, complete_files
-from site_agent.connectors.files.options import FORMAT, PATTERN, path_of, reader_options
+from site_agent.connectors.files.options import reader_options
 from site_agent.connectors.files.timeline import INDEX_NAME, Timeline, write_index
 from site_agent.connectors.paths import ANYWHERE, AllowedPaths
 from site_agent.connectors.sources import SourceContext
@@ -57,7 +58,7 @@ class PreparedFiles:
         with self._lock:
             pinned = _pinned(context.directory)
             if pinned is None or not (shared / pinned / INDEX_NAME).exists():
-                files = complete_files(path_of(context.options), PATTERN.of(context.options), self._allowed)
+                files = complete_files(Path(PATH.of(context.options)), PATTERN.of(context.options), self._allowed)
                 name = _fingerprint(context, files)
                 if pinned is not None and name != pinned:
                     raise ConnectorError(

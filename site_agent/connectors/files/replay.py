@@ -9,8 +9,8 @@ from datetime import datetime
 from fractions import Fraction
 
 from contract.times import to_us
+from planner.relations.connectors.files import REPLAY_START, SPEED
 from site_agent.base.errors import ConnectorError
-from site_agent.connectors.files.options import REPLAY_START, SPEED
 from site_agent.connectors.files.prepared import PreparedFiles
 from site_agent.connectors.files.timeline import Timeline
 from site_agent.connectors.sources import Offset, Poll, ReadLimit, SourceContext

@@ -14,11 +14,11 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from planner.relations.connectors.files import PARQUET_FORMAT
+from planner.values.splits import FilePart
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.files.listing import FoundFile
-from site_agent.connectors.files.options import PARQUET
 from site_agent.connectors.sources import MAX_SPLITS, Split
-from site_agent.engine import FilePart
 from site_agent.engine.scans.csv_records import Dialect, record_starts
 from site_agent.engine.scans.row_groups import can_be_rewritten, row_groups
 
@@ -37,7 +37,7 @@ def splits_of(
     if split_bytes < 1:
         raise ConnectorError(f"splits of {split_bytes} bytes were asked for", hint="a split has at least 1 byte")
     split_bytes = max(split_bytes, sum(found.size_bytes for found in files) // MAX_SPLITS)
-    cut = _parquet_parts if file_format == PARQUET else partial(_text_parts, dialect=dialect)
+    cut = _parquet_parts if file_format == PARQUET_FORMAT else partial(_text_parts, dialect=dialect)
     return tuple(_packed((part for found in files for part in cut(found, split_bytes)), split_bytes))
 
 

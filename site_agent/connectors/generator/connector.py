@@ -5,90 +5,34 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from fractions import Fraction
 from itertools import pairwise
 from zlib import crc32
 
 from contract.times import to_us
-from planner.relations.catalog import Column
+from planner.relations.catalog import Column, RelationKind
+from planner.relations.connectors.common import LATEST
+from planner.relations.connectors.generator import (
+    COLUMN,
+    GENERATOR,
+    NULL_FRACTION,
+    PRESET,
+    RATE_SCHEDULE,
+    ROWS,
+    SEED,
+    STARTUP,
+    rate_changes,
+)
 from planner.relations.widths import row_bytes
+from planner.values.splits import FilePart
 from site_agent.base.errors import ConnectorError
-from site_agent.base.options import (
-    COMMON_OPTIONS,
-    IDLE_TIMEOUT,
-    MAX_AHEAD,
-    Checked,
-    Option,
-    one_of,
-    parse_positive_int,
-    parse_timestamp,
-    refuse_unknown,
-    require,
-)
-from site_agent.connectors.generator.columns import (
-    PREFIX,
-    column_specs,
-    null_fractions,
-    refuse_unknown_columns,
-    value_sql,
-    with_nulls,
-)
-from site_agent.connectors.generator.presets import PRESETS, Origin, preset_columns
-from site_agent.connectors.generator.schedule import MAX_ROWS_PER_SECOND, Schedule
+from site_agent.connectors.generator.columns import value_sql, with_nulls
+from site_agent.connectors.generator.presets import Origin, preset_columns
+from site_agent.connectors.generator.schedule import Schedule
 from site_agent.connectors.generator.sql import birth_us
 from site_agent.connectors.sources import MAX_SPLITS, Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
-from site_agent.engine import FilePart, RangeScan, Scan
+from site_agent.engine import RangeScan, Scan
 
 logger = logging.getLogger(__name__)
-
-EARLIEST, LATEST = "earliest", "latest"
-_SCHEDULE_TEXT = "a JSON list of [microseconds since 1970, rows per second], in the order of time"
-
-
-def _parse_rate(text: str) -> Fraction:
-    rate = Fraction(text)
-    if not 0 <= rate <= MAX_ROWS_PER_SECOND:
-        raise ValueError(text)
-    return rate
-
-
-def _parse_optional_int(text: str) -> int | None:
-    return parse_positive_int(text)
-
-
-def _parse_optional_seed(text: str) -> int | None:
-    return int(text)
-
-
-def _parse_optional_timestamp(text: str) -> datetime | None:
-    return parse_timestamp(text)
-
-
-def _parse_optional_schedule(text: str) -> Schedule | None:
-    return Schedule.from_json(text)
-
-
-RATE = Option("rows_per_second", _parse_rate, f"a number from 0 to {MAX_ROWS_PER_SECOND}", Fraction(10))
-ROWS = Option("rows", _parse_optional_int, "a whole number of at least 1", None)
-SEED = Option("seed", _parse_optional_seed, "a whole number", None)
-START = Option("start", _parse_optional_timestamp, "a time as in 2026-01-31T12:00:00Z", None)
-STARTUP = Option("startup", one_of(EARLIEST, LATEST), "earliest or latest", EARLIEST)
-PRESET = Option("preset", one_of(*PRESETS), ", ".join(PRESETS), "")
-SCHEDULE = Option("rate_schedule", _parse_optional_schedule, _SCHEDULE_TEXT, None)
-_OPTIONS: tuple[Checked, ...] = (RATE, ROWS, SEED, START, STARTUP, PRESET, SCHEDULE, IDLE_TIMEOUT, MAX_AHEAD)
-
-
-def schedule_of(options: Mapping[str, str], created_at: datetime) -> Schedule:
-    """When rows are born: by `rate_schedule`, else `rows_per_second` from `start` on.
-
-    Raises:
-        ConnectorError: an option is wrong.
-    """
-    written = SCHEDULE.of(options)
-    if written is not None:
-        return written
-    start = START.of(options) or created_at
-    return Schedule([(to_us(start), RATE.of(options))])
 
 
 class GeneratorSource:
@@ -98,7 +42,7 @@ class GeneratorSource:
         self._context = context
         self._total = ROWS.of(context.options)
         self._latest = STARTUP.of(context.options) == LATEST
-        self._schedule = schedule_of(context.options, context.created_at)
+        self._schedule = Schedule(rate_changes(context.options, context.created_at))
         # Wrong options are to be found now, not with the first row.
         _value_expressions(context, born_us="0L")
 
@@ -127,7 +71,7 @@ class GeneratorSource:
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over the rate schedule; nothing else can change while rows are read."""
-        written = SCHEDULE.of(options)
+        written = RATE_SCHEDULE.of(options)
         if written is None:
             logger.warning(
                 "relation=%s site=%s: changed options are for new queries only, except a rate with its schedule",
@@ -135,7 +79,7 @@ class GeneratorSource:
                 self._context.site,
             )
         else:
-            self._schedule = written
+            self._schedule = Schedule(written)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -153,7 +97,6 @@ class GeneratorTable:
     """The first `rows` rows."""
 
     def __init__(self, context: SourceContext) -> None:
-        require(context.options, ROWS.name, allowed=ROWS.allowed)
         self._context = context
         self._rows = ROWS.of(context.options) or 0
         self._values = _value_expressions(context, born_us=f"{to_us(context.created_at)}L")
@@ -178,24 +121,16 @@ class GeneratorTable:
 class GeneratorConnector:
     """See docs/connectors.md."""
 
-    name = "generator"
-
-    def check(self, options: Mapping[str, str]) -> None:
-        """See `Connector.check`."""
-        refuse_unknown(options, (*COMMON_OPTIONS, *(o.name for o in _OPTIONS)), prefixes=(PREFIX,))
-        for option in _OPTIONS:
-            option.of(options)
-        column_specs(options)
-        null_fractions(options)
+    name = GENERATOR.name
 
     def open_source(self, context: SourceContext) -> Source:
         """Raises ConnectorError when an option is wrong for these columns."""
-        self.check(context.options)
+        context.check(GENERATOR, RelationKind.STREAM)
         return GeneratorSource(context)
 
     def open_table(self, context: SourceContext) -> Table:
         """Raises ConnectorError when an option is wrong for these columns."""
-        self.check(context.options)
+        context.check(GENERATOR, RelationKind.TABLE)
         return GeneratorTable(context)
 
 
@@ -207,8 +142,8 @@ def _seed_of(context: SourceContext) -> int:
 
 def _value_expressions(context: SourceContext, *, born_us: str) -> tuple[tuple[str, str], ...]:
     """SQL by column for the columns that are read, given SQL for a row's event time in microseconds."""
-    refuse_unknown_columns(context.options, context.columns)
-    specs, nulls = column_specs(context.options), null_fractions(context.options)
+    specs = {name.lower(): spec for name, spec in GENERATOR.family(COLUMN, context.options).items()}
+    nulls = {name.lower(): share for name, share in GENERATOR.family(NULL_FRACTION, context.options).items()}
     origin = Origin(context.site, _seed_of(context), born_us)
     preset = preset_columns(PRESET.of(context.options))
     wanted = set(context.read_columns) | {context.event_time}
@@ -218,11 +153,6 @@ def _value_expressions(context: SourceContext, *, born_us: str) -> tuple[tuple[s
             continue
         key = column.name.lower()
         if column.name == context.event_time:
-            if key in specs or key in nulls:
-                raise ConnectorError(
-                    f"column {column.name} is the event time and follows the rate",
-                    hint=f"leave out '{PREFIX}{column.name}'",
-                )
             expressions.append((column.name, f"CAST(timestamp_micros({born_us}) AS {column.type})"))
             continue
         if key in preset and key not in specs:

@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
+from planner.relations.connectors.generator import ColumnSpec
 from planner.values.literals import quoted_text
 from site_agent.base.errors import ConnectorError
-from site_agent.connectors.generator.columns import ColumnSpec, base_type, labelled, value_sql, zipf_rank
+from site_agent.connectors.generator.columns import base_type, labelled, value_sql, zipf_rank
 from site_agent.connectors.generator.sql import fraction_of, hash_of
 from site_agent.engine import Field
 
@@ -73,7 +74,7 @@ BATTERY_US = 30 * DAY_US
 
 def preset_columns(name: str) -> Mapping[str, PresetColumn]:
     """Columns by name, in lower case; none for a preset that does not exist."""
-    return _PRESETS.get(name, {})
+    return PRESETS.get(name, {})
 
 
 def _spec(kind: str, *arguments: str) -> PresetColumn:
@@ -170,7 +171,7 @@ def _number(column: Field, sql: str) -> str:
     return f"CAST({sql} AS {column.type})"
 
 
-_PRESETS: Mapping[str, Mapping[str, PresetColumn]] = {
+PRESETS: Mapping[str, Mapping[str, PresetColumn]] = {
     "ysb": {
         "user_id": _spec("uniform", "0", "99"),
         "page_id": _spec("uniform", "0", "99"),
@@ -194,4 +195,3 @@ _PRESETS: Mapping[str, Mapping[str, PresetColumn]] = {
         "battery": _battery,
     },
 }
-PRESETS = tuple(_PRESETS)

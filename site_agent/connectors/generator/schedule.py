@@ -9,15 +9,13 @@ Rates are kept in millionths of a row per second, so `C` in units of 1e-12 rows 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
+
+from planner.relations.connectors.generator import RateChange
 
 MICROS = 1_000_000
 PICOS = 10**12
-MAX_ROWS_PER_SECOND = 5_000_000
-"""Beyond it, 64-bit arithmetic in SQL would overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +46,9 @@ class RowRange:
 class Schedule:
     """Row numbers and instants, in both directions."""
 
-    def __init__(self, changes: Iterable[tuple[int, Fraction]]) -> None:
-        """Takes (instant in microseconds, rows per second from then on).
-
-        Raises:
-            ValueError: no change, instants out of order, or a rate outside 0 to MAX_ROWS_PER_SECOND.
-        """
+    def __init__(self, changes: Iterable[RateChange]) -> None:
+        """Takes the changes as `parse_rate_changes` does: one at least, in the order of time."""
         self._segments = _segments(tuple(changes))
-
-    @classmethod
-    def from_json(cls, text: str) -> Schedule:
-        """From `[[since_us, rows_per_second], ...]`. Raises ValueError."""
-        entries = json.loads(text, parse_float=Fraction)
-        if not isinstance(entries, list):
-            raise ValueError(text)
-        return cls(_entry(e) for e in entries)
 
     @property
     def start_us(self) -> int:
@@ -98,24 +84,10 @@ class Schedule:
         return next((s for s in reversed(self._segments) if s.since_us <= instant_us), None)
 
 
-def _entry(entry: object) -> tuple[int, Fraction]:
-    if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], int):
-        raise ValueError(entry)
-    if not isinstance(entry[1], int | Fraction):
-        raise ValueError(entry)
-    return entry[0], Fraction(entry[1])
-
-
-def _segments(changes: tuple[tuple[int, Fraction], ...]) -> tuple[Segment, ...]:
+def _segments(changes: tuple[RateChange, ...]) -> tuple[Segment, ...]:
     segments: list[Segment] = []
     for since_us, rate in changes:
-        if not 0 <= rate <= MAX_ROWS_PER_SECOND:
-            raise ValueError(f"rate {rate}")
         before = segments[-1] if segments else None
-        if before is not None and since_us < before.since_us:
-            raise ValueError(f"instant {since_us}")
         base = before.base + before.rate_micro * (since_us - before.since_us) if before else 0
         segments.append(Segment(since_us, round(rate * MICROS), base))
-    if not segments:
-        raise ValueError("no rate")
     return tuple(segments)

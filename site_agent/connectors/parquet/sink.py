@@ -19,42 +19,35 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from planner.relations import options as declared
+from planner.relations.connectors.parquet import COMPRESSION, FILE_BYTES, PARQUET, PARTITION_BY, PATH, ROLL_INTERVAL
 from site_agent.base.files import Files
-from site_agent.base.options import refuse_unknown, refused, site_option
 from site_agent.connectors.parquet.partitions import partitions
 from site_agent.connectors.paths import ANYWHERE, AllowedPaths
-from site_agent.connectors.sinks import EncodedFile, RollPolicy, SinkCommit, SinkError
+from site_agent.connectors.sinks import EncodedFile, RollPolicy, SinkCommit, SinkError, check_sink
 
 METADATA_KEY = "selat"
 COMMITS_DIRECTORY = "_commits"
 WORK_DIRECTORY = "_selat"
 """Beside the files; readers of directories skip names with an underscore."""
 
-FILE_BYTES = site_option(declared.FILE_BYTES)
-ROLL_INTERVAL = site_option(declared.ROLL_INTERVAL)
-COMPRESSION = site_option(declared.COMPRESSION)
-PARTITION_BY = site_option(declared.PARTITION_BY)
-
 
 class ParquetSink:
     """Opens Parquet directories."""
 
-    name = "parquet"
-    fixed_options: tuple[str, ...] = ("path", PARTITION_BY.name)
+    name = PARQUET.name
+    fixed_options = PARQUET.fixed
 
     def __init__(self, files: Files | None = None, allowed: AllowedPaths = ANYWHERE) -> None:
         self._files = files or Files()
         self._allowed = allowed
 
     def policy(self, options: Mapping[str, str]) -> RollPolicy:
-        refuse_unknown(options, declared.PARQUET_OPTIONS)
+        check_sink(PARQUET, options)
         return RollPolicy(FILE_BYTES.of(options), ROLL_INTERVAL.of(options))
 
     def open(self, options: Mapping[str, str], query_id: str) -> ParquetWriter:
-        with refused():
-            declared.check_parquet(options)
-        layout = Layout(Path(options[declared.PATH]), PARTITION_BY.of(options), COMPRESSION.of(options))
+        check_sink(PARQUET, options)
+        layout = Layout(Path(PATH.of(options)), PARTITION_BY.of(options), COMPRESSION.of(options))
         self._allowed.check(layout.path)
         return ParquetWriter(layout, query_id, self._files, self._allowed)
 

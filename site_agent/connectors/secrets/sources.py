@@ -24,11 +24,6 @@ class SecretConnector:
         self._connector = connector
         self._secrets = secrets
 
-    def check(self, options: Mapping[str, str]) -> None:
-        """See `Connector.check`."""
-        with redacted(self._secrets):
-            self._connector.check(self._secrets.resolved(options))
-
     def open_source(self, context: SourceContext) -> Source:
         """Raises ConnectorError as the connector does, and where a secret cannot be used."""
         with redacted(self._secrets):

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from machine.logs import Line, fields_of
-from planner.relations.options import CONNECTOR
-from planner.relations.secretoptions import check_secrets, referred_secret, secret_options
+from planner.relations.connectors.table import check_secrets, find_spec
+from planner.relations.references import referred_secret
 from site_agent.base.errors import SecretError, SiteAgentError
 from site_agent.base.options import refused
 
@@ -50,7 +50,8 @@ class Secrets:
         """
         with refused():
             check_secrets(options)
-        secret = secret_options(options.get(CONNECTOR, "")) & options.keys()
+        spec = find_spec(options)
+        secret = {name for name in options if spec is not None and spec.secret(name)}
         if not secret:
             return options
         return {name: self._value(text) if name in secret else text for name, text in options.items()}

@@ -22,7 +22,12 @@ from pyspark.sql import SparkSession
 
 from site_agent.base.errors import EngineError
 from site_agent.engine.cluster import tls as cluster_tls
+from site_agent.engine.jvm.jar import JAR, find_jar
 from site_agent.engine.jvm.java import find_java_home
+
+logger = logging.getLogger(__name__)
+
+CLASS_PATH = "spark.driver.extraClassPath"
 
 DEFAULT_DRIVER_MEMORY = "1g"
 SPARK_LOG = "spark.log"
@@ -185,10 +190,23 @@ def _configuration(scratch: Path, slots: int, options: SparkOptions) -> SparkCon
     if _on_loopback(options):
         conf.set("spark.driver.host", "127.0.0.1")
         conf.set("spark.driver.bindAddress", "127.0.0.1")
-    conf.setAll(list(options.settings.items()))
+    settings = _with_jar(options.settings)
+    conf.setAll(list(settings.items()))
     if options.encrypted:
-        conf.setAll(list(cluster_tls.encrypting(scratch, options.settings).items()))
+        conf.setAll(list(cluster_tls.encrypting(scratch, settings).items()))
     return conf
+
+
+def _with_jar(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """The settings, with the classes of kept plans on the driver's class path."""
+    jar = find_jar()
+    if jar is None:
+        logger.warning(
+            "each epoch is planned anew, which costs CPU: there is no %s for Spark %s", JAR, pyspark.__version__
+        )
+        return settings
+    given = settings.get(CLASS_PATH)
+    return {**settings, CLASS_PATH: f"{given}{os.pathsep}{jar}" if given else str(jar)}
 
 
 def _on_loopback(options: SparkOptions) -> bool:

@@ -30,9 +30,18 @@ class InputMetrics:
 class ObservedInput:
     """Input rows of one epoch: counted, then without the late ones and those that `malformed_column` marks."""
 
-    def __init__(self, rows: DataFrame, admission: Admission | None, malformed_column: str = "") -> None:
+    def __init__(
+        self,
+        rows: DataFrame,
+        admission: Admission | None,
+        malformed_column: str = "",
+        *,
+        watermark: Column | None = None,
+    ) -> None:
+        """`watermark` is an array of one element, in the place of the admission's: one that changes in a kept plan."""
+        on_time = None if admission is None else _on_time(admission, watermark)
         well_formed = sf.col(quoted_name(malformed_column)).isNull() if malformed_column else sf.lit(True)
-        self._metrics = list(_metrics(admission, well_formed))
+        self._metrics = list(_metrics(admission, well_formed, on_time))
         self._counted = rows
         if malformed_column:
             # Whether a row is malformed depends on which columns are converted: all must be, whatever the query uses.
@@ -41,7 +50,7 @@ class ObservedInput:
         admitted = rows.observe(_METRICS, *self._metrics)
         if malformed_column:
             admitted = admitted.where(well_formed).drop(malformed_column)
-        self.admitted: DataFrame = admitted if admission is None else admitted.where(_on_time(admission))
+        self.admitted: DataFrame = admitted if on_time is None else admitted.where(on_time)
 
     def metrics(self, output: DataFrame) -> InputMetrics:
         """Of an output that was computed from the admitted rows.
@@ -55,10 +64,12 @@ class ObservedInput:
         return InputMetrics(int(values[0]), int(values[1] or 0), values[2], int(values[3]))
 
 
-def _metrics(admission: Admission | None, well_formed: Column) -> tuple[Column, Column, Column, Column]:
+def _metrics(
+    admission: Admission | None, well_formed: Column, on_time: Column | None
+) -> tuple[Column, Column, Column, Column]:
     late, newest = sf.lit(0), sf.lit(None)
-    if admission is not None:
-        late = sf.count_if(well_formed & ~sf.coalesce(_on_time(admission), sf.lit(False)))
+    if admission is not None and on_time is not None:
+        late = sf.count_if(well_formed & ~sf.coalesce(on_time, sf.lit(False)))
         newest = sf.max(sf.when(well_formed, sf.unix_micros(_time(admission))))
     rows, malformed = sf.count_if(well_formed), sf.count_if(~well_formed)
     return (
@@ -69,7 +80,11 @@ def _metrics(admission: Admission | None, well_formed: Column) -> tuple[Column, 
     )
 
 
-def _on_time(admission: Admission) -> Column:
+def _on_time(admission: Admission, watermark: Column | None) -> Column:
+    if watermark is not None:
+        # The index is 0 in each row, but no literal: else Spark puts the element's present value in its place.
+        instant = sf.unix_micros(_time(admission))
+        return instant >= sf.get(watermark, sf.pmod(instant, sf.lit(1)).cast("int"))
     if admission.watermark_us is None:
         return _time(admission).isNotNull()
     return _time(admission) >= sf.timestamp_micros(sf.lit(admission.watermark_us))

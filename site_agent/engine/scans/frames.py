@@ -33,6 +33,7 @@ from site_agent.engine import (
     ParquetSlice,
     RangeScan,
     Scan,
+    SetAside,
     SlicesScan,
 )
 from site_agent.engine.scans.csv_copies import ReadableCsv, readable
@@ -95,9 +96,8 @@ class Frames:
     def open(self, session: SparkSession, scan: Scan) -> Iterator[Frame]:
         """The rows of a scan, until the context ends."""
         if isinstance(scan, ArrowScan):
-            aside = scan.set_aside
             with self._arrow(session, scan.table) as frame:
-                yield replace(frame, malformed=aside.malformed, set_aside=aside.rows) if aside else frame
+                yield _with_set_aside(frame, scan)
         elif isinstance(scan, SlicesScan):
             with self._slices(session, scan) as frame:
                 yield frame
@@ -164,25 +164,16 @@ class Frames:
 
     @contextmanager
     def _slices(self, session: SparkSession, scan: SlicesScan) -> Iterator[Frame]:
-        malformed = partial(read_malformed, scan.malformed) if scan.malformed else None
-        set_aside = scan.malformed.rows if scan.malformed else 0
         if not scan.slices:
             schema = schema_of(scan.columns)
-            yield Frame(
-                _pick(session.createDataFrame([], schema), scan.read_columns),
-                1,
-                malformed=malformed,
-                set_aside=set_aside,
-            )
+            rows = _pick(session.createDataFrame([], schema), scan.read_columns)
+            yield _with_set_aside(Frame(rows, 1), scan)
         elif sum(s.end_row - s.start_row for s in scan.slices) <= SMALL_ROWS:
-            rows = read_slices(scan.slices, scan.read_columns)
-            with self._arrow(session, rows) as frame:
-                yield replace(frame, malformed=malformed, set_aside=set_aside)
+            with self._arrow(session, read_slices(scan.slices, scan.read_columns)) as frame:
+                yield _with_set_aside(frame, scan)
         else:
             with self._files_access.offered([s.path for s in scan.slices]) as names:
-                yield Frame(
-                    _read_by_spark(session, scan, names), self._slots(), malformed=malformed, set_aside=set_aside
-                )
+                yield _with_set_aside(Frame(_read_by_spark(session, scan, names), self._slots()), scan)
 
     def _range(self, session: SparkSession, scan: RangeScan) -> Frame:
         partitions = 1 if scan.end - scan.start <= SMALL_ROWS else self._slots()
@@ -271,6 +262,20 @@ def _together(frames: Sequence[Frame], broken: Sequence[MalformedRow]) -> Frame:
     return Frame(rows, partitions, first.malformed_column, malformed, size_bytes, set_aside=len(broken))
 
 
+def set_aside(scan: Scan) -> SetAside | None:
+    """The malformed rows that were taken out of a scan before it was made; None: there are none."""
+    if isinstance(scan, ArrowScan):
+        return scan.set_aside
+    if isinstance(scan, SlicesScan) and scan.malformed is not None:
+        return SetAside(scan.malformed.rows, partial(read_malformed, scan.malformed))
+    return None
+
+
+def _with_set_aside(frame: Frame, scan: Scan) -> Frame:
+    aside = set_aside(scan)
+    return frame if aside is None else replace(frame, malformed=aside.malformed, set_aside=aside.rows)
+
+
 def _files_schema(scan: FilesScan) -> StructType:
     schema = schema_of(scan.columns)
     marks = [StructField(scan.malformed_column, StringType())] if scan.malformed_column else []
@@ -299,7 +304,10 @@ def _plain(schema: pa.Schema) -> pa.Schema:
 
 def _in_plan(session: SparkSession, table: pa.Table) -> DataFrame:
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-    return session.createDataFrame(table, schema=schema).coalesce(1)
+    # Spark's reader of Arrow batches takes an empty one for the end, and loses the rows behind it.
+    batches = [batch for batch in table.to_batches() if batch.num_rows]
+    rows = pa.Table.from_batches(batches, table.schema) if batches else table
+    return session.createDataFrame(rows, schema=schema).coalesce(1)
 
 
 def _read_by_spark(session: SparkSession, scan: SlicesScan, names: Sequence[str]) -> DataFrame:

@@ -15,8 +15,9 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from planner.values.splits import FilePart
 from site_agent.base.errors import EngineError
-from site_agent.engine import FilePart, FilesScan
+from site_agent.engine import FilesScan
 from site_agent.engine.scans.csv_records import Dialect, first_record
 from site_agent.engine.scans.row_groups import row_groups
 

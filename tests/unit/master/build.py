@@ -21,10 +21,11 @@ from master.records.model import (
     TaskStatus,
 )
 from planner.graph.ids import TaskId, VertexId
-from planner.graph.plan import BatchPlan, Destination, Merge, PhysicalPlan, Split, Stage, StageInput, StageKind
+from planner.graph.plan import BatchPlan, Destination, Merge, PhysicalPlan, Split, Stage, StageInput
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.sharing.deployment import Deployment, placed_alone, sites_of
 from planner.sharing.running import Running
+from planner.values.stages import StageKind
 from planner.values.topology import Link, Site, Topology
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -48,7 +49,7 @@ PAGES = Relation(
     name="pages",
     kind=RelationKind.TABLE,
     columns=(Column("page", "STRING"), Column("topic", "STRING")),
-    bindings=(Binding("us", {"connector": "files", "path": "/data/pages"}),),
+    bindings=(Binding("us", {"connector": "files", "path": "/data/pages", "format": "json"}),),
 )
 
 CATALOG = Catalog({"clicks": CLICKS, "pages": PAGES})

@@ -15,6 +15,7 @@ from master.server import Master, Surroundings
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
 from planner.graph.ids import TaskId
+from planner.values.links import LinkFigures
 from planner.wan.snapshot import LinkView
 from tests.fakes import CountingHex, VirtualClock
 from tests.unit.master.build import CLICKS, PAGES, PLAN, TOPOLOGY, report, site_record, status
@@ -118,6 +119,6 @@ def test_names_are_in_order_and_units_are_in_names() -> None:
 
 @pytest.mark.parametrize(("count", "expected"), [(LINKS_TOLD, LINKS_TOLD), (LINKS_TOLD + 1, 1)])
 def test_of_too_many_links_only_those_that_carry_something_are_told(count: int, expected: int) -> None:
-    idle = LinkView("a", "b", 1e6, 1e6, 0.0, None, 0.0, None, 0.0, None, congested=False)
+    idle = LinkView(LinkFigures("a", "b", 1e6, 1e6, timedelta(0)), 0.0, None, 0.0, None, congested=False)
     busy = replace(idle, used_bytes_per_s=5.0, rtt=timedelta(milliseconds=1))
     assert len(told([busy, *[idle] * (count - 1)])) == expected

@@ -15,10 +15,10 @@ DECLARATIONS = """
 CREATE STREAM clicks (
   user_id BIGINT, page STRING, amount DECIMAL(10,2), ms INT, tags ARRAY<STRING>,
   geo STRUCT<city:STRING,lat:DOUBLE>, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds'
-) WITH ('connector' = 'files') AT us AT eu AT ap;
-CREATE STREAM visits (ts TIMESTAMP, page STRING, WATERMARK FOR ts) AT us WITH ('connector' = 'files');
-CREATE TABLE pages (page STRING, topic STRING, weight INT) AT us WITH ('connector' = 'files');
-CREATE TABLE users (user_id BIGINT, name STRING) WITH ('connector' = 'files') AT us AT eu;
+) WITH ('connector' = 'other') AT us AT eu AT ap;
+CREATE STREAM visits (ts TIMESTAMP, page STRING, WATERMARK FOR ts) AT us WITH ('connector' = 'other');
+CREATE TABLE pages (page STRING, topic STRING, weight INT) AT us WITH ('connector' = 'other');
+CREATE TABLE users (user_id BIGINT, name STRING) WITH ('connector' = 'other') AT us AT eu;
 """
 
 

@@ -9,8 +9,9 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from planner.graph.plan import DraftPlan, Stage, StageKind
+from planner.graph.plan import DraftPlan, Stage
 from planner.values.names import BIN_COLUMN
+from planner.values.stages import StageKind
 
 Rows = list[dict[str, Any]]
 Data = Mapping[str, Mapping[str, Sequence[Rows]]]

@@ -15,8 +15,8 @@ from tests.unit.planner.engine import connect, load, run_batch, to_duckdb
 
 CATALOG = catalog_of(
     """
-    CREATE TABLE t (k INT, w STRING, v INT, d DOUBLE) WITH ('connector' = 'files') AT us AT eu AT ap;
-    CREATE TABLE u (k INT, name STRING, x INT) WITH ('connector' = 'files') AT us AT eu;
+    CREATE TABLE t (k INT, w STRING, v INT, d DOUBLE) WITH ('connector' = 'other') AT us AT eu AT ap;
+    CREATE TABLE u (k INT, name STRING, x INT) WITH ('connector' = 'other') AT us AT eu;
     CREATE VIEW big AS SELECT k, w, v * 2 AS v FROM t WHERE v > 2;
     CREATE VIEW sums (k, total) AS SELECT k, sum(v) FROM t GROUP BY k;
     """

@@ -17,8 +17,8 @@ from tests.unit.planner.engine import connect, fetch, load, run_draft
 CATALOG = catalog_of(
     """
     CREATE STREAM s (ts TIMESTAMP, k INT, w STRING, v INT, d DOUBLE, WATERMARK FOR ts)
-      WITH ('connector' = 'files') AT us AT eu AT ap;
-    CREATE TABLE t (k INT, name STRING, x INT) WITH ('connector' = 'files') AT us AT eu;
+      WITH ('connector' = 'other') AT us AT eu AT ap;
+    CREATE TABLE t (k INT, name STRING, x INT) WITH ('connector' = 'other') AT us AT eu;
     """
 )
 STREAM = [("ts", "TIMESTAMP"), ("k", "INT"), ("w", "STRING"), ("v", "INT"), ("d", "DOUBLE")]

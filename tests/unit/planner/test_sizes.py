@@ -45,7 +45,7 @@ EXTREMES = {
     f"row_number() OVER (PARTITION BY window ORDER BY ms) <= {DIGITS}",
     "digits of a duration": "CREATE STREAM s (ts TIMESTAMP, WATERMARK FOR ts) AT us "
     f"WITH ('connector' = 'push', 'idle_timeout' = '{'9' * 60_000}')",
-    "digits of a type": f"CREATE TABLE t (a DECIMAL({DIGITS})) AT us WITH ('connector' = 'files')",
+    "digits of a type": f"CREATE TABLE t (a DECIMAL({DIGITS})) AT us WITH ('connector' = 'other')",
     **{f"{name} in {name}": f"SELECT {name * 28}1{')' * 28} AS x FROM clicks" for name in ("date(", "struct(", "int(")},
     "open types": "SELECT CAST(1 AS " + "MAP<INT," * 1_000 + " FROM clicks",
     "exponents": "SELECT 1e999999999 FROM clicks",

@@ -16,9 +16,9 @@ from tests.unit.planner.engine import connect, fetch, load, run_draft
 
 CATALOG = catalog_of(
     """
-    CREATE STREAM s (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'files') AT us AT eu;
-    CREATE STREAM r (seen TIMESTAMP, k INT, x INT, WATERMARK FOR seen) WITH ('connector' = 'files') AT eu AT ap;
-    CREATE TABLE t (k INT, name STRING) WITH ('connector' = 'files') AT us AT eu;
+    CREATE STREAM s (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'other') AT us AT eu;
+    CREATE STREAM r (seen TIMESTAMP, k INT, x INT, WATERMARK FOR seen) WITH ('connector' = 'other') AT eu AT ap;
+    CREATE TABLE t (k INT, name STRING) WITH ('connector' = 'other') AT us AT eu;
     """
 )
 S = [("ts", "TIMESTAMP"), ("k", "INT"), ("v", "INT")]

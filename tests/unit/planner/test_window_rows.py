@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from planner.estimate.rates import estimate_flows
 from planner.graph.operators import MergeAggregate, walk
 from planner.graph.plan import DraftPlan, Statistics
+from planner.text.logical import logical_lines
 from planner.values.errors import PlannerError
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import connect, fetch, run_draft
@@ -285,14 +286,14 @@ def test_the_merge_of_longer_windows_waits_for_their_end() -> None:
 
 
 def test_joined_windows_are_shown() -> None:
-    assert draft(JOINS["left"]).logical[:9] == (
-        "Output[s, k, n, x]",
+    assert logical_lines(draft(JOINS["left"]).logical)[:9] == (
+        "Project[a.s, a.k, a.n, b.x]",
         "  JoinOfWindows[LEFT b ON a.s = b.s AND a.k = b.k AND b.x > 2]",
-        "    Output[s, k, n, m]",
+        "    Project[window(ts, '5 seconds').start AS s, k, count(*) AS n, sum(v) AS m]",
         "      MergeAggregate[window, k]",
         "        PartialAggregate[window of 5 seconds, k]",
-        "          Source[s at ap, eu, us]",
-        "    Output[s, k, x]",
+        "          Scan[s at ap, eu, us]",
+        "    Project[window(ts, '5 seconds').start AS s, k, max(v) AS x]",
         "      MergeAggregate[window, k]",
         "        PartialAggregate[window of 5 seconds, k]",
     )
@@ -316,8 +317,8 @@ def test_the_results_are_estimated(sql: str, rows_per_s: float) -> None:
 
 
 def test_branches_that_join_are_shown() -> None:
-    lines = draft(UNIONS["rows and a join"]).logical
+    lines = logical_lines(draft(UNIONS["rows and a join"]).logical)
     assert [line.strip().partition("[")[0] for line in lines[:8]] == [
-        *("Output", "MergeAggregate", "UnionAll", "PartialAggregate", "Source"),
+        *("Project", "MergeAggregate", "UnionAll", "PartialAggregate", "Scan"),
         *("PartialAggregate", "Filter", "WindowJoin"),
     ]

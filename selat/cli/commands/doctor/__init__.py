@@ -1,4 +1,4 @@
-"""`selat doctor`: what is wrong with this machine and with the cluster, and how to mend it."""
+"""`selat doctor`: finds what is wrong with this machine and with the cluster, and says how to fix it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHECKS: tuple[Check, ...] = (
     cluster.disks,
     cluster.links,
 )
-"""In the order in which people read them. A check is added here and nowhere else."""
+"""The checks, in the order of their output. A check is added here and nowhere else."""
 
 _FIELDS: tuple[Field[Finding], ...] = (
     Field("state", lambda f: f.state.value),
@@ -57,7 +57,7 @@ _FIELDS: tuple[Field[Finding], ...] = (
 @click.pass_context
 @pass_app
 def doctor(app: App, context: click.Context, *, data: Path | None, as_json: bool) -> None:
-    """Say what is wrong, and how to mend it: versions, Java, ports, certificates, clocks, disks, links.
+    """Find what is wrong with versions, Java, ports, certificates, clocks, disks and links, and say how to fix it.
 
     Looks at this machine, and at all members of the cluster when its master answers. Exit code 1: something is wrong.
 
@@ -95,7 +95,7 @@ def _facts(app: App, data: Path | None) -> Facts:
 
 
 def _certificate(directory: Path | None) -> Certificate | None:
-    """The certificate in the directory that was named, else in that of SELAT_TLS_DIR."""
+    """The certificate in the given directory, else in that of SELAT_TLS_DIR."""
     named = directory or os.environ.get(TLS_VARIABLE)
     if not named:
         return None

@@ -1,4 +1,4 @@
-"""Checks of a running cluster, by what its master told."""
+"""Checks of a running cluster, by the answers of its master."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from selat.client.links import LinkView
 from selat.client.members import Disk, Member, SiteMember
 
 MOST_APART = timedelta(seconds=1)
-"""Clocks that differ by more make rows late, or `max_ahead` refuse them."""
+"""If clocks differ by more, rows are late, or refused because of `max_ahead`."""
 MOST_LOSS = 0.02
-"""Share of echoes lost; TCP over long ways becomes slow beyond."""
+"""The share of lost echoes above which TCP becomes slow on long links."""
 
 
 def master(facts: Facts) -> Iterator[Finding]:
-    """A master that answers."""
+    """Whether a master answers."""
     if facts.cluster is not None:
         yield Finding("master", "master", State.OK, f"answers at {facts.master}")
         return
@@ -29,7 +29,7 @@ def master(facts: Facts) -> Iterator[Finding]:
 
 
 def agents(facts: Facts) -> Iterator[Finding]:
-    """Agents that are heard, and that others reach where they say."""
+    """Whether agents are alive, and reachable at the addresses that they give."""
     for site, member in _sites(facts):
         if site.state is selat.SiteState.EXPECTED:
             mend = f"start its agent: selat agent --site {site.name} --master {facts.master} --data DIR"
@@ -47,7 +47,7 @@ def agents(facts: Facts) -> Iterator[Finding]:
 
 
 def versions(facts: Facts) -> Iterator[Finding]:
-    """Selat, Python and PySpark of all members; they work together when they are the same."""
+    """The versions of Selat, Python and PySpark of all members, which should be the same."""
     if facts.cluster is None:
         return
     wanted = facts.cluster.members.master
@@ -80,7 +80,7 @@ def _versions(member: Member) -> str:
 
 
 def clocks(facts: Facts) -> Iterator[Finding]:
-    """Clocks of the agents against the master's."""
+    """The agents' clocks against the master's."""
     for _, site in _sites(facts):
         if site.member is None:
             continue
@@ -95,7 +95,7 @@ def clocks(facts: Facts) -> Iterator[Finding]:
 
 
 def disks(facts: Facts) -> Iterator[Finding]:
-    """Disks of the members' data directories."""
+    """The disks of the members' data directories."""
     if facts.cluster is None:
         return
     yield disk_finding("master", _local(facts.cluster.members.master.disk))
@@ -105,7 +105,7 @@ def disks(facts: Facts) -> Iterator[Finding]:
 
 
 def links(facts: Facts) -> Iterator[Finding]:
-    """Links between sites that are heard, by what was measured lately."""
+    """Links between sites that are alive, by their latest measurements."""
     heard = {site.name for site, _ in _sites(facts) if site.state is selat.SiteState.ALIVE}
     for link in facts.cluster.links if facts.cluster else ():
         if {link.from_site, link.to_site} <= heard:
@@ -126,7 +126,7 @@ def _link(link: LinkView) -> Finding:
 
 
 def _sites(facts: Facts) -> Iterator[tuple[selat.Site, SiteMember]]:
-    """Sites beside what their agents said."""
+    """Each site with the answer of its agent."""
     if facts.cluster is not None:
         told = {member.site: member for member in facts.cluster.members.sites}
         yield from ((site, told[site.name]) for site in facts.cluster.sites if site.name in told)

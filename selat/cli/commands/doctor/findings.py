@@ -1,4 +1,4 @@
-"""Findings of checks, and the facts that all checks go by."""
+"""The findings of checks, and the facts on which checks are based."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The answer of one check about one thing."""
+    """The result of one check about one subject."""
 
     check: str
     subject: str
-    """The thing that was looked at: `here`, `master`, a site or a link."""
+    """What was checked: `here`, `master`, a site or a link."""
     state: State
     what: str
     mend: str = ""
-    """The way to mend what is wrong."""
+    """How to fix what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Java:
 
     where: str
     major: int | None
-    """The major number of its version; None: it does not run."""
+    """The major number of its version; None: it cannot be run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +63,29 @@ class Certificate:
     begins: datetime | None = None
     ends: datetime | None = None
     now: datetime | None = None
-    """The moment at which it was looked at."""
+    """When it was read."""
     problem: str = ""
-    """The reason for which it cannot be used; the rest is empty then."""
+    """Why it cannot be used; all else is empty then."""
     hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts that the checks go by; nothing is measured after they are made."""
+    """The facts on which checks are based; nothing is measured afterwards."""
 
     here: Description
     java: tuple[Java, ...]
     data: LocalDisk | None
-    """The disk of the directory that was named; None: none was."""
+    """The disk of the given directory; None: none was given."""
     master: str
     """host:port."""
     cluster: Cluster | None
     """None: the master did not answer."""
     problem: str = ""
-    """The reason why it did not."""
+    """Why it did not."""
     certificate: Certificate | None = None
-    """The certificate of this command, by --tls-dir; None: it has none."""
+    """This command's certificate, by --tls-dir; None: it has none."""
 
 
 Check = Callable[[Facts], Iterable[Finding]]
-"""Looks at the facts; names itself in every finding."""
+"""Checks the facts; every finding names the check."""

@@ -1,4 +1,4 @@
-"""Checks of the machine that the command runs on; they need no cluster."""
+"""Checks of this machine, which need no cluster."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from selat.cli.output import human
 LEAST_FREE_BYTES = 1_000_000_000
 LEAST_FREE_SHARE = 0.05
 RENEWAL_SHARE = 1 / 4
-"""The part of a certificate's life; with less left it should have been renewed."""
+"""A share of a certificate's life; with less left, it should have been renewed."""
 SLOWEST_SYNC = timedelta(milliseconds=100)
 """Every epoch waits for about ten syncs."""
 
 
 def versions(facts: Facts) -> Iterator[Finding]:
-    """This installation; whatever it is, it runs."""
+    """The versions of this installation, which are never wrong."""
     here = facts.here
     packages = ", ".join(f"{name} {version}" for name, version in sorted(here.packages.items()))
     yield Finding("versions", "here", State.OK, f"Selat {here.version}, Python {here.python}, {packages}")
 
 
 def java(facts: Facts) -> Iterator[Finding]:
-    """A Java that is new enough, where agents are installed."""
+    """Whether Java is recent enough, where agents are installed."""
     if "pyspark" not in facts.here.packages:
         return
     usable = [java for java in facts.java if java.major is not None and java.major >= MINIMUM_JAVA]
@@ -39,12 +39,12 @@ def java(facts: Facts) -> Iterator[Finding]:
 
 
 def data(facts: Facts) -> Iterable[Finding]:
-    """The disk of the directory that was named."""
+    """The disk of the given directory."""
     return [disk_finding("here", facts.data)] if facts.data is not None else []
 
 
 def disk_finding(subject: str, disk: Disk) -> Finding:
-    """The finding on a disk: it has room and is quick enough, or not."""
+    """Whether a disk has space and is fast enough."""
     if disk.reason:
         mend = "make the directory, and let the user who runs the member write to it"
         return Finding("disk", subject, State.WRONG, f"nothing can be written to {disk.path}: {disk.reason}", mend)
@@ -59,7 +59,7 @@ def disk_finding(subject: str, disk: Disk) -> Finding:
 
 
 def certificate(facts: Facts) -> Iterator[Finding]:
-    """The certificate of the directory that was named, and how long it is good for."""
+    """The certificate of the given directory, and how long it is valid."""
     found = facts.certificate
     if found is None:
         return

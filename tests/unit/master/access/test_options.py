@@ -39,7 +39,7 @@ def test_what_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--bootstrap-token-file", "--audit-log", "--limits"])
 def test_what_needs_auth_says_so(option: str) -> None:
-    with pytest.raises(InvalidRequestError, match=f"{option} is of no use") as caught:
+    with pytest.raises(InvalidRequestError, match=f"{option} has no effect") as caught:
         said(option, "file")
     assert caught.value.hint == "add --auth"
 
@@ -71,7 +71,7 @@ def test_options_of_an_issuer_go_together(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidRequestError, match="--oidc-roles is missing"):
         said("--auth", *options)
-    with pytest.raises(InvalidRequestError, match="--oidc-keys is of no use"):
+    with pytest.raises(InvalidRequestError, match="--oidc-keys has no effect"):
         said(*options)
     roles.write_text("{}")
     with pytest.raises(InvalidDefinitionError) as caught:

@@ -204,5 +204,5 @@ def test_a_first_token_that_is_over_is_not_made_live_again(world: World, tmp_pat
     file.write_text(secret)
     file.chmod(0o600)
     world.clock.advance(HOUR)
-    with pytest.raises(InvalidRequestError, match="is over"):
+    with pytest.raises(InvalidRequestError, match="has expired or was revoked"):
         bootstrap(world.tokens, file)

@@ -16,9 +16,11 @@ from master.records.model import BatchQuery, QueryState, ResultStatus, TaskStatu
 from master.records.specs import TaskSpec
 from planner.batch import BatchOptions, Policy, SkipRule, TaskPhase
 from planner.graph.ids import TaskId
-from planner.graph.plan import BatchPlan, FilePart, Split, StageKind
+from planner.graph.plan import BatchPlan, Split
 from planner.leases import Slot
 from planner.place.batch import place_batch
+from planner.values.splits import FilePart
+from planner.values.stages import StageKind
 from planner.wan.estimate import LinkRecord, fold_bandwidth
 from planner.wan.samples import BandwidthSample, Method
 from tests.unit.master.build import START, TOPOLOGY, report
@@ -27,8 +29,8 @@ from tests.unit.planner.build import catalog_of, draft_of
 
 TABLES = catalog_of(
     """
-    CREATE TABLE texts (line STRING) WITH ('connector' = 'files', 'path' = '/data') AT us AT eu;
-    CREATE TABLE topics (page STRING, topic STRING) WITH ('connector' = 'files', 'path' = '/data') AT eu;
+    CREATE TABLE texts (line STRING) WITH ('connector' = 'other') AT us AT eu;
+    CREATE TABLE topics (page STRING, topic STRING) WITH ('connector' = 'other') AT eu;
     """
 )
 COUNT = "SELECT line, count(*) AS n FROM texts GROUP BY line"
@@ -260,7 +262,7 @@ def test_a_restarted_master_knows_what_it_gave_out() -> None:
     held = world.batch_slots_held()
     world.restart()
     for site in sorted(ALIVE):
-        world.sites.report(report(site))
+        world.registry.report(report(site))
     world.tick()
     assert {site: world.specs(site) for site in ALIVE} == before
     assert {site: world.board.version(site) for site in ALIVE} == versions
@@ -318,7 +320,7 @@ def test_splits_at_a_silent_site_wait_for_it() -> None:
     assert world.phases(query)[:2] == [TaskPhase.WAITING, TaskPhase.RUNNING]
     view = world.views.of(world.queries.get(query)).batch
     assert view is not None
-    assert view.waits[0].reason == "site us, which has splits of the table, is not heard"
+    assert view.waits[0].reason == "site us, which has splits of the table, is unreachable"
     world.wait(timedelta(seconds=1))
     assert world.phases(query)[0] is TaskPhase.RUNNING
 

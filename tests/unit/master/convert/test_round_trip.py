@@ -38,8 +38,9 @@ from master.records.specs import (
     VersionedAssignment,
 )
 from planner.graph.ids import TaskId
-from planner.graph.plan import Merge, MergeView, StageKind
+from planner.graph.plan import Merge, MergeView
 from planner.relations.catalog import Binding, Column, Function, Relation, RelationKind
+from planner.values.stages import StageKind
 from selat.v1 import common_pb2, site_pb2
 from tests.fakes.assignments import assignment_from_proto
 from tests.fakes.reports import report_to_proto

@@ -15,7 +15,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 class World:
     def __init__(self, slots: int, journal_slots: int = 20_000) -> None:
         self.table = LeaseTable()
-        self.table.put_framework(Framework("batch", NOW))
+        self.table.frameworks.put(Framework("batch", NOW))
         self.encoded = 0
         self.feed = SlotFeed(self.table, self.encode, journal_slots=journal_slots)
         self.done(set_site(self.table, "us", SiteSlots(slots), now=NOW))

@@ -62,9 +62,10 @@ class World:
             self.manager.register(name)
 
     def start(self) -> None:
-        self.sites = SiteRegistry(self.store, TOPOLOGY, clock=self.clock, heartbeat_timeout=timedelta(seconds=10))
+        self.registry = SiteRegistry(self.store, TOPOLOGY, clock=self.clock, heartbeat_timeout=timedelta(seconds=10))
+        self.sites = self.registry.sites
         for name in TOPOLOGY.sites:
-            self.sites.register(SiteRecord(name, f"{name}:1", f"{name}-a", 2, "1"))
+            self.registry.register(SiteRecord(name, f"{name}:1", f"{name}-a", 2, "1"))
         parts = LeaseParts(self.store, self.sites, self.clock, CountingHex())
         self.manager = LeaseManager(parts, self.policy, alive_interval=timedelta(seconds=5))
 
@@ -137,7 +138,7 @@ async def test_after_a_restart_leases_have_as_much_time_left_as_before(world: Wo
     assert lease is not None
     assert (lease.holder, lease.fencing) == ("batch", granted.lease.fencing)
     assert lease.expires_at - world.clock.now() == timedelta(seconds=40)
-    assert [framework.name for framework in world.manager.table.frameworks()] == ["batch", "other"]
+    assert [framework.name for framework in world.manager.table.frameworks.all()] == ["batch", "other"]
     (next_one,) = await world.acquire("other", US[1])
     assert isinstance(next_one, Granted)
     assert next_one.lease.fencing > granted.lease.fencing
@@ -179,7 +180,7 @@ async def test_leases_end_with_the_passing_of_time(world: World) -> None:
 async def test_a_silent_site_keeps_its_leases_and_grants_nothing(world: World) -> None:
     await world.acquire("batch", US[0])
     world.clock.advance(timedelta(seconds=11))
-    world.sites.tick()
+    world.registry.tick()
     world.manager.tick()
     assert not world.record(US[0]).reachable
     assert world.record(US[0]).holder == "batch"
@@ -232,7 +233,7 @@ def test_frameworks_have_names_comments_and_quotas_that_last(world: World) -> No
     world.manager.set_quota("third.party-1", 3)
     assert world.manager.register("third.party-1").quota == 3
     world.start()
-    kept = world.manager.table.framework("third.party-1")
+    kept = world.manager.table.frameworks.get("third.party-1")
     assert (kept.quota, kept.comment) == (3, "a comment")
     for name in ("", "1st", "a b", "x" * 64):
         with pytest.raises(InvalidRequestError):

@@ -14,14 +14,16 @@ from master.planning.submission import PlanningParts, QueryPlanner
 from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
+from master.sites.status import Sites
 from master.store.sqlite import SqliteStore
-from planner.graph.plan import BatchPlan, FilePart, LinkFigures, PhysicalPlan, Split
+from planner.graph.plan import BatchPlan, PhysicalPlan, Split
 from planner.relations.catalog import Binding, Column, Function, Relation
 from planner.sql.script import parse_script
 from planner.sql.statements import SelectQuery
 from planner.values.errors import InvalidExpressionError, PlacementError
+from planner.values.links import LinkFigures, Pair
+from planner.values.splits import FilePart
 from planner.wan.estimate import LinkRecord, fold_bandwidth
-from planner.wan.probing import Pair
 from planner.wan.samples import BandwidthSample, Method
 from planner.wan.snapshot import snapshot
 from tests.fakes import VirtualClock
@@ -74,7 +76,8 @@ class World:
     def __init__(self) -> None:
         self.splits = FakeSplits()
         store, clock = SqliteStore.in_memory(), VirtualClock(START)
-        self.sites = SiteRegistry(store, TOPOLOGY, clock=clock, heartbeat_timeout=CLICKS.watermark_delay)
+        self.registry = SiteRegistry(store, TOPOLOGY, clock=clock, heartbeat_timeout=CLICKS.watermark_delay)
+        self.sites = self.registry.sites
         self.catalog = CatalogManager(store, TOPOLOGY, clock=clock, live_readers=lambda name: ())
         self.spark = FakeSpark()
         self.records: dict[Pair, LinkRecord] = {}
@@ -82,7 +85,7 @@ class World:
         for relation in (CLICKS, PAGES):
             self.catalog.create(relation)
         for site in ("us", "eu", "hub"):
-            self.sites.register(site_record(site))
+            self.registry.register(site_record(site))
 
     def parts(self) -> PlanningParts:
         return PlanningParts(
@@ -124,7 +127,7 @@ async def test_a_catalog_that_changed_meanwhile_has_the_query_planned_anew(world
 
 
 async def test_other_relations_may_change_meanwhile(world: World) -> None:
-    world.spark.at_each = lambda: void(world.catalog.alter("pages", {"seed": str(len(world.spark.asked))}))
+    world.spark.at_each = lambda: void(world.catalog.alter("pages", {"path": f"/data/{len(world.spark.asked)}"}))
     await world.plan(FILTER)
     assert world.spark.asked.count(FILTER) == 1
 
@@ -171,9 +174,7 @@ async def test_combining_partials_must_keep_their_types(world: World) -> None:
 
 async def test_a_site_that_is_needed_must_be_alive(world: World) -> None:
     fresh = World()
-    fresh.sites = SiteRegistry(
-        SqliteStore.in_memory(), TOPOLOGY, clock=VirtualClock(START), heartbeat_timeout=CLICKS.watermark_delay
-    )
+    fresh.sites = Sites(TOPOLOGY, draining={})
     fresh.planner = QueryPlanner(fresh.parts())
     with pytest.raises(PlacementError):
         await fresh.plan(FILTER)
@@ -182,8 +183,8 @@ async def test_a_site_that_is_needed_must_be_alive(world: World) -> None:
 async def test_a_site_that_comes_back_while_others_are_asked_for_splits_is_not_left_out(world: World) -> None:
     options = PAGES.bindings[0].options
     world.catalog.create(replace(PAGES, name="visits", bindings=(Binding("us", options), Binding("eu", options))))
-    world.sites.deregister("us", site_record("us").incarnation)
-    world.splits.at_each = lambda: world.sites.register(site_record("us"))
+    world.registry.deregister("us", site_record("us").incarnation)
+    world.splits.at_each = lambda: world.registry.register(site_record("us"))
     with pytest.raises(PlacementError, match="site us is needed"):
         await world.plan("SELECT page FROM visits")
     plan = await world.plan("SELECT page FROM visits")

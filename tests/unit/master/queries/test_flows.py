@@ -14,8 +14,9 @@ from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import deployment_of, told_apart
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Action, Setting, SharingPlan
 from planner.sharing.running import MutableRunning, Running, as_measured
-from planner.sharing.schedule import Action, Setting, SharingPlan, share
+from planner.sharing.schedule import share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
 from planner.values.topology import Link, Topology

@@ -21,7 +21,8 @@ from master.queries.progress import (
 from master.records.lifecycle import QueryEvent
 from master.records.model import ChannelUse, QueryBehind, QueryState, ResultStatus, SiteReport, StreamQuery
 from planner.graph.ids import TaskId
-from planner.graph.plan import Destination, Stage, StageInput, StageKind
+from planner.graph.plan import Destination, Stage, StageInput
+from planner.values.stages import StageKind
 from tests.unit.master.build import (
     CLICKS_EU,
     CLICKS_US,

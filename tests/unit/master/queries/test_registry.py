@@ -22,8 +22,9 @@ from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import PhysicalPlan
 from planner.sharing.deployment import Change, deployment_of, placed_alone, sites_of, told_apart
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Setting
 from planner.sharing.running import Running
-from planner.sharing.schedule import Setting, share
+from planner.sharing.schedule import share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
 from tests.fakes import CountingHex, VirtualClock
@@ -92,10 +93,10 @@ def test_where_tasks_were_is_forgotten_with_the_last_query_that_names_them(
 def test_what_was_handed_out_does_not_change_with_what_is_measured_or_changed(queries: QueryRegistry) -> None:
     record = accept(queries)
     before, clicks = queries.snapshots.live, TaskId(record.id, "clicks")
-    rate = before.task(clicks).vertex.output_bytes_per_s
+    rate = before.output_bytes_per_s(clicks)
     measured = before.measured({clicks: rate + 1000.0})
-    assert before.task(clicks).vertex.output_bytes_per_s == rate
-    assert measured.task(clicks).vertex.output_bytes_per_s == rate + 1000.0
+    assert before.output_bytes_per_s(clicks) == rate
+    assert measured.output_bytes_per_s(clicks) == rate + 1000.0
     accept(queries)
     assert before.queries == {record.id}
 

@@ -30,8 +30,9 @@ from planner.batch import BatchOptions, Policy
 from planner.graph.ids import TaskId, VertexId
 from planner.sharing.deployment import Deployment, Start, deployment_of, told_apart
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Setting
 from planner.sharing.running import MutableRunning, Running
-from planner.sharing.schedule import Setting, share
+from planner.sharing.schedule import share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
 from planner.values.topology import Link, Topology

@@ -13,8 +13,9 @@ from master.reconcile.assignments import AssignmentInput, build_assignments, res
 from master.records.model import QueryRecord, QueryState
 from master.records.specs import Assignment, ChannelInput, ResultsLimit, VersionedAssignment
 from planner.graph.ids import TaskId
-from planner.graph.plan import StageInput, StageKind
+from planner.graph.plan import StageInput
 from planner.relations.catalog import Binding, Catalog
+from planner.values.stages import StageKind
 from tests.fakes.assignments import assignment_from_proto
 from tests.unit.master.build import (
     CATALOG,

@@ -38,8 +38,8 @@ from planner.graph.ids import TaskId
 from planner.graph.plan import RelationStats
 from planner.leases import Granted, LeasePolicy, LeaseRef, Slot, Waiter, Wish, acquire, release, wait_for
 from planner.relations.catalog import Binding
+from planner.values.links import Pair
 from planner.wan.estimate import LinkRecord
-from planner.wan.probing import Pair
 from planner.wan.snapshot import snapshot
 from tests.fakes import CountingHex, VirtualClock
 from tests.unit.master.build import CLICKS, PAGES, PLAN, START, TOPOLOGY, report, site_record, status, task_at
@@ -64,7 +64,8 @@ class World:
         """A new master over the same store."""
         version = self.store.cluster("c").version
         self.queries = QueryRegistry(self.store, clock=self.clock, random_hex=self.random_hex)
-        self.sites = SiteRegistry(self.store, TOPOLOGY, clock=self.clock, heartbeat_timeout=CONFIG.heartbeat_timeout)
+        self.registry = SiteRegistry(self.store, TOPOLOGY, clock=self.clock, heartbeat_timeout=CONFIG.heartbeat_timeout)
+        self.sites = self.registry.sites
         self.catalog = CatalogManager(
             self.store, TOPOLOGY, clock=self.clock, live_readers=self.queries.lookup.live_readers
         )
@@ -83,7 +84,7 @@ class World:
             Random(1),
         )
         self.batch = BatchManager(batch_parts, self.config.batch)
-        parts = JobParts(self.queries, self.sites, self.catalog, self.board, self.rates, slots, self.batch)
+        parts = JobParts(self.queries, self.registry, self.catalog, self.board, self.rates, slots, self.batch)
         self.jobs = JobManager(parts, clock=self.clock, config=self.config)
         self.views = QueryViews(self.queries, self.sites, slots, self.batch)
 
@@ -552,7 +553,7 @@ def test_a_query_that_waits_for_a_slot_can_be_cancelled(world: World) -> None:
         world.report(site)
     world.tick()
     assert world.state(query) is QueryState.CANCELLED
-    assert world.leases.table.waiting(STREAMING) == 0
+    assert world.leases.table.tickets.waiting(STREAMING) == 0
 
 
 def test_slots_beside_the_first_are_yielded_to_whoever_waits(world: World) -> None:

@@ -12,8 +12,9 @@ from contract.times import to_us
 from master.base.errors import RelationExistsError, RelationInUseError
 from master.relations.catalog import CatalogManager
 from master.store.sqlite import SqliteStore
-from planner.relations import options as planner_options
 from planner.relations.catalog import Binding, Column, Relation, RelationKind
+from planner.relations.connectors import table
+from planner.relations.connectors.spec import ConnectorSpec
 from planner.relations.options import Option
 from planner.values.errors import InvalidDefinitionError, PlannerError, UnknownRelationError, UnknownSiteError
 from tests.fakes import VirtualClock
@@ -90,7 +91,7 @@ def test_definitions_that_contradict_themselves(world: World, change: dict[str, 
 
 def test_a_table_cannot_be_pushed_to(world: World) -> None:
     bindings = (Binding("us", {"connector": "push"}),)
-    with pytest.raises(InvalidDefinitionError, match="a table cannot be pushed to"):
+    with pytest.raises(InvalidDefinitionError, match="no table has the connector 'push' \\(at us\\)"):
         world.catalog.create(replace(PAGES, bindings=bindings))
     assert world.catalog.create(replace(CLICKS, bindings=bindings))[1]
 
@@ -213,7 +214,9 @@ def test_the_rate_of_another_connector_is_an_option_like_any(world: World) -> No
 
 
 def test_a_secret_is_declared_and_altered_by_reference_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(planner_options.OPTIONS, "vault", (Option("password", str, "a text", "", secret=True),))
+    password = Option("password", str, "a text", "", secret=True)
+    vault = ConnectorSpec("vault", frozenset({RelationKind.STREAM}), (password,))
+    monkeypatch.setitem(table.CONNECTORS, "vault", vault)
     good = replace(CLICKS, bindings=(Binding("us", {"connector": "vault", "password": "${secret:eu}"}),))
     bad = replace(CLICKS, bindings=(Binding("us", {"connector": "vault", "password": "hunter2"}),))
     with pytest.raises(InvalidDefinitionError, match="'password' is a secret") as caught:

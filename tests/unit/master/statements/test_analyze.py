@@ -16,8 +16,9 @@ from master.statements.analyze import LINKS, MeasuredLink, analyze_json
 from master.statements.analyze_text import analyze_text
 from master.statements.columns import Column, count
 from master.views.queries import QueryView
-from planner.graph.plan import LinkEstimate
+from planner.graph.plan import LinkTraffic
 from planner.text.fields import markdown
+from planner.values.links import LinkFigures
 from tests.unit.master.build import CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, START, query, status
 
 NOW = START + timedelta(minutes=5)
@@ -26,11 +27,12 @@ MARK = to_us(NOW - timedelta(seconds=7))
 
 def view(*tasks: TaskStatus, links: tuple[LinkUse, ...] = (), result: ResultStatus | None = None) -> QueryView:
     record: QueryRecord = query(state=QueryState.RUNNING, name="top")
-    estimates = (LinkEstimate("us", "eu", 10.0, 400.0, 8_000.0), LinkEstimate("eu", "hub", 1.0, 20.0, None))
+    traffic = (LinkTraffic("us", "eu", 10.0, 400.0), LinkTraffic("eu", "hub", 1.0, 20.0))
+    figures = (LinkFigures("us", "eu", 8_000.0, 8_000.0, timedelta(0)),)
     known = {**record.progress.tasks, **{t.task_id: t for t in tasks}}
     record = replace(
         record,
-        plan=replace(PLAN, links=estimates, logical=("Output[topic, n]",)),
+        plan=replace(PLAN, links=traffic, figures=figures, logical=("Project[topic, n]",)),
         progress=replace(record.progress, tasks=known, result=result),
     )
     return QueryView(record, totals(record), links, "")
@@ -121,7 +123,7 @@ def test_the_text_has_every_part() -> None:
     lines = [" ".join(line.split()) for line in text.splitlines()]
 
     assert lines[0] == f"Query {QUERY_ID} (top), running for 5.0 min"
-    counts = "0 1,000 100 4 0 0 B 50.0/s 0.0/s 0 B/s 50% 0 0 0 B 300 B 0 B 0 B 0"
+    counts = "0 1,000 100 4 0 0 B 50.0/s 0.0/s 0 B/s 50% 0 0 0 B 300 B 0 B 0 B 0 0"
     assert f"us running {counts} 2026-01-01 00:04:53, 7.0 s behind" in lines
     assert "us Filter 400 50.0/s 20.0/s" in lines
     assert "hottest us (50%, least 25%), slowest eu (watermark 3.0 s behind), most lag eu (60 rows)" in lines

@@ -10,8 +10,9 @@ import pytest
 
 from master.records.model import Progress
 from master.store import codec
-from planner.graph.plan import LinkEstimate, LinkFigures, Merge, MergeView, PhysicalPlan, PlacementCandidate
+from planner.graph.plan import LinkTraffic, Merge, MergeView, PhysicalPlan, PlacementCandidate
 from planner.relations.catalog import Relation
+from planner.values.links import LinkFigures
 from tests.unit.master.build import CLICKS, PLAN, START, query
 
 
@@ -26,7 +27,7 @@ class Grown:
 def test_a_plan_comes_back_equal() -> None:
     plan = replace(
         PLAN,
-        links=(LinkEstimate("us", "eu", 1.5, 20.0, None), LinkEstimate("eu", "hub", 1, 2, 3.0)),
+        links=(LinkTraffic("us", "eu", 1.5, 20.0), LinkTraffic("eu", "hub", 1, 2)),
         candidates=(PlacementCandidate("eu", 1.0, float("inf"), chosen=True, reason='naïve "quotes"'),),
         logical=("Sink", "  Merge"),
         figures=(

@@ -17,8 +17,9 @@ from master.store.database import STATE_FILE
 from master.store.migrations import MIGRATIONS, PLACEMENT, TASK_IDS
 from master.store.sqlite import SqliteStore
 from planner.graph.ids import TaskId, VertexId
-from planner.graph.plan import BatchPlan, Destination, PhysicalPlan, Split, Stage, StageInput, StageKind
+from planner.graph.plan import BatchPlan, Destination, PhysicalPlan, Split, Stage, StageInput
 from planner.sharing.vertices import RESULTS
+from planner.values.stages import StageKind
 from tests.unit.master.build import CLICKS, CLICKS_EU, CLICKS_US, MERGE_EU, PAGES_US, PLAN, QUERY_ID, query
 from tests.unit.master.store.contract import ACCEPTED, StoreContract
 

@@ -10,7 +10,8 @@ import pytest
 from master.base.errors import ProbeFailedError
 from master.wan.history import LinkHistory, LinkPoint
 from master.wan.monitor import Echoes, Measured, MonitorSettings, Transfer, WanMonitor
-from planner.wan.probing import Pair, Probe, ProbeKind
+from planner.values.links import Pair
+from planner.wan.probing import Probe, ProbeKind
 from planner.wan.samples import Method
 from tests.fakes import VirtualClock
 from tests.unit.planner.build import topology_of
@@ -91,7 +92,7 @@ async def test_every_link_gets_measured_one_probe_per_site_at_a_time() -> None:
     for _ in range(6):
         await s.tick()
     links = s.monitor.snapshot().links
-    assert all(link.capacity_bytes_per_s == 5e5 and link.method is Method.IPERF3 for link in links.values())
+    assert all(link.figures.capacity_bytes_per_s == 5e5 and link.method is Method.IPERF3 for link in links.values())
     assert [probe.kind for probe in s.prober.asked[:6]] == [ProbeKind.FULL] * 6
 
 
@@ -124,7 +125,7 @@ async def test_what_came_beside_a_probe_is_capacity_whatever_the_use_was_before(
     await s.monitor.probe_now(LINK)
     link = s.monitor.snapshot().link(*LINK)
     assert link is not None
-    assert link.capacity_bytes_per_s == pytest.approx(5e5)
+    assert link.figures.capacity_bytes_per_s == pytest.approx(5e5)
 
 
 async def test_an_end_that_cannot_tell_what_came_beside_leaves_it_to_the_use() -> None:
@@ -133,7 +134,7 @@ async def test_an_end_that_cannot_tell_what_came_beside_leaves_it_to_the_use() -
     await s.monitor.probe_now(LINK)
     link = s.monitor.snapshot().link(*LINK)
     assert link is not None
-    assert link.capacity_bytes_per_s == pytest.approx(9e5)
+    assert link.figures.capacity_bytes_per_s == pytest.approx(9e5)
 
 
 async def test_a_link_is_probed_the_less_the_longer_probes_fill_it() -> None:
@@ -188,7 +189,7 @@ async def test_the_history_goes_by_the_clock_that_people_see() -> None:
     await s.monitor.probe_now(LINK)
     (point,) = s.monitor.history(LINK, timedelta(minutes=1))
     assert point.at == s.clock.now()
-    assert s.monitor.snapshot().links[LINK].age == timedelta(0)
+    assert s.monitor.snapshot().links[LINK].figures.age == timedelta(0)
 
 
 async def test_a_halved_link_is_noticed_within_15_s() -> None:
@@ -200,7 +201,7 @@ async def test_a_halved_link_is_noticed_within_15_s() -> None:
         await s.tick(alive=("us", "eu"))
     link = s.monitor.snapshot().link(*LINK)
     assert link is not None
-    assert link.capacity_bytes_per_s == pytest.approx(2.5e5)
+    assert link.figures.capacity_bytes_per_s == pytest.approx(2.5e5)
 
 
 async def test_a_probe_that_is_asked_for_waits_for_its_sites() -> None:
@@ -236,7 +237,7 @@ async def test_a_link_that_became_slower_is_known_once_it_was_asked_for() -> Non
     assert measured.method is Method.IPERF3
     link = s.monitor.snapshot().link(*LINK)
     assert link is not None
-    assert link.capacity_bytes_per_s == pytest.approx(2.5e5)
+    assert link.figures.capacity_bytes_per_s == pytest.approx(2.5e5)
 
 
 async def test_long_round_trips_are_probed_for_longer() -> None:
@@ -277,8 +278,8 @@ async def test_own_traffic_measures_and_is_subtracted() -> None:
     s.monitor.observe_transfer(("us", "nowhere"), carried(4e5))
     link = s.monitor.snapshot().link(*LINK)
     assert link is not None
-    assert (link.capacity_bytes_per_s, link.available_bytes_per_s) == (4e5, 1e5)
-    assert (link.method, link.age) == (Method.PASSIVE, timedelta(seconds=1))
+    assert (link.figures.capacity_bytes_per_s, link.figures.available_bytes_per_s) == (4e5, 1e5)
+    assert (link.method, link.figures.age) == (Method.PASSIVE, timedelta(seconds=1))
 
 
 async def test_while_own_traffic_measures_a_link_no_probe_is_made() -> None:
@@ -306,12 +307,12 @@ async def test_a_slow_transfer_has_the_link_probed_and_the_probe_decides() -> No
     s.monitor.observe_transfer(LINK, carried(2.4e5))
     link = s.monitor.snapshot().link(*LINK)
     assert link is not None
-    assert link.capacity_bytes_per_s == pytest.approx(5e5)
+    assert link.figures.capacity_bytes_per_s == pytest.approx(5e5)
     await s.tick(alive=("us", "eu"))
     assert [p.kind for p in s.prober.asked[made:] if p.pair == LINK] == [ProbeKind.TRAIN]
     link = s.monitor.snapshot().link(*LINK)
     assert link is not None
-    assert link.capacity_bytes_per_s == pytest.approx(2.5e5, rel=0.05)
+    assert link.figures.capacity_bytes_per_s == pytest.approx(2.5e5, rel=0.05)
 
 
 async def test_a_transfer_beside_a_probe_is_not_counted() -> None:
@@ -327,7 +328,7 @@ async def test_a_transfer_beside_a_probe_is_not_counted() -> None:
         await asyncio.sleep(0)
     s.clock.advance(timedelta(seconds=5))
     s.monitor.observe_transfer(LINK, carried(9e5))
-    assert s.monitor.snapshot().links[LINK].capacity_bytes_per_s == known.capacity_bytes_per_s
+    assert s.monitor.snapshot().links[LINK].figures.capacity_bytes_per_s == known.figures.capacity_bytes_per_s
     s.prober.gate.set()
     await asked
     s.clock.advance(timedelta(seconds=3))

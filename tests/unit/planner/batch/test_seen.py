@@ -37,7 +37,7 @@ class Slots:
     def __init__(self) -> None:
         self.table = LeaseTable(LeasePolicy(grace=timedelta(seconds=20), offer=timedelta(seconds=2)))
         for name in NAMES:
-            self.table.put_framework(Framework(name, T0))
+            self.table.frameworks.put(Framework(name, T0))
         self.table.apply(set_site(self.table, SLOT.site, SiteSlots(1), now=T0))
 
     @property

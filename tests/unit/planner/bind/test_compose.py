@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from planner.graph.plan import DraftPlan, StageKind
+from planner.graph.plan import DraftPlan
 from planner.planning import draft_query
 from planner.planning.questions import analyses_of_union, analyses_of_views, analysis_of_query, analysis_of_view
 from planner.relations.catalog import Catalog
+from planner.text.logical import logical_lines
 from planner.values.errors import PlannerError, Position
+from planner.values.stages import StageKind
 from tests.unit.planner.build import CATALOG, catalog_of, columns, draft_of, select_of, with_relation
 
 VIEWS = catalog_of(
@@ -197,8 +199,9 @@ def test_views_that_use_one_another_are_refused() -> None:
 
 
 def test_explain_says_what_became_of_derived_tables() -> None:
-    lines = draft_of("SELECT page FROM slow UNION ALL SELECT page FROM counts WHERE n > 1", VIEWS).logical
+    draft = draft_of("SELECT page FROM slow UNION ALL SELECT page FROM counts WHERE n > 1", VIEWS)
+    lines = logical_lines(draft.logical, draft.notes)
     assert lines[0] == "UnionAll"
-    assert lines[1] == "  Output[page]"
+    assert lines[1] == "  Project[page]"
     assert "(slow: merged into the SELECT over it)" in lines
     assert "(counts: the SELECT over it is computed by the merge, window by window)" in lines

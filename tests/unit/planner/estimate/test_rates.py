@@ -10,8 +10,8 @@ from tests.unit.planner.build import catalog_of, columns, draft_of
 
 NOTHING = Statistics()
 RATED = catalog_of(
-    """CREATE STREAM s (k INT, v DOUBLE, ts TIMESTAMP, WATERMARK FOR ts) WITH ('connector' = 'files')
-    AT us WITH ('rows_per_second' = '500'), AT eu WITH ('rows_per_second' = 'many')"""
+    """CREATE STREAM s (k INT, v DOUBLE, ts TIMESTAMP, WATERMARK FOR ts) WITH ('connector' = 'push')
+    AT us WITH ('rows_per_second' = '500'), AT eu"""
 )
 
 

@@ -26,7 +26,7 @@ def table_of(slots: int = 3, policy: LeasePolicy = POLICY, *, site: str = "us") 
     """One site, three frameworks without quota."""
     table = LeaseTable(policy)
     for name in FRAMEWORKS:
-        table.put_framework(Framework(name, START))
+        table.frameworks.put(Framework(name, START))
     table.apply(set_site(table, site, SiteSlots(slots), now=START))
     return table
 
@@ -62,7 +62,7 @@ def indices(table: LeaseTable) -> dict[str, Any]:
     tickets = {waiter.ticket for record in table.records() for waiter in record.waiters}
     return {
         "held": {name: table.held(name) for name in FRAMEWORKS},
-        "waiting": {name: table.waiting(name) for name in FRAMEWORKS},
+        "waiting": {name: table.tickets.waiting(name) for name in FRAMEWORKS},
         "shared": table.shared,
-        "tickets": {ticket: table.ticket_slots(ticket) for ticket in sorted(tickets)},
+        "tickets": {ticket: table.tickets.slots(ticket) for ticket in sorted(tickets)},
     }

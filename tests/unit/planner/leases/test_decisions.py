@@ -86,7 +86,7 @@ def test_an_unreasonable_duration_is_refused(for_s: float, reason: Refusal) -> N
 
 def test_quota_and_fair_cap_say_how_many() -> None:
     table = table_of(4)
-    table.put_framework(Framework("batch", START, quota=1))
+    table.frameworks.put(Framework("batch", START, quota=1))
     _, refused = take(table, "batch", 0, 1)
     assert isinstance(refused, Refused)
     assert (refused.reason, refused.text) == (Refusal.QUOTA, "the quota of batch is 1 slots, and it holds 1")
@@ -107,7 +107,7 @@ def test_an_unknown_framework_gets_nothing() -> None:
 @pytest.mark.parametrize("framework", [Framework("", START), Framework("batch", START, quota=-1)])
 def test_a_framework_needs_a_name_and_a_quota_that_can_be(framework: Framework) -> None:
     with pytest.raises(InvalidDefinitionError):
-        LeaseTable().put_framework(framework)
+        LeaseTable().frameworks.put(framework)
 
 
 def test_expiry_then_grace_then_free() -> None:
@@ -200,11 +200,11 @@ def test_a_ticket_in_several_lists_wants_one_slot() -> None:
     table = table_of()
     take(table, "batch", 0, 1)
     done(table, wait_for(table, Waiter("t", "other"), US[:2], now=START))
-    assert table.waiting("other") == 1
+    assert table.tickets.waiting("other") == 1
     done(table, release(table, "batch", [LeaseRef(US[0], 1)], now=START))
     take(table, "other", 0)
-    assert table.waiting("other") == 0
-    assert table.ticket_slots("t") == ()
+    assert table.tickets.waiting("other") == 0
+    assert table.tickets.slots("t") == ()
 
 
 def test_whoever_leaves_hands_its_offer_on() -> None:

@@ -68,7 +68,7 @@ class Sharing(RuleBasedStateMachine):
         longest, offer = timedelta(seconds=30), timedelta(seconds=2)
         self.table = LeaseTable(LeasePolicy(longest, timedelta(seconds=grace), offer, fair))
         for name, quota in zip(FRAMEWORKS, quotas, strict=True):
-            self.table.put_framework(Framework(name, START, quota))
+            self.table.frameworks.put(Framework(name, START, quota))
         for site in SITES:
             self.done(set_site(self.table, site, SiteSlots(3), now=self.now))
 
@@ -123,13 +123,13 @@ class Sharing(RuleBasedStateMachine):
         assert all(outcome.text for outcome in outcomes if isinstance(outcome, Refused))
 
     def cap(self, framework: str) -> int:
-        shared, quota = self.table.shared, self.table.framework(framework).quota
+        shared, quota = self.table.shared, self.table.frameworks.get(framework).quota
         if not self.table.policy.fair:
             return shared if quota is None else quota
         demands = {}
         for name in FRAMEWORKS:
-            held, most = self.table.held(name), self.table.framework(name).quota
-            wanted = held + self.table.waiting(name)
+            held, most = self.table.held(name), self.table.frameworks.get(name).quota
+            wanted = held + self.table.tickets.waiting(name)
             demands[name] = wanted if most is None else max(held, min(wanted, most))
         share = shares_by_turns({**demands, framework: shared}, shared)[framework]
         return share if quota is None else min(share, quota)
@@ -157,7 +157,7 @@ class Sharing(RuleBasedStateMachine):
     @rule(ticket=tickets)
     def someone_leaves(self, ticket: str) -> None:
         self.done(leave(self.table, ticket, now=self.now))
-        assert not self.table.ticket_slots(ticket)
+        assert not self.table.tickets.slots(ticket)
 
     @rule(site=st.sampled_from(SITES), count=st.integers(0, 4), reachable=st.booleans(), draining=st.booleans())
     def a_site_changes(self, site: str, count: int, reachable: bool, draining: bool) -> None:
@@ -219,7 +219,7 @@ class Sharing(RuleBasedStateMachine):
     def indices_agree_with_a_recount(self) -> None:
         assert indices(self.table) == recount(self.table)
         deadlines = [record.deadline for record in self.table.records() if record.deadline is not None]
-        assert self.table.next_deadline() == min(deadlines, default=None)
+        assert self.table.deadlines.next() == min(deadlines, default=None)
 
 
 TestSharing = Sharing.TestCase

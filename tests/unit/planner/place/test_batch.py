@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.batch import BatchOptions, Policy
-from planner.graph.plan import BatchPlan, Destination, FilePart, Split
+from planner.graph.plan import BatchPlan, Destination, Split
 from planner.place.batch import MAX_SPLITS, place_batch
 from planner.planning import draft_query
 from planner.planning.drafts import with_columns
@@ -14,12 +14,13 @@ from planner.sql import parse_script
 from planner.sql.statements import InsertInto
 from planner.text.explain import explain_json, explain_text
 from planner.values.errors import PlacementError
+from planner.values.splits import FilePart
 from planner.values.topology import Site, Topology
 from tests.unit.planner.build import catalog_of, columns, draft_of
 
 CATALOG = catalog_of(
     """
-    CREATE TABLE texts (line STRING, at TIMESTAMP) WITH ('connector' = 'files') AT us AT eu;
+    CREATE TABLE texts (line STRING, at TIMESTAMP) WITH ('connector' = 'other') AT us AT eu;
     CREATE SINK words AT ap WITH ('connector' = 'parquet', 'path' = '/out');
     """
 )
@@ -63,7 +64,7 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
     plan = plan_of(split("eu", 0, 5_000_000), split("us", 1, 3_000_000), split("eu", 2, 1_000_000))
     text = explain_text(plan)
     assert text.startswith(
-        "Logical plan\n  Project[line, count(*)]\n    Aggregate[line]\n      Scan[texts at eu, us]\n"
+        "Logical plan\n  Project[line, count(*) AS n]\n    Aggregate[line]\n      Scan[texts at eu, us]\n"
     )
     assert "  map: map of texts, a task for each split, at eu, us\n" in text
     assert "  reduce: reduce at eu, results at us\n    reads map as input\n" in text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.graph.plan import StageKind
 from planner.place.draining import Work, WorkKind
+from planner.values.stages import StageKind
 
 
 @pytest.mark.parametrize("kind", WorkKind)

@@ -20,8 +20,8 @@ from planner.wan.snapshot import WanSnapshot, snapshot
 from tests.unit.planner.build import catalog_of, select_of, topology_of
 
 CATALOG = catalog_of(
-    """CREATE STREAM s (k INT, ts TIMESTAMP, WATERMARK FOR ts) WITH ('connector' = 'files') AT a AT b AT c;
-    CREATE TABLE t (k INT) WITH ('connector' = 'files') AT d"""
+    """CREATE STREAM s (k INT, ts TIMESTAMP, WATERMARK FOR ts) WITH ('connector' = 'other') AT a AT b AT c;
+    CREATE TABLE t (k INT) WITH ('connector' = 'other') AT d"""
 )
 COUNTS = draft_query(select_of("SELECT k, count(*) AS n FROM s GROUP BY window(ts, '10 seconds'), k"), CATALOG)
 ROWS = draft_query(select_of("SELECT k FROM s"), CATALOG)

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from planner.graph.plan import DraftPlan, StageKind
+from planner.graph.plan import DraftPlan
 from planner.planning import Answer, Part, Planning, Question, Refusal, planned_with
 from planner.relations.catalog import Catalog, Column
 from planner.sql.script import parse_script
 from planner.sql.statements import InsertInto
 from planner.values.errors import InvalidDefinitionError, InvalidExpressionError
+from planner.values.stages import StageKind
 from tests.unit.planner.build import catalog_of, columns, select_of
 
 CATALOG = catalog_of(
     """
-    CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts) WITH ('connector' = 'files') AT us AT eu;
+    CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, WATERMARK FOR ts) WITH ('connector' = 'other') AT us AT eu;
     CREATE SINK daily (k STRING, n BIGINT) AT eu WITH ('connector' = 'parquet', 'path' = '/out');
     CREATE VIEW rows AS SELECT k, v FROM s WHERE v > 1;
     CREATE VIEW fewer AS SELECT k FROM rows

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from planner.graph.ids import VertexId
-from planner.graph.plan import Destination, DraftPlan, PhysicalPlan, StageInput, StageKind, Statistics
+from planner.graph.plan import Destination, DraftPlan, PhysicalPlan, StageInput, Statistics
 from planner.place.placement import place
 from planner.planning import draft_query
-from planner.planning.drafts import with_columns
+from planner.planning.drafts import with_columns, with_texts
 from planner.relations.catalog import Binding, Catalog, Column, Relation, RelationKind
 from planner.rules.sinks import SINK_ID, can_store, find_sink, with_sink
 from planner.sql import CreateRelation, Explain, InsertInto, SelectQuery, parse_script
@@ -20,6 +20,7 @@ from planner.values.errors import (
     UnknownRelationError,
     UnsupportedSqlError,
 )
+from planner.values.stages import StageKind
 from tests.unit.planner.build import CATALOG, catalog_of, columns, topology_of
 
 ROWS = "INSERT INTO daily SELECT page, ms FROM clicks"
@@ -46,7 +47,8 @@ def draft_of(sink: Relation, sql: str = ROWS, types: tuple[Column, ...] = TYPES)
     catalog = Catalog({**CATALOG.relations, "daily": sink})
     draft = draft_query(insert.query, catalog)
     stages = {stage.id: types for stage in draft.stages}
-    return with_sink(with_columns(draft, stages, types), insert.target, find_sink(insert.target, catalog))
+    ended = with_sink(with_columns(draft, stages, types), insert.target, find_sink(insert.target, catalog))
+    return with_texts(ended)
 
 
 def placed(sink: Relation, sql: str = ROWS, alive: str = "us eu ap") -> PhysicalPlan:
@@ -129,7 +131,7 @@ def test_a_sink_takes_the_results_of_all_branches(rest: str, results: tuple[str,
 def test_explain_shows_the_sink() -> None:
     plan = placed(sink_of())
     text = explain_text(plan)
-    assert "insert into daily" in text
+    assert text.startswith("Logical plan\n  Insert[daily]\n    Project[page, ms]\n      Scan[clicks at ap, eu, us]\n")
     assert "sink: sink of daily at eu" in text
     assert text == text.rstrip()
     assert explain_json(plan)["stages"][-1]["kind"] == "sink"

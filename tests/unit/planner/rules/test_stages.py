@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 
 from planner.graph.operators import MergeAggregate, walk
-from planner.graph.plan import DraftPlan, StageInput, StageKind
+from planner.graph.plan import DraftPlan, StageInput
 from planner.graph.schema import typed
 from planner.relations.catalog import Column
 from planner.text.spark import spark_sql
+from planner.values.stages import StageKind
 from tests.unit.planner.build import draft_of
 
 

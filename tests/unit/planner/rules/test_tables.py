@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from planner.graph.plan import StageKind, find_stage, only_appends
+from planner.graph.plan import find_stage, only_appends
 from planner.planning import draft_query
 from planner.planning.drafts import with_columns
+from planner.text.logical import logical_lines
 from planner.values.errors import PlannerError
+from planner.values.stages import StageKind
 from tests.unit.planner.build import catalog_of, columns, draft_of, select_of
 
 CATALOG = catalog_of(
     """
-    CREATE TABLE texts (line STRING, at TIMESTAMP) WITH ('connector' = 'files') AT us AT eu;
-    CREATE TABLE pages (page STRING, topic STRING, weight INT) AT us WITH ('connector' = 'files');
-    CREATE STREAM clicks (page STRING, ts TIMESTAMP, WATERMARK FOR ts) AT us WITH ('connector' = 'files');
+    CREATE TABLE texts (line STRING, at TIMESTAMP) WITH ('connector' = 'other') AT us AT eu;
+    CREATE TABLE pages (page STRING, topic STRING, weight INT) AT us WITH ('connector' = 'other');
+    CREATE STREAM clicks (page STRING, ts TIMESTAMP, WATERMARK FOR ts) AT us WITH ('connector' = 'other');
     """
 )
 
@@ -89,12 +91,12 @@ def test_branches_of_a_union_are_partial_aggregates_of_their_own_splits() -> Non
     assert "SELECT _k0, count(*) AS _p0" in first.sql
     assert "SELECT input.topic AS word FROM input" in second.sql
     assert [(i.stage, i.view) for i in draft.stage("reduce").inputs] == [("map", "input"), ("map2", "input")]
-    assert draft.logical[:5] == (
-        "Project[word, count(*)]",
+    assert logical_lines(draft.logical)[:5] == (
+        "Project[word, count(*) AS n]",
         "  Aggregate[word]",
         "    UnionAll",
-        "      Project[line]",
-        "        Scan[texts at eu]",
+        "      Project[line AS word]",
+        "        Scan[texts at eu; not us]",
     )
 
 
@@ -152,7 +154,7 @@ def test_a_query_that_gathers_is_joined_by_the_reduce() -> None:
     assert first.sql == "SELECT page FROM input WHERE input.weight > 1"
     assert "count(*) AS _p0" in second.sql
     assert [(i.stage, i.view) for i in draft.stage("reduce").inputs] == [("map", "input"), ("map2", "input2")]
-    assert "(d: computed by the reduce, which joins it)" in draft.logical
+    assert "d: computed by the reduce, which joins it" in draft.notes
 
 
 def test_a_stream_joined_to_an_aggregate_of_a_table_is_refused() -> None:

@@ -6,9 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from planner.graph.plan import DraftPlan, MergeView, StageInput, StageKind
+from planner.graph.plan import DraftPlan, MergeView, StageInput
 from planner.planning.questions import analyses_of_combines, analysis_of_query, original_place
+from planner.text.logical import logical_lines
 from planner.values.errors import PlannerError, Position
+from planner.values.stages import StageKind
 from tests.unit.planner.build import CATALOG, draft_of
 
 SAME = "window(c.ts, '10 seconds') = window(v.ts, '10 seconds')"
@@ -159,14 +161,15 @@ def test_the_logical_plan_has_both_streams() -> None:
         f"SELECT p.topic, count(*) AS n {LEFT} AND c.ms > 1 JOIN pages p ON p.page = c.page WHERE v.page IS NULL "
         "GROUP BY window(c.ts, '10 seconds'), p.topic"
     )
-    assert draft.logical == (
-        "Output[topic, n]",
+    assert logical_lines(draft.logical) == (
+        "Project[p.topic, count(*) AS n]",
         "  Aggregate[window, p.topic]",
         "    Filter[v.page IS NULL]",
         "      WindowJoin[LEFT v in each window of 10 seconds ON c.page = v.page AND c.ms > 1]",
         "        Join[INNER pages ON p.page = c.page]",
-        "          Source[clicks at ap, eu, us]",
-        "        Source[visits at us]",
+        "          Scan[clicks at ap, eu, us]",
+        "          Scan[pages at us]",
+        "        Scan[visits at us]",
     )
 
 

@@ -17,9 +17,9 @@ CATALOG = catalog_of(
     """
     CREATE STREAM s (ts TIMESTAMP, k INT, w STRING, v INT, d DOUBLE, WATERMARK FOR ts)
       WITH ('connector' = 'push') AT us AT eu AT ap;
-    CREATE STREAM f (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'files') AT us AT eu;
-    CREATE STREAM o (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'files') AT us AT eu;
-    CREATE TABLE t (k INT, name STRING, x INT) WITH ('connector' = 'files') AT us AT eu;
+    CREATE STREAM f (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'other') AT us AT eu;
+    CREATE STREAM o (ts TIMESTAMP, k INT, v INT, WATERMARK FOR ts) WITH ('connector' = 'other') AT us AT eu;
+    CREATE TABLE t (k INT, name STRING, x INT) WITH ('connector' = 'other') AT us AT eu;
     """
 )
 GATEWAY = "us"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from planner.graph.ids import VertexId
 from planner.sharing.modes import Goal, Sharing
+from planner.sharing.plans import Setting, SharingPlan
 from planner.sharing.running import MutableRunning
-from planner.sharing.schedule import Setting, SharingPlan, deploy, share
+from planner.sharing.schedule import deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from planner.values.topology import Topology

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import given, settings
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from planner.graph.ids import TaskId
 from planner.sharing.candidates import Asked, Room, find_candidates
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Action, Decision, Setting, SharingPlan
 from planner.sharing.running import Deployed, MutableRunning, Running, as_measured
-from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
+from planner.sharing.schedule import deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from planner.values.topology import Topology
@@ -188,13 +190,61 @@ def test_what_is_left_is_what_the_other_queries_need(
     assert MutableRunning() == running
 
 
+@settings(max_examples=50, deadline=None)
+@given(past=past, query=queries(), order=st.randoms(use_true_random=False), topology=topologies)
+def test_what_was_measured_counts_as_if_vertices_were_expected_to_send_it(
+    past: list[tuple[tuple[Vertex, ...], Sharing]], query: tuple[Vertex, ...], order: random.Random, topology: Topology
+) -> None:
+    running = running_with(past, topology)
+    ids = [one.id for one in all_of(running)]
+    first = {name: order.choice(RATES) for name in ids if order.random() < 0.5}
+    second = {name: order.choice(RATES) for name in (*ids, tid("gone/z")) if order.random() < 0.3}
+    measured = running.measured(first).measured(second)
+    expected = rebuilt(running, {**first, **second})
+    assert {name: measured.output_bytes_per_s(name) for name in ids} == {
+        name: expected.task(name).vertex.output_bytes_per_s for name in ids
+    }
+    assert measured.traffic() == expected.traffic()
+    rates = {**first, **second}
+    for one in all_of(running):
+        same = [rates[name] for name in running.same(one.fingerprint) if name in rates]
+        assert measured.measured_bytes_per_s(one.fingerprint) == max(same, default=None)
+    new = as_measured(query, measured)
+    plan, wanted = (share("new", new, Setting(one, Wan(topology), frozenset(SITES))) for one in (measured, expected))
+    assert list(map(decided, plan.decisions)) == list(map(decided, wanted.decisions))
+    assert (plan.deployed, plan.used, plan.traffic) == (wanted.deployed, wanted.used, wanted.traffic)
+
+
+def decided(decision: Decision) -> object:
+    """All of a decision, with the ids of operators in their place."""
+    found = [(c.operator.id, c.site, c.share, c.shared_bytes_per_s, c.obstacle) for c in decision.rejected]
+    others = [(c.operator.id, c.site, c.share, c.shared_bytes_per_s) for c in decision.others]
+    return replace(decision, rejected=(), others=()), found, others
+
+
+def rebuilt(running: Running, rates: Mapping[TaskId, float]) -> Running:
+    """The same queries, deployed with vertices that are expected to send these rates."""
+    made = MutableRunning()
+    for query in sorted(running.queries):
+        needed = [running.task(name) for name in running.needed_by(query)]
+        own = [
+            replace(
+                one, vertex=replace(one.vertex, output_bytes_per_s=rates.get(one.id, one.vertex.output_bytes_per_s))
+            )
+            for one in needed
+            if one.id not in made.placement
+        ]
+        made.add(query, own, running.placement, [one.id for one in needed])
+    return made
+
+
 def recomputed(deployed: Sequence[Deployed], running: Running) -> dict[tuple[str, str], float]:
     pulled = {(name, running.site(one.id)) for one in deployed for name in one.inputs}
     traffic: dict[tuple[str, str], float] = {}
     for name, site in sorted(pulled):
         pair = (running.site(name), site)
         if pair[0] != site:
-            traffic[pair] = traffic.get(pair, 0.0) + running.task(name).vertex.output_bytes_per_s
+            traffic[pair] = traffic.get(pair, 0.0) + running.output_bytes_per_s(name)
     return traffic
 
 

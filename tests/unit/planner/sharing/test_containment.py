@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.graph.plan import DraftPlan, Stage, StageKind
+from planner.graph.plan import DraftPlan, Stage
 from planner.sharing.containment import left_to_do
 from planner.sharing.vertices import Vertex
 from planner.values.names import BIN_COLUMN
+from planner.values.stages import StageKind
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import Rows, connect, fetch, load, run_draft, to_duckdb
 from tests.unit.planner.sharing.build import CATALOG, residual_sql, typed, vertices

@@ -22,8 +22,9 @@ from planner.sharing.deployment import (
 )
 from planner.sharing.deployment import told_apart as told
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Setting
 from planner.sharing.running import MutableRunning, Running
-from planner.sharing.schedule import Setting, share
+from planner.sharing.schedule import share
 from planner.sharing.vertices import VertexKind
 from planner.sharing.wan import Wan
 from tests.unit.planner.build import draft_of, topology_of

@@ -4,8 +4,9 @@ from planner.estimate.rates import task_rates
 from planner.graph.plan import Statistics
 from planner.sharing.explain import sharing_notes
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Action, Setting, SharingPlan
 from planner.sharing.running import MutableRunning
-from planner.sharing.schedule import Action, Setting, SharingPlan, deploy, share
+from planner.sharing.schedule import deploy, share
 from planner.sharing.wan import Wan
 from tests.unit.planner.build import draft_of, topology_of
 from tests.unit.planner.sharing.build import CATALOG, vertices

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from planner.sharing.modes import Sharing
-from planner.sharing.schedule import Action
+from planner.sharing.plans import Action
 from tests.seeds import random_of
 from tests.unit.planner.engine import connect
 from tests.unit.planner.sharing.executor import SITES, Deployment, Lab, Spare

@@ -18,8 +18,9 @@ from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import DraftPlan, Statistics
 from planner.sharing.forms import Form, renamed_columns
 from planner.sharing.modes import Sharing
+from planner.sharing.plans import Action, Setting
 from planner.sharing.running import Deployed, MutableRunning
-from planner.sharing.schedule import Action, Setting, deploy, share
+from planner.sharing.schedule import deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from tests.unit.planner.build import topology_of

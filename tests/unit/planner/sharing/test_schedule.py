@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from planner.sharing.modes import Goal, Sharing
+from planner.sharing.plans import Action, Setting
 from planner.sharing.running import MutableRunning
-from planner.sharing.schedule import Action, Setting, share
+from planner.sharing.schedule import share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from planner.values.errors import PlacementError

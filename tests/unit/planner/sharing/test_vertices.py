@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from planner.graph.plan import StageKind, Statistics
+from planner.graph.plan import Statistics
 from planner.planning import place
 from planner.sharing.vertices import VertexKind, vertices_of
+from planner.values.stages import StageKind
 from tests.unit.planner.build import catalog_of, draft_of, topology_of
 from tests.unit.planner.sharing.build import CATALOG, result_of, vertices
 from tests.unit.planner.sharing.names import vid

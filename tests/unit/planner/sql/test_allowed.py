@@ -20,8 +20,8 @@ REFUSED = frozenset(Path(__file__).with_name("refused_nodes.txt").read_text().sp
 """Classes of the pinned sqlglot that a query may not have."""
 
 CATALOG = catalog_of(
-    "CREATE STREAM s (page STRING, ms INT, ts TIMESTAMP, WATERMARK FOR ts) AT us WITH ('connector' = 'files');"
-    "CREATE TABLE t (page STRING, ms INT, ts TIMESTAMP) AT us WITH ('connector' = 'files');"
+    "CREATE STREAM s (page STRING, ms INT, ts TIMESTAMP, WATERMARK FOR ts) AT us WITH ('connector' = 'other');"
+    "CREATE TABLE t (page STRING, ms INT, ts TIMESTAMP) AT us WITH ('connector' = 'other');"
 )
 
 EXPRESSIONS = (
@@ -116,10 +116,10 @@ STATEMENTS = (
     "INSERT OVERWRITE DIRECTORY '/tmp/x' USING csv SELECT page FROM {}",
     "INSERT INTO x PARTITION (a = 1) SELECT page FROM {}",
     "CREATE TABLE x AS SELECT page FROM {}",
-    "CREATE TABLE x (a INT GENERATED ALWAYS AS (reflect('a', 'b'))) AT us WITH ('connector' = 'files')",
-    "CREATE TABLE x (a INT DEFAULT reflect('a', 'b')) AT us WITH ('connector' = 'files')",
-    "CREATE STREAM x (ts TIMESTAMP, WATERMARK FOR ts AS reflect('a', 'b')) AT us WITH ('connector' = 'files')",
-    "CREATE STREAM x (ts TIMESTAMP, WATERMARK FOR ts AS ts - reflect('a', 'b')) AT us WITH ('connector' = 'files')",
+    "CREATE TABLE x (a INT GENERATED ALWAYS AS (reflect('a', 'b'))) AT us WITH ('connector' = 'other')",
+    "CREATE TABLE x (a INT DEFAULT reflect('a', 'b')) AT us WITH ('connector' = 'other')",
+    "CREATE STREAM x (ts TIMESTAMP, WATERMARK FOR ts AS reflect('a', 'b')) AT us WITH ('connector' = 'other')",
+    "CREATE STREAM x (ts TIMESTAMP, WATERMARK FOR ts AS ts - reflect('a', 'b')) AT us WITH ('connector' = 'other')",
     "CREATE FUNCTION x(a INT) RETURNS INT RETURN reflect('a', 'b')",
     "CREATE FUNCTION x AS 'java.lang.System' USING JAR '/x.jar'",
     "CREATE TEMPORARY FUNCTION x AS 'java.lang.System'",

@@ -52,7 +52,7 @@ def test_create_stream_with_everything() -> None:
 
 
 def test_create_table_has_no_event_time_and_needs_no_comma_between_bindings() -> None:
-    (statement,) = parse_script("create table t (a int) with ('connector' = 'files') at us at eu;")
+    (statement,) = parse_script("create table t (a int) with ('connector' = 'other') at us at eu;")
     assert isinstance(statement, CreateRelation)
     assert (statement.relation.kind, statement.relation.event_time) == (RelationKind.TABLE, None)
     assert statement.relation.sites == ("us", "eu")
@@ -69,7 +69,7 @@ def test_create_table_has_no_event_time_and_needs_no_comma_between_bindings() ->
     ],
 )
 def test_watermarks(watermark: str, delay: timedelta) -> None:
-    (statement,) = parse_script(f"CREATE STREAM s (ts TIMESTAMP, {watermark}) AT us WITH ('connector' = 'files')")
+    (statement,) = parse_script(f"CREATE STREAM s (ts TIMESTAMP, {watermark}) AT us WITH ('connector' = 'other')")
     assert isinstance(statement, CreateRelation)
     assert (statement.relation.event_time, statement.relation.watermark_delay) == ("ts", delay)
 
@@ -99,7 +99,7 @@ def test_small_statements(text: str, expected: Statement) -> None:
     assert parse_script(text) == (expected,)
 
 
-AT = "AT us WITH ('connector' = 'files')"
+AT = "AT us WITH ('connector' = 'other')"
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,6 @@ def test_what_only_tables_can_be_asked_is_refused_over_streams(text: str, line: 
 
 
 STREAM_AND_TABLE = catalog_of(
-    "CREATE STREAM s (a INT, b INT, x ARRAY<INT>, ts TIMESTAMP, WATERMARK FOR ts) AT us WITH ('connector' = 'files');"
-    "CREATE TABLE t (b INT) AT us WITH ('connector' = 'files');"
+    "CREATE STREAM s (a INT, b INT, x ARRAY<INT>, ts TIMESTAMP, WATERMARK FOR ts) AT us WITH ('connector' = 'other');"
+    "CREATE TABLE t (b INT) AT us WITH ('connector' = 'other');"
 )

@@ -32,16 +32,17 @@ TOP = plan_of(
 
 def test_text_shows_operators_stages_traffic_and_sites() -> None:
     lines = explain_text(TOP).splitlines()
-    assert lines[:9] == [
+    assert lines[:10] == [
         "Logical plan",
-        "  Output[topic, n]",
+        "  Project[p.topic, count(*) AS n]",
         "    TopK[3 per window by row_number over count(*) DESC]",
         "      Having[count(*) > 1]",
         "        MergeAggregate[window, p.topic]",
         "          PartialAggregate[window of 10 seconds, p.topic]",
         "            Filter[c.ms > 5]",
         "              Join[INNER pages ON c.page = p.page]",
-        "                Source[clicks at eu, us; not ap]",
+        "                Scan[clicks at eu, us; not ap]",
+        "                Scan[pages at us]",
     ]
     assert "  s1: source of clicks at eu, us" in lines
     assert "    reads t1 as t1" in lines
@@ -70,8 +71,8 @@ def test_one_field_of_a_section_is_in_text_json_and_docs(monkeypatch: pytest.Mon
     field: Field[LinkOfPlan] = Field(
         "row_bytes",
         "Bytes expected of a row.",
-        lambda link: link.estimate.bytes_per_s / link.estimate.rows_per_s,
-        lambda link: f"{link.estimate.bytes_per_s / link.estimate.rows_per_s:.0f} B a row",
+        lambda link: link.traffic.bytes_per_s / link.traffic.rows_per_s,
+        lambda link: f"{link.traffic.bytes_per_s / link.traffic.rows_per_s:.0f} B a row",
     )
     monkeypatch.setattr(LINKS, "fields", (*LINKS.fields, field))
     assert "  us -> eu: 100 rows/s, 2.4 kB/s, 0.24 % of 1 MB/s (topology file), 24 B a row" in explain_text(TOP)
@@ -110,7 +111,9 @@ def test_figures_of_links_have_their_origin() -> None:
 
 
 def test_a_plan_of_before_figures_were_kept_is_shown_without() -> None:
-    assert "  us -> eu: 100 rows/s, 2.4 kB/s, 0.24 % of 1 MB/s\n" in explain_text(replace(TOP, figures=()))
+    old = replace(TOP, figures=())
+    assert "  us -> eu: 100 rows/s, 2.4 kB/s, no link known\n" in explain_text(old)
+    assert explain_json(old)["links"][0]["bandwidth_bytes_per_s"] is None
 
 
 def test_a_query_of_one_stage_sends_its_rows_to_the_gateway() -> None:
@@ -128,10 +131,10 @@ def test_a_join_of_streams_shows_both_and_the_views_of_the_merge() -> None:
     lines = explain_text(plan).splitlines()
     assert lines[:5] == [
         "Logical plan",
-        "  Output[ms]",
+        "  Project[c.ms]",
         "    WindowJoin[LEFT v in each window of 10 seconds every 5 seconds ON c.page = v.page]",
-        "      Source[clicks at eu, us; not ap]",
-        "      Source[visits at us]",
+        "      Scan[clicks at eu, us; not ap]",
+        "      Scan[visits at us]",
     ]
     assert "  s2: source of visits at us" in lines
     assert "    reads s2 as t1" in lines

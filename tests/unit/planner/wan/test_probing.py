@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.values.links import Pair
 from planner.values.topology import Link
 from planner.wan.estimate import LinkRecord, fold_bandwidth, fold_echo
-from planner.wan.probing import DEFAULT_SETTINGS, Budget, Pair, Probe, ProbeKind, ProbeState, choose_probes, full_probe
+from planner.wan.probing import DEFAULT_SETTINGS, Budget, Probe, ProbeKind, ProbeState, choose_probes, full_probe
 from planner.wan.samples import BandwidthSample, EchoSample, Method
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -19,12 +19,13 @@ def test_measured_figures_where_there_are_any() -> None:
     view = snapshot(topology_of("us", "eu"), {("us", "eu"): record}, NOW)
     link = view.link("us", "eu")
     assert link is not None
-    assert (link.capacity_bytes_per_s, link.available_bytes_per_s) == (5e5, 2.5e4)
-    assert (link.age, link.method, link.congested) == (timedelta(seconds=4), Method.IPERF3, True)
+    assert (link.figures.capacity_bytes_per_s, link.figures.available_bytes_per_s) == (5e5, 2.5e4)
+    assert (link.figures.age, link.method, link.congested) == (timedelta(seconds=4), Method.IPERF3, True)
     assert link.rtt == timedelta(milliseconds=81)
     other = view.link("eu", "us")
     assert other is not None
-    assert (other.capacity_bytes_per_s, other.confidence, other.age, other.congested) == (1e6, 0.0, None, False)
+    figures = other.figures
+    assert (figures.capacity_bytes_per_s, figures.confidence, figures.age, other.congested) == (1e6, 0.0, None, False)
     assert view.link("us", "us") is None
 
 
@@ -32,5 +33,5 @@ def test_use_counts_against_a_declared_link_too() -> None:
     record = fold_use(LinkRecord(), UseSample(NOW, 9.5e5))
     link = snapshot(topology_of("us", "eu"), {("us", "eu"): record}, NOW).link("us", "eu")
     assert link is not None
-    assert link.available_bytes_per_s == pytest.approx(5e4)
+    assert link.figures.available_bytes_per_s == pytest.approx(5e4)
     assert link.congested

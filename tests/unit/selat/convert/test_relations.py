@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from selat.convert import relations
 from selat.convert.times import to_datetime
+from selat.v1 import common_pb2
 from selat.values import Binding, Column, Relation, RelationKind
 
 _NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
@@ -23,6 +24,12 @@ _RELATIONS = st.builds(
     comment=_NAMES,
     created_at=st.none() | _INSTANTS,
 )
+
+
+def test_a_master_that_does_not_know_of_logs_leaves_it_open() -> None:
+    told = common_pb2.Binding(site="us", has_log=False)
+    assert relations.binding(told).has_log is False
+    assert relations.binding(common_pb2.Binding(site="us")).has_log is None
 
 
 @given(_RELATIONS)

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from selat.cli import cli
-from selat.dev.cluster import ClusterOptions, DevCluster
-from selat.dev.placement import Loopback
+from selat.dev.cluster import DevCluster
+from selat.dev.processes import ClusterOptions
 from selat.dev.state import ClusterState, DataDirectory, DataLock
 from selat.local.errors import DevError
 from selat.local.identity import ProcessIdentity
@@ -79,53 +79,3 @@ def test_the_status_lists_what_serves(nowhere: Path) -> None:
     result = CliRunner().invoke(cli, ["dev", "status", "-o", "csv"])
     assert result.stdout == 'name,address,process,pid,metrics\nus,127.0.0.1:2,agents,11,""\n'
     assert result.stderr == "serving at 127.0.0.1:1, data in .selat\n"
-
-
-class OwnNetwork(Loopback):
-    own_network = True
-
-
-CLOSED = ["--python-functions", "refuse"]
-OPEN = ["--python-functions", "allow"]
-
-
-@pytest.mark.parametrize(
-    ("options", "working", "master", "agent"),
-    [
-        (ClusterOptions(), "in", OPEN, [*OPEN, "--allow-path", "in"]),
-        (ClusterOptions(), "/", OPEN, OPEN),
-        (
-            ClusterOptions(allow_paths=(Path("/a"), Path("b"))),
-            "in",
-            OPEN,
-            [*OPEN, "--allow-path", "/a", "--allow-path", "in/b"],
-        ),
-        (ClusterOptions(insecure=True), "in", ["--insecure", *CLOSED], ["--insecure", *CLOSED]),
-        (ClusterOptions(insecure=True, python_functions="allow"), "in", ["--insecure", *OPEN], ["--insecure", *OPEN]),
-        (
-            ClusterOptions(placement=OwnNetwork()),
-            "in",
-            ["--insecure", *OPEN],
-            ["--insecure", *OPEN, "--allow-path", "in"],
-        ),
-    ],
-)
-def test_what_master_and_agents_are_told_to_open(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: ClusterOptions,
-    working: str,
-    master: list[str],
-    agent: list[str],
-) -> None:
-    (tmp_path / "in").mkdir()
-    monkeypatch.chdir(tmp_path / working)
-    specs = DevCluster(NYC, tmp_path / "data", options)._specs()
-    told = [word.replace("in", f"{tmp_path}/in", 1) if word in ("in", "in/b") else word for word in agent]
-    assert " ".join(master) in " ".join(specs[0].command)
-    assert " ".join(told) in " ".join(specs[1].command)
-    assert [spec.command.count("--allow-path") for spec in specs] == [0, agent.count("--allow-path")]
-    assert [spec.command.count("--insecure") for spec in specs] == [
-        master.count("--insecure"),
-        agent.count("--insecure"),
-    ]

@@ -5,18 +5,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from contract.figures import TaskFigures, figures_of, values_of
+from contract.splits import split_to_proto
 from contract.tasks import TaskState
+from planner.values.splits import FilePart
+from planner.values.stages import StageKind
 from selat.v1 import common_pb2, site_pb2
-from site_agent.agent.convert import assignment_from_proto, split_to_proto, status_to_proto
+from site_agent.agent.convert import assignment_from_proto, status_to_proto
 from site_agent.connectors.sources import Split
-from site_agent.engine import Field, FilePart, PythonFunction
+from site_agent.engine import Field, PythonFunction
 from site_agent.tasks.progress import OperatorStatus, TaskStatus
 from site_agent.tasks.spec import (
     Assignment,
     InputSpec,
     RelationSpec,
     ResultSpec,
-    StageKind,
     TaskSpec,
     ViewSpec,
     WindowSpec,

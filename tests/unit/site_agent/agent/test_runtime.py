@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from contract.tasks import TaskState
+from planner.values.stages import StageKind
 from site_agent.agent.results import reader_of
 from site_agent.agent.runtime import SiteRuntime, SiteServices
 from site_agent.channels.manifest import Standing
@@ -25,7 +26,6 @@ from site_agent.tasks.spec import (
     InputSpec,
     RelationSpec,
     ResultSpec,
-    StageKind,
     TaskSpec,
     ViewSpec,
     WindowSpec,

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from planner.values.stages import StageKind
 from site_agent.agent.streams import pushed_streams
 from site_agent.engine import Field
 from site_agent.ingest import PushedStream
-from site_agent.tasks.spec import Assignment, RelationSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import Assignment, RelationSpec, TaskSpec
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = (Field("v", "BIGINT"),)

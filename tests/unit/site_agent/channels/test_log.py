@@ -73,7 +73,7 @@ def test_epochs_are_published_in_order(log: ChannelLog) -> None:
 
 def test_nothing_follows_the_end_and_the_first_end_counts(store: ChannelStore, log: ChannelLog) -> None:
     log.publish(0, TABLE, watermark_us=None)
-    log.finish(successor_channel="q.s.jfk", successor_site="jfk")
+    log.finish_as(EndMark(0, "q.s.jfk", "jfk"))
     log.finish()
     assert log.end == EndMark(0, "q.s.jfk", "jfk")
     with pytest.raises(ChannelError, match="has ended"):

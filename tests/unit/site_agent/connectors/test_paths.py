@@ -9,13 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from planner.values.splits import FilePart
 from site_agent.base.errors import ConnectorError, PathRefusedError
 from site_agent.connectors.files.connector import FilesConnector
 from site_agent.connectors.parquet.sink import ParquetSink, ParquetWriter
 from site_agent.connectors.paths import AllowedPaths
 from site_agent.connectors.sinks import EpochRange, SinkCommit
 from site_agent.connectors.sources import ReadLimit, SourceContext, Split
-from site_agent.engine import Field, FilePart
+from site_agent.engine import Field
 from tests.unit.site_agent.connectors.parquet.rows import put
 from tests.unit.site_agent.connectors.preparers import LinesPreparer
 

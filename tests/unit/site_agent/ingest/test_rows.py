@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from site_agent.base.errors import PushRequestError, SchemaMismatchError
+from site_agent.base.errors import ConnectorError, PushRequestError, SchemaMismatchError
 from site_agent.engine import Field
 from site_agent.ingest import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from site_agent.ingest.rows import RowFormat
@@ -22,6 +22,11 @@ def encoded(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
+
+
+def test_a_type_that_cannot_be_pushed_is_refused() -> None:
+    with pytest.raises(ConnectorError, match=r"VARCHAR\(20\)"):
+        RowFormat([Field("c", "VARCHAR(20)")])
 
 
 def fitted(kind: str, values: pa.Array) -> list[Any]:

@@ -14,7 +14,7 @@ import pytest
 
 from site_agent.base.errors import UnknownChannelError
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import END_OF_TIME_US
+from site_agent.channels.manifest import END_OF_TIME_US, EndMark
 from site_agent.channels.store import ChannelStore
 from site_agent.port import Port, PortBatch, PortInput
 from site_agent.router import Router
@@ -141,8 +141,8 @@ async def test_an_end_is_not_seen_before_all_its_epochs(world: World) -> None:
 
 async def test_a_chain_of_successors(world: World) -> None:
     world.publish("a", 1, watermark_us=10)
-    world.log("a").finish(successor_channel="b", successor_site="jfk")
-    world.log("b").finish(successor_channel="c", successor_site="jfk")
+    world.log("a").finish_as(EndMark(0, "b", "jfk"))
+    world.log("b").finish_as(EndMark(None, "c", "jfk"))
     await world.port.set_inputs([A])
     taken = []
     while world.port.inputs != (A, B, C):

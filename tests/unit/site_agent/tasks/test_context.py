@@ -10,9 +10,10 @@ import pytest
 
 from contract.tasks import TaskState
 from planner.failures.crashes import Ending
+from planner.values.stages import StageKind
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.crashes import Crashes
-from site_agent.tasks.spec import StageKind, TaskSpec
+from site_agent.tasks.spec import TaskSpec
 from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.batch import BatchSite
 

@@ -18,16 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contract.tasks import ReadFrom, TaskState
+from planner.values.stages import StageKind
 from site_agent.base.errors import ChannelError, EngineError, SiteAgentError, TrimmedEpochError
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import END_OF_TIME_US, Standing
+from site_agent.channels.manifest import END_OF_TIME_US, EndMark, Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.progress import Progress
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, ViewSpec, WindowSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec, ViewSpec, WindowSpec
 from tests.unit.site_agent.fakes import TableEngine, VirtualClock
 
 CHANNEL = "p.s1.hub"
@@ -319,7 +320,7 @@ async def test_epochs_that_are_gone_in_the_middle_are_an_error(tmp_path: Path) -
 
 async def test_it_is_made_of_one_channel_which_ends_for_good(tmp_path: Path) -> None:
     async with site(tmp_path) as hub:
-        hub.source.finish(successor_channel="p.s1.eu", successor_site="eu")
+        hub.source.finish_as(EndMark(None, "p.s1.eu", "eu"))
         with pytest.raises(SiteAgentError, match=r"goes on as p\.s1\.eu"):
             await hub.run()
         with pytest.raises(SiteAgentError, match="made of 0 channels"):

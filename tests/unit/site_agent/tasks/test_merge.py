@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from contract.tasks import TaskState
+from planner.values.stages import StageKind
 from site_agent.base.errors import EngineError
 from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.channels.store import ChannelStore
@@ -21,7 +22,7 @@ from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, ViewSpec, WindowSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec, ViewSpec, WindowSpec
 from site_agent.tasks.views import COMPACT_ROWS
 from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine, VirtualClock
 

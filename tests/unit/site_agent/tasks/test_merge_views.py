@@ -14,6 +14,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.values.stages import StageKind
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import Field
 from site_agent.exchange.options import connect
@@ -21,7 +22,7 @@ from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec, ViewSpec, WindowSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec, ViewSpec, WindowSpec
 from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine, VirtualClock
 
 LENGTH_US = 10

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from contract.tasks import TaskState
+from planner.values.stages import StageKind
 from site_agent.base.errors import CorruptEpochError, EngineError, SiteAgentError
 from site_agent.engine import ChunksScan, EmptyScan, Field
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.reduce import ReduceTask
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec
 from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.batch import BatchSite
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from contract.tasks import TaskState
+from planner.values.stages import StageKind
 from site_agent.base.errors import (
     ConnectorError,
     CorruptEpochError,
@@ -25,7 +26,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.tasks.progress import Progress, Sample
 from site_agent.tasks.runner import RETRY_DELAYS_S, TaskRunner
-from site_agent.tasks.spec import StageKind, TaskSpec
+from site_agent.tasks.spec import TaskSpec
 from site_agent.tasks.task import Task
 from tests.unit.site_agent.fakes import VirtualClock
 

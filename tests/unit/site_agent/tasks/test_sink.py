@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contract.tasks import ReadFrom, TaskState
+from planner.values.stages import StageKind
 from site_agent.base.files import Files
 from site_agent.channels.codec import decode, encode
 from site_agent.channels.manifest import END_OF_TIME_US
@@ -25,7 +26,7 @@ from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.ledger import Ledger
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.sink import Collected, SinkTask
-from site_agent.tasks.spec import InputSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec
 from tests.unit.site_agent.connectors.parquet.rows import Epoch, rows_of, seen
 from tests.unit.site_agent.fakes import TableEngine, VirtualClock
 
@@ -313,8 +314,8 @@ async def test_changed_options_count_from_now_on_and_wrong_ones_never(tmp_path: 
         task = hub.task()
         async with running(task):
             await until(lambda: hub.progress.measured.state_rows == 1)
-            task.reconfigure({"target_file_bytes": "a lot"})
-            task.reconfigure({"target_file_bytes": "1"})
+            task.reconfigure({"path": str(hub.out), "target_file_bytes": "a lot"})
+            task.reconfigure({"path": str(hub.out), "target_file_bytes": "1"})
             hub.publish(US, 1)
             await until(lambda: len(seen(hub.out)) == 2)
 

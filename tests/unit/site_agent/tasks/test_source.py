@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from contract.tasks import TaskState
+from planner.values.stages import StageKind
 from site_agent.base.errors import EngineError
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
@@ -19,7 +20,7 @@ from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.source import FIRST_LOOK_S, LEAST_EPOCH_ROWS, SourceTask, advance_watermark, read_limit
-from site_agent.tasks.spec import RelationSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import RelationSpec, TaskSpec
 from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine, VirtualClock
 
 RELATION = RelationSpec(

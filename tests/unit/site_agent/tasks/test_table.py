@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 
 from contract.tasks import TaskState
+from planner.values.splits import FilePart
+from planner.values.stages import StageKind
 from site_agent.base.errors import SiteAgentError
 from site_agent.connectors.sources import Split
-from site_agent.engine import ArrowScan, Field, FilePart, MalformedRow
+from site_agent.engine import ArrowScan, Field, MalformedRow
 from site_agent.tasks.context import TaskLimits
-from site_agent.tasks.spec import InputSpec, RelationSpec, StageKind, TaskSpec
+from site_agent.tasks.spec import InputSpec, RelationSpec, TaskSpec
 from site_agent.tasks.table import TableTask
 from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.batch import BatchSite

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.values.splits import FilePart
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.files.listing import FoundFile
 from site_agent.connectors.files.splits import splits_of
 from site_agent.connectors.sources import MAX_SPLITS, Split
-from site_agent.engine import FilePart
 from site_agent.engine.scans.row_groups import row_groups
 
 

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from planner.relations.connectors.generator import PRESETS
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.generator.connector import GeneratorConnector
-from site_agent.connectors.generator.presets import PRESETS, Origin, preset_columns
+from site_agent.connectors.generator.presets import PRESETS as MADE
+from site_agent.connectors.generator.presets import Origin, preset_columns
 from site_agent.engine import Field, RangeScan
 from tests.unit.site_agent.connectors.contexts import CREATED, source_context
 
@@ -26,7 +28,7 @@ def expressions(tmp_path: Path, options: dict[str, str], *columns: Field) -> dic
 
 
 def test_there_are_three() -> None:
-    assert PRESETS == ("ysb", "posts", "sensors")
+    assert tuple(MADE) == PRESETS == ("ysb", "posts", "sensors")
     assert {*preset_columns("ysb")} == {"user_id", "page_id", "ad_id", "ad_type", "event_type", "ip_address"}
     assert {*preset_columns("posts")} == {"post_id", "user_id", "country", "topic", "latitude", "longitude"}
     assert {*preset_columns("sensors")} == {"device_id", "temperature", "humidity", "battery"}

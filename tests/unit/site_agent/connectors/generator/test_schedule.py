@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from site_agent.connectors.generator.schedule import MAX_ROWS_PER_SECOND, Schedule
+from planner.relations.connectors.generator import MAX_ROWS_PER_SECOND
+from site_agent.connectors.generator.schedule import Schedule
 
 SECOND_US = 1_000_000
 START_US = 1_767_225_600_000_000
@@ -108,20 +107,3 @@ def test_the_future_does_not_change_the_past(
     else:
         assert new_us is None or new_us >= change_us
     assert before.rows_by(change_us - 1) == after.rows_by(change_us - 1)
-
-
-def test_from_json() -> None:
-    text = json.dumps([[START_US, 10], [START_US + SECOND_US, 0.1]])
-    schedule = Schedule.from_json(text)
-    assert schedule.start_us == START_US
-    assert schedule.time_us(10) == START_US + SECOND_US
-    assert schedule.time_us(11) == START_US + 11 * SECOND_US
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{}", "[]", "[1]", "[[1]]", '[["a", 1]]', '[[1, "a"]]', "[[2, 1], [1, 1]]", "[[1, -1]]", "[[1, 1e99]]"],
-)
-def test_what_is_not_a_schedule(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
-        Schedule.from_json(text)

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from planner.relations.connectors.parquet import FILE_BYTES
 from site_agent.base.errors import ConnectorError
 from site_agent.base.files import Files
 from site_agent.connectors.parquet.files import UserFiles
-from site_agent.connectors.parquet.sink import FILE_BYTES, ParquetSink
+from site_agent.connectors.parquet.sink import ParquetSink
 from site_agent.connectors.registry import find_sink
 from site_agent.connectors.sinks import RollPolicy, SinkError
 from tests.unit.site_agent.connectors.parquet.rows import Epoch, commit_of, put, rows_of, seen
@@ -135,7 +136,7 @@ def test_a_file_of_other_rows_is_not_written_over(tmp_path: Path, other: list[Ep
 def test_options() -> None:
     sink = ParquetSink()
     assert sink.policy({"path": "/data"}) == RollPolicy(FILE_BYTES.default, 60.0)
-    options = {"connector": "parquet", "target_file_bytes": "1_000", "roll_interval": "500 ms"}
+    options = {"path": "/data", "connector": "parquet", "target_file_bytes": "1_000", "roll_interval": "500 ms"}
     assert sink.policy(options) == RollPolicy(1000, 0.5)
     assert find_sink({"connector": "parquet"}).name == "parquet"
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from machine.terminal import LogFormatter
-from planner.relations import options
+from planner.relations.catalog import RelationKind
+from planner.relations.connectors import table
+from planner.relations.connectors.spec import ConnectorSpec
 from planner.relations.options import Option
 from site_agent.base.errors import ConnectorError, SecretError, SiteAgentError
 from site_agent.connectors.secrets.sources import SecretConnector, redacted
@@ -21,14 +23,18 @@ from tests.needs import Lack, Need, unless
 from tests.unit.site_agent.connectors.contexts import source_context
 
 VALUE = "hunter2-and-more"
+VAULT = ConnectorSpec(
+    "vault",
+    frozenset({RelationKind.STREAM}),
+    (Option("password", str, "a text", "", secret=True), Option("user", str, "a text", "")),
+)
 OPTIONS = {"connector": "vault", "password": "${secret:eu}", "user": "me"}
 
 
 @pytest.fixture(autouse=True)
 def vault(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connector with a secret."""
-    declared = (Option("password", str, "a text", "", secret=True), Option("user", str, "a text", ""))
-    monkeypatch.setitem(options.OPTIONS, "vault", declared)
+    monkeypatch.setitem(table.CONNECTORS, "vault", VAULT)
 
 
 @pytest.fixture
@@ -182,20 +188,18 @@ class Talkative:
         self.opened: list[Mapping[str, str]] = []
         self._error = error
 
-    def check(self, options: Mapping[str, str]) -> None:
-        raise ConnectorError(f"refused {options['password']}", hint=options["password"], ids={"x": options["password"]})
-
     def open_source(self, context: SourceContext) -> Source:
         self.opened.append(context.options)
-        raise self._error or ConnectorError("no")
+        password = context.options["password"]
+        raise self._error or ConnectorError(f"refused {password}", hint=password, ids={"x": password})
 
     def open_table(self, context: SourceContext) -> Table:
         raise ConnectorError("no tables")
 
 
-def test_an_error_of_a_connector_has_the_reference_in_place_of_the_value(directory: Path) -> None:
+def test_an_error_of_a_connector_has_the_reference_in_place_of_the_value(tmp_path: Path, directory: Path) -> None:
     with pytest.raises(ConnectorError) as caught:
-        SecretConnector(Talkative(), Secrets(directory)).check(OPTIONS)
+        SecretConnector(Talkative(), Secrets(directory)).open_source(source_context(tmp_path, OPTIONS))
     error = caught.value
     assert (error.message, error.hint, error.ids) == ("refused ${secret:eu}", "${secret:eu}", {"x": "${secret:eu}"})
     assert VALUE not in str(error)

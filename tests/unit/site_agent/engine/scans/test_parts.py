@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.values.splits import FilePart
 from site_agent.base.errors import EngineError
-from site_agent.engine import Field, FilePart, FilesScan
+from site_agent.engine import Field, FilesScan
 from site_agent.engine.scans.parts import Origin, cut_out
 
 TEXTS = st.lists(st.sampled_from([b"a,1", b"", b" ", b"\r", b"\xc3\xa9", b"x" * 50, b"\n", b"\r\n"]), max_size=30).map(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from site_agent.engine import ArrowScan, EmptyScan, FilePart, FilesScan, ParquetSlice, RangeScan, SlicesScan
+from planner.values.splits import FilePart
+from site_agent.engine import ArrowScan, EmptyScan, FilesScan, ParquetSlice, RangeScan, SlicesScan
 from site_agent.engine.scans.sizes import input_bytes
 
 ROWS = pa.table({"n": pa.array(range(1000), pa.int64())})

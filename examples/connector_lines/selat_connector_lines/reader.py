@@ -1,11 +1,4 @@
-"""A connector of one's own: lines of a text file that grows, each of which begins with its time.
-
-    2026-01-01T00:00:07Z user 17 opened /start
-
-    CREATE STREAM logs (ts TIMESTAMP, line STRING, WATERMARK FOR ts)
-      WITH ('connector' = 'lines') AT us WITH ('path' = '/var/log/app.log')
-
-The columns are `ts` and `line`. A line that does not begin with a time has a NULL there, and is counted as late.
+"""Reads lines, as streams and tables.
 
 A stream's position is the number of bytes that were read. It is stored with each epoch, so that after a crash the same
 bytes are read again: the file may grow, and must not be changed otherwise.
@@ -13,41 +6,35 @@ bytes are read again: the file may grow, and must not be changed otherwise.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from planner.relations.catalog import RelationKind
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.sources import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
 from site_agent.engine import ArrowScan, Scan
 
-OPTIONS = frozenset({"connector", "path", "idle_timeout"})
+from . import PATH, SPEC
+
 SCHEMA = pa.schema([("ts", pa.timestamp("us", tz="UTC")), ("line", pa.string())])
 MAX_EPOCH_BYTES = 16 * 1024 * 1024
 
 
 class LinesConnector:
-    """What the entry point names. `check` is called before anything is opened."""
+    """Checks the options once more: a master that does not have the package could not check them."""
 
-    name = "lines"
-
-    def check(self, options: Mapping[str, str]) -> None:
-        """Raises ConnectorError naming the option that is unknown, missing or wrong."""
-        for name in sorted(options.keys() - OPTIONS):
-            raise ConnectorError(f"there is no option '{name}'", hint=f"options are {', '.join(sorted(OPTIONS))}")
-        if not os.path.isabs(options.get("path", "")):
-            raise ConnectorError("option 'path' is not an absolute path", hint="'path' names a file at the site")
+    name = SPEC.name
 
     def open_source(self, context: SourceContext) -> Source:
         """The rows of a stream at this site."""
-        self.check(context.options)
+        context.check(SPEC, RelationKind.STREAM)
         return LinesSource(context)
 
     def open_table(self, context: SourceContext) -> Table:
         """The rows of a table at this site."""
-        self.check(context.options)
+        context.check(SPEC, RelationKind.TABLE)
         return LinesTable(context)
 
 
@@ -105,13 +92,13 @@ def _byte(offset: Offset) -> int:
 def _read(context: SourceContext, start: int, end: int | None) -> bytes:
     """Bytes of the file; none while it is not there."""
     try:
-        with open(context.options["path"], "rb") as file:
+        with open(PATH.of(context.options), "rb") as file:
             file.seek(start)
             return file.read(-1 if end is None else end - start)
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise ConnectorError(f"{context.options['path']} cannot be read: {error}") from error
+        raise ConnectorError(f"{PATH.of(context.options)} cannot be read: {error}") from error
 
 
 def _rows(data: bytes, context: SourceContext) -> pa.Table:

@@ -6,25 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.relations import options
+from planner.relations.catalog import RelationKind
+from planner.relations.connectors import table
+from planner.relations.connectors.spec import ConnectorSpec
+from planner.relations.connectors.table import SecretOptionError, check_secrets
 from planner.relations.options import Option
-from planner.relations.secretoptions import SecretOptionError, check_secrets, referred_secret, secret_options
+from planner.relations.references import referred_secret
 from planner.sql import CreateRelation, parse_script
 from planner.values.errors import InvalidDefinitionError
 
-VAULT = (Option("password", str, "a text", "", secret=True), Option("user", str, "a text", ""))
+VAULT = ConnectorSpec(
+    "vault",
+    frozenset({RelationKind.STREAM}),
+    (Option("password", str, "a text", "", secret=True), Option("user", str, "a text", "")),
+)
 STREAM = "CREATE STREAM s (ts TIMESTAMP, WATERMARK FOR ts) "
 
 
 @pytest.fixture(autouse=True)
 def vault(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connector with a secret."""
-    monkeypatch.setitem(options.OPTIONS, "vault", VAULT)
+    monkeypatch.setitem(table.CONNECTORS, "vault", VAULT)
 
 
 def test_only_marked_options_are_secrets() -> None:
-    assert secret_options("vault") == {"password"}
-    assert secret_options("push") == secret_options("nobody") == frozenset()
+    assert [name for name in ("password", "user", "nothing") if VAULT.secret(name)] == ["password"]
 
 
 @pytest.mark.parametrize("name", ["kafka-eu", "a", "A.b_c-9", "x" * 100])
@@ -72,4 +78,4 @@ def test_a_value_is_refused_at_its_place_and_not_repeated(literal: str) -> None:
 def test_a_reference_in_another_option_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(SecretOptionError, match="is none") as caught:
         check_secrets({"connector": "vault", **given})
-    assert caught.value.name in given
+    assert caught.value.option in given

@@ -1,4 +1,4 @@
-"""The Arrow type in which rows of a declared column are stored: the one that Spark itself gives the column."""
+"""The Arrow type of a column: the one that Spark itself gives a column of the declared type."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable
 
 import pyarrow as pa
-
-from site_agent.base.errors import ConnectorError
 
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|\w+|[<>(),:])")
 
@@ -28,28 +26,32 @@ _SIMPLE = {
     "BINARY": pa.binary(),
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "TIMESTAMP_NTZ": pa.timestamp("us"),
 }
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 
 
-def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type of a declared type, as in `ARRAY<STRUCT<a: INT, b: STRING>>`.
+def arrow_type(text: str, *, unknown: pa.DataType | None = None) -> pa.DataType:
+    """The Arrow type of a Spark SQL type, as in `ARRAY<STRUCT<a: INT, b: STRING>>`.
+
+    Args:
+        text: the SQL type.
+        unknown: stands for types that are not known here, also inside others; None: they are refused.
 
     Raises:
-        ConnectorError: it is no type of docs/sql.md.
+        ValueError: the text is no type, or an unknown one.
     """
-    parser = _Parser(text)
     try:
-        kind = parser.type()
-    except (IndexError, ValueError, KeyError, pa.ArrowException):
-        raise ConnectorError(f"{text} is no type that can be pushed", hint="types are in docs/sql.md") from None
-    return kind
+        return _Parser(text, unknown).type()
+    except (IndexError, ValueError, pa.ArrowException):
+        raise ValueError(f"the type {text} has no equal in Arrow") from None
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, unknown: pa.DataType | None) -> None:
         self._tokens = _TOKEN.findall(text)
         self._place = 0
+        self._unknown = unknown
 
     def type(self) -> pa.DataType:
         name = self._next().upper()
@@ -61,7 +63,19 @@ class _Parser:
             return self._inside(lambda: pa.map_(self.type(), self._after(",", self.type)))
         if name == "STRUCT":
             return self._inside(lambda: pa.struct(self._fields()))
-        return _SIMPLE[name]
+        if name in _SIMPLE and self._at_end():
+            return _SIMPLE[name]
+        return self._skipped(name)
+
+    def _skipped(self, name: str) -> pa.DataType:
+        """The type that stands for an unknown one, whose name and arguments may be several tokens."""
+        if self._unknown is None:
+            raise ValueError(name)
+        depth = 0
+        while depth or not self._at_end():
+            token = self._next()
+            depth += (token in "<(") - (token in ">)")
+        return self._unknown
 
     def _numbers(self) -> tuple[int, int]:
         if self._peek() != "(":
@@ -85,7 +99,12 @@ class _Parser:
             name = name[1:-1].replace("``", "`")
         if self._peek() == ":":
             self._next()
-        return pa.field(name, self.type())
+        kind, nullable = self.type(), True
+        if self._peek().upper() == "NOT":
+            self._next()
+            self._expect("NULL")
+            nullable = False
+        return pa.field(name, kind, nullable)
 
     def _inside(self, read: Callable[[], pa.DataType]) -> pa.DataType:
         self._expect("<")
@@ -98,8 +117,11 @@ class _Parser:
         return read()
 
     def _expect(self, token: str) -> None:
-        if self._next() != token:
+        if self._next().upper() != token:
             raise ValueError(token)
+
+    def _at_end(self) -> bool:
+        return self._peek().upper() in ("", ",", ">", "NOT")
 
     def _peek(self) -> str:
         return self._tokens[self._place] if self._place < len(self._tokens) else ""

@@ -1,0 +1,247 @@
+"""The logical plan: SELECTs with every name bound, nothing yet said about stages.
+
+A SELECT is kept whole, as its clauses, because every rule needs several of them at once: which conditions a join may
+take, which partials HAVING needs. `planner.rules` rewrites SELECTs and makes operators of them, stage by stage.
+
+    StreamSelect   over one stream, or several that are joined inside a window, and any number of tables
+    Layer          over the rows of windows that a StreamSelect gives
+    TableSelect    over tables, or over another TableSelect or a UNION ALL of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from planner.bind.binder import Window
+from planner.bind.outputs import Output
+from planner.bind.scope import Member, Scope
+from planner.bind.streamjoins import SameWindow
+from planner.bind.topk import TopK
+from planner.graph.expressions import is_aggregate, is_mergeable, is_site
+from planner.sql.dialect import exp
+from planner.values.names import INPUT_VIEW
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A table, a query over tables, or a stream inside a window, joined to all that stands to its left."""
+
+    member: Member
+    left: bool
+    """A LEFT join: rows without a match are kept."""
+    on: tuple[exp.Expr, ...]
+    """Conjuncts, but for the one that says that windows are equal."""
+    same_window: SameWindow | None = None
+    """Set when a stream is joined."""
+    rows: TableRows | None = None
+    """A query that needs rows of all splits, and is therefore joined in the REDUCE; None: a relation."""
+    where: tuple[exp.Expr, ...] = ()
+    """Conjuncts that the joined rows are filtered by before they are joined; set by `push_conditions`."""
+
+    @property
+    def window(self) -> Window | None:
+        return self.same_window.window if self.same_window is not None else None
+
+    @property
+    def same_site(self) -> bool:
+        """Whether rows can match only rows of their own site."""
+        return any(_links_sites(conjunct, self.member.view) for conjunct in self.on)
+
+
+def _links_sites(conjunct: exp.Expr, view: str) -> bool:
+    bare = conjunct.unnest()
+    if not isinstance(bare, exp.EQ):
+        return False
+    sides = (bare.left.unnest(), bare.right.unnest())
+    return any(is_site(a, INPUT_VIEW) and is_site(b, view) for a, b in (sides, sides[::-1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """What all SELECTs have."""
+
+    scope: Scope
+    where: tuple[exp.Expr, ...]
+    """Conjuncts."""
+    outputs: tuple[Output, ...]
+    keys: tuple[exp.Expr, ...]
+    """Group keys; of a StreamSelect those besides the window."""
+    having: tuple[exp.Expr, ...]
+    """Conjuncts."""
+    top_k: TopK | None
+
+    @property
+    def results(self) -> tuple[exp.Expr, ...]:
+        """The expressions of the select list, of HAVING and of QUALIFY."""
+        ranked = self.top_k.parts if self.top_k is not None else ()
+        return (*(output.expression for output in self.outputs), *self.having, *ranked)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSelect(Select):
+    """A SELECT over rows of streams; derived tables that it reads are merged into it."""
+
+    joins: tuple[Join, ...]
+    window: Window | None = None
+    """None: the query does not aggregate."""
+    join_window: Window | None = None
+    """The window of the first stream in which other streams are joined to it; None: there is one stream."""
+    inputs: tuple[UnionInput, ...] = ()
+    """Set when it aggregates over a UNION ALL: the stream of the scope is then no relation, but the union."""
+    layers: tuple[Layer, ...] = ()
+    """What is computed of its rows, innermost first."""
+    inner: Window | None = None
+    """The query's own window, set when a layer has longer ones. Its start is then the first key, and `window` is the
+    longest of the layers: rows wait until it ends."""
+    sources: tuple[StreamSelect, ...] = ()
+    """The rows of each stream that is joined, in the order of FROM; set by `spread_join`. Then `joins` and `where` are
+    what is left for the MERGE."""
+    sites: tuple[str, ...] = ()
+    """Where the stream is read; set by `prune_sites`."""
+
+    @property
+    def columns(self) -> tuple[Output, ...]:
+        """The columns of its rows, as a query over it sees them."""
+        return self.layers[-1].outputs if self.layers else self.outputs
+
+
+@dataclass(frozen=True, slots=True)
+class UnionInput:
+    """One branch of a UNION ALL below an aggregate."""
+
+    query: StreamSelect
+    """The aggregating query as it is over this branch alone."""
+    change: Callable[[exp.Expr], exp.Expr]
+    """From an expression of the query over the union to what it is in this branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer(Select):
+    """A SELECT over the rows of an aggregating one; the MERGE stage computes it when a window closes.
+
+    Its scope has the rows, then those that are joined to them.
+    """
+
+    joins: tuple[WindowRows, ...]
+    grouped: bool
+    ties: tuple[exp.Expr, ...]
+    """What orders rows of equal rank, so that equal input gives equal output."""
+    windows: Mapping[exp.Expr, str]
+    """Expressions over the rows below that are the window (empty text) or its `start` or `end`."""
+    rollup: Rollup | None = None
+    """Set when it groups the rows by longer windows than theirs."""
+
+    @property
+    def view(self) -> str:
+        """Name that its expressions call the rows by."""
+        return self.scope.stream.view
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRows:
+    """The rows of another aggregating query, joined to those of a layer: rows of a window with those of the same."""
+
+    member: Member
+    query: StreamSelect
+    left: bool
+    on: tuple[exp.Expr, ...]
+    """Conjuncts, also the one that says that windows are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """Longer windows over the rows of windows."""
+
+    window: Window
+    """Its node is the call, over a column of the rows below."""
+    start: exp.Expr
+    """The start of the row's own window: that column, or its field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lateral:
+    """LATERAL VIEW: the rows that a generator makes of each row."""
+
+    member: Member
+    call: exp.Expr
+    outer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableSelect(Select):
+    """A SELECT over tables."""
+
+    joins: tuple[Join, ...]
+    grouped: bool
+    """It aggregates; without keys all rows are one group."""
+    laterals: tuple[Lateral, ...] = ()
+    order: tuple[exp.Ordered, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    below: TableRows | None = None
+    """What its first rows come from; None: a table."""
+    sites: tuple[str, ...] = ()
+    """Where that table is read; set by `prune_sites`."""
+
+    @property
+    def gathers(self) -> bool:
+        """Whether it needs rows of all splits."""
+        sorts = bool(self.order) or self.limit is not None or bool(self.offset)
+        return self.grouped or sorts or self.top_k is not None or self.undivided
+
+    @property
+    def undivided(self) -> bool:
+        """Whether nothing can be computed of the rows of one split: all rows are needed at once."""
+        nodes = (part for node in self.read for part in node.walk())
+        return any(isinstance(node, exp.Window) or (is_aggregate(node) and not is_mergeable(node)) for node in nodes)
+
+    @property
+    def in_reduce(self) -> bool:
+        """Whether the REDUCE computes all of it, because it reads or joins rows that only the REDUCE has."""
+        joins_queries = any(join.rows is not None for join in self.joins)
+        return joins_queries or self.undivided or (self.below is not None and self.below.ends)
+
+    @property
+    def ends(self) -> bool:
+        """Whether only the REDUCE has its rows."""
+        return self.gathers or self.in_reduce
+
+    @property
+    def read(self) -> tuple[exp.Expr, ...]:
+        """All bound expressions that read its rows, but for conditions on a table before it is joined."""
+        return (
+            *self.results,
+            *self.keys,
+            *(ordered.this for ordered in self.order),
+            *self.where,
+            *(conjunct for join in self.joins for conjunct in join.on),
+            *(lateral.call for lateral in self.laterals),
+        )
+
+    def selects(self) -> Iterator[TableSelect]:
+        """This SELECT, as a UNION ALL of one branch."""
+        yield self
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll:
+    """The rows of several SELECTs over tables, under the names that those of the first have."""
+
+    branches: tuple[TableSelect, ...]
+
+    @property
+    def ends(self) -> bool:
+        """Whether only the REDUCE has the rows of a branch."""
+        return any(branch.ends for branch in self.branches)
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return self.branches[0].outputs
+
+    def selects(self) -> Iterator[TableSelect]:
+        """The branches."""
+        yield from self.branches
+
+
+TableRows = TableSelect | UnionAll

@@ -1,0 +1,123 @@
+"""A SELECT over rows of streams, bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.bind.binder import Binder, Window, event_time_of, window_of
+from planner.bind.clauses import WINDOW_HINT, bind_where, check_group_parts, group_keys, is_grouped, is_window
+from planner.bind.joins import bind_joins
+from planner.bind.outputs import bind_outputs
+from planner.bind.scope import Scope
+from planner.bind.selects import Join, StreamSelect
+from planner.bind.streamjoins import check_join_window
+from planner.bind.topk import bind_top_k
+from planner.functions.traits import WINDOW
+from planner.graph.expressions import conjuncts, first_aggregate
+from planner.sql.blocks import block_nodes
+from planner.sql.dialect import exp
+from planner.sql.refusals import DISTINCT_HINT, function_name, refuse
+
+
+def bind_stream_select(
+    tree: exp.Select, scope: Scope, *, renamed: bool = False, below: Window | None = None
+) -> StreamSelect:
+    """The meaning of one SELECT over the relations of its scope.
+
+    Args:
+        tree: the SELECT.
+        scope: what its names can mean.
+        renamed: its columns get other names.
+        below: set when the first relation is a derived table that joins streams: the window of that join.
+
+    Raises:
+        UnknownColumnError, UnsupportedSqlError, InvalidExpressionError: with their place.
+    """
+    joins = bind_joins(tree, scope)
+    joined = below or _join_window(joins, scope)
+    if below is not None:
+        _check_window_below(tree, joins, below, scope)
+    window = _group_window(tree, scope, joined, given=below is not None)
+    outputs = bind_outputs(tree, Binder(scope, window), renamed=renamed)
+    aliases = {output.name.lower(): output.expression for output in outputs}
+    keys = group_keys(tree, outputs, Binder(scope, window, aliases))
+    grouped = tuple(key for key in keys if not is_window(key, window))
+    later = Binder(scope, window, aliases, keys)
+    having = tree.args.get("having")
+    query = StreamSelect(
+        scope=scope,
+        joins=joins,
+        where=bind_where(tree, Binder(scope)),
+        outputs=outputs,
+        window=window if is_grouped(tree) else None,
+        join_window=joined,
+        keys=grouped,
+        having=conjuncts(later.bind(having.this)) if having is not None else (),
+        top_k=bind_top_k(tree, later),
+    )
+    _check_grouping(tree, query, len(grouped) < len(keys))
+    return query
+
+
+def _join_window(joins: Sequence[Join], scope: Scope) -> Window | None:
+    """The window of the first stream that the joined streams' windows equal."""
+    windows = [join.window for join in joins if join.window is not None]
+    if not windows:
+        return None
+    node = windows[0].node.copy()
+    node.expressions[0].replace(event_time_of(scope.stream))
+    return replace(windows[0], node=node)
+
+
+def _check_window_below(tree: exp.Select, joins: Sequence[Join], below: Window, scope: Scope) -> None:
+    """Refuses other windows over rows of streams that were joined in a window."""
+    call = next((node for node in block_nodes(tree) if function_name(node) == WINDOW), None)
+    if call is not None and below.slide != below.length:
+        hint = "Select the window in the sub-query, and use its column here."
+        raise refuse(call, scope.source, f"the rows of {scope.stream.alias} have windows already", hint)
+    for join, item in zip(joins, tree.args.get("joins") or [], strict=True):
+        if join.window is not None and not join.window.like(below):
+            message = f"the streams of {scope.stream.alias} are joined in windows of another length"
+            raise refuse(item.this, scope.source, message, "Join all streams in the same windows.")
+
+
+def _group_window(tree: exp.Select, scope: Scope, joined: Window | None, *, given: bool) -> Window | None:
+    """The window of the query, None: it has none. `given`: its rows are in windows already."""
+    conditions = [join.args["on"] for join in tree.args.get("joins") or [] if join.args.get("on") is not None]
+    within = {id(node) for condition in conditions for node in condition.walk()}
+    calls = [node for node in block_nodes(tree) if function_name(node) == WINDOW and id(node) not in within]
+    windows = [(call, window_of(call, scope)) for call in calls]
+    if joined is not None:
+        check_join_window(windows, joined, scope)
+        return joined if (windows or given) and is_grouped(tree) else None
+    for call, window in windows:
+        if window.node != windows[0][1].node:
+            raise refuse(call, scope.source, "a query has one window", "Submit one query for each window.")
+    if windows and not is_grouped(tree):
+        raise refuse(calls[0], scope.source, "window(...) is possible only with GROUP BY", WINDOW_HINT)
+    return windows[0][1] if windows else None
+
+
+def _check_grouping(tree: exp.Select, query: StreamSelect, window_is_key: bool) -> None:
+    source = query.scope.source
+    if not is_grouped(tree):
+        _refuse_ungrouped(tree, query)
+        return
+    if not window_is_key:
+        if tree.args.get("group") is None:
+            raise refuse(tree.expressions[0], source, "SELECT DISTINCT needs the window as a column", DISTINCT_HINT)
+        raise refuse(tree.args["group"], source, "GROUP BY over a stream needs a window", WINDOW_HINT)
+    for node in query.results:
+        check_group_parts(node, query.keys, query.window, source)
+
+
+def _refuse_ungrouped(tree: exp.Select, query: StreamSelect) -> None:
+    source = query.scope.source
+    for item in tree.expressions:
+        aggregate = first_aggregate(item)
+        if aggregate is not None:
+            raise refuse(aggregate, source, "an aggregate over a stream needs a window", WINDOW_HINT)
+    for clause in ("having", "qualify"):
+        if tree.args.get(clause) is not None:
+            raise refuse(tree.args[clause], source, f"{clause.upper()} is possible only with GROUP BY", WINDOW_HINT)
