@@ -246,7 +246,14 @@ class SparkEngine:
             return task.query(request.sql, _names_of(task, request))
 
         result = task.kept.run(request, query)
-        if result is None or (aside := set_aside(request.scan)) is None:
+        if result is None:
+            return None
+        if result.rows_malformed:
+            # The plan gives their number; the rows themselves are worth a plan of their own.
+            with self._frames.open(task.session, request.scan) as frame:
+                _hand_over(request, frame.malformed, result.rows_malformed)
+        aside = set_aside(request.scan)
+        if aside is None:
             return result
         _hand_over(request, aside.malformed, aside.rows)
         return replace(result, rows_malformed=aside.rows)

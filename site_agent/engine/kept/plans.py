@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,17 +19,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from planner.relations.catalog import SITE_COLUMN
 from planner.values.literals import quoted_name
 from planner.values.names import INPUT_VIEW
-from site_agent.engine import Admission, EpochRequest, EpochResult, OperatorRows
+from site_agent.engine import Admission, EpochRequest, EpochResult, FilesScan, OperatorRows
 from site_agent.engine.kept.admission import Admitted, admitted
-from site_agent.engine.kept.inputs import SlotRows, slot_rows
+from site_agent.engine.kept.inputs import SlotFiles, SlotInput, SlotRows, slot_files, slot_rows
+from site_agent.engine.kept.slots import files_text, leaf, places, slot, write_rows
 from site_agent.engine.output.admission import InputMetrics, ObservedInput
 from site_agent.engine.output.operators import kind_of, without_halves
 from site_agent.engine.scans.sizes import input_bytes
-from site_agent.engine.sql.statements import expression
 
 _MOST = 16
 """Plans of a task; beyond this, the one that was used longest ago is dropped."""
-_SLOT_BATCH_ROWS = 16_384
 _BEFORE_ALL_US = -(2**63)
 """The watermark in a plan while there is none."""
 
@@ -44,8 +44,8 @@ class _Key:
     site: str
     event_time: str
     functions: tuple[str, ...]
-    views: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
-    """Name, schema and expressions of each."""
+    views: tuple[tuple[str, tuple[object, ...]], ...]
+    """The name of each, and what its input has to do with the plan."""
 
 
 class _Plan:
@@ -57,22 +57,26 @@ class _Plan:
         self._schema = schema
         self._watermark = watermark
 
-    def run(self, rows: Mapping[str, pa.Table], admission: Admission | None) -> tuple[pa.Table, _Counters]:
-        """The output and the counters of an epoch over these rows, by view."""
+    def run(self, found: Mapping[str, SlotInput], admission: Admission | None) -> tuple[pa.Table, _Counters]:
+        """The output and the counters of an epoch over these rows or files, by view."""
         if self._watermark is not None and admission is not None:
             known = admission.watermark_us
             self._watermark.set(_BEFORE_ALL_US if known is None else known)
-        place = self._directory / "output"
+        output = self._directory / "output"
+        files = ""
         try:
-            for view, table in rows.items():
-                _write(table, slot(self._directory, view))
-            counters = _Counters.parsed(self._runner.run(str(place), INPUT_VIEW))
-            with pa.memory_map(str(place)) as file:
+            for view, item in found.items():
+                if isinstance(item, SlotFiles):
+                    files = files_text(item, self._directory)
+                else:
+                    write_rows(item, slot(self._directory, view))
+            counters = _Counters.parsed(self._runner.run(str(output), INPUT_VIEW, files))
+            with pa.memory_map(str(output)) as file:
                 table = ipc.open_stream(file).read_all()
         finally:
             # The table is mapped: the next epoch must not write into the same file.
-            place.unlink(missing_ok=True)
-            for view in rows:
+            output.unlink(missing_ok=True)
+            for view in found:
                 slot(self._directory, view).unlink(missing_ok=True)
         # A table without chunks cannot be cast.
         return (table.cast(self._schema) if table.num_rows else self._schema.empty_table()), counters
@@ -96,7 +100,7 @@ class _Counters:
         for what, *values in (line.split("\t") for line in text.splitlines()):
             if what == "observed":
                 rows, late, newest, malformed = (int(value) if value else None for value in values[:4])
-                observed, way = InputMetrics(rows or 0, late or 0, newest, malformed or 0), []
+                observed = InputMetrics(rows or 0, late or 0, newest, malformed or 0)
             elif (kind := kind_of(values[0])) is not None:
                 way.append(OperatorRows(kind, int(values[1])))
         return _Counters(observed, without_halves(way), bool(text))
@@ -117,78 +121,92 @@ class KeptPlans:
         """None: such a plan cannot be kept."""
 
     def run(self, request: EpochRequest, query: Query) -> EpochResult | None:
-        """The result of an epoch, without the malformed rows that its scan has set aside; None: Spark has to plan it.
+        """The result of an epoch; None: Spark has to plan it.
+
+        Of malformed rows only the number is in it, and of rows in memory not those that the scan has set aside.
 
         Args:
             request: the epoch; views of tables are in the session.
             query: called when a plan has to be made, while the session has the other views of the request.
 
         Raises:
+            EngineError: a file is not what its format says, or has broken records that nothing takes.
             PySparkException, Py4JError, OSError, ArrowException: Spark refused or failed.
         """
-        rows = _rows_of(request)
-        if rows is None:
-            return None
-        first = rows[INPUT_VIEW]
-        let_in = Admitted(first.rows, 0, None) if first.expressions else admitted(first.rows, request.admission)
-        if let_in is None:
-            return None
-        key = _key_of(request, rows)
+        with ExitStack() as stack:
+            found = _found(request, self._directory, stack)
+            return None if found is None else self._run(request, found, query)
+
+    def _run(self, request: EpochRequest, found: Mapping[str, SlotInput], query: Query) -> EpochResult | None:
+        first = found[INPUT_VIEW]
+        let_in: Admitted | None = None
+        if isinstance(first, SlotRows) and not first.computed:
+            let_in = admitted(first.rows, request.admission)
+            if let_in is None:
+                return None
+            found = {**found, INPUT_VIEW: replace(first, rows=let_in.rows)}
+        key = _key_of(request, found)
         planned = key not in self._plans
-        plan = self._plan(key, request, rows, query)
+        plan = self._plan(key, request, found, query)
         if plan is None:
             return None
         try:
-            tables = {view: found.rows for view, found in rows.items()}
-            table, counters = plan.run({**tables, INPUT_VIEW: let_in.rows}, request.admission)
+            table, counters = plan.run(found, request.admission)
         except BaseException:
             del self._plans[key]
             raise
-        if first.expressions and counters.observed is None:
+        if let_in is not None:
+            assert isinstance(first, SlotRows)
+            return replace(_result_of_rows(request, first, let_in, table, counters), planned=planned)
+        if counters.observed is None:
             # The plan does not read its input, so that nothing is counted.
             self._plans[key] = None
             return None
-        return replace(_result(request, first, let_in, table, counters), planned=planned)
+        broken = first.broken if isinstance(first, SlotFiles) else 0
+        return replace(_result(request, counters.observed, table, counters, broken), planned=planned)
 
     def forget(self) -> None:
         """Drop all plans, as when a table that they read is another."""
         self._plans.clear()
 
-    def _plan(self, key: _Key, request: EpochRequest, rows: Mapping[str, SlotRows], query: Query) -> _Plan | None:
+    def _plan(self, key: _Key, request: EpochRequest, found: Mapping[str, SlotInput], query: Query) -> _Plan | None:
         if key in self._plans:
             self._plans.move_to_end(key)
             return self._plans[key]
-        plan = self._plans[key] = self._made(request, rows, query)
+        plan = self._plans[key] = self._made(request, found, query)
         if len(self._plans) > _MOST:
             self._plans.popitem(last=False)
         return plan
 
-    def _made(self, request: EpochRequest, rows: Mapping[str, SlotRows], query: Query) -> _Plan | None:
+    def _made(self, request: EpochRequest, found: Mapping[str, SlotInput], query: Query) -> _Plan | None:
         directory = Path(tempfile.mkdtemp(dir=self._directory, prefix="kept-"))
         watermark: JavaObject | None = None
         try:
-            for view, found in rows.items():
-                frame = _leaf(self._session, view, found, directory)
+            for view, item in found.items():
+                frame = leaf(self._session, view, item, directory)
                 if view == INPUT_VIEW:
-                    frame, watermark = self._input(frame, request, found)
+                    frame, watermark = self._input(frame, request, item)
                 frame.createOrReplaceTempView(quoted_name(view))
             output = query()
         finally:
-            for view in rows:
+            for view in found:
                 self._session.catalog.dropTempView(view)
-        runner = self._session._jvm.selat.KeptPlan(output._jdf)
-        if runner.refusal():
+        runner = self._session._jvm.selat.KeptPlan(output._jdf, str(places(directory)))
+        first = found[INPUT_VIEW]
+        if runner.refusal(first.places if isinstance(first, SlotFiles) else 0):
             return None
         return _Plan(runner, directory, to_arrow_schema(output.schema, timezone="UTC"), watermark)
 
-    def _input(self, frame: DataFrame, request: EpochRequest, found: SlotRows) -> tuple[DataFrame, JavaObject | None]:
-        """The view `input`; with computed columns, Spark admits the rows, by a watermark that can be set."""
+    def _input(self, frame: DataFrame, request: EpochRequest, found: SlotInput) -> tuple[DataFrame, JavaObject | None]:
+        """The view `input`; where Spark admits the rows, it does so by a watermark that can be set."""
         if not any(name.lower() == SITE_COLUMN for name in frame.columns):
             frame = frame.withColumn(SITE_COLUMN, sf.lit(request.site))
-        if not found.expressions:
+        if not found.computed:
             return frame, None
         watermark = self._session._jvm.selat.Changing()
-        return ObservedInput(frame, request.admission, watermark=Column(watermark.array())).admitted, watermark
+        column = found.scan.malformed_column if isinstance(found, SlotFiles) else ""
+        observed = ObservedInput(frame, request.admission, column, watermark=Column(watermark.array()))
+        return observed.admitted, watermark
 
 
 def has_kept_plans(session: SparkSession) -> bool:
@@ -196,55 +214,61 @@ def has_kept_plans(session: SparkSession) -> bool:
     return isinstance(session._jvm.selat.KeptPlan, JavaClass)
 
 
-def slot(directory: Path, view: str) -> Path:
-    """The file in which a plan finds the rows of a view."""
-    return directory / f"{view}.slot"
-
-
-def _rows_of(request: EpochRequest) -> dict[str, SlotRows] | None:
-    found: dict[str, SlotRows] = {}
+def _found(request: EpochRequest, directory: Path, stack: ExitStack) -> dict[str, SlotInput] | None:
+    """What the epoch reads, by view, as long as `stack` is open; None: it cannot be put into slots."""
+    found: dict[str, SlotInput] = {}
     for view, scan in {**request.views, INPUT_VIEW: request.scan}.items():
-        rows = slot_rows(scan)
-        if rows is None:
+        item: SlotInput | None
+        if isinstance(scan, FilesScan):
+            item = stack.enter_context(slot_files(scan, directory)) if view == INPUT_VIEW else None
+        else:
+            item = slot_rows(scan)
+        if item is None:
             return None
-        found[view] = rows
+        found[view] = item
     return found
 
 
-def _key_of(request: EpochRequest, rows: Mapping[str, SlotRows]) -> _Key:
+def _key_of(request: EpochRequest, found: Mapping[str, SlotInput]) -> _Key:
     return _Key(
         request.sql,
         request.site,
         request.admission.event_time if request.admission is not None else "",
         tuple(function.versioned_name for function in request.functions),
-        tuple((view, found.schema.json(), found.expressions) for view, found in rows.items()),
+        tuple((view, item.shape) for view, item in found.items()),
     )
 
 
-def _leaf(session: SparkSession, view: str, found: SlotRows, directory: Path) -> DataFrame:
-    path = slot(directory, view)
-    reader = session.read.format("selat.SlotSource").schema(found.schema)
-    rows = reader.option("path", str(path)).option("view", view).load().coalesce(1)
-    if not found.expressions:
-        return rows
-    return rows.select(*(expression(session, text).alias(name) for name, text in found.expressions))
-
-
-def _write(rows: pa.Table, path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as file, ipc.new_stream(file, rows.schema) as stream:
-        stream.write_table(rows, max_chunksize=_SLOT_BATCH_ROWS)
-
-
 def _result(
+    request: EpochRequest, observed: InputMetrics, table: pa.Table, counters: _Counters, broken: int
+) -> EpochResult:
+    """Of rows that Spark has admitted."""
+    return EpochResult(
+        table,
+        observed.rows,
+        observed.rows_late,
+        observed.max_event_time_us,
+        observed.rows_malformed + broken,
+        counters.operators,
+        input_bytes=input_bytes(request.scan),
+    )
+
+
+def _result_of_rows(
     request: EpochRequest, first: SlotRows, let_in: Admitted, table: pa.Table, counters: _Counters
 ) -> EpochResult:
+    """Of rows that were admitted before Spark saw them."""
     operators = counters.operators
-    if counters.observed is not None:
-        read, late, newest = counters.observed.rows, counters.observed.rows_late, counters.observed.max_event_time_us
-    else:
-        read, late, newest = first.rows.num_rows, let_in.rows_late, let_in.max_event_time_us
-        filtered = operators[:1] and operators[0].name == "Filter"
-        if request.admission is not None and counters.reads_input and not filtered:
-            # Where Spark admits rows, a filter of its own does; so the operators of an epoch are the same either way.
-            operators = (OperatorRows("Filter", let_in.rows.num_rows), *operators)
-    return EpochResult(table, read, late, newest, 0, operators, input_bytes=input_bytes(request.scan))
+    filtered = operators[:1] and operators[0].name == "Filter"
+    if request.admission is not None and counters.reads_input and not filtered:
+        # Where Spark admits rows, a filter of its own does; so the operators of an epoch are the same either way.
+        operators = (OperatorRows("Filter", let_in.rows.num_rows), *operators)
+    return EpochResult(
+        table,
+        first.rows.num_rows,
+        let_in.rows_late,
+        let_in.max_event_time_us,
+        0,
+        operators,
+        input_bytes=input_bytes(request.scan),
+    )

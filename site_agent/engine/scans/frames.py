@@ -20,10 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
 
-from planner.values.literals import quoted_name, quoted_text
-from site_agent.base.errors import EngineError
+from planner.values.literals import quoted_text
 from site_agent.engine import (
     ArrowScan,
     ChunksScan,
@@ -36,11 +34,18 @@ from site_agent.engine import (
     SetAside,
     SlicesScan,
 )
-from site_agent.engine.scans.csv_copies import ReadableCsv, readable
-from site_agent.engine.scans.csv_records import Dialect
 from site_agent.engine.scans.file_access import FileAccess
+from site_agent.engine.scans.files import (
+    converted_columns,
+    files_reader,
+    literal,
+    pick,
+    picked,
+    readable_files,
+    total_bytes,
+)
 from site_agent.engine.scans.malformed import malformed_rows, read_malformed
-from site_agent.engine.scans.parts import Origin, cut_out
+from site_agent.engine.scans.parts import Origin
 from site_agent.engine.scans.slices import read_slices
 from site_agent.engine.sql.statements import expression
 from site_agent.engine.sql.types import schema_of
@@ -148,7 +153,7 @@ class Frames:
                 for chunk in chain(first, rest):
                     writer.write_table(chunk.cast(schema))
             with self._from_file(session, schema, Path(file.name)) as rows:
-                yield Frame(rows, self._slots(), size_bytes=_total_bytes([file.name]))
+                yield Frame(rows, self._slots(), size_bytes=total_bytes([file.name]))
 
     @contextmanager
     def _through_file(self, session: SparkSession, table: pa.Table, file: Path) -> Iterator[DataFrame]:
@@ -160,13 +165,13 @@ class Frames:
     def _from_file(self, session: SparkSession, schema: pa.Schema, file: Path) -> Iterator[DataFrame]:
         known = from_arrow_schema(schema, prefer_timestamp_ntz=True)
         with self._files_access.offered([str(file)]) as (name,):
-            yield session.read.schema(known).option("__globPaths__", "false").parquet(name)
+            yield session.read.schema(known).parquet(literal(name))
 
     @contextmanager
     def _slices(self, session: SparkSession, scan: SlicesScan) -> Iterator[Frame]:
         if not scan.slices:
             schema = schema_of(scan.columns)
-            rows = _pick(session.createDataFrame([], schema), scan.read_columns)
+            rows = pick(session.createDataFrame([], schema), scan.read_columns)
             yield _with_set_aside(Frame(rows, 1), scan)
         elif sum(s.end_row - s.start_row for s in scan.slices) <= SMALL_ROWS:
             with self._arrow(session, read_slices(scan.slices, scan.read_columns)) as frame:
@@ -184,64 +189,29 @@ class Frames:
 
     @contextmanager
     def _files(self, session: SparkSession, scan: FilesScan) -> Iterator[Frame]:
-        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="files-") as directory:
-            origins = cut_out(scan, Path(directory)) if scan.parts else {path: Origin(path) for path in scan.paths}
-            texts = _readable(scan, origins, Path(directory))
-            origins = {**origins, **{text.path: origins[path] for path, text in texts.items()}}
-            broken = tuple(row for text in texts.values() for row in text.broken)
-            if broken and not scan.malformed_column:
-                raise EngineError(f"{broken[0].file} has a malformed row: {broken[0].reason}")
-            with ExitStack() as stack:
-                frames = []
-                for record_end in sorted({text.record_end for text in texts.values()} or {""}):
-                    paths = tuple(text.path for text in texts.values() if text.record_end == record_end)
-                    names = stack.enter_context(self._files_access.offered(paths))
-                    frames.append(self._read_files(session, replace(scan, paths=paths), names, record_end, origins))
-                files = tuple(text.path for text in texts.values())
-                yield replace(_together(frames, broken), files=files)
+        with readable_files(scan, self._scratch) as files, ExitStack() as stack:
+            frames = []
+            for record_end, paths in files.paths.items():
+                names = stack.enter_context(self._files_access.offered(paths))
+                rows = files_reader(session, scan, record_end).load([literal(name) for name in names])
+                frames.append(self._files_frame(rows, scan, total_bytes(paths), files.origins))
+            every = tuple(path for paths in files.paths.values() for path in paths)
+            yield replace(_together(frames, files.broken), files=every)
 
-    def _read_files(
-        self,
-        session: SparkSession,
-        scan: FilesScan,
-        names: Sequence[str],
-        record_end: str,
-        origins: Mapping[str, Origin],
-    ) -> Frame:
+    def _files_frame(self, rows: DataFrame, scan: FilesScan, size_bytes: int, origins: Mapping[str, Origin]) -> Frame:
         """`origins` has the user's file for each path."""
-        reader = session.read.format(scan.format).schema(_files_schema(scan))
-        # A file name may hold characters that are a pattern to Spark.
-        reader = reader.options(**scan.options).option("__globPaths__", "false")
-        if scan.format == "csv":
-            reader = reader.option("escape", Dialect.of(scan.options).escape)
-        rows = (reader.option("lineSep", record_end) if record_end else reader).load(list(names))
-        size_bytes = _total_bytes(scan.paths)
         small = size_bytes <= SMALL_FILES_BYTES
-        column = scan.malformed_column
-        if column:
-            # Spark's reader refuses to give the malformed rows' column alone.
-            converted = scan.read_columns or (scan.columns[0].name,)
-            picked = _pick(rows, (*converted, column))
-            malformed = partial(malformed_rows, rows, scan, converted, path_of=partial(self._origin, origins))
-        else:
-            picked, malformed = _pick(rows, scan.read_columns), None
+        malformed = None
+        if scan.malformed_column:
+            columns = converted_columns(scan)
+            malformed = partial(malformed_rows, rows, scan, columns, path_of=partial(self._origin, origins))
+        read = picked(rows, scan)
         partitions = 1 if small else self._slots()
-        return Frame(picked.coalesce(1) if small else picked, partitions, column, malformed, size_bytes)
+        return Frame(read.coalesce(1) if small else read, partitions, scan.malformed_column, malformed, size_bytes)
 
     def _origin(self, origins: Mapping[str, Origin], uri: str) -> str:
         path = self._files_access.path_of(uri)
         return origins.get(path, Origin(path)).path
-
-
-def _readable(scan: FilesScan, origins: Mapping[str, Origin], directory: Path) -> Mapping[str, ReadableCsv]:
-    """The file that Spark reads in place of each of the files."""
-    if scan.format != "csv":
-        return {path: ReadableCsv(path) for path in origins}
-    dialect = Dialect.of(scan.options)
-    return {
-        path: readable(path, dialect, directory / f"{number:06d}.csv", origin)
-        for number, (path, origin) in enumerate(origins.items())
-    }
 
 
 def _together(frames: Sequence[Frame], broken: Sequence[MalformedRow]) -> Frame:
@@ -276,12 +246,6 @@ def _with_set_aside(frame: Frame, scan: Scan) -> Frame:
     return frame if aside is None else replace(frame, malformed=aside.malformed, set_aside=aside.rows)
 
 
-def _files_schema(scan: FilesScan) -> StructType:
-    schema = schema_of(scan.columns)
-    marks = [StructField(scan.malformed_column, StringType())] if scan.malformed_column else []
-    return StructType([*schema.fields, *marks])
-
-
 def _is_small(*tables: pa.Table) -> bool:
     rows, size_bytes = sum(table.num_rows for table in tables), sum(table.nbytes for table in tables)
     return bool(rows <= SMALL_ROWS and size_bytes <= SMALL_BYTES)
@@ -311,9 +275,8 @@ def _in_plan(session: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def _read_by_spark(session: SparkSession, scan: SlicesScan, names: Sequence[str]) -> DataFrame:
-    reader = session.read.schema(schema_of(scan.columns)).option("__globPaths__", "false")
-    rows = reader.parquet(*names)
-    return _pick(rows.where(expression(session, _within(scan.slices))), scan.read_columns)
+    rows = session.read.schema(schema_of(scan.columns)).parquet(*map(literal, names))
+    return pick(rows.where(expression(session, _within(scan.slices))), scan.read_columns)
 
 
 def _within(slices: Sequence[ParquetSlice]) -> str:
@@ -323,17 +286,3 @@ def _within(slices: Sequence[ParquetSlice]) -> str:
         f"WHEN {quoted_text(Path(s.path).name)} THEN {row} >= {s.start_row} AND {row} < {s.end_row}" for s in slices
     )
     return f"CASE _metadata.file_name {' '.join(cases)} END"
-
-
-def _pick(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    return rows.select(*(quoted_name(name) for name in names))
-
-
-def _total_bytes(paths: Sequence[str]) -> int:
-    total = 0
-    for path in paths:
-        try:
-            total += Path(path).stat().st_size
-        except OSError:
-            continue
-    return total

@@ -54,10 +54,16 @@ public final class KeptPlan {
     private final boolean deterministic;
     private final SparkPlan plan;
     private final Properties properties = new Properties();
+    private final String places;
     private RDD<InternalRow> rdd;
     private Partition[] partitions;
+    private FilePlaces files;
 
-    public KeptPlan(Dataset<Row> rows) {
+    /**
+     * @param places path of the directory whose files stand for those that `run` is given; it need not exist
+     */
+    public KeptPlan(Dataset<Row> rows, String places) {
+        this.places = places;
         session = rows.sparkSession();
         // Nodes of a plan take the session of the thread that makes them.
         SparkSession.setActiveSession(session);
@@ -72,8 +78,12 @@ public final class KeptPlan {
         }
     }
 
-    /** Why the plan cannot be kept; empty: it can. */
-    public String refusal() {
+    /**
+     * Why the plan cannot be kept; empty: it can.
+     *
+     * @param places how many there are for files
+     */
+    public String refusal(int places) {
         if (!deterministic) {
             return "it is not deterministic";
         }
@@ -87,18 +97,23 @@ public final class KeptPlan {
         if (partitions.length != 1) {
             return "it has " + partitions.length + " partitions";
         }
+        if (!files.areEach(places)) {
+            return "a reader of files has other than " + places + " places";
+        }
         return shuffles(rdd) ? "it has an exchange, whose first rows would stay" : "";
     }
 
     /**
      * Runs the plan over what the slots hold now, and writes its rows to a file as an Arrow stream.
      *
+     * @param files a line for each place of a reader of files, as `FilePlaces` has it; empty when there are none
      * @return lines, of values separated by tabs: `observed`, then the observed values; or `operator`, then a node's
      *     name and its rows, from the input to the output
      */
-    public String run(String place, String inputView) throws IOException {
+    public String run(String place, String inputView, String files) throws IOException {
         try {
             prepare();
+            this.files.put(files);
             plan.resetMetrics();
             write(place);
             StringBuilder counters = new StringBuilder();
@@ -115,6 +130,7 @@ public final class KeptPlan {
             SparkSession.setActiveSession(session);
             rdd = plan.execute();
             partitions = rdd.partitions();
+            files = FilePlaces.of(rdd, places);
         }
     }
 
@@ -213,7 +229,9 @@ public final class KeptPlan {
     }
 
     private static boolean readsSlot(SparkPlan node) {
-        return node.nodeName().startsWith("BatchScan ") || childrenOf(node).stream().anyMatch(KeptPlan::readsSlot);
+        return node.nodeName().startsWith("BatchScan ")
+                || node instanceof CollectMetricsExec
+                || childrenOf(node).stream().anyMatch(KeptPlan::readsSlot);
     }
 
     private static boolean shuffles(RDD<?> rdd) {
@@ -227,13 +245,6 @@ public final class KeptPlan {
 
     /** Whether the input lies below the node; then the counters from there up to it are written. */
     private static boolean count(SparkPlan node, String input, StringBuilder counters) {
-        boolean below = node.nodeName().equals(input);
-        for (SparkPlan child : childrenOf(node)) {
-            below = below || count(child, input, counters);
-        }
-        if (!below) {
-            return false;
-        }
         if (node instanceof CollectMetricsExec metrics) {
             counters.append("observed");
             InternalRow row = observed(metrics);
@@ -241,7 +252,16 @@ public final class KeptPlan {
                 counters.append('\t').append(row.isNullAt(i) ? "" : Long.toString(row.getLong(i)));
             }
             counters.append('\n');
-        } else if (node.metrics().contains("numOutputRows")) {
+            return true;
+        }
+        boolean below = node.nodeName().equals(input);
+        for (SparkPlan child : childrenOf(node)) {
+            below = below || count(child, input, counters);
+        }
+        if (!below) {
+            return false;
+        }
+        if (node.metrics().contains("numOutputRows")) {
             SQLMetric rows = node.metrics().apply("numOutputRows");
             counters.append("operator\t").append(node.nodeName()).append('\t').append(rows.value()).append('\n');
         }
