@@ -16,6 +16,7 @@ SHIPPED = ("planner", "master", "site_agent", "contract", "selat", "machine", "w
 EXCEPTIONS = {
     ("planner/relations/connectors/files.py", "parquet"): "a format of files",
     ("site_agent/connectors/parquet/sink.py", "files"): "a key of manifests",
+    ("site_agent/engine/kept/slots.py", "parquet"): "a format that Spark reads",
     ("site_agent/engine/scans/parts.py", "parquet"): "a format that Spark reads",
     ("site_agent/engine/spark.py", "parquet"): "a format that Spark reads",
     ("site_agent/engine/warm.py", "parquet"): "a format that Spark reads",
