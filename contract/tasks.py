@@ -37,6 +37,7 @@ class ReadFrom(Enum):
 STAGE_KINDS = {
     StageKind.SOURCE: site_pb2.STAGE_KIND_SOURCE,
     StageKind.TABLE: site_pb2.STAGE_KIND_TABLE,
+    StageKind.COMBINE: site_pb2.STAGE_KIND_COMBINE,
     StageKind.MERGE: site_pb2.STAGE_KIND_MERGE,
     StageKind.SINK: site_pb2.STAGE_KIND_SINK,
     StageKind.REDUCE: site_pb2.STAGE_KIND_REDUCE,

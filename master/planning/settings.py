@@ -22,8 +22,26 @@ class Settings:
 
     sharing: Sharing = Sharing.NET
     start: Start = Start.HISTORY
+    combine: bool = False
+    """Whether each site combines its partials of a window before it sends them."""
     batch: BatchOptions = field(default_factory=BatchOptions)
     """For queries over tables alone."""
+
+
+def combines(settings: Settings) -> bool:
+    """Whether the sites of a query combine its partials.
+
+    Raises:
+        InvalidRequestError: it may also begin in the middle of a source's rows; the site that combines them would leave
+            out the windows that are not whole, and the merge would not know.
+    """
+    if settings.combine and settings.start is not Start.HISTORY:
+        raise InvalidRequestError(
+            f"combine = on does not go together with sharing_start = {settings.start.value}",
+            hint=f"SET sharing_start = '{Start.HISTORY.value}'",
+            ids={"setting": "combine"},
+        )
+    return settings.combine
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +73,15 @@ def _share(value: str) -> float:
     return share
 
 
+_SWITCH: Mapping[str, bool] = {"on": True, "off": False}
+
+
+def _switched(value: str) -> bool:
+    if value not in _SWITCH:
+        raise ValueError(value)
+    return _SWITCH[value]
+
+
 _SETTINGS: Mapping[str, _Setting] = {
     "sharing": _Setting(
         "what a query shares with running queries, docs/sharing.md",
@@ -67,6 +94,12 @@ _SETTINGS: Mapping[str, _Setting] = {
         _words(Start),
         lambda settings: settings.start.value,
         lambda settings, value: replace(settings, start=Start(value)),
+    ),
+    "combine": _Setting(
+        "whether sites keep the groups of a window until it closes and send each once, docs/combine.md",
+        ", ".join(_SWITCH),
+        lambda settings: "on" if settings.combine else "off",
+        lambda settings, value: replace(settings, combine=_switched(value)),
     ),
     "batch_scheduler": _Setting(
         "how the tasks of a query over tables get their slots, docs/batch.md",

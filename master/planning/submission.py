@@ -20,7 +20,9 @@ from planner.batch import BatchOptions
 from planner.estimate.rates import task_rates
 from planner.graph.plan import DraftPlan, PhysicalPlan, Split, StatementText
 from planner.planning import Answer, Planning, Question, Refusal, place, place_batch
+from planner.planning.drafts import with_texts
 from planner.relations.catalog import Catalog, Column, Function, Relation
+from planner.rules.combines import with_combines
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.wan.snapshot import WanSnapshot
 
@@ -80,7 +82,12 @@ class QueryPlanner:
         self._parts = parts
 
     async def planned(
-        self, select: SelectQuery, into: SinkTarget | None = None, options: BatchOptions | None = None
+        self,
+        select: SelectQuery,
+        into: SinkTarget | None = None,
+        options: BatchOptions | None = None,
+        *,
+        combine: bool = False,
     ) -> Planned:
         """A plan whose relations are those of the catalog at this moment.
 
@@ -88,6 +95,7 @@ class QueryPlanner:
             select: the query.
             into: the sink of an INSERT.
             options: for a query over tables alone; None: the defaults.
+            combine: whether sites combine their partials of a window before they send them.
 
         Raises:
             PlannerError: the query cannot be run; the error says why and where.
@@ -98,7 +106,8 @@ class QueryPlanner:
         with span("analyze"):
             planning = await self._settled(select, into)
         with span("place"):
-            return await self._placed(planning.result(), options)
+            draft = planning.result()
+            return await self._placed(with_texts(with_combines(draft)) if combine else draft, options)
 
     async def _placed(self, draft: DraftPlan, options: BatchOptions | None) -> Planned:
         parts, topology = self._parts, self._parts.sites.topology

@@ -29,7 +29,7 @@ from master.records.specs import (
     relation_at,
 )
 from planner.graph.ids import TaskId
-from planner.graph.plan import Stage
+from planner.graph.plan import Stage, source_behind
 from planner.relations.catalog import Catalog, Relation, RelationKind
 from planner.relations.connectors.table import traits_of
 from planner.sharing.deployment import Start
@@ -180,7 +180,8 @@ def _inputs(query: QueryRecord, one: Deployed, snapshot: AssignmentInput) -> tup
     inputs = []
     for read in reads_of(query, one, snapshot.placement):
         stage = query.plan.stage(read.item.stage)
-        read_from, delay = _read_from(query, read.channel, stage, snapshot.catalog)
+        source = source_behind(stage, query.plan.stages)
+        read_from, delay = _read_from(query, read.channel, source, snapshot.catalog)
         # The channel of another query has the columns of that query's stage; its epochs carry their schema.
         columns = () if one.residual else stage.columns
         inputs.append(ChannelInput(read.channel, read.site, read.item.view, columns, read_from, delay))

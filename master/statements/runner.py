@@ -16,8 +16,8 @@ from master.base.errors import InvalidRequestError, MasterError, StatementTooLon
 from master.config.values import STATEMENT_LIMIT_BYTES
 from master.planning.definitions import ViewDefinitions
 from master.planning.deploying import NEW, Deployer
-from master.planning.settings import Settings, checked_setting, setting_rows, with_settings
-from master.planning.submission import QueryPlanner
+from master.planning.settings import Settings, checked_setting, combines, setting_rows, with_settings
+from master.planning.submission import Planned, QueryPlanner
 from master.queries.registry import QueryRegistry
 from master.reconcile.jobs import JobManager
 from master.relations.catalog import CatalogManager
@@ -58,6 +58,7 @@ from planner.sql.statements import (
     SetOption,
     Show,
     ShowTarget,
+    SinkTarget,
     Statement,
 )
 from planner.text.explain import explain_json, explain_text
@@ -147,7 +148,7 @@ class StatementRunner:
         if isinstance(statement, SelectQuery | InsertInto):
             return await self._submit(statement, script)
         if isinstance(statement, Explain):
-            planned = await self._parts.planner.planned(statement.query, statement.target, script.settings.batch)
+            planned = await self._planned(statement.query, statement.target, script.settings)
             change = self._parts.deployer.deploy(NEW, planned, script.settings)
             placement = {**self._parts.queries.snapshots.placement, **change.placement}
             return explained(change.plan, change.deployment, placement)
@@ -169,6 +170,9 @@ class StatementRunner:
             view, created = await self._parts.definitions.create(statement)
             return Done(f"view {view.name} {'created' if created else 'exists already'}")
         return self._declare(statement)
+
+    async def _planned(self, select: SelectQuery, into: SinkTarget | None, settings: Settings) -> Planned:
+        return await self._parts.planner.planned(select, into, settings.batch, combine=combines(settings))
 
     def _paused_or_resumed(self, statement: PauseQuery | ResumeQuery) -> Done:
         """Returns no query: the sender does not follow a query that somebody else submitted."""
@@ -201,7 +205,7 @@ class StatementRunner:
         check_live(parts.queries.lookup.live_of(owner))
         select, into = (statement.query, statement.target) if isinstance(statement, InsertInto) else (statement, None)
         with span("submit", name=name):
-            planned = await parts.planner.planned(select, into, script.settings.batch)
+            planned = await self._planned(select, into, script.settings)
 
             def deploy(query: str) -> Change:
                 with span("deploy", query=query):

@@ -8,7 +8,7 @@
     groups of a window           100 for each key (1 without keys), in each of the windows that it is made up of;
                                  at most the rows
     partials                     per source site and epoch of 1 s: the groups met in one epoch, once for each window
-                                 that a row is in
+                                 that a row is in; where they are combined: per window
     results                      per window: its groups, at most those of an aggregate over them, a third of them for
                                  each condition of HAVING or of a query over them, or at most k for each partition of a
                                  top-k
@@ -20,11 +20,11 @@ Nothing is taken off for compression. Copies of tables are sent once and are not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from planner.graph.operators import MergeAggregate, walk
-from planner.graph.plan import DraftPlan, JoinShape, QueryShape, Stage, Statistics
+from planner.graph.plan import DraftPlan, JoinShape, QueryShape, Stage, Statistics, source_behind
 from planner.relations.catalog import Column
 from planner.relations.widths import row_bytes
 from planner.values.names import INPUT_VIEW
@@ -72,23 +72,39 @@ def task_rates(draft: DraftPlan, statistics: Statistics) -> Mapping[tuple[str, s
     """
     rates: dict[tuple[str, str], float] = {}
     for last in (draft.stage(stage_id) for stage_id in draft.result_stages):
-        flows = {source.id: _leaving_source(draft, last, source, statistics) for source, _ in _sources(draft, last)}
-        rates |= {(stage, site): flow.bytes_per_s for stage, by_site in flows.items() for site, flow in by_site.items()}
+        for part in _parts(draft, last):
+            for stage in {part.source.id: part.source, part.sender.id: part.sender}.values():
+                flows = _leaving_stage(draft, last, replace(part, sender=stage), statistics)
+                rates |= {(stage.id, site): flow.bytes_per_s for site, flow in flows.items()}
         results = _estimate(draft, last, statistics).results
         if results is not None:
             rates[last.id, ""] = results.bytes_per_s
     return rates
 
 
-def _sources(draft: DraftPlan, last: Stage) -> list[tuple[Stage, str]]:
-    """The SOURCE stages that a result stage is made of, each with the view that it is part of there."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a result stage is made of."""
+
+    source: Stage
+    """A SOURCE."""
+    sender: Stage
+    """The SOURCE, or the COMBINE behind it."""
+    view: str
+    """That its rows are part of in the result stage."""
+
+
+def _parts(draft: DraftPlan, last: Stage) -> list[_Part]:
     if last.kind is not StageKind.MERGE:
-        return [(last, INPUT_VIEW)]
-    return [(draft.stage(i.stage), i.view) for i in last.inputs if i.stage in draft.shapes]
+        return [_Part(last, last, INPUT_VIEW)]
+    senders = ((draft.stage(item.stage), item.view) for item in last.inputs)
+    parts = (_Part(source_behind(sender, draft.stages), sender, view) for sender, view in senders)
+    return [part for part in parts if part.source.id in draft.shapes]
 
 
-def _leaving_source(draft: DraftPlan, last: Stage, source: Stage, statistics: Statistics) -> dict[str, Flow]:
-    """What leaves the sites of a SOURCE stage; to a join, its rows go once for each window that they are in."""
+def _leaving_stage(draft: DraftPlan, last: Stage, part: _Part, statistics: Statistics) -> dict[str, Flow]:
+    """What leaves the sites of the sender; to a join, its rows go once for each window that they are in."""
+    source = part.source
     shape, join = draft.shapes[source.id], draft.joins.get(last.id)
     known = source.columns
     rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in source.pinned}
@@ -96,8 +112,10 @@ def _leaving_source(draft: DraftPlan, last: Stage, source: Stage, statistics: St
         width = row_bytes(known or tuple(Column(name, "") for name in source.read_columns))
         return {site: _flow(rate * (join.window // join.slide), width) for site, rate in rates.items()}
     width = row_bytes(known or _assumed_columns(draft, last))
-    copies = _copies(last) if shape.window is None else 1
-    return {site: _flow(_leaving(shape, rate) * copies, width) for site, rate in rates.items()}
+    if shape.window is None:
+        return {site: _flow(rate * _copies(last), width) for site, rate in rates.items()}
+    period = shape.window if part.sender.kind is StageKind.COMBINE else EPOCH
+    return {site: _flow(_partials(shape, rate, period), width) for site, rate in rates.items()}
 
 
 def _copies(last: Stage) -> int:
@@ -108,12 +126,12 @@ def _copies(last: Stage) -> int:
 def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate:
     leaving: dict[str, Flow] = {}
     arriving: list[tuple[QueryShape, str, float]] = []
-    for source, view in _sources(draft, last):
-        for site, flow in _leaving_source(draft, last, source, statistics).items():
+    for part in _parts(draft, last):
+        for site, flow in _leaving_stage(draft, last, part, statistics).items():
             leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + flow
-        shape = draft.shapes[source.id]
-        rate = sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in source.pinned)
-        arriving.append((shape, view, rate))
+        shape = draft.shapes[part.source.id]
+        rate = sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in part.source.pinned)
+        arriving.append((shape, part.view, rate))
     if last.kind is not StageKind.MERGE:
         return Estimate(last.id, leaving, None)
     return Estimate(last.id, leaving, _flow(_results(draft.joins.get(last.id), arriving), row_bytes(draft.columns)))
@@ -154,12 +172,11 @@ def _groups(keys: int) -> float:
     return float(GROUPS_PER_KEY**keys)
 
 
-def _leaving(shape: QueryShape, rate: float) -> float:
-    if shape.window is None:
-        return rate
-    epoch_s = EPOCH.total_seconds()
+def _partials(shape: QueryShape, rate: float, period: timedelta) -> float:
+    """Rows per second, where each group is sent once in a period, in each of the windows that a row is in."""
+    period_s = period.total_seconds()
     # An epoch is shorter than any window, so its rows are in few of those that a longer one is made up of.
-    return min(rate * epoch_s, _groups(shape.keys)) * _windows_of_a_row(shape) / epoch_s
+    return min(rate * period_s, _groups(shape.keys)) * _windows_of_a_row(shape) / period_s
 
 
 def _windows_of_a_row(shape: QueryShape) -> int:

@@ -147,6 +147,8 @@ class CombinePartials:
     input: Operator
     keys: tuple[str, ...]
     partials: tuple[Partial, ...]
+    bins: tuple[str, ...] = ()
+    """As of `PartialAggregate`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The physical plan: stages, and which channels connect their tasks. Where tasks are lies beside it, in a placement.
 
     SOURCE (one task per site of the stream) --channel--> MERGE (one task) --channel--> results at the gateway
+    COMBINE (one task per site of a SOURCE): stands between the two where the query asks for it
     TABLE  (one task per site of the table)  --channel--> joined inside the SOURCE tasks
     INSERT INTO: what would go to the gateway goes to SINK (one task, at the sink's site) instead
 
@@ -114,6 +115,11 @@ def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
         if stage.id == stage_id:
             return stage
     raise KeyError(stage_id)
+
+
+def source_behind(stage: Stage, stages: Iterable[Stage]) -> Stage:
+    """Of a COMBINE the stage whose output it combines; any other stage itself."""
+    return find_stage(stages, stage.inputs[0].stage) if stage.kind is StageKind.COMBINE else stage
 
 
 def only_appends(stage: Stage, stages: Iterable[Stage]) -> bool:

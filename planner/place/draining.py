@@ -10,6 +10,7 @@ class WorkKind(Enum):
     """Tasks by the kind of their stage; and what a site holds besides."""
 
     SOURCE = "source"
+    COMBINE = "combine"
     TABLE = "table"
     MERGE = "merge"
     SINK = "sink"
@@ -30,6 +31,7 @@ _STAYS = "it could run elsewhere, but does not move while it runs; it ends with 
 
 _REASONS = {
     WorkKind.SOURCE: "{subject} is bound here; it ends with the queries that need it",
+    WorkKind.COMBINE: "the source whose groups it combines is here; it ends with the queries that need it",
     WorkKind.TABLE: "{subject} is bound here; it ends with its query",
     WorkKind.MAP: "its split of {subject} is here; it ends by itself",
     WorkKind.SINK: "{subject} is bound here; it ends with its query",

@@ -35,6 +35,7 @@ from planner.sharing.running import Deployed, MutableRunning
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.values.errors import PlacementError
 
+_CONTAINED = (VertexKind.SOURCE, VertexKind.MERGE)
 MAX_FORMS = 64
 """So many forms over the same input are looked at for one that contains a vertex; those beyond are passed over."""
 
@@ -142,7 +143,12 @@ class _Scheduler:
     def _contain(self, asked: Asked, found: Candidates) -> bool:
         """Computes the vertex from the output of an operator that contains it; False: there is none."""
         vertex = asked.vertex
-        if not self.setting.sharing.rules.operators or vertex.kind not in (VertexKind.SOURCE, VertexKind.MERGE):
+        if not self.setting.sharing.rules.operators or vertex.kind not in _CONTAINED:
+            return False
+        if any(
+            self.draft.vertices[reader].kind is VertexKind.COMBINE for reader in self.draft.readers.get(vertex.id, ())
+        ):
+            # It would be derived where the operator's rows are received, and go back to be combined.
             return False
         for operator, residual in self.containing.offers(vertex):
             site = self._site_beside(operator, asked)

@@ -27,6 +27,7 @@ RESULTS = "results"
 class VertexKind(Enum):
     TABLE = "table"
     SOURCE = "source"
+    COMBINE = "combine"
     MERGE = "merge"
     SINK = "sink"
     RESULTS = "results"

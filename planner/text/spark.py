@@ -167,15 +167,20 @@ def _grouped(operator: Aggregate) -> _Select:
 def _partial(operator: PartialAggregate) -> _Select:
     calls = (f"{render(call)} AS {p.name}" for p, call in zip(operator.partials, operator.calls, strict=True))
     items = [*operator.keys, *calls]
-    if operator.bins:
-        items.append(f"pmod(xxhash64({', '.join(operator.bins)}), {BINS}) AS {BIN_COLUMN}")
+    items += _bin(operator.bins)
     rows = _rows(operator.input if isinstance(operator.input, Scan | Alias) else Alias(operator.input, "kept"))
     return _Select(f"FROM {rows}", items=", ".join(items), groups=_by(operator.keys))
+
+
+def _bin(keys: Sequence[str]) -> list[str]:
+    """The item of a group's bin; none without keys."""
+    return [f"pmod(xxhash64({', '.join(keys)}), {BINS}) AS {BIN_COLUMN}"] if keys else []
 
 
 def _combined(operator: CombinePartials) -> _Select:
     types = types_of(operator.input)
     items = [*operator.keys, *(f"{render(combined(p, types))} AS {p.name}" for p in operator.partials)]
+    items += _bin(operator.bins)
     return _Select(f"FROM {_with_means(operator)}", items=", ".join(items), groups=_by(operator.keys))
 
 

@@ -8,6 +8,8 @@ from enum import Enum
 class StageKind(Enum):
     SOURCE = "source"
     TABLE = "table"
+    COMBINE = "combine"
+    """At each site of a SOURCE: it keeps partials of open windows, so that each group leaves the site once."""
     MERGE = "merge"
     SINK = "sink"
     MAP = "map"

@@ -75,6 +75,8 @@ class _StageKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageKind.V
     """Batch: waits until all of its inputs are complete, runs its SQL once over them, publishes one epoch (in pieces) and ends."""
     STAGE_KIND_DERIVE: _StageKind.ValueType  # 6
     """Reads the one channel of `inputs`, made by another query's task, applies its SQL to each epoch, and publishes the result under the same number."""
+    STAGE_KIND_COMBINE: _StageKind.ValueType  # 7
+    """Reads the channel of a source at its site, and sends the partials of a window when it closes, each group once."""
 
 class StageKind(_StageKind, metaclass=_StageKindEnumTypeWrapper): ...
 
@@ -91,6 +93,8 @@ STAGE_KIND_REDUCE: StageKind.ValueType  # 5
 """Batch: waits until all of its inputs are complete, runs its SQL once over them, publishes one epoch (in pieces) and ends."""
 STAGE_KIND_DERIVE: StageKind.ValueType  # 6
 """Reads the one channel of `inputs`, made by another query's task, applies its SQL to each epoch, and publishes the result under the same number."""
+STAGE_KIND_COMBINE: StageKind.ValueType  # 7
+"""Reads the channel of a source at its site, and sends the partials of a window when it closes, each group once."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
 class _ReadFrom:

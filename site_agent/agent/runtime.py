@@ -26,6 +26,7 @@ from site_agent.connectors.sources import Connector, SourceContext
 from site_agent.engine import Engine
 from site_agent.ingest.streams import PushStreams
 from site_agent.router import Router
+from site_agent.tasks.combine import CombineTask
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.dead_letters import DIRECTORY_NAME
@@ -228,6 +229,10 @@ class SiteRuntime:
             if spec.window is None:
                 raise SiteAgentError(f"task {spec.task_id} is a merge without a window", ids={"task": spec.task_id})
             return MergeTask(context, spec.window)
+        if spec.kind is StageKind.COMBINE:
+            if spec.window is None:
+                raise SiteAgentError(f"task {spec.task_id} combines without a window", ids={"task": spec.task_id})
+            return CombineTask(context, spec.window)
         if spec.kind is StageKind.REDUCE:
             return ReduceTask(context)
         if spec.kind is StageKind.DERIVE:
