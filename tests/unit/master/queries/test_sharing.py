@@ -9,7 +9,7 @@ import pytest
 
 from contract.tasks import ReadFrom, TaskState
 from master.base.errors import InvalidRequestError
-from master.planning.settings import Settings, checked_setting, setting_rows, with_settings
+from master.planning.settings import Settings, checked_setting, combines, setting_rows, with_settings
 from master.queries.progress import with_report
 from master.queries.retention import EndedRetention, purgeable
 from master.queries.savings import shared_operators, shared_parts
@@ -255,13 +255,15 @@ def test_settings_are_checked_by_name_and_value() -> None:
     assert checked_setting("SHARING", "Sana") == ("sharing", "sana")
     assert with_settings(Settings(), {"sharing": "strict"}) == Settings(Sharing.STRICT)
     assert with_settings(Settings(Sharing.SANA), {"sharing_start": "next-window"}).sharing is Sharing.SANA
-    assert [row[1] for row in setting_rows(Settings()).rows] == ["net", "history", "lease-aware", "64", "0.5"]
+    assert [row[1] for row in setting_rows(Settings()).rows] == ["net", "history", "off", "lease-aware", "64", "0.5"]
+    assert with_settings(Settings(), {"combine": "on"}).combine
     assert checked_setting("Split_Size", " 016.5") == ("split_size", "16.5")
     chosen = {"batch_scheduler": "random", "split_size": "16.5", "locality_min": "1"}
     assert with_settings(Settings(), chosen).batch == BatchOptions(Policy.RANDOM, 16_500_000, 1.0)
     refused = (
         ("share", "sana", "sharing"),
         ("sharing", "some", "max-share"),
+        ("combine", "true", "on, off"),
         ("batch_scheduler", "fifo", "first-come"),
         ("split_size", "0", "more than 0"),
         ("split_size", "nan", "MB"),
@@ -271,3 +273,10 @@ def test_settings_are_checked_by_name_and_value() -> None:
         with pytest.raises(InvalidRequestError) as caught:
             checked_setting(name, value)
         assert hint in caught.value.hint
+
+
+def test_sites_do_not_combine_what_may_begin_in_the_middle() -> None:
+    assert combines(Settings(combine=True))
+    assert not combines(Settings(start=Start.NEXT_WINDOW))
+    with pytest.raises(InvalidRequestError, match=r"combine = on .* sharing_start = next-window"):
+        combines(Settings(combine=True, start=Start.NEXT_WINDOW))
