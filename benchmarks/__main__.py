@@ -29,6 +29,7 @@ LIMITS_S = {
     "regions": 1300,
     "latency": 130,
     "wan_bytes": 90,
+    "combine": 420,
     "stages": 120,
     "epoch_cost": 300,
     "wire_format": 60,

@@ -48,6 +48,13 @@ class Running:
     query: selat.Query
     arrived_s: dict[datetime, float] = field(default_factory=dict)
     rows: list[pa.RecordBatch] = field(default_factory=list)
+    thread: threading.Thread | None = None
+
+    def end(self) -> None:
+        """Cancel the query; its last results are not waited for longer than a moment."""
+        self.query.cancel()
+        if self.thread is not None:
+            self.thread.join(10)
 
     def follow(self) -> None:
         """Until the query is cancelled."""
@@ -99,7 +106,8 @@ def _running(client: selat.Client, sql: str) -> Running:
     query = client.sql(sql)
     assert isinstance(query, selat.Query)
     running = Running(query)
-    threading.Thread(target=running.follow, daemon=True).start()
+    running.thread = threading.Thread(target=running.follow, daemon=True)
+    running.thread.start()
     return running
 
 
@@ -131,7 +139,7 @@ def _figures(case: Case) -> tuple[Case, dict[str, Figures], int]:
         found[name] = Figures(sent_bytes, len(way.arrived_s), delays)
     least = _least_bytes(pa.Table.from_batches(case.groups.rows), ends)
     for running in (*case.ways.values(), case.groups):
-        running.query.cancel()
+        running.end()
     return case, found, least
 
 

@@ -27,6 +27,12 @@ CRITERIA = (
     Criterion("source_stage.rows", "source stage: rows/s over Structured Streaming's", AT_LEAST, 0.8, source=_PLANE),
     Criterion("latency.median", "window's end to result, median", AT_MOST, 3, "s", _PLANE),
     Criterion("latency.p95", "window's end to result, 95th percentile", AT_MOST, 5, "s", _PLANE),
+    Criterion(
+        "combine.over_least", "combined at the sources: bytes over the least, worst case", AT_MOST, 1.25, source=_PLANE
+    ),
+    Criterion(
+        "combine.over_delay", "the same: median delay over that without, worst case", AT_MOST, 1.2, source=_PLANE
+    ),
     Criterion("wan_bytes.over_ideal", "WAN bytes over Arrow with zstd, epoch by epoch", AT_MOST, 1.3, source=_PLANE),
     Criterion(
         "leases.inside",
