@@ -28,6 +28,7 @@ LIMITS_S = {
     "source_stage": 300,
     "regions": 1300,
     "latency": 130,
+    "delay": 900,
     "wan_bytes": 90,
     "combine": 420,
     "stages": 120,

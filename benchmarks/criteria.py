@@ -33,6 +33,12 @@ CRITERIA = (
     Criterion(
         "combine.over_delay", "the same: median delay over that without, worst case", AT_MOST, 1.2, source=_PLANE
     ),
+    *(
+        Criterion(f"delay.{scene}_{part}", f"{title}: window's end to result, {of}", AT_MOST, limit, "s", _PLANE)
+        for scene, title in (("sites", "14 sites"), ("queries", "40 queries"), ("mesh", "60 sites"))
+        for part, of, limit in (("median", "median", 5 if scene != "mesh" else 8), ("p95", "95th percentile", 8))
+    ),
+    Criterion("delay.idle_cores", "60 sites without a query", AT_MOST, 0.2, "cores", _PLANE),
     Criterion("wan_bytes.over_ideal", "WAN bytes over Arrow with zstd, epoch by epoch", AT_MOST, 1.3, source=_PLANE),
     Criterion(
         "leases.inside",
