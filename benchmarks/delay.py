@@ -34,7 +34,7 @@ from selat.dev.cluster import DevCluster
 from selat.dev.processes import ClusterOptions
 
 WARM_UP_S = 30.0
-SETTLE_S = 20.0
+SETTLE_S = 60.0
 """Idle CPU is measured from so long after the cluster serves."""
 AGGREGATES = (
     "count(*) AS n",
@@ -86,6 +86,11 @@ class Follower:
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
+    def end(self) -> None:
+        """Cancel the query; its last results are not waited for longer than a moment."""
+        self.query.cancel()
+        self.thread.join(10)
+
     def _run(self) -> None:
         with self.query.results() as results:
             for batch in results:
@@ -124,7 +129,7 @@ def measure(scene: Scene, seconds: float) -> Found:
         for follower in followers:
             found.delays_s += _delays(follower, begun_s, ended_s)
             found.windows_missing += math.floor((ended_s - begun_s) / 10) - len(_delays(follower, begun_s, ended_s))
-            follower.query.cancel()
+            follower.end()
     return found
 
 
