@@ -178,11 +178,11 @@ class SiteRuntime:
         logger.info("task paused site=%s task=%s", self._services.site, spec.task_id)
 
     async def _end_idleness(self, spec: TaskSpec) -> None:
-        """Publish that a paused source is not idle.
+        """Publish that a paused source is not idle, and what combines its partials neither.
 
         If its channel cannot be written now, the source publishes this when it resumes, or fails for the same reason.
         """
-        if spec.paused and spec.kind is StageKind.SOURCE:
+        if spec.paused and spec.kind in (StageKind.SOURCE, StageKind.COMBINE):
             try:
                 await asyncio.to_thread(end_idleness, self._services.store.open(spec.task_id))
             except ChannelError as error:

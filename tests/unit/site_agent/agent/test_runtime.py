@@ -273,14 +273,16 @@ async def test_paused_tasks_keep_what_they_have_and_go_on_from_there(tmp_path: P
     await site.close()
 
 
-async def test_a_source_that_is_paused_is_not_idle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [StageKind.SOURCE, StageKind.COMBINE])
+async def test_a_source_that_is_paused_is_not_idle(tmp_path: Path, kind: StageKind) -> None:
     """Otherwise, when all go on, rows that come to it meanwhile would find that the others have gone ahead."""
+    task = SOURCE if kind is StageKind.SOURCE else replace(MERGE, kind=kind)
     for version in (1, 2):
         site = Site(tmp_path)
-        log = site.store.open(SOURCE.task_id)
+        log = site.store.open(task.task_id)
         log.publish(log.next_epoch, None, watermark_us=7, idle=True, commit={"offset": {"group": 0}})
-        await site.runtime.apply(Assignment("c", version, paused(SOURCE)))
-        assert site.state(SOURCE.task_id) is TaskState.PAUSED
+        await site.runtime.apply(Assignment("c", version, paused(task)))
+        assert site.state(task.task_id) is TaskState.PAUSED
         assert log.standing == Standing(2 * version, 7)
         assert log.epochs.manifest(log.next_epoch - 1).commit == {"offset": {"group": 0}}
         await site.close()
