@@ -144,7 +144,7 @@ STAGES: Section[StageOfPlan] = Section(
         ),
         Field(
             "merge",
-            "Of a merge: its window, and the SQL that combines the partials of each of its views; else null.",
+            "Of a merge or a combine: its window, and the SQL that combines the partials of each view; else null.",
             lambda s: _merge_json(s.stage.merge),
             lambda s: _merge_text(s.stage.merge),
             "\n",
