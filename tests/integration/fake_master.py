@@ -480,8 +480,8 @@ def clicks_relation() -> common_pb2.Relation:
         event_time="ts",
         watermark_delay_us=5_000_000,
         bindings=[
-            common_pb2.Binding(site="us", options={"connector": "generator", "rows_per_second": "100"}),
-            common_pb2.Binding(site="eu", options={"connector": "files", "path": "/data/eu"}),
+            common_pb2.Binding(site="us", options={"connector": "generator", "rows_per_second": "100"}, has_log=False),
+            common_pb2.Binding(site="eu", options={"connector": "files", "path": "/data/eu"}, has_log=False),
         ],
         comment="page visits",
         created_at_us=T0_US,
@@ -493,7 +493,9 @@ def pages_relation() -> common_pb2.Relation:
         name="pages",
         kind=common_pb2.RELATION_KIND_TABLE,
         columns=[common_pb2.Column(name="page", type="STRING"), common_pb2.Column(name="topic", type="STRING")],
-        bindings=[common_pb2.Binding(site="us", options={"connector": "files", "path": "/data/pages.csv"})],
+        bindings=[
+            common_pb2.Binding(site="us", options={"connector": "files", "path": "/data/pages.csv"}, has_log=False)
+        ],
         created_at_us=T0_US,
     )
 
@@ -502,7 +504,7 @@ def daily_relation() -> common_pb2.Relation:
     return common_pb2.Relation(
         name="daily",
         kind=common_pb2.RELATION_KIND_SINK,
-        bindings=[common_pb2.Binding(site="eu", options={"connector": "parquet", "path": "/data/out"})],
+        bindings=[common_pb2.Binding(site="eu", options={"connector": "parquet", "path": "/data/out"}, has_log=False)],
         created_at_us=T0_US,
     )
 
