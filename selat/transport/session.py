@@ -125,6 +125,9 @@ class Following(Generic[M]):
         with translated(self._address):
             self._call = self._open_call()
             try:
+                # `close` from another thread found no call to cancel if it came while this one was opened.
+                if self._closed:
+                    return
                 for message in self._call:
                     self._retry.answered()
                     yield message

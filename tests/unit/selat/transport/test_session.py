@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
 from selat.transport import session as _session
-from selat.transport.session import Session, Waits
+from selat.transport.retry import Reconnect
+from selat.transport.session import Call, Following, Session, Waits
 
 
 class Channel:
@@ -26,3 +28,29 @@ def test_a_session_closes_although_grpc_waits_for_an_interrupted_call(monkeypatc
     session._channel = channel = Channel()  # type: ignore[assignment]
     session.close()
     channel.ended.set()
+
+
+class NeverRead:
+    """A call that is cancelled before anything is read from it."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("a closed follower reads")
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def test_a_follower_closed_while_its_call_is_opened_ends() -> None:
+    call = NeverRead()
+
+    def open_and_close() -> Call[str]:
+        following.close()
+        return call
+
+    retry = Reconnect(timedelta(seconds=1), "a stream")
+    following = Following(open_and_close, lambda: False, address="127.0.0.1:1", retry=retry)
+    assert list(following.messages()) == []
+    assert call.cancelled
