@@ -30,7 +30,7 @@ from site_agent.agent.disk_use import SiteDisk
 from site_agent.agent.health import Health
 from site_agent.agent.loops import AgentIdentity, SiteAgent, running
 from site_agent.agent.measures import Measures
-from site_agent.agent.memory import MemoryUse, heap_use, memory_use
+from site_agent.agent.memory import MemoryUse, SharedMemory, heap_use, memory_use
 from site_agent.agent.metrics import ROLE, AgentMetrics, SiteFigures
 from site_agent.agent.runtime import SiteRuntime, SiteServices
 from site_agent.base.durable import make_usable, sole_owner, write_atomically
@@ -118,6 +118,7 @@ async def _serve(config: AgentConfig) -> None:
         loops: list[asyncio.Task[None]] = []
         readiness: list[AbstractAsyncContextManager[None]] = []
         looks: list[Callable[[], SiteFigures]] = []
+        memory = SharedMemory(partial(memory_use, partial(heap_use, session), len(config.sites)))
         for site in config.sites:
             security = securities[site.name]
             engine = SparkEngine(
@@ -127,7 +128,6 @@ async def _serve(config: AgentConfig) -> None:
                 out_of_memory=out_of_memory,
                 functions=config.functions,
             )
-            memory = partial(memory_use, partial(heap_use, session), len(config.sites))
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
             parts = Parts(engine, memory, guard, crashes, umask, jvm_version(session), security)
             agent, address, health = await _start_site(config, site, parts, stack)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
 from pyspark.sql import SparkSession
+
+FRESH_S = 1.0
+"""How long a measurement serves all sites of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,25 @@ class MemoryUse:
     @property
     def total_bytes(self) -> int:
         return self.agent_bytes + self.jvm_bytes
+
+
+class SharedMemory:
+    """One measurement for all sites of a process, made anew when it is older than FRESH_S."""
+
+    def __init__(self, measure: Callable[[], MemoryUse], clock: Callable[[], float] = time.monotonic) -> None:
+        self._measure = measure
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last = MemoryUse()
+        self._stale_at: float | None = None
+
+    def __call__(self) -> MemoryUse:
+        """The newest measurement. May block; from any thread."""
+        with self._lock:
+            if self._stale_at is None or self._clock() >= self._stale_at:
+                self._last = self._measure()
+                self._stale_at = self._clock() + FRESH_S
+            return self._last
 
 
 def memory_use(heap: Callable[[], HeapUse], sites: int) -> MemoryUse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ from wire.security import PLAIN, Security
 
 INTERVAL_S = 5.0
 ECHOES = 3
+SITES_AT_ONCE = 8
+"""Most sites that an agent sends echoes to in one interval: the others have their turn in the next ones, so that the
+calls of an agent do not grow with the number of sites."""
 _OPTIONS: Options = (("grpc.enable_http_proxy", 0),)
 _LATE_S = 3.0
 """An echo that takes longer counts as lost."""
@@ -40,12 +44,15 @@ class EchoLoop:
         self._site = site
         self._connect = connector(security, _OPTIONS)
         self._addresses: dict[str, str] = {}
+        self._turns: deque[str] = deque()
         self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
         self._fresh: dict[str, Echoes] = {}
 
     def set_addresses(self, addresses: Mapping[str, str]) -> None:
         """Set host:port of all agents; this site's own is ignored."""
         self._addresses = {site: address for site, address in addresses.items() if site != self._site}
+        known = [site for site in self._turns if site in self._addresses]
+        self._turns = deque([*known, *(site for site in self._addresses if site not in known)])
 
     def take(self) -> tuple[Echoes, ...]:
         """The echoes since the last call."""
@@ -63,8 +70,10 @@ class EchoLoop:
                 await channel.close(None)
 
     async def once(self) -> None:
-        """Send some echoes to every site, concurrently."""
-        found = await asyncio.gather(*(self._echo(site, address) for site, address in self._addresses.items()))
+        """Send some echoes to the sites whose turn it is, concurrently."""
+        sites = list(self._turns)[:SITES_AT_ONCE]
+        self._turns.rotate(-len(sites))
+        found = await asyncio.gather(*(self._echo(site, self._addresses[site]) for site in sites))
         self._fresh.update({echoes.to_site: echoes for echoes in found})
 
     async def _echo(self, site: str, address: str) -> Echoes:

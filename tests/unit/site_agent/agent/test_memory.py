@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from site_agent.agent.memory import HeapUse, memory_use
+from site_agent.agent.memory import FRESH_S, HeapUse, MemoryUse, SharedMemory, memory_use
 
 
 def test_children_count_apart_from_the_process() -> None:
@@ -21,3 +21,17 @@ def test_children_count_apart_from_the_process() -> None:
     assert with_child.jvm_bytes > alone.jvm_bytes
     assert with_child.total_bytes == with_child.agent_bytes + with_child.jvm_bytes
     assert with_child.heap.used_bytes == 1
+
+
+def test_all_sites_of_a_process_share_a_measurement_until_it_is_old() -> None:
+    now_s, made = 0.0, 0
+
+    def measure() -> MemoryUse:
+        nonlocal made
+        made += 1
+        return MemoryUse(agent_bytes=made)
+
+    memory = SharedMemory(measure, clock=lambda: now_s)
+    assert [memory().agent_bytes for _ in range(3)] == [1, 1, 1]
+    now_s = FRESH_S
+    assert [memory().agent_bytes for _ in range(3)] == [2, 2, 2]
