@@ -1,10 +1,10 @@
 """What outlives the death of an agent's process: which epochs were under way, and how often that has happened.
 
     crashes/state.json        number of this life of the process; what speaks against which task
-    crashes/running-<life>/   a file named like its task for each epoch under way; `.ending`, if the process could say
+    crashes/running-<life>/   the marks of the epochs under way; `ending`, if the process could say
 
-Files need to survive the process, not the machine, which may lose its power through nobody's fault; so those that come
-and go with each epoch are not synced. The rule is `planner.failures.crashes`.
+Marks need to survive the process, not the machine, which may lose its power through nobody's fault; so they are not
+synced. The rule is `planner.failures.crashes`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from planner.failures.crashes import (
     suspicions_after,
 )
 from site_agent.base.durable import write_atomically
+from site_agent.tasks.marks import Marks, marked
 
 logger = logging.getLogger(__name__)
 
 _STATE_FILE = "state.json"
-_ENDING_FILE = ".ending"
+_ENDING_FILE = "ending"
 
 
 class Crashes:
@@ -50,7 +51,8 @@ class Crashes:
         self._heap = heap
         self._life = 0
         self._suspicions: Mapping[str, Suspicion] = {}
-        self._marks: Path | None = None
+        self._running: Path | None = None
+        self._marks: Marks | None = None
         if directory is not None:
             try:
                 self._take_over(directory)
@@ -65,8 +67,7 @@ class Crashes:
         directory.mkdir(parents=True, exist_ok=True)
         self._life, self._suspicions = _load(directory / _STATE_FILE)
         last = directory / f"running-{self._life}"
-        running = {path.name for path in last.glob("[!.]*")}
-        if running:
+        if running := marked(last):
             ending = _ending(last / _ENDING_FILE)
             self._suspicions = suspicions_after(self._suspicions, running, ending)
             logger.warning("the last process ended (%s) in epochs of %s", ending.value, ", ".join(sorted(running)))
@@ -75,9 +76,9 @@ class Crashes:
         write_atomically(directory / _STATE_FILE, self._state())
         for old in directory.glob("running-*"):
             shutil.rmtree(old, ignore_errors=True)
-        marks = directory / f"running-{self._life}"
-        marks.mkdir(exist_ok=True)
-        self._marks = marks
+        here = directory / f"running-{self._life}"
+        here.mkdir(exist_ok=True)
+        self._running, self._marks = here, Marks(here)
 
     @asynccontextmanager
     async def running(self, task_id: str) -> AsyncIterator[None]:
@@ -114,29 +115,26 @@ class Crashes:
 
     def told(self, ending: Ending) -> None:
         """This process is about to end by itself, in that way."""
-        if self._marks is not None:
+        if self._running is not None:
             with suppress(OSError):
-                (self._marks / _ENDING_FILE).write_text(ending.value)
+                (self._running / _ENDING_FILE).write_text(ending.value)
 
     def stop(self) -> None:
         """This process was asked to end: however it does, no task is to blame."""
-        if self._marks is not None:
-            shutil.rmtree(self._marks, ignore_errors=True)
-            self._marks = None
+        if self._running is not None:
+            shutil.rmtree(self._running, ignore_errors=True)
+            self._running = self._marks = None
 
     @contextmanager
     def _marked(self, task_id: str) -> Iterator[None]:
-        mark = self._marks / task_id if self._marks is not None else None
-        # On a disk without room for an empty file nobody is suspected.
-        with suppress(OSError):
-            if mark is not None:
-                mark.touch()
+        marks = self._marks
+        if marks is not None:
+            marks.set(task_id)
         try:
             yield
         finally:
-            with suppress(OSError):
-                if mark is not None:
-                    mark.unlink(missing_ok=True)
+            if marks is not None:
+                marks.clear(task_id)
 
     def _forgive(self, task_id: str) -> None:
         if task_id not in self._suspicions:

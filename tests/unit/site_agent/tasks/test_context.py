@@ -13,6 +13,7 @@ from planner.failures.crashes import Ending
 from planner.values.stages import StageKind
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.marks import Marks
 from site_agent.tasks.spec import TaskSpec
 from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.batch import BatchSite
@@ -27,8 +28,9 @@ def suspects(directory: Path, *tasks: str) -> Crashes:
     """As they are after two processes that ended in these tasks."""
     for life in (1, 2):
         crashes = Crashes(directory)
+        marks = Marks(directory / f"running-{life}")
         for task in tasks:
-            (directory / f"running-{life}" / task).touch()
+            marks.set(task)
         crashes.told(Ending.HEAP)
     return Crashes(directory)
 

@@ -8,6 +8,7 @@ import pytest
 
 from planner.failures.crashes import EPOCHS_ALONE, Ending
 from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.marks import Marks, marked
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -18,8 +19,10 @@ def die(directory: Path, *tasks: str, ending: Ending | None = Ending.HEAP, compl
     for task in completing:
         crashes.completed(task)
     (found,) = directory.glob("running-*")
+    under_way = Marks(found)
     for task in tasks:
-        (found / task).touch()
+        under_way.set(task)
+    under_way.close()
     if ending is not None:
         crashes.told(ending)
 
@@ -40,7 +43,7 @@ async def began(crashes: Crashes, task: str) -> tuple[asyncio.Event, asyncio.Tas
 
 def marks(directory: Path) -> list[str]:
     (found,) = directory.glob("running-*")
-    return sorted(path.name for path in found.iterdir())
+    return sorted(marked(found))
 
 
 async def test_epochs_under_way_are_on_disk(tmp_path: Path) -> None:
