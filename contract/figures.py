@@ -153,6 +153,17 @@ class TaskFigures:
             shown=Shown.QUERY,
         )
     )
+    waiting_ratio: float = _rate(
+        Traits(
+            Unit.RATIO,
+            "Share of the last minute in which epochs waited for a slot or, in a slot, for a CPU; of several tasks the "
+            "greatest.",
+            fold=Fold.GREATEST,
+            metric="selat_task_waiting_ratio",
+            column="waiting",
+            shown=Shown.SITE,
+        )
+    )
     lag_rows: int = _count(
         Traits(
             Unit.ROWS,

@@ -211,6 +211,8 @@ class EpochResult:
     """Bytes of the rows that were read, as they lay at the site."""
     planned: bool = True
     """False: it ran through a plan of an epoch before it."""
+    cpu_wait_s: float = 0.0
+    """How long the JVM's thread waited for a CPU, as far as that is known: not of Spark's jobs."""
 
     @property
     def chunks(self) -> Chunks:

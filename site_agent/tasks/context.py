@@ -14,6 +14,7 @@ from typing import TypeVar
 from contract.tasks import TaskState
 from machine.clock import Clock
 from machine.tracing import sampled_span
+from site_agent.base.cpu import cpu_wait_s
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.pace import Pressure, pressure
 from site_agent.engine import Engine, EpochRequest, EpochResult
@@ -94,11 +95,25 @@ class TaskContext:
         """Make an epoch's request and run it, both on a slot. Raises EngineError, and what `make` does."""
         result = await self.in_slot(lambda: self.engine.run(make()))
         self.progress.plans += result.planned
+        self.progress.waited(result.cpu_wait_s)
         return result
 
     async def in_slot(self, work: Callable[[], T]) -> T:
         """Run an epoch's work on a slot. A cancelled task waits for the work and drops its result."""
-        return await _finish(asyncio.get_running_loop().run_in_executor(self.executor, work))
+        asked_s, waited_s = self.clock.monotonic(), 0.0
+
+        def on_slot() -> T:
+            nonlocal waited_s
+            waited_s = self.clock.monotonic() - asked_s - cpu_wait_s()
+            try:
+                return work()
+            finally:
+                waited_s += cpu_wait_s()
+
+        try:
+            return await _finish(asyncio.get_running_loop().run_in_executor(self.executor, on_slot))
+        finally:
+            self.progress.waited(waited_s)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Like `in_slot`, for file work that needs no slot."""

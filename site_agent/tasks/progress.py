@@ -70,6 +70,8 @@ class Sample:
     held_bytes: int = 0
     """Arrow bytes that it held at most: rows taken and rows made."""
     operators: tuple[OperatorRows, ...] = ()
+    waited_s: float = 0.0
+    """How long its work waited for a slot, and in the slot for a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Progress:
         self.starts_at_us: int | None = None
         self._started_s = started_s
         self._samples: deque[Sample] = deque()
+        self._waited_s = 0.0
         self._operators: dict[tuple[str, int], int] = {}
 
     def enter(self, state: TaskState, reason: str = "") -> None:
@@ -129,7 +132,12 @@ class Progress:
             in_flight_bytes=self._in_flight_bytes(now_s),
         )
 
+    def waited(self, seconds: float) -> None:
+        """The epoch that comes to its end next has waited so much longer for a slot or a CPU."""
+        self._waited_s += seconds
+
     def epoch_done(self, sample: Sample) -> None:
+        sample, self._waited_s = replace(sample, waited_s=self._waited_s), 0.0
         self.epochs += 1
         self.timed(sample.busy_s)
         self._samples.append(sample)
@@ -147,6 +155,7 @@ class Progress:
             "rows_out_per_s": sum(s.rows_out for s in self._samples) / span_s,
             "bytes_out_per_s": sum(s.bytes_out for s in self._samples) / span_s,
             "busy_ratio": min(1.0, sum(s.busy_s for s in self._samples) / span_s),
+            "waiting_ratio": min(1.0, sum(s.waited_s for s in self._samples) / span_s),
         }
 
     def operators(self, now_s: float) -> tuple[OperatorStatus, ...]:

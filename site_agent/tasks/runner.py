@@ -36,6 +36,8 @@ RETRY_DELAYS_S: Sequence[float] = (0.5, 1.0, 2.0, 4.0)
 
 Unless the disk is full: that is not the task's fault, and passes.
 """
+WAITS_FROM = 0.5
+"""The `waiting_ratio` from which a running task says that it waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +123,12 @@ class TaskRunner:
             self._task.reconfigure(_options(spec))
 
     def status(self) -> TaskStatus:
-        progress = self._progress
+        progress, now_s = self._progress, self._clock.monotonic()
         progress.measure(retained_bytes=self._log.epochs.retained_bytes)
         state, reason = progress.state, progress.reason
+        figures = progress.figures(now_s)
+        if state is TaskState.RUNNING and not reason and figures.waiting_ratio >= WAITS_FROM:
+            reason = "waits for a CPU or a slot most of the time: its site has too much to do"
         if self._log.epochs.damage is not None:
             # What the task made and somebody still needs cannot be read, and it is not made twice.
             state, reason = TaskState.FAILED, self._log.epochs.damage.message
@@ -135,11 +140,11 @@ class TaskRunner:
             reason=reason,
             next_epoch=self._log.next_epoch,
             watermark_us=progress.watermark_us,
-            operators=progress.operators(self._clock.monotonic()),
+            operators=progress.operators(now_s),
             missed_inputs=self._task.missed_inputs if self._task else (),
             starts_at_us=progress.starts_at_us,
             behind=self._limits.pressure_of(self._log).behind,
-            **values_of(progress.figures(self._clock.monotonic())),
+            **values_of(figures),
         )
 
     async def _run(self) -> None:

@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 FIRST_LOOK_S = 0.02
 """How soon a source is asked again when it had no rows at first; the pause doubles up to the epoch interval."""
 
+STALE_S = 0.05
+"""How long an epoch may wait for a slot before the source is asked again."""
 LEAST_EPOCH_ROWS = 10_000
 """Of a source that has fallen behind: fewer would cost more than they spare."""
 EPOCHS_IN_BUDGET = 4
@@ -110,6 +112,7 @@ class SourceTask(Task):
             context.dead_letters, relation=relation.name, site=context.site, clock=context.clock
         )
         self._limit = ReadLimit()
+        self._poll = Poll({}, empty=True)
         self._idle = False
         self._silent_since_s = context.clock.monotonic()
         self._had_input = False
@@ -161,12 +164,17 @@ class SourceTask(Task):
         if not self._had_input:
             self._had_input = True
             logger.info("first input site=%s task=%s", context.site, context.spec.task_id)
+        self._poll = poll
         async with context.attempt():
-            result = await context.run(partial(self._request, position, poll))
-            return await self._publish(position, poll, result, started_s)
+            result = await context.run(partial(self._request, position, context.clock.monotonic()))
+            return await self._publish(position, self._poll, result, started_s)
 
-    def _request(self, position: Position, poll: Poll) -> EpochRequest:
-        spec = self._context.spec
+    def _request(self, position: Position, polled_s: float) -> EpochRequest:
+        """Made on the slot: what came while the epoch waited for it is in the epoch, and waits for no other one."""
+        spec, clock = self._context.spec, self._context.clock
+        if clock.monotonic() - polled_s >= STALE_S:
+            self._poll = self._source.poll(position.offset, now=clock.now(), limit=self._limit)
+        poll = self._poll
         return EpochRequest(
             task_id=spec.task_id,
             sql=spec.sql,

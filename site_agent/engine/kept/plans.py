@@ -91,19 +91,25 @@ class _Counters:
     operators: tuple[OperatorRows, ...]
     reads_input: bool
     """False: Spark has proved that there is no output whatever the input."""
+    cpu_wait_s: float
+    """How long the thread waited for a CPU."""
 
     @staticmethod
     def parsed(text: str) -> _Counters:
         """From the lines of `KeptPlan.run`."""
         observed: InputMetrics | None = None
         way: list[OperatorRows] = []
+        cpu_wait_s, reads_input = 0.0, False
         for what, *values in (line.split("\t") for line in text.splitlines()):
-            if what == "observed":
+            reads_input |= what != "waited"
+            if what == "waited":
+                cpu_wait_s = int(values[0]) / 1e9
+            elif what == "observed":
                 rows, late, newest, malformed = (int(value) if value else None for value in values[:4])
                 observed = InputMetrics(rows or 0, late or 0, newest, malformed or 0)
             elif (kind := kind_of(values[0])) is not None:
                 way.append(OperatorRows(kind, int(values[1])))
-        return _Counters(observed, without_halves(way), bool(text))
+        return _Counters(observed, without_halves(way), reads_input, cpu_wait_s)
 
 
 class KeptPlans:
@@ -157,13 +163,21 @@ class KeptPlans:
             raise
         if let_in is not None:
             assert isinstance(first, SlotRows)
-            return replace(_result_of_rows(request, first, let_in, table, counters), planned=planned)
+            return replace(
+                _result_of_rows(request, first, let_in, table, counters),
+                planned=planned,
+                cpu_wait_s=counters.cpu_wait_s,
+            )
         if counters.observed is None:
             # The plan does not read its input, so that nothing is counted.
             self._plans[key] = None
             return None
         broken = first.broken if isinstance(first, SlotFiles) else 0
-        return replace(_result(request, counters.observed, table, counters, broken), planned=planned)
+        return replace(
+            _result(request, counters.observed, table, counters, broken),
+            planned=planned,
+            cpu_wait_s=counters.cpu_wait_s,
+        )
 
     def forget(self) -> None:
         """Drop all plans, as when a table that they read is another."""

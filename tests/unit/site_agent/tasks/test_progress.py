@@ -84,3 +84,13 @@ def test_bytes_in_flight_are_those_of_the_largest_epoch_of_the_last_minute() -> 
     assert progress.figures(60.0).in_flight_bytes == 500
     assert progress.figures(62.0).in_flight_bytes == 200
     assert progress.figures(200.0).in_flight_bytes == 0
+
+
+def test_an_epoch_takes_along_what_was_waited_before_its_end() -> None:
+    progress = Progress(0.0)
+    progress.waited(1.0)
+    progress.waited(0.5)
+    assert progress.figures(10.0).waiting_ratio == 0
+    progress.epoch_done(Sample(4.0, 2.0, 1, 1, 1))
+    progress.epoch_done(Sample(8.0, 2.0, 1, 1, 1))
+    assert progress.figures(10.0).waiting_ratio == 0.15

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pytest
@@ -14,7 +17,7 @@ from site_agent.base.errors import EngineError
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.sources import Offset, Poll, ReadLimit
-from site_agent.engine import Field, MalformedRow
+from site_agent.engine import ArrowScan, Field, MalformedRow
 from site_agent.exchange.options import connect
 from site_agent.router import Router
 from site_agent.tasks.context import TaskContext, TaskLimits
@@ -23,6 +26,7 @@ from site_agent.tasks.source import FIRST_LOOK_S, LEAST_EPOCH_ROWS, SourceTask, 
 from site_agent.tasks.spec import RelationSpec, TaskSpec
 from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine, VirtualClock
 
+T = TypeVar("T")
 RELATION = RelationSpec(
     name="events",
     columns=(Field("ts", "TIMESTAMP"), Field("v", "BIGINT")),
@@ -64,6 +68,53 @@ def published(ctx: TaskContext) -> list[list[int]]:
 
 def everything(table: pa.Table) -> pa.Table:
     return table
+
+
+class GrowingSource(ListSource):
+    """Has one row more at each poll, and ends with the tenth."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.polls = 0
+
+    def initial(self) -> Offset:
+        return {"row": 0}
+
+    def poll(self, start: Offset, *, now: datetime, limit: ReadLimit) -> Poll:
+        self.polls += 1
+        return Poll({"row": min(self.polls, 10)}, empty=False, ended=self.polls >= 10)
+
+    def scan(self, start: Offset, end: Offset) -> ArrowScan:
+        return ArrowScan(events(*range(int(str(start["row"])), int(str(end["row"])))))
+
+
+class BusySlots(ThreadPoolExecutor):
+    """Each epoch waits for its slot."""
+
+    def __init__(self, clock: VirtualClock, wait_s: float) -> None:
+        super().__init__(1)
+        self._clock = clock
+        self._wait_s = wait_s
+
+    def submit(self, fn: Callable[..., T], /, *args: object, **kwargs: object) -> Future[T]:
+        def later() -> T:
+            self._clock.elapsed_s += self._wait_s
+            return fn(*args, **kwargs)
+
+        return super().submit(later)
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "epochs"), [(0.0, [[n] for n in range(10)]), (1.0, [[n, n + 1] for n in range(0, 10, 2)])]
+)
+async def test_rows_that_come_while_an_epoch_waits_for_a_slot_are_in_it(
+    tmp_path: Path, wait_s: float, epochs: list[list[int]]
+) -> None:
+    clock = VirtualClock()
+    ctx = replace(context(tmp_path, TableEngine({"all": everything})), clock=clock, executor=BusySlots(clock, wait_s))
+    await SourceTask(ctx, RELATION, GrowingSource()).run()
+    assert published(ctx) == epochs
+    assert (ctx.progress.figures(clock.elapsed_s).waiting_ratio > 0.9) == bool(wait_s)
 
 
 async def test_each_poll_becomes_one_epoch_and_the_end_ends_the_channel(tmp_path: Path) -> None:

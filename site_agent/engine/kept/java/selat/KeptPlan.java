@@ -2,6 +2,8 @@ package selat;
 
 import java.io.IOException;
 import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
@@ -47,6 +49,7 @@ public final class KeptPlan {
     private static final int BATCH_ROWS = 65_536;
 
     /** Ids of attempts; Spark's own begin at 0 and do not come so far. */
+    private static final Path SCHEDSTAT = Paths.get("/proc/thread-self/schedstat");
     private static final AtomicLong ATTEMPTS = new AtomicLong(1L << 40);
 
     private final SparkSession session;
@@ -107,21 +110,33 @@ public final class KeptPlan {
      * Runs the plan over what the slots hold now, and writes its rows to a file as an Arrow stream.
      *
      * @param files a line for each place of a reader of files, as `FilePlaces` has it; empty when there are none
-     * @return lines, of values separated by tabs: `observed`, then the observed values; or `operator`, then a node's
+     * @return lines, of values separated by tabs: `waited`, then nanoseconds for which the thread waited for a CPU;
+     *     `observed`, then the observed values; or `operator`, then a node's
      *     name and its rows, from the input to the output
      */
     public String run(String place, String inputView, String files) throws IOException {
         try {
+            long waitedNs = cpuWaitNs();
             prepare();
             this.files.put(files);
             plan.resetMetrics();
             write(place);
             StringBuilder counters = new StringBuilder();
+            counters.append("waited\t").append(cpuWaitNs() - waitedNs).append('\n');
             count(plan, "BatchScan " + inputView, counters);
             return counters.toString();
         } catch (VirtualMachineError | LinkageError error) {
             // As a cause: the bridge to Python answers with exceptions only.
             throw new IllegalStateException(error);
+        }
+    }
+
+    /** How long this thread has waited for a CPU since it began; 0 where the kernel does not count it. */
+    private static long cpuWaitNs() {
+        try {
+            return Long.parseLong(Files.readString(SCHEDSTAT).split("\\s+")[1]);
+        } catch (IOException | RuntimeException unknown) {
+            return 0;
         }
     }
 
