@@ -33,6 +33,7 @@ from site_agent.agent.measures import Measures
 from site_agent.agent.memory import MemoryUse, SharedMemory, heap_use, memory_use
 from site_agent.agent.metrics import ROLE, AgentMetrics, SiteFigures
 from site_agent.agent.runtime import SiteRuntime, SiteServices
+from site_agent.base.cpu import CpuUse, Quota
 from site_agent.base.durable import make_usable, sole_owner, write_atomically
 from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
@@ -58,6 +59,7 @@ from site_agent.slots.follow import following_slots
 from site_agent.slots.guard import SlotGuard
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.stretch import Stretch
 from wire.channels import aio_channel
 from wire.names import MASTER
 from wire.security import Security
@@ -119,6 +121,7 @@ async def _serve(config: AgentConfig) -> None:
         readiness: list[AbstractAsyncContextManager[None]] = []
         looks: list[Callable[[], SiteFigures]] = []
         memory = SharedMemory(partial(memory_use, partial(heap_use, session), len(config.sites)))
+        stretch = await stack.enter_async_context(_stretch())
         for site in config.sites:
             security = securities[site.name]
             engine = SparkEngine(
@@ -129,7 +132,7 @@ async def _serve(config: AgentConfig) -> None:
                 functions=config.functions,
             )
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
-            parts = Parts(engine, memory, guard, crashes, umask, jvm_version(session), security)
+            parts = Parts(engine, memory, guard, crashes, stretch, umask, jvm_version(session), security)
             agent, address, health = await _start_site(config, site, parts, stack)
             addresses[site.name] = address
             if len(addresses) == 1:
@@ -172,6 +175,7 @@ class Parts:
     guard: SlotGuard
     crashes: Crashes
     """Counts crashes of the whole process."""
+    stretch: Stretch
     umask: int
     """The user's umask, for the files of sinks."""
     java: str
@@ -224,6 +228,7 @@ async def _start_site(
         ),
         streams=streams,
         crashes=parts.crashes,
+        stretch=parts.stretch,
         disk_full=disk.why_full,
         limits=TaskLimits(
             retained_bytes_per_channel=config.retained_bytes, kept_behind_bytes_per_channel=config.kept_behind_bytes
@@ -235,6 +240,17 @@ async def _start_site(
     measures = Measures(parts.memory, streams.use, disk.measure)
     agent = SiteAgent(identity, runtime=runtime, router=router, directory=directory, measures=measures)
     return agent, address, health
+
+
+@asynccontextmanager
+async def _stretch() -> AsyncIterator[Stretch]:
+    """Of epoch intervals; it follows the load until the block ends."""
+    stretch = Stretch()
+    following = asyncio.create_task(stretch.follow(SystemClock(), CpuUse(Quota.found())))
+    try:
+        yield stretch
+    finally:
+        following.cancel()
 
 
 @asynccontextmanager

@@ -38,6 +38,7 @@ from site_agent.tasks.runner import TaskRunner
 from site_agent.tasks.sink import SinkTask
 from site_agent.tasks.source import SourceTask, end_idleness
 from site_agent.tasks.spec import Assignment, RelationSpec, TaskSpec
+from site_agent.tasks.stretch import Stretch
 from site_agent.tasks.table import TableTask
 from site_agent.tasks.task import Task
 
@@ -62,6 +63,8 @@ class SiteServices:
     """None: clients cannot push to the site."""
     crashes: Crashes = field(default_factory=Crashes)
     """Counts crashes of the process, and so of all its sites."""
+    stretch: Stretch = field(default_factory=Stretch)
+    """Stretches the epoch intervals while CPU is short."""
     disk_full: Callable[[], str] = str
     """Returns the reason why tasks must not read new rows; empty when they may."""
     epochs: Durations = field(default_factory=Durations)
@@ -223,6 +226,7 @@ class SiteRuntime:
             limits=services.limits,
             progress=progress,
             crashes=services.crashes,
+            stretch=services.stretch,
             disk_full=services.disk_full,
         )
         if spec.kind is StageKind.MERGE:

@@ -22,6 +22,7 @@ from site_agent.router import Router
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import TaskSpec
+from site_agent.tasks.stretch import Stretch
 
 T = TypeVar("T")
 
@@ -70,6 +71,7 @@ class TaskContext:
     limits: TaskLimits
     progress: Progress
     crashes: Crashes = field(default_factory=Crashes)
+    stretch: Stretch = field(default_factory=Stretch)
     disk_full: Callable[[], str] = str
     """The reason why the site's disk budget admits no rows from outside; empty when it does."""
 
@@ -150,8 +152,10 @@ class TaskContext:
         return _why(found, self.log.id) if found.waits else ""
 
     async def pace(self, started_s: float) -> None:
-        """Sleep what is left of the epoch interval since `started_s`."""
-        left_s = started_s + self.spec.epoch_interval.total_seconds() - self.clock.monotonic()
+        """Sleep what is left of the epoch interval since `started_s`; while CPU is short, the interval is longer."""
+        interval = self.stretch.interval(self.spec.epoch_interval)
+        self.progress.interval_s = interval.total_seconds() if interval > self.spec.epoch_interval else None
+        left_s = started_s + interval.total_seconds() - self.clock.monotonic()
         if left_s > 0:
             await self.clock.sleep(left_s)
 

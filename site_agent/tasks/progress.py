@@ -96,6 +96,8 @@ class Progress:
         self.epochs = 0
         self.failures = 0
         self.plans = 0
+        self.interval_s: float | None = None
+        """Of epochs, while it is stretched for want of CPU; None: as configured."""
         self.timed: Callable[[float], None] = lambda busy_s: None
         """Told how long each epoch took."""
         self.starts_at_us: int | None = None

@@ -127,8 +127,8 @@ class TaskRunner:
         progress.measure(retained_bytes=self._log.epochs.retained_bytes)
         state, reason = progress.state, progress.reason
         figures = progress.figures(now_s)
-        if state is TaskState.RUNNING and not reason and figures.waiting_ratio >= WAITS_FROM:
-            reason = "waits for a CPU or a slot most of the time: its site has too much to do"
+        if state is TaskState.RUNNING and not reason:
+            reason = _short_of_cpu(progress.interval_s, figures.waiting_ratio)
         if self._log.epochs.damage is not None:
             # What the task made and somebody still needs cannot be read, and it is not made twice.
             state, reason = TaskState.FAILED, self._log.epochs.damage.message
@@ -208,3 +208,12 @@ def _failure(error: SiteAgentError | OSError) -> Failure:
 
 def _options(spec: TaskSpec) -> Mapping[str, str]:
     return spec.relation.options if spec.relation else {}
+
+
+def _short_of_cpu(interval_s: float | None, waiting_ratio: float) -> str:
+    """What a running task says when its site has too much to do; empty: it has not."""
+    if interval_s is not None:
+        return f"CPU is short at its site: an epoch every {interval_s:.1f} s"
+    if waiting_ratio >= WAITS_FROM:
+        return "waits for a CPU or a slot most of the time: its site has too much to do"
+    return ""

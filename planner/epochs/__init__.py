@@ -1,0 +1,1 @@
+"""How often tasks have their epochs."""
