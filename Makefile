@@ -85,7 +85,7 @@ format: setup  ## format all code and fix what can be fixed
 proto: setup  ## generate selat/v1 from proto/
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/generate_stubs
 
-bench: setup  ## all benchmarks beside their baselines: docs/results/performance.md anew, with commit and verdicts; an hour and a half
+bench: setup  ## all benchmarks beside their baselines: docs/results/performance.md anew, with commit and verdicts; over an hour and a half
 	$(BIN)/python -m benchmarks --record docs/results/performance.md
 
 reproduce: setup  ## published evaluations, run again in the simulator; tables and plots in docs/results, with the commit

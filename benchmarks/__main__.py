@@ -26,6 +26,7 @@ LIMITS_S = {
     "exchange": 120,
     "exchange_tls": 180,
     "source_stage": 300,
+    "peers": 1200,
     "regions": 1300,
     "latency": 130,
     "delay": 900,
@@ -42,7 +43,7 @@ LIMITS_S = {
     "large_results": 900,
     "monitor": 600,
 }
-"""In the order of the page; an hour to an hour and a half together."""
+"""In the order of the page; an hour and a quarter to an hour and three quarters together."""
 NEED_ROOT = frozenset({"monitor"})
 GRACE_S = 20
 

@@ -24,7 +24,12 @@ CRITERIA = (
         0.9,
         source=f"{_PLANE}: handshakes cost 10 % at most",
     ),
-    Criterion("source_stage.rows", "source stage: rows/s over Structured Streaming's", AT_LEAST, 0.8, source=_PLANE),
+    Criterion("source_stage.rows", "source stage: rows/s over Structured Streaming's", AT_LEAST, 1, source=_PLANE),
+    Criterion("source_stage.cpu", "the same: CPU for a row over Structured Streaming's", AT_MOST, 1, source=_PLANE),
+    Criterion("stages.cpu", "an epoch of 5,000 rows: CPU, all of the agent's work", AT_MOST, 45, "ms", _PLANE),
+    Criterion("stages.wall", "the same: wall time", AT_MOST, 40, "ms", _PLANE),
+    Criterion("peers.rows", "rows/s over the faster peer's", AT_LEAST, 1, source=_PLANE),
+    Criterion("peers.right", "Selat and its peers: results equal to DuckDB's", AT_LEAST, 1, source=_PLANE),
     Criterion("latency.median", "window's end to result, median", AT_MOST, 3, "s", _PLANE),
     Criterion("latency.p95", "window's end to result, 95th percentile", AT_MOST, 5, "s", _PLANE),
     Criterion(

@@ -183,13 +183,17 @@ def main() -> int:
                 found.append(Run(**in_own_process("benchmarks.source_stage", own)))
                 say(f"round {number + 1}, {way}: {found[-1].rows_per_s:,.0f} rows/s, {found[-1].cpu_s:.1f} s of CPU")
     agree = len({(run.partials, run.total) for found in runs.values() for run in found}) == 1
-    findings = {"rows": _rate_ratio(runs)}
+    findings = {"rows": _rate_ratio(runs), "cpu": _cpu_ratio(runs)}
     publish("source_stage", "Source stage", _parts(runs, arguments.rows, agree=agree), arguments.record, findings)
     return 0 if agree else 1
 
 
 def _rate_ratio(runs: dict[str, list[Run]]) -> float:
     return ratio([r.rows_per_s for r in runs["selat"]], [r.rows_per_s for r in runs["plain"]])
+
+
+def _cpu_ratio(runs: dict[str, list[Run]]) -> float:
+    return ratio([r.cpu_s_per_million for r in runs["selat"]], [r.cpu_s_per_million for r in runs["plain"]])
 
 
 def _parts(runs: dict[str, list[Run]], rows: int, *, agree: bool) -> list[str]:
@@ -203,7 +207,6 @@ def _parts(runs: dict[str, list[Run]], rows: int, *, agree: bool) -> list[str]:
         ]
         for way, found in runs.items()
     ]
-    cpu = ratio([r.cpu_s_per_million for r in runs["selat"]], [r.cpu_s_per_million for r in runs["plain"]])
     example = runs["selat"][0]
     same = "The partial rows of both were equal in number and in what they count" if agree else "**The two disagree**"
     return [
@@ -213,8 +216,9 @@ def _parts(runs: dict[str, list[Run]], rows: int, *, agree: bool) -> list[str]:
         f"after the same warm-up; the first {WARM_UP_FILES} files are not counted. CPU is that of Python, the JVM and "
         "its Python workers. Medians, with the least and the most.",
         table(["", "rows/s", "CPU s per million rows", "runs"], lines),
-        f"Selat over plain, round by round, median: {_rate_ratio(runs):.2f} of the rows a second, {cpu:.2f} of the CPU "
-        f"for a row. {same}: {example.partials:,} partials of {example.total:,} rows.",
+        f"Selat over plain, round by round, median: {_rate_ratio(runs):.2f} of the rows a second, "
+        f"{_cpu_ratio(runs):.2f} of the CPU for a row. {same}: {example.partials:,} partials "
+        f"of {example.total:,} rows.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""CPU of a stage that has nothing or little to do, and rows per second over several stages at once.
+"""CPU and wall time of a stage that has nothing or little to do, and rows per second over several stages at once.
 
     python -m benchmarks.stages [--seconds 12] [--stages 1 2 4 8] [--record FILE]
 
@@ -21,7 +21,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.processes import cpu_s
-from benchmarks.report import make_parser, publish, say, table
+from benchmarks.report import make_parser, median, publish, say, table
 from benchmarks.source_stage import COLUMNS, SQL, write_files
 from benchmarks.tasks import RunningTask, Site, Stage
 from site_agent.engine.jvm.session import start_spark
@@ -44,6 +44,8 @@ class Load:
     wall_s: float
     cpu_s: float
     epochs: int
+    epoch_s: float = 0.0
+    """Wall time of an epoch, from its first work to its publication; the median."""
 
 
 async def measure_load(site: Site, rate: int | None, seconds: float) -> Load:
@@ -52,10 +54,13 @@ async def measure_load(site: Site, rate: int | None, seconds: float) -> Load:
     work = None if running is None else asyncio.create_task(running.task.run())
     await asyncio.sleep(WARM_UP_S)
     started_s, before_s, before_epochs = time.perf_counter(), cpu_s(), running.log.next_epoch if running else 0
+    walls_s: list[float] = []
+    if running is not None:
+        running.progress.timed = walls_s.append
     await asyncio.sleep(seconds)
-    load = Load(
-        time.perf_counter() - started_s, cpu_s() - before_s, (running.log.next_epoch if running else 0) - before_epochs
-    )
+    taken_s, used_s = time.perf_counter() - started_s, cpu_s() - before_s
+    epochs = running.log.next_epoch - before_epochs if running else 0
+    load = Load(taken_s, used_s, epochs, median(walls_s) if walls_s else 0.0)
     if work is not None:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
@@ -90,7 +95,7 @@ async def measure_stages(site: Site, files: Path, count: int) -> float:
     return sum(running.progress.totals.rows_in for running in tasks) / wall_s
 
 
-async def measure(root: Path, engine: SparkEngine, arguments: argparse.Namespace) -> list[str]:
+async def measure(root: Path, engine: SparkEngine, arguments: argparse.Namespace) -> tuple[list[str], dict[str, float]]:
     with ThreadPoolExecutor(CORES) as slots:
         site = Site(engine, root, slots)
         loads: dict[int | None, Load] = {}
@@ -111,20 +116,28 @@ async def measure(root: Path, engine: SparkEngine, arguments: argparse.Namespace
     once = (
         "One run each, in the order of the lines, in one process and JVM that ran before: small differences are noise."
     )
-    return [once, _idle_table(loads), _speed_table(speeds)]
+    findings = {"cpu": _epoch_cpu_s(loads, RATES[-1]) * 1e3, "wall": loads[RATES[-1]].epoch_s * 1e3}
+    return [once, _idle_table(loads), _speed_table(speeds)], findings
+
+
+def _epoch_cpu_s(loads: dict[int | None, Load], rate: int) -> float:
+    """CPU of an epoch over the process without a task."""
+    nothing, load = loads[None], loads[rate]
+    return (load.cpu_s / load.wall_s - nothing.cpu_s / nothing.wall_s) * load.wall_s / load.epochs
 
 
 def _idle_table(loads: dict[int | None, Load]) -> str:
     nothing = loads[None].cpu_s / loads[None].wall_s
-    rows = [["no task (baseline)", f"{nothing * 1e3:.0f} ms", "", ""]]
+    rows = [["no task (baseline)", f"{nothing * 1e3:.0f} ms", "", "", ""]]
     for rate in RATES:
         load = loads[rate]
         share = load.cpu_s / load.wall_s
-        per_epoch = f"{(share - nothing) * load.wall_s / load.epochs * 1e3:.0f} ms" if load.epochs else ""
+        per_epoch = f"{_epoch_cpu_s(loads, rate) * 1e3:.0f} ms" if load.epochs else ""
+        wall = f"{load.epoch_s * 1e3:.0f} ms" if load.epoch_s else ""
         name = "idle stage" if rate == 0 else f"stage of {rate:,} rows/s"
-        rows.append([name, f"{share * 1e3:.0f} ms", f"{load.epochs / load.wall_s:.2f}", per_epoch])
+        rows.append([name, f"{share * 1e3:.0f} ms", f"{load.epochs / load.wall_s:.2f}", per_epoch, wall])
     head = ["epochs of 1 s", "CPU a second, Python and JVM", "epochs published a second", "CPU an epoch over baseline"]
-    return table(head, rows)
+    return table([*head, "wall time of an epoch"], rows)
 
 
 def _speed_table(speeds: dict[int, float]) -> str:
@@ -147,10 +160,10 @@ def main() -> int:
             engine = SparkEngine(session, scratch=root / "scratch")
             warm_up(engine)
             say("Spark runs")
-            parts = asyncio.run(measure(root, engine, arguments))
+            parts, findings = asyncio.run(measure(root, engine, arguments))
         finally:
             session.stop()
-    publish("stages", "Idle stages, and several at once", parts, arguments.record)
+    publish("stages", "Idle stages, and several at once", parts, arguments.record, findings)
     return 0
 
 

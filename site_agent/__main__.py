@@ -245,8 +245,8 @@ async def _start_site(
 @asynccontextmanager
 async def _stretch() -> AsyncIterator[Stretch]:
     """Of epoch intervals; it follows the load until the block ends."""
-    stretch = Stretch()
-    following = asyncio.create_task(stretch.follow(SystemClock(), CpuUse(Quota.found())))
+    stretch, use = Stretch(), CpuUse(Quota.found())
+    following = asyncio.create_task(stretch.follow(SystemClock(), use, use.cpus))
     try:
         yield stretch
     finally:

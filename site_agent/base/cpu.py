@@ -66,6 +66,12 @@ class CpuUse:
         self._clock = clock
         self._last = self._now()
 
+    @property
+    def cpus(self) -> float:
+        """How many there are for this process."""
+        of_machine = float(psutil.cpu_count() or 1)
+        return min(of_machine, self._quota.cpus) if self._quota is not None else of_machine
+
     def __call__(self) -> float:
         """The share since the last call, 0 to 1; does not block."""
         (busy, total, used, at), self._last = self._last, self._now()

@@ -96,6 +96,7 @@ class TaskContext:
     async def run(self, make: Callable[[], EpochRequest]) -> EpochResult:
         """Make an epoch's request and run it, both on a slot. Raises EngineError, and what `make` does."""
         result = await self.in_slot(lambda: self.engine.run(make()))
+        self.stretch.count_epoch()
         self.progress.plans += result.planned
         self.progress.waited(result.cpu_wait_s)
         return result

@@ -23,11 +23,23 @@ class LateClock(VirtualClock):
         await super().sleep(seconds + self.late_s)
 
 
-async def after(stretch: Stretch, clock: VirtualClock, used: list[float]) -> timedelta:
-    """The interval after measurements of these shares."""
+async def after(stretch: Stretch, clock: VirtualClock, used: list[float], epochs: int = 1000) -> timedelta:
+    """The interval after measurements of these shares, with so many epochs before each."""
     shares: Iterator[float] = iter([0.0, *used])
+
+    class Counting(VirtualClock):
+        """Epochs run while it sleeps."""
+
+        async def sleep(self, seconds: float) -> None:
+            for _ in range(epochs):
+                stretch.count_epoch()
+            await clock.sleep(seconds)
+
+        def monotonic(self) -> float:
+            return clock.monotonic()
+
     with suppress(StopIteration, RuntimeError):
-        await asyncio.wait_for(stretch.follow(clock, lambda: next(shares)), 5)
+        await asyncio.wait_for(stretch.follow(Counting(), lambda: next(shares), 2.0), 5)
     return stretch.interval(SECOND)
 
 
@@ -42,3 +54,7 @@ async def test_intervals_are_stretched_while_the_cpu_is_full_and_come_back() -> 
 async def test_a_late_event_loop_stretches_them_too() -> None:
     assert await after(Stretch(), LateClock(0.5), [0.2]) > SECOND
     assert await after(Stretch(), LateClock(0.01), [0.2]) == SECOND
+
+
+async def test_few_epochs_are_not_what_fills_the_cpu() -> None:
+    assert await after(Stretch(), VirtualClock(), [1.0] * 20, epochs=1) == SECOND
