@@ -18,7 +18,7 @@ from wire.security import PLAIN, Security
 
 INTERVAL_S = 5.0
 ECHOES = 3
-SITES_AT_ONCE = 8
+SITES_AT_ONCE = 4
 """Most sites that an agent sends echoes to in one interval: the others have their turn in the next ones, so that the
 calls of an agent do not grow with the number of sites."""
 _OPTIONS: Options = (("grpc.enable_http_proxy", 0),)
