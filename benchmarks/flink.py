@@ -14,7 +14,7 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-MISSING = "Flink is not installed: `pip install apache-flink-libraries==2.3.0`, or the extra `[bench]`"
+MISSING = "Flink is not installed: `pip install --require-hashes -r requirements-bench.lock`"
 _OPENED = ("java.lang", "java.lang.reflect", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.text", "java.time")
 _OPENED_UTIL = ("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks")
 

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("selat", "planner", "master", "site_agent", "contract", "machine", "wire")
 GENERATED = ROOT / "selat" / "v1"
+LOCKS = ("requirements.lock", "requirements-java.lock", "requirements-bench.lock")
 IMPURE = frozenset(
     {
         "asyncio",
@@ -145,7 +146,7 @@ def test_make_help_lists_every_target() -> None:
 
 
 def test_the_lock_files_pin_with_hashes_and_name_no_index() -> None:
-    for name in ("requirements.lock", "requirements-java.lock"):
+    for name in LOCKS:
         text = (ROOT / name).read_text()
         assert "://" not in text
         assert "--index" not in text
@@ -159,7 +160,7 @@ def test_the_lock_file_has_every_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *(d for ds in project["optional-dependencies"].values() for d in ds)]
     names = {re.split(r"[\[<>=;!~ ]", d)[0].lower().replace("_", "-") for d in wanted} - {"selat"}
-    locks = (ROOT / "requirements.lock").read_text() + (ROOT / "requirements-java.lock").read_text()
+    locks = "\n".join((ROOT / name).read_text() for name in LOCKS)
     assert names - set(re.findall(r"^([a-z0-9-]+)==", locks, re.MULTILINE)) == set()
 
 
