@@ -20,10 +20,12 @@ import pytest
 from site_agent.connectors.files.timeline import Timeline, write_index
 from site_agent.engine import ArrowScan, EpochRequest, FilesScan, MalformedRow, ParquetSlice, Scan, SlicesScan
 from site_agent.engine.cluster.driver import serve_files
+from site_agent.engine.jvm.jar import find_jar
 from site_agent.engine.jvm.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
 from tests.integration.test_engine import COLUMNS, NAMES, files, rows, run, tolerant
 from tests.jvm import SHORT_LIVED
+from tests.needs import Lack, Need, unless
 
 pytestmark = pytest.mark.spark
 
@@ -104,6 +106,15 @@ def check(engine: SparkEngine, scan: Scan) -> None:
 def test_rows_in_memory(engine: SparkEngine) -> None:
     assert run(engine, TOTALS, ArrowScan(rows(10))).table.to_pylist() == [{"n": 10, "s": 45}]
     check(engine, ArrowScan(rows(MANY)))
+
+
+@unless(Lack(Need.MACHINE, "a Java compiler, for scripts/build_jar") if find_jar() is None else None)
+def test_small_epochs_run_a_kept_plan(engine: SparkEngine) -> None:
+    """In the driver: no executor is asked, and none has to see the rows."""
+    made = [run(engine, TOTALS, ArrowScan(rows(count)), task="q.kept.us") for count in (10, 20, 5)]
+    assert [result.table.to_pylist()[0]["n"] for result in made] == [10, 20, 5]
+    assert [result.planned for result in made] == [True, False, False]
+    engine.drop_task("q.kept.us")
 
 
 def test_files_of_each_format(engine: SparkEngine) -> None:

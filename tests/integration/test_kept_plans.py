@@ -12,19 +12,25 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from planner.graph.ids import VertexId
 from planner.graph.plan import Analysis, DraftPlan, Stage
 from planner.planning import Planning, planned_with
 from planner.relations.catalog import Column
 from planner.values.names import BIN_COLUMN, INPUT_VIEW
 from planner.values.stages import StageKind
 from site_agent.base.errors import EngineError
-from site_agent.engine import Admission, ArrowScan, EpochRequest, EpochResult, Field, RangeScan
+from site_agent.engine import Admission, ArrowScan, EpochRequest, EpochResult, Field, PythonFunction, RangeScan
 from site_agent.engine.jvm.jar import find_jar
 from site_agent.engine.spark import SparkEngine
 from tests.e2e.dataset import ORDERS, START, Dataset, order
 from tests.e2e.queries import CASES, Case
+from tests.integration.test_derive import rows_of as numbers
+from tests.integration.test_derive import sent, typed
+from tests.integration.test_functions import CELL
 from tests.needs import Lack, Need, unless
 from tests.unit.planner.build import catalog_of, draft_of, select_of
+from tests.unit.planner.sharing.build import residual_sql, vertices
+from tests.unit.planner.sharing.test_containment import CONTAINED
 
 pytestmark = [
     pytest.mark.spark,
@@ -79,11 +85,16 @@ class Pair:
             engine.put_table(self.task, view, table)
 
     def run(
-        self, sql: str, rows: Mapping[str, pa.Table], tables: tuple[str, ...], admission: Admission | None
+        self,
+        sql: str,
+        rows: Mapping[str, pa.Table],
+        tables: tuple[str, ...],
+        admission: Admission | None,
+        functions: tuple[PythonFunction, ...] = (),
     ) -> pa.Table:
         views = {view: ArrowScan(table) for view, table in rows.items()}
         scan = views.pop(INPUT_VIEW)
-        request = EpochRequest(self.task, sql, scan, "asia", admission, tables, views)
+        request = EpochRequest(self.task, sql, scan, "asia", admission, tables, views, functions=functions)
         kept, anew = (engine.run(request) for engine in self.engines)
         assert kept.table.schema == anew.table.schema
         assert figures(kept) == figures(anew)
@@ -124,12 +135,17 @@ def run_case(pair: Pair, draft: DraftPlan, rng: random.Random) -> None:
                 if item.stage in sent:
                     arriving.setdefault(item.view, []).append(item.stage)
             for _ in range(3):
-                pair.run(
-                    stage.sql,
-                    {v: some(rng, [t for s in stages for t in sent[s]]) for v, stages in arriving.items()},
-                    copies,
-                    None,
-                )
+                rows = {v: some(rng, [t for s in stages for t in sent[s]]) for v, stages in arriving.items()}
+                pair.run(stage.sql, rows, copies, None)
+                for view, combine_sql in combines_of(stage).items():
+                    pair.run(combine_sql, {INPUT_VIEW: rows[view]}, (), None)
+
+
+def combines_of(stage: Stage) -> dict[str, str]:
+    """By view of a MERGE whose rows are partials: what makes fewer of them, there and in a COMBINE."""
+    assert stage.merge is not None
+    found = {view.view: view.combine_sql for view in stage.merge.views} or {INPUT_VIEW: stage.merge.combine_sql}
+    return {view: sql for view, sql in found.items() if sql}
 
 
 def some(rng: random.Random, tables: list[pa.Table]) -> pa.Table:
@@ -158,6 +174,36 @@ def test_random_epochs_are_the_same_through_kept_and_new_plans(
     pair = Pair(spark_engine, planning_engine, f"q.{case.name}")
     try:
         run_case(pair, draft, random.Random(case.name))
+    finally:
+        pair.drop()
+
+
+@pytest.mark.parametrize(("wanted", "offered"), [case[:2] for case in CONTAINED], ids=[case[2] for case in CONTAINED])
+def test_random_epochs_of_derived_tasks(
+    spark_engine: SparkEngine, planning_engine: SparkEngine, wanted: str, offered: str
+) -> None:
+    pair = Pair(spark_engine, planning_engine, "q.derived")
+    draft, other = typed(planning_engine, wanted), typed(planning_engine, offered)
+    sql = residual_sql(vertices(draft)[VertexId("s1")], vertices(other)[VertexId("s1")])
+    assert sql is not None
+    try:
+        for seed, count in enumerate((60, 0, 1, 200)):
+            made = pair.run(other.stage("s1").sql, {INPUT_VIEW: numbers(seed, count)}, (), None)
+            pair.run(sql, {INPUT_VIEW: sent(made)}, (), None)
+    finally:
+        pair.drop()
+
+
+def test_random_epochs_that_call_python_functions(spark_engine: SparkEngine, planning_engine: SparkEngine) -> None:
+    """They run in processes of their own, which outlive an epoch."""
+    pair = Pair(spark_engine, planning_engine, "q.functions")
+    sql = "SELECT cell__0123456789ab(lat, 20) AS c, count(*) AS n FROM input GROUP BY 1"
+    rng = random.Random(5)
+    try:
+        for count in (5, 0, 300, 1):
+            lat = pa.array([rng.choice((None, *range(-80, 80, 7))) for _ in range(count)], pa.float64())
+            pair.run(sql, {INPUT_VIEW: pa.table({"lat": lat})}, (), None, (CELL,))
+        assert plans_of(spark_engine, "q.functions") == [True]
     finally:
         pair.drop()
 
