@@ -82,7 +82,7 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
 
 def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
     return site_pb2.MergeSpec(
-        window_column=merge.window_column,
+        window_column="" if merge.panes else merge.window_column,
         window_us=duration_us(merge.window),
         combine_sql=merge.combine_sql,
         slide_us=duration_us(merge.slide) if merge.slide else 0,
@@ -90,4 +90,5 @@ def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
             site_pb2.MergeView(view=view.view, combine_sql=view.combine_sql, required=view.required)
             for view in merge.views
         ],
+        pane_column=merge.window_column if merge.panes else "",
     )

@@ -39,6 +39,17 @@ class Window:
         return column.table
 
     @property
+    def panes(self) -> exp.Expr:
+        """The call of the windows that follow one another, one slide long: every window is made up of them."""
+        time = self.node.expressions[0].copy()
+        return exp.Anonymous(this=WINDOW, expressions=[time, exp.Literal.string(format_interval(self.slide))])
+
+    @property
+    def overlaps(self) -> bool:
+        """True when a row is in more than one window."""
+        return self.slide != self.length
+
+    @property
     def words(self) -> str:
         """Length and slide, for people."""
         return format_windows(self.length, self.slide)

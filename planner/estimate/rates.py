@@ -103,24 +103,19 @@ def _parts(draft: DraftPlan, last: Stage) -> list[_Part]:
 
 
 def _leaving_stage(draft: DraftPlan, last: Stage, part: _Part, statistics: Statistics) -> dict[str, Flow]:
-    """What leaves the sites of the sender; to a join, its rows go once for each window that they are in."""
+    """What leaves the sites of the sender: each row, or group of an epoch, once, in however many windows it is."""
     source = part.source
     shape, join = draft.shapes[source.id], draft.joins.get(last.id)
     known = source.columns
     rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in source.pinned}
     if join is not None:
         width = row_bytes(known or tuple(Column(name, "") for name in source.read_columns))
-        return {site: _flow(rate * (join.window // join.slide), width) for site, rate in rates.items()}
+        return {site: _flow(rate, width) for site, rate in rates.items()}
     width = row_bytes(known or _assumed_columns(draft, last))
     if shape.window is None:
-        return {site: _flow(rate * _copies(last), width) for site, rate in rates.items()}
-    period = shape.window if part.sender.kind is StageKind.COMBINE else EPOCH
+        return {site: _flow(rate, width) for site, rate in rates.items()}
+    period = (shape.slide or shape.window) if part.sender.kind is StageKind.COMBINE else EPOCH
     return {site: _flow(_partials(shape, rate, period), width) for site, rate in rates.items()}
-
-
-def _copies(last: Stage) -> int:
-    """How often a row is sent to a merge that takes rows: once for each window that it is in."""
-    return last.merge.window // last.merge.period if last.merge is not None else 1
 
 
 def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate:
@@ -173,10 +168,10 @@ def _groups(keys: int) -> float:
 
 
 def _partials(shape: QueryShape, rate: float, period: timedelta) -> float:
-    """Rows per second, where each group is sent once in a period, in each of the windows that a row is in."""
+    """Rows per second, where each group is sent once in a period."""
     period_s = period.total_seconds()
     # An epoch is shorter than any window, so its rows are in few of those that a longer one is made up of.
-    return min(rate * period_s, _groups(shape.keys)) * _windows_of_a_row(shape) / period_s
+    return min(rate * period_s, _groups(shape.keys)) / period_s
 
 
 def _windows_of_a_row(shape: QueryShape) -> int:

@@ -68,6 +68,9 @@ class Merge:
     """The views whose rows wait; none: `input` alone, whose rows are partials. Other inputs are tables' copies."""
     combine: Operator | None = None
     """What `combine_sql` is the text of."""
+    panes: bool = False
+    """True: `window_column` has the start of the row's pane, one period long; the row is of each window that the pane
+    lies in. False: it has the start of the row's window, as where none overlap and in plans from before panes."""
 
     @property
     def period(self) -> timedelta:

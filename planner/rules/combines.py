@@ -60,7 +60,9 @@ def _combine(stage_id: str, source: Stage, merge: Merge, combine: CombinePartial
         kind=StageKind.COMBINE,
         pinned=source.pinned,
         inputs=(StageInput(source.id, INPUT_VIEW, same_site=True),),
-        merge=Merge(merge.window_column, merge.window, "", merge.slide, combine=combine),
+        merge=Merge(
+            merge.window_column, merge.period if merge.panes else merge.window, "", merge.slide, combine=combine
+        ),
         columns=source.columns,
         body=replace(combine, bins=tuple(keys)),
     )

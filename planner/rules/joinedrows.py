@@ -45,7 +45,7 @@ class JoinedRows:
     def partials(self, split: Split, change: Callable[[exp.Expr], exp.Expr]) -> Operator:
         """Partials of the joined rows; `change` says what the expressions of `split` are over them."""
         self._computed = tuple(map(change, split.read))
-        return split.at_source(self._rows(), lambda node: self._replace(change(node)), binned=False)
+        return split.at_source(self._rows(), lambda node: self._replace(change(node)), sent=False)
 
     def view_of(self, stream: str) -> str:
         """The view of the MERGE that a stream's rows are in."""

@@ -147,15 +147,19 @@ class Split:
         """The columns of partials."""
         return tuple(self.splitter.partials.values())
 
-    def at_source(self, rows: Operator, change: Callable[[exp.Expr], exp.Expr], *, binned: bool) -> PartialAggregate:
+    def at_source(self, rows: Operator, change: Callable[[exp.Expr], exp.Expr], *, sent: bool) -> PartialAggregate:
         """Partials of these rows.
 
         Args:
             rows: what the source has.
             change: what the expressions of the query are over these rows.
-            binned: whether groups get a bin, by which the rows of an epoch are ordered.
+            sent: True: a SOURCE sends them. They are of panes, and have bins, by which the rows of an epoch are
+                ordered. False: they are made where they are merged, of the rows of closed windows.
         """
         window, *others = self.read
+        if sent:
+            assert self.query.window is not None
+            window = self.query.window.panes
         start = exp.Dot(this=window.copy(), expression=name_node(WINDOW_FIELDS[0]))
         items = [Named(WINDOW_START, change(start))]
         items += [Named(name, change(node)) for node, name in zip(others, self.names, strict=True)]
@@ -164,7 +168,7 @@ class Split:
             self.groups,
             self.partials,
             tuple(self.splitter.partials),
-            self.splitter.keys if binned else (),
+            self.splitter.keys if sent else (),
         )
 
     def columns(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def add_source(
     if split is None:
         body = Project(rows, tuple(Named(output.name, output.expression) for output in query.outputs))
     else:
-        body = split.at_source(rows, change or _same, binned=True)
+        body = split.at_source(rows, change or _same, sent=True)
     plan.stages.append(_source_stage(stage_id, query, body, used))
     plan.shapes[stage_id] = query_shape(query)
     return stage_id

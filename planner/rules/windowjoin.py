@@ -36,7 +36,7 @@ def add_window_join(plan: Stages, query: StreamSelect) -> str:
     body = rows.result()
     inputs, views = add_joined_rows(plan, query, rows)
     merge_id = plan.next_id(StageKind.MERGE, "m")
-    merge = Merge(WINDOW_START, window.length, "", window.slide, views)
+    merge = Merge(WINDOW_START, window.length, "", window.slide, views, panes=window.overlaps)
     plan.stages.append(Stage(id=merge_id, kind=StageKind.MERGE, body=body, pinned=(), inputs=inputs, merge=merge))
     plan.joins[merge_id] = JoinShape(
         window=window.length,
@@ -78,9 +78,9 @@ def _outputs(query: StreamSelect, stream: Member, rows: JoinedRows) -> tuple[Out
 
 
 def _window_start(query: StreamSelect, stream: Member) -> exp.Expr:
-    """The start of a row's window; a row in several windows comes once for each."""
+    """The start of a row's window, or of its pane where windows overlap."""
     assert query.join_window is not None
-    node = query.join_window.node.copy()
+    node = query.join_window.panes
     node.expressions[0].replace(event_time_of(stream))
     return exp.Dot(this=node, expression=name_node("start"))
 

@@ -162,7 +162,12 @@ def _merge_parts(stage: Stage, places: Sequence[str], form: Form | None) -> list
     if merge is None:
         return []
     required = {view.view: view.required for view in merge.views}
-    parts = [str(merge.window), str(merge.period), *(str(required.get(place)) for place in places)]
+    parts = [
+        str(merge.window),
+        str(merge.period),
+        *(["panes"] if merge.panes else []),
+        *(str(required.get(place)) for place in places),
+    ]
     return parts if form is not None else [*parts, merge.combine_sql]
 
 

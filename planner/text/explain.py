@@ -74,6 +74,7 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
         "window_column": merge.window_column,
         "window_s": merge.window.total_seconds(),
         "slide_s": merge.period.total_seconds(),
+        "panes": merge.panes,
         "combine_sql": merge.combine_sql,
         "views": [
             {"view": view.view, "combine_sql": view.combine_sql, "required": view.required} for view in merge.views

@@ -1185,13 +1185,18 @@ class MergeSpec(_message.Message):
     COMBINE_SQL_FIELD_NUMBER: _builtins.int
     SLIDE_US_FIELD_NUMBER: _builtins.int
     VIEWS_FIELD_NUMBER: _builtins.int
+    PANE_COLUMN_FIELD_NUMBER: _builtins.int
     window_column: _builtins.str
-    """Timestamp column of the input that holds a row's window start, and the windows' length."""
+    """Timestamp column of the input that holds a row's window start, and the windows' length. Empty: see `pane_column`."""
     window_us: _builtins.int
     combine_sql: _builtins.str
     """Spark SQL from partials to fewer partials of the same schema; used to compact open windows."""
     slide_us: _builtins.int
     """A window begins every so often; the length is a multiple of it. 0: as often as the length."""
+    pane_column: _builtins.str
+    """Timestamp column of the input that holds the start of a row's pane, in the place of `window_column`: the row is in
+    each window that the pane, a slide long, lies in, and has that window's start in this column when it closes.
+    """
     @_builtins.property
     def views(self) -> _containers.RepeatedCompositeFieldContainer[Global___MergeView]:
         """The views whose rows wait until their window closes; none: `input` alone, with `combine_sql`."""
@@ -1204,10 +1209,11 @@ class MergeSpec(_message.Message):
         combine_sql: _builtins.str = ...,
         slide_us: _builtins.int = ...,
         views: _abc.Iterable[Global___MergeView] | None = ...,
+        pane_column: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["combine_sql", b"combine_sql", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["combine_sql", b"combine_sql", "pane_column", b"pane_column", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1215,7 +1221,7 @@ Global___MergeSpec: _TypeAlias = MergeSpec  # noqa: Y015
 
 @_typing.final
 class MergeView(_message.Message):
-    """An input of a MERGE. Each view has the column `window_column`."""
+    """An input of a MERGE. Each view has the column `window_column` or `pane_column`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -55,10 +55,13 @@ class WindowSpec:
     """How a merge closes windows and compacts open ones."""
 
     column: str
+    """The start of a row's window, or of its pane."""
     length_us: int
     slide_us: int
     """A window begins every so often; the length is a multiple of it."""
     views: tuple[ViewSpec, ...]
+    panes: bool = False
+    """True: rows are of panes, a slide long, and so of each window that their pane lies in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,7 @@ class OpenViews:
 
     def __init__(self, spec: WindowSpec, *, closed_us: int | None = None) -> None:
         self._spec = spec
-        self._windows = {
-            view.name: OpenWindows(spec.column, spec.length_us, spec.slide_us, closed_us=closed_us)
-            for view in spec.views
-        }
+        self._windows = {view.name: OpenWindows(spec, closed_us=closed_us) for view in spec.views}
         self._compacted_rows = dict.fromkeys(self._windows, 0)
 
     @property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import duckdb
 import sqlglot
 from sqlglot import exp
 
-from planner.graph.plan import DraftPlan, Stage
+from planner.graph.plan import DraftPlan, Merge, Stage
 from planner.values.names import BIN_COLUMN
 from planner.values.stages import StageKind
 
@@ -121,7 +122,7 @@ def _results(
         for used in last.inputs:
             _run_source(db, draft.stage(used.stage), draft, given)
         _port(db, last.merge.combine_sql, combined)
-        db.execute("CREATE OR REPLACE TABLE input AS SELECT * FROM held")
+        _put_view(db, "input", of_windows("SELECT * FROM held", last.merge))
     return fetch(db, to_duckdb(last.sql))
 
 
@@ -158,12 +159,21 @@ def _join_views(
                 _run_source(db, draft.stage(used.stage), draft, given)
         if view.combine_sql:
             _port(db, view.combine_sql, combined)
-        db.execute(
-            f"CREATE OR REPLACE TABLE of_{view.view} AS SELECT * FROM {'held' if view.combine_sql else 'gathered'}"
-        )
+        rows = f"SELECT * FROM {'held' if view.combine_sql else 'gathered'}"
+        _put_view(db, f"of_{view.view}", of_windows(rows, merge.merge))
     for used in merge.inputs:
         copies = outputs.get(used.stage, {}).values() or [f"of_{used.view}"]
         _put_view(db, used.view, " UNION ALL ".join(f"SELECT * FROM {name}" for name in copies))
+
+
+def of_windows(rows: str, merge: Merge) -> str:
+    """The rows of a merge as they come out of its state when all windows have closed: once for each window."""
+    if not merge.panes:
+        return rows
+    slide_us, column = merge.period // timedelta(microseconds=1), merge.window_column
+    starts = f"panes.{column} - to_microseconds(place * {slide_us})"
+    places = f"range({merge.window // merge.period}) AS places(place)"
+    return f"SELECT panes.* REPLACE ({starts} AS {column}) FROM ({rows}) AS panes, {places}"
 
 
 def _put_view(db: duckdb.DuckDBPyConnection, view: str, sql: str) -> None:

@@ -76,12 +76,12 @@ def test_the_window_is_rebuilt_from_its_start() -> None:
     )
 
 
-def test_a_sliding_window_keeps_its_slide() -> None:
+def test_sources_send_panes_of_windows_that_overlap() -> None:
     draft = draft_of("SELECT window.end AS e FROM clicks GROUP BY window(ts, '1 minute', '10 seconds')")
     merge = draft.stage("m1").merge
     assert merge is not None
-    assert (merge.window, merge.slide) == (timedelta(minutes=1), timedelta(seconds=10))
-    assert "window(input.ts, '1 minute', '10 seconds').start AS _window_start" in draft.stage("s1").sql
+    assert (merge.window, merge.slide, merge.panes) == (timedelta(minutes=1), timedelta(seconds=10), True)
+    assert "window(input.ts, '10 seconds').start AS _window_start" in draft.stage("s1").sql
     assert draft.stage("m1").sql.startswith("SELECT (_window_start + INTERVAL '60' SECOND) AS e")
 
 

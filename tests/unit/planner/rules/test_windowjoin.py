@@ -70,13 +70,13 @@ def test_the_window_can_be_selected_and_slide() -> None:
         f"SELECT window(c.ts, '10 seconds', '5 seconds') AS w, c.ms FROM clicks c JOIN visits v ON {same} "
         "AND v.page = c.page"
     )
-    assert sql_of(draft, "s2").startswith("SELECT window(input.ts, '10 seconds', '5 seconds').start AS _window_start")
+    assert sql_of(draft, "s2").startswith("SELECT window(input.ts, '5 seconds').start AS _window_start")
     assert sql_of(draft, "m1").startswith(
         "SELECT named_struct('start', input._window_start, 'end', (input._window_start + INTERVAL '10' SECOND)) AS w"
     )
     merge = draft.stage("m1").merge
     assert merge is not None
-    assert merge.period == timedelta(seconds=5)
+    assert (merge.period, merge.panes) == (timedelta(seconds=5), True)
 
 
 def test_conditions_on_one_stream_are_evaluated_at_its_sources() -> None:

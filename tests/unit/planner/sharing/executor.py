@@ -21,8 +21,9 @@ from planner.sharing.running import Deployed, MutableRunning
 from planner.sharing.schedule import deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
+from planner.values.names import INPUT_VIEW
 from tests.unit.planner.build import topology_of
-from tests.unit.planner.engine import Data, fetch, load, run_draft, to_duckdb
+from tests.unit.planner.engine import Data, fetch, load, of_windows, run_draft, to_duckdb
 from tests.unit.planner.sharing.build import CATALOG, vertices
 from tests.unit.planner.sharing.test_containment import described
 
@@ -154,6 +155,10 @@ class Deployment:
         query = operator.id.query
         stage = self.lab.draft(self.texts[query]).stage(operator.vertex.stage)
         views = self._views(query, stage, operator)
+        if stage.merge is not None:
+            waiting = {view.view for view in stage.merge.views} or {INPUT_VIEW}
+            rows = {view: [of_windows(part, stage.merge) for part in parts] for view, parts in views.items()}
+            views |= {view: parts for view, parts in rows.items() if view in waiting}
         if stage.relation is None:
             return self.lab.table(_with(views, stage.sql))
         epochs = [

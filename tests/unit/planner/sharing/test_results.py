@@ -24,7 +24,7 @@ from planner.sharing.schedule import deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from tests.unit.planner.build import topology_of
-from tests.unit.planner.engine import Rows, connect, fetch, load, run_draft, to_duckdb
+from tests.unit.planner.engine import Rows, connect, fetch, load, of_windows, run_draft, to_duckdb
 from tests.unit.planner.sharing.build import vertices
 from tests.unit.planner.sharing.names import tid
 from tests.unit.planner.sharing.test_containment import STREAM, described, plain
@@ -107,7 +107,8 @@ class Cluster:
             form = own[vertex].form
             assert form is not None
             parts.append(self.as_named(form, self.running.task(name)))
-        self.db.execute(f"CREATE OR REPLACE TABLE input AS {' UNION ALL '.join(parts)}")
+        assert stage.merge is not None
+        self.db.execute(f"CREATE OR REPLACE TABLE input AS {of_windows(' UNION ALL '.join(parts), stage.merge)}")
         return to_duckdb(stage.sql)
 
 

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from site_agent.tasks.spec import ViewSpec, WindowSpec
 from site_agent.tasks.windows import OpenWindows
 
 LENGTH_US = 10
+VIEWS = (ViewSpec("input"),)
+TUMBLING = WindowSpec("_window_start", LENGTH_US, LENGTH_US, VIEWS)
+SLIDING = WindowSpec("_window_start", LENGTH_US, 5, VIEWS)
+"""Its rows are of windows, as those of plans from before there were panes."""
+PANES = replace(SLIDING, panes=True)
 
 
 def rows(*starts: int) -> pa.Table:
@@ -18,7 +26,7 @@ def starts_of(table: pa.Table | None) -> list[int]:
 
 
 def test_a_window_closes_when_the_watermark_reaches_its_end() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
+    windows = OpenWindows(TUMBLING)
     windows.add([rows(0, 10, 20)])
 
     assert windows.close(9) is None
@@ -28,14 +36,14 @@ def test_a_window_closes_when_the_watermark_reaches_its_end() -> None:
 
 
 def test_rows_of_emitted_windows_are_dropped_and_counted() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US, closed_us=20)
+    windows = OpenWindows(TUMBLING, closed_us=20)
 
     assert windows.add([rows(0, 10, 20), rows(10, 30)]) == 3
     assert starts_of(windows.table()) == [20, 30]
 
 
 def test_the_watermark_does_not_go_back() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
+    windows = OpenWindows(TUMBLING)
     windows.close(30)
     windows.add([rows(30)])
 
@@ -44,7 +52,7 @@ def test_the_watermark_does_not_go_back() -> None:
 
 
 def test_boundaries_are_crossed_once() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
+    windows = OpenWindows(TUMBLING)
 
     assert not windows.crosses_boundary(None)
     assert windows.crosses_boundary(5)
@@ -54,7 +62,7 @@ def test_boundaries_are_crossed_once() -> None:
 
 
 def test_sliding_windows_end_every_slide() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US, 5)
+    windows = OpenWindows(SLIDING)
     windows.add([rows(-5, 0, 5)])
     windows.close(4)
 
@@ -68,7 +76,7 @@ def test_sliding_windows_end_every_slide() -> None:
 
 
 def test_replacing_rows_keeps_closing_right() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
+    windows = OpenWindows(TUMBLING)
     windows.add([rows(0, 0, 10)])
     windows.replace(rows(0, 10))
 
@@ -83,7 +91,7 @@ def test_replacing_rows_keeps_closing_right() -> None:
     )
 )
 def test_every_row_is_emitted_once_kept_or_counted_late(steps: list[tuple[list[int], int]]) -> None:
-    windows = OpenWindows("_window_start", LENGTH_US, LENGTH_US)
+    windows = OpenWindows(TUMBLING)
     given_rows = emitted = late = 0
     watermark = -1
     for starts, proposed in steps:
@@ -98,7 +106,7 @@ def test_every_row_is_emitted_once_kept_or_counted_late(steps: list[tuple[list[i
 
 
 def test_windows_that_begin_before_the_beginning_are_left_out() -> None:
-    windows = OpenWindows("_window_start", LENGTH_US, 5)
+    windows = OpenWindows(SLIDING)
     windows.add([rows(5, 10, 15)])
     windows.begin_at(12)
     assert windows.add([rows(10, 11, 12, 20)]) == 2
@@ -112,9 +120,74 @@ def test_windows_that_begin_before_the_beginning_are_left_out() -> None:
 
 @given(st.lists(st.integers(0, 60), max_size=20), st.integers(0, 60), st.integers(0, 80))
 def test_from_the_beginning_on_everything_comes_out_as_ever(starts: list[int], begin: int, watermark: int) -> None:
-    late, ever = (OpenWindows("_window_start", LENGTH_US, LENGTH_US) for _ in range(2))
+    late, ever = (OpenWindows(TUMBLING) for _ in range(2))
     late.begin_at(begin)
     for windows in (late, ever):
         windows.add([rows(*starts)])
     wanted = [start for start in starts_of(ever.close(watermark)) if start >= begin]
     assert starts_of(late.close(watermark)) == wanted
+
+
+def test_a_row_of_a_pane_comes_once_for_each_window_that_it_is_in() -> None:
+    windows = OpenWindows(PANES)
+    windows.add([rows(0, 5, 10)])
+
+    assert windows.close(4) is None
+    assert starts_of(windows.close(5)) == [-5]
+    assert windows.rows == 3
+    assert starts_of(windows.close(12)) == [0, 0]
+    assert starts_of(windows.table()) == [5, 10]
+    assert starts_of(windows.close(10**6)) == [5, 5, 10]
+    assert windows.rows == 0
+
+
+def test_a_late_row_of_a_pane_still_counts_for_the_windows_that_are_open() -> None:
+    windows = OpenWindows(PANES, closed_us=10)
+
+    # The first is in none that is open, the second in one of two, the third in two.
+    assert windows.add([rows(0, 5, 10)]) == 2
+    assert starts_of(windows.close(20)) == [5, 5, 10]
+
+
+def test_panes_of_windows_that_are_left_out() -> None:
+    windows = OpenWindows(PANES)
+    windows.add([rows(0, 5, 10)])
+    windows.begin_at(5)
+
+    assert starts_of(windows.close(20)) == [5, 5, 10]
+
+
+def test_rows_of_panes_keep_their_columns() -> None:
+    windows = OpenWindows(replace(PANES, length_us=10_000, slide_us=5_000))
+    milliseconds = pa.timestamp("ms", tz="UTC")
+    windows.add([pa.table({"n": [7], "_window_start": pa.array([0], milliseconds), "k": ["x"]})])
+    closed = windows.close(5_000)
+    assert closed is not None
+    assert closed.schema.names == ["n", "_window_start", "k"]
+    assert closed.schema.field("_window_start").type == milliseconds
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 12), max_size=5), st.integers(0, 90)), max_size=12),
+    st.sampled_from([(10, 5), (15, 5), (21, 3), (10, 10)]),
+    st.integers(0, 11),
+)
+def test_panes_give_what_rows_of_windows_give(
+    steps: list[tuple[list[int], int]], window: tuple[int, int], crash: int
+) -> None:
+    """Also when the state is saved, windows are closed after that, and the rows since then are read again."""
+    length_us, slide_us = window
+    spec = replace(SLIDING, length_us=length_us, slide_us=slide_us)
+    whole, panes = OpenWindows(spec), OpenWindows(replace(spec, panes=slide_us != length_us))
+    saved, since = panes.table(), list[pa.Table]()
+    for number, (places, watermark) in enumerate(steps):
+        starts = [place * slide_us for place in places]
+        whole.add([rows(*(start - back for start in starts for back in range(0, length_us, slide_us)))])
+        since.append(rows(*starts))
+        panes.add(since[-1:])
+        assert starts_of(panes.close(watermark)) == starts_of(whole.close(watermark))
+        if number == crash:
+            panes = OpenWindows(replace(spec, panes=slide_us != length_us), closed_us=panes.closed_us)
+            panes.add([*([] if saved is None else [saved]), *since])
+        elif number % 3 == 0:
+            saved, since = panes.table(), []
