@@ -39,6 +39,7 @@ STAGE_KINDS = {
     StageKind.TABLE: site_pb2.STAGE_KIND_TABLE,
     StageKind.COMBINE: site_pb2.STAGE_KIND_COMBINE,
     StageKind.MERGE: site_pb2.STAGE_KIND_MERGE,
+    StageKind.FINAL: site_pb2.STAGE_KIND_FINAL,
     StageKind.SINK: site_pb2.STAGE_KIND_SINK,
     StageKind.REDUCE: site_pb2.STAGE_KIND_REDUCE,
     StageKind.DERIVE: site_pb2.STAGE_KIND_DERIVE,

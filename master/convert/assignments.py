@@ -77,6 +77,8 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
         columns=columns,
         read_from=READ_FROM[item.read_from],
         event_delay_us=duration_us(item.event_delay),
+        first_bin=item.first_bin,
+        bins=item.bins,
     )
 
 

@@ -11,6 +11,7 @@ from master.views.outcomes import Rows
 from planner.batch import BatchOptions, Policy
 from planner.sharing.deployment import Start
 from planner.sharing.modes import Sharing
+from planner.values.names import BINS
 
 BYTES_PER_MB = 1_000_000
 LARGEST_SPLIT_MB = 1_000_000
@@ -24,6 +25,8 @@ class Settings:
     start: Start = Start.HISTORY
     combine: bool = False
     """Whether each site combines its partials of a window before it sends them."""
+    merge_parallelism: int = 1
+    """In how many parts a merge runs, where it can."""
     batch: BatchOptions = field(default_factory=BatchOptions)
     """For queries over tables alone."""
 
@@ -42,6 +45,23 @@ def combines(settings: Settings) -> bool:
             ids={"setting": "combine"},
         )
     return settings.combine
+
+
+def merge_parts(settings: Settings) -> int:
+    """In how many parts the merges of a query run.
+
+    Raises:
+        InvalidRequestError: it may also begin in the middle of a source's rows; each part would leave out other windows
+            than the others do.
+    """
+    if settings.merge_parallelism > 1 and settings.start is not Start.HISTORY:
+        raise InvalidRequestError(
+            f"merge_parallelism = {settings.merge_parallelism} does not go together with "
+            f"sharing_start = {settings.start.value}",
+            hint=f"SET sharing_start = '{Start.HISTORY.value}'",
+            ids={"setting": "merge_parallelism"},
+        )
+    return settings.merge_parallelism
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +84,13 @@ def _split_bytes(value: str) -> int:
     if not 0 < size_mb <= LARGEST_SPLIT_MB:
         raise ValueError(value)
     return max(1, round(size_mb * BYTES_PER_MB))
+
+
+def _parts(value: str) -> int:
+    parts = int(value)
+    if not 1 <= parts <= BINS:
+        raise ValueError(value)
+    return parts
 
 
 def _share(value: str) -> float:
@@ -100,6 +127,12 @@ _SETTINGS: Mapping[str, _Setting] = {
         ", ".join(_SWITCH),
         lambda settings: "on" if settings.combine else "off",
         lambda settings, value: replace(settings, combine=_switched(value)),
+    ),
+    "merge_parallelism": _Setting(
+        "in how many parts a merge runs, each of some bins of its keys, docs/sql.md",
+        f"a whole number from 1 to {BINS}",
+        lambda settings: str(settings.merge_parallelism),
+        lambda settings, value: replace(settings, merge_parallelism=_parts(value)),
     ),
     "batch_scheduler": _Setting(
         "how the tasks of a query over tables get their slots, docs/batch.md",

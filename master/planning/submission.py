@@ -88,6 +88,7 @@ class QueryPlanner:
         options: BatchOptions | None = None,
         *,
         combine: bool = False,
+        parts: int = 1,
     ) -> Planned:
         """A plan whose relations are those of the catalog at this moment.
 
@@ -96,6 +97,7 @@ class QueryPlanner:
             into: the sink of an INSERT.
             options: for a query over tables alone; None: the defaults.
             combine: whether sites combine their partials of a window before they send them.
+            parts: of each merge, where it can have parts.
 
         Raises:
             PlannerError: the query cannot be run; the error says why and where.
@@ -104,7 +106,7 @@ class QueryPlanner:
             CatalogChangedError: its relations changed again and again meanwhile.
         """
         with span("analyze"):
-            planning = await self._settled(select, into)
+            planning = await self._settled(select, into, parts)
         with span("place"):
             draft = planning.result()
             return await self._placed(with_texts(with_combines(draft)) if combine else draft, options)
@@ -145,10 +147,10 @@ class QueryPlanner:
         planning = await self._settled(select)
         return Checked(planning.result().columns, planning.views)
 
-    async def _settled(self, select: SelectQuery, into: SinkTarget | None = None) -> Planning:
+    async def _settled(self, select: SelectQuery, into: SinkTarget | None = None, parts: int = 1) -> Planning:
         """All questions about the query answered, on a catalog that did not change meanwhile."""
         for _ in range(ATTEMPTS):
-            planning = await self._answered(self._begun(select, into))
+            planning = await self._answered(self._begun(select, into, parts))
             reached(FaultPoint.ANALYSED)
             if _used(planning, planning.catalog) == _used(planning, self._parts.catalog.snapshot):
                 # A grant may have been revoked while Spark was checking.
@@ -159,8 +161,8 @@ class QueryPlanner:
             hint="submit it again",
         )
 
-    def _begun(self, select: SelectQuery, into: SinkTarget | None) -> Planning:
-        planning = Planning.of(select, self._parts.catalog.snapshot, into)
+    def _begun(self, select: SelectQuery, into: SinkTarget | None, parts: int) -> Planning:
+        planning = Planning.of(select, self._parts.catalog.snapshot, into, parts=parts)
         # Checked before any site is asked about the query.
         self._check_access(planning)
         return planning

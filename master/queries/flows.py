@@ -14,7 +14,7 @@ LEAST = timedelta(seconds=10)
 """A query must have run for this long before its tasks' rates count."""
 SHORT_PERIOD = timedelta(seconds=30)
 """Up to this period of a merge's windows, the agents' mean over the last minute covers two of them."""
-_FLOWING = (VertexKind.SOURCE, VertexKind.COMBINE, VertexKind.MERGE)
+_FLOWING = (VertexKind.SOURCE, VertexKind.COMBINE, VertexKind.MERGE, VertexKind.FINAL)
 """A table is sent once, and sinks and results send nothing."""
 
 

@@ -101,7 +101,7 @@ def reads_of(record: QueryRecord, one: Deployed, placement: Mapping[TaskId, str]
         return tuple(Read(channel, placement[channel], item) for channel in one.inputs)
     channels, found = iter(one.inputs), []
     for item in record.plan.stage(one.vertex.stage).inputs:
-        for site in record.plan.stage(item.stage).pinned or (None,):
+        for site in record.plan.stage(item.stage).homes:
             if not item.same_site or site == one.vertex.pinned:
                 channel = next(channels)
                 found.append(Read(channel, placement[channel], item))

@@ -184,8 +184,15 @@ def _inputs(query: QueryRecord, one: Deployed, snapshot: AssignmentInput) -> tup
         read_from, delay = _read_from(query, read.channel, source, snapshot.catalog)
         # The channel of another query has the columns of that query's stage; its epochs carry their schema.
         columns = () if one.residual else stage.columns
-        inputs.append(ChannelInput(read.channel, read.site, read.item.view, columns, read_from, delay))
+        channel = ChannelInput(read.channel, read.site, read.item.view, columns, read_from, delay)
+        inputs.append(_with_bins(channel, query.plan.stage(one.vertex.stage), one))
     return tuple(inputs)
+
+
+def _with_bins(channel: ChannelInput, stage: Stage, one: Deployed) -> ChannelInput:
+    """The input with the bins that a part of a MERGE reads of it; what is derived from such a part has them already."""
+    bins = None if one.residual or not stage.waits_for(channel.view) else stage.bins(one.vertex.id.partition)
+    return channel if bins is None else replace(channel, first_bin=bins.start, bins=len(bins))
 
 
 def _read_from(query: QueryRecord, channel: TaskId, stage: Stage, catalog: Catalog) -> tuple[ReadFrom, timedelta]:

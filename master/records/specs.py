@@ -25,6 +25,9 @@ class ChannelInput:
     read_from: ReadFrom = ReadFrom.OWN
     event_delay: timedelta = timedelta(0)
     """How much later than an epoch's watermark the events of its rows may be."""
+    first_bin: int = 0
+    bins: int = 0
+    """The number of bins, from the first on, whose rows it reads; 0: all rows."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

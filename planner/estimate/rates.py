@@ -12,6 +12,7 @@
     results                      per window: its groups, at most those of an aggregate over them, a third of them for
                                  each condition of HAVING or of a query over them, or at most k for each partition of a
                                  top-k
+    to a FINAL                   the groups of a window, at most k for each partition of a top-k from each part
     bytes of a row               see `planner.relations.widths`
 
 Nothing is taken off for compression. Copies of tables are sent once and are not counted.
@@ -49,6 +50,17 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
+class MergeFlows:
+    """What goes in and out of one MERGE, all of its parts together."""
+
+    stage: str
+    parts: int
+    sources: Mapping[str, Flow]
+    """By site; several sources at a site are added up."""
+    out: Flow
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """What leaves the sites of the sources of one result stage, and what a merge emits."""
 
@@ -58,6 +70,8 @@ class Estimate:
     """By site; several sources at a site are added up."""
     results: Flow | None
     """None when the sources' output is the result."""
+    merges: tuple[MergeFlows, ...] = ()
+    """The MERGEs that it is made of: the result stage itself, or those that a FINAL reads."""
 
 
 def estimate_flows(draft: DraftPlan, statistics: Statistics) -> tuple[Estimate, ...]:
@@ -72,14 +86,21 @@ def task_rates(draft: DraftPlan, statistics: Statistics) -> Mapping[tuple[str, s
     """
     rates: dict[tuple[str, str], float] = {}
     for last in (draft.stage(stage_id) for stage_id in draft.result_stages):
-        for part in _parts(draft, last):
-            for stage in {part.source.id: part.source, part.sender.id: part.sender}.values():
-                flows = _leaving_stage(draft, last, replace(part, sender=stage), statistics)
-                rates |= {(stage.id, site): flow.bytes_per_s for site, flow in flows.items()}
-        results = _estimate(draft, last, statistics).results
-        if results is not None:
-            rates[last.id, ""] = results.bytes_per_s
+        for merge in _merges(draft, last):
+            for part in _parts(draft, merge):
+                for stage in {part.source.id: part.source, part.sender.id: part.sender}.values():
+                    flows = _leaving_stage(draft, merge, replace(part, sender=stage), statistics)
+                    rates |= {(stage.id, site): flow.bytes_per_s for site, flow in flows.items()}
+        found = _estimate(draft, last, statistics)
+        rates |= {(merge.stage, ""): merge.out.bytes_per_s / merge.parts for merge in found.merges}
+        if found.results is not None and last.kind is StageKind.FINAL:
+            rates[last.id, ""] = found.results.bytes_per_s
     return rates
+
+
+def _merges(draft: DraftPlan, last: Stage) -> tuple[Stage, ...]:
+    """The MERGEs that a FINAL reads; any other result stage itself."""
+    return tuple(draft.stage(i.stage) for i in last.inputs) if last.kind is StageKind.FINAL else (last,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +140,58 @@ def _leaving_stage(draft: DraftPlan, last: Stage, part: _Part, statistics: Stati
 
 
 def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate:
+    merges = _merges(draft, last)
     leaving: dict[str, Flow] = {}
-    arriving: list[tuple[QueryShape, str, float]] = []
-    for part in _parts(draft, last):
-        for site, flow in _leaving_stage(draft, last, part, statistics).items():
+    arriving: list[_Arriving] = []
+    found: list[MergeFlows] = []
+    for merge in merges:
+        sources, rows = _sources(draft, merge, statistics)
+        for site, flow in sources.items():
+            leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + flow
+        # FINAL knows the views of the merges by other names than these.
+        arriving += [(shape, f"{merge.id} {view}", rate) for shape, view, rate in rows]
+        if merge.kind is StageKind.MERGE:
+            out = _flow(_results(draft.joins.get(merge.id), rows), row_bytes(merge.columns or draft.columns))
+            if last.kind is StageKind.FINAL:
+                out = _flow(_groups_out(draft, merge, rows), row_bytes(merge.columns or draft.columns))
+            found.append(MergeFlows(merge.id, merge.parts, sources, out))
+    if not found:
+        return Estimate(last.id, leaving, None)
+    join = draft.joins.get(merges[0].id)
+    return Estimate(last.id, leaving, _flow(_results(join, arriving), row_bytes(draft.columns)), tuple(found))
+
+
+_Arriving = tuple[QueryShape, str, float]
+"""The shape of a source, the view that it is part of, and its rows per second."""
+
+
+def _sources(draft: DraftPlan, merge: Stage, statistics: Statistics) -> tuple[Mapping[str, Flow], Sequence[_Arriving]]:
+    """What leaves the sites of a result stage's or a MERGE's sources, and the rows that this is made of."""
+    leaving: dict[str, Flow] = {}
+    arriving: list[_Arriving] = []
+    for part in _parts(draft, merge):
+        for site, flow in _leaving_stage(draft, merge, part, statistics).items():
             leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + flow
         shape = draft.shapes[part.source.id]
         rate = sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in part.source.pinned)
         arriving.append((shape, part.view, rate))
-    if last.kind is not StageKind.MERGE:
-        return Estimate(last.id, leaving, None)
-    return Estimate(last.id, leaving, _flow(_results(draft.joins.get(last.id), arriving), row_bytes(draft.columns)))
+    return leaving, arriving
 
 
-def _results(join: JoinShape | None, arriving: Sequence[tuple[QueryShape, str, float]]) -> float:
+def _groups_out(draft: DraftPlan, merge: Stage, arriving: Sequence[_Arriving]) -> float:
+    """Rows per second from all parts of a MERGE to a FINAL: groups, and of a top-k so many from each part."""
+    join = draft.joins.get(merge.id)
+    if join is not None:
+        return _results(replace(join, result=_of_parts(join.result, merge.parts)), arriving)
+    return _results(None, [(_of_parts(shape, merge.parts), view, rate) for shape, view, rate in arriving])
+
+
+def _of_parts(shape: QueryShape, parts: int) -> QueryShape:
+    top_k = None if shape.top_k is None else shape.top_k * parts
+    return replace(shape, result_keys=None, top_k=top_k)
+
+
+def _results(join: JoinShape | None, arriving: Sequence[_Arriving]) -> float:
     """Rows per second that a merge emits; `arriving` are shape, view and rows per second of each source."""
     if join is None:
         rates: dict[str, float] = {}

@@ -1,6 +1,7 @@
 """The physical plan: stages, and which channels connect their tasks. Where tasks are lies beside it, in a placement.
 
     SOURCE (one task per site of the stream) --channel--> MERGE (one task) --channel--> results at the gateway
+    MERGE  (one task per part, each of some bins): its results come from all parts, or FINAL (one task) makes them
     COMBINE (one task per site of a SOURCE): stands between the two where the query asks for it
     TABLE  (one task per site of the table)  --channel--> joined inside the SOURCE tasks
     INSERT INTO: what would go to the gateway goes to SINK (one task, at the sink's site) instead
@@ -27,6 +28,7 @@ from planner.relations.catalog import Column, Function
 from planner.values.edits import Edit
 from planner.values.errors import Position
 from planner.values.links import LinkFigures, Pair
+from planner.values.names import BINS, INPUT_VIEW
 from planner.values.splits import FilePart
 from planner.values.stages import StageKind
 
@@ -97,11 +99,30 @@ class Stage:
     """REDUCE: its SQL only concatenates the rows of the MAPs, unchanged."""
     body: Operator | None = None
     """What `sql` is the text of; None: a SINK, or the plan was made when there was text alone."""
+    parts: int = 1
+    """MERGE: so many vertices share its bins among them."""
 
     @property
     def vertices(self) -> tuple[VertexId, ...]:
         """Its partitions."""
-        return tuple(VertexId(self.id, number) for number in range(len(self.pinned) or 1))
+        return tuple(VertexId(self.id, number) for number in range(len(self.pinned) or self.parts))
+
+    @property
+    def homes(self) -> tuple[str | None, ...]:
+        """For each vertex the site where it is pinned; None: any."""
+        return self.pinned or (None,) * self.parts
+
+    def bins(self, partition: int) -> range | None:
+        """The bins that a vertex takes of the rows that wait in it; None: all of them."""
+        if self.parts == 1:
+            return None
+        return range(partition * BINS // self.parts, (partition + 1) * BINS // self.parts)
+
+    def waits_for(self, view: str) -> bool:
+        """Whether the rows of a view wait here until their window closes; other views are tables' copies."""
+        if self.merge is None:
+            return False
+        return view in {waiting.view for waiting in self.merge.views} if self.merge.views else view == INPUT_VIEW
 
 
 @dataclass(frozen=True, slots=True)

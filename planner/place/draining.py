@@ -13,6 +13,7 @@ class WorkKind(Enum):
     COMBINE = "combine"
     TABLE = "table"
     MERGE = "merge"
+    FINAL = "final"
     SINK = "sink"
     MAP = "map"
     REDUCE = "reduce"
@@ -25,7 +26,7 @@ class WorkKind(Enum):
     """A slot held by another framework than Selat's own."""
 
 
-_MOVABLE = frozenset({WorkKind.MERGE, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.LEASE})
+_MOVABLE = frozenset({WorkKind.MERGE, WorkKind.FINAL, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.LEASE})
 
 _STAYS = "it could run elsewhere, but does not move while it runs; it ends with the queries that need it"
 
@@ -36,6 +37,7 @@ _REASONS = {
     WorkKind.MAP: "its split of {subject} is here; it ends by itself",
     WorkKind.SINK: "{subject} is bound here; it ends with its query",
     WorkKind.MERGE: _STAYS,
+    WorkKind.FINAL: _STAYS,
     WorkKind.DERIVE: _STAYS,
     WorkKind.REDUCE: "it could run elsewhere, but does not move; it ends by itself",
     WorkKind.RESULTS: "the gateway keeps them for clients; they go some time after the end of their query",

@@ -3,6 +3,10 @@
 - SOURCE runs at every site of the stream that was not pruned, TABLE at the table's sites.
 - MERGE runs at the one alive site that makes the fewest bytes cross the WAN per second: the partials of all other
   source sites to it, plus the results from it to the gateway.
+- Of a MERGE in parts, that site has the FINAL. Its parts are given out one by one, each to the best site by the same
+  rules: a share of the partials to it, a share of the groups from it to the FINAL, or else to the gateway, beside what
+  the parts before put on the links. A site that has as many parts of the stage as slots gets another one only when all
+  have.
 - A site is infeasible when a link would get more than it has available, or is missing; an infeasible site is taken
   only when all are.
 - A draining site takes no stage: a query that needs one there is refused.
@@ -16,10 +20,11 @@ Capacity and what of it is available are as measured, else the topology file's b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.estimate.rates import Estimate, Flow, estimate_flows
+from planner.estimate.rates import Estimate, Flow, MergeFlows, estimate_flows
 from planner.graph.ids import VertexId
 from planner.graph.plan import (
     Destination,
@@ -56,6 +61,17 @@ class _Option:
 
 
 @dataclass(frozen=True, slots=True)
+class _Load:
+    """What a merge, or a part of one, receives and sends."""
+
+    sources: Mapping[str, Flow]
+    """By site."""
+    out: Flow
+    target: str
+    """Where that goes."""
+
+
+@dataclass(frozen=True, slots=True)
 class _World:
     """What placement knows of sites and links."""
 
@@ -64,6 +80,8 @@ class _World:
     """Those that are alive."""
     draining: frozenset[str]
     """Those where no merge may begin."""
+    slots: Mapping[str, int]
+    """Of each site of the topology."""
     links: Mapping[Pair, LinkFigures]
 
 
@@ -93,7 +111,8 @@ def place(
             check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
     destination = checked_destination(draft, topology, alive)
     alive = alive & set(topology.sites)
-    world = _World(destination, alive, topology.draining, link_figures(topology, wan))
+    slots = {name: site.slots for name, site in topology.sites.items()}
+    world = _World(destination, alive, topology.draining, slots, link_figures(topology, wan))
     placed = _Placed()
     for estimate in estimate_flows(draft, statistics):
         placed = _with(placed, estimate, world)
@@ -105,29 +124,66 @@ class _Placed:
     """What is decided so far: one result stage after the other, each beside the traffic of those before it."""
 
     flows: Mapping[Pair, Flow] = field(default_factory=dict)
-    sites: Mapping[str, str] = field(default_factory=dict)
-    """By merge."""
+    sites: Mapping[VertexId, str] = field(default_factory=dict)
+    """Of what is not pinned."""
     candidates: tuple[PlacementCandidate, ...] = ()
     weighed: frozenset[Pair] = frozenset()
     """Links that a candidate would use."""
 
 
 def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
+    gateway = world.destination.site
     if estimate.results is None:
-        return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, world.destination.site)))
-    options = [_option(site, estimate, world, placed.flows) for site in sorted(world.sites)]
+        return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, gateway)))
+    whole = _Load(estimate.sources, estimate.results, gateway)
+    options = [_option(site, whole, world, placed.flows) for site in sorted(world.sites)]
     # The gateway is one of them.
     able = [option for option in options if option.site not in world.draining]
-    chosen = min(able, key=lambda option: _order(option, world.destination.site))
-    return _Placed(
-        flows=_sum(placed.flows, chosen.flows),
-        sites={**placed.sites, estimate.stage: chosen.site},
+    chosen = min(able, key=lambda option: _order(option, gateway))
+    weighed = replace(
+        placed,
+        sites={**placed.sites, VertexId(estimate.stage): chosen.site},
         candidates=(
             *placed.candidates,
             *(replace(_candidate(o, chosen, world), stage=estimate.stage) for o in options),
         ),
         weighed=placed.weighed.union(*(o.flows for o in options)),
     )
+    if all(merge.parts == 1 and merge.stage == estimate.stage for merge in estimate.merges):
+        return replace(weighed, flows=_sum(placed.flows, chosen.flows))
+    target = gateway
+    if all(merge.stage != estimate.stage for merge in estimate.merges):
+        target = chosen.site
+        results = {(target, gateway): estimate.results} if target != gateway else {}
+        weighed = replace(weighed, flows=_sum(weighed.flows, results))
+    for merge in estimate.merges:
+        weighed = _with_parts(weighed, merge, world, target)
+    return weighed
+
+
+def _with_parts(placed: _Placed, merge: MergeFlows, world: _World, target: str) -> _Placed:
+    """With a site for each part of a MERGE, whose groups go to `target`."""
+    load = _Load(
+        {site: _share(flow, merge.parts) for site, flow in merge.sources.items()},
+        _share(merge.out, merge.parts),
+        target,
+    )
+    given: Counter[str] = Counter()
+    for number in range(merge.parts):
+        options = [_option(site, load, world, placed.flows) for site in sorted(world.sites - world.draining)]
+        chosen = min(options, key=lambda o: _order_of_part(o, target, full=given[o.site] >= world.slots[o.site]))
+        given[chosen.site] += 1
+        placed = replace(
+            placed,
+            flows=_sum(placed.flows, chosen.flows),
+            sites={**placed.sites, VertexId(merge.stage, number): chosen.site},
+            weighed=placed.weighed.union(*(o.flows for o in options)),
+        )
+    return placed
+
+
+def _share(flow: Flow, parts: int) -> Flow:
+    return Flow(flow.rows_per_s / parts, flow.bytes_per_s / parts)
 
 
 def _sum(first: Mapping[Pair, Flow], second: Mapping[Pair, Flow]) -> dict[Pair, Flow]:
@@ -179,11 +235,11 @@ def _to_gateway(estimate: Estimate, gateway: str) -> dict[Pair, Flow]:
     return {(site, gateway): flow for site, flow in sorted(estimate.sources.items()) if site != gateway}
 
 
-def _option(site: str, estimate: Estimate, world: _World, before: Mapping[Pair, Flow]) -> _Option:
+def _option(site: str, load: _Load, world: _World, before: Mapping[Pair, Flow]) -> _Option:
     """The merge at that site; `before` is what other parts of the plan send."""
-    flows = {(source, site): flow for source, flow in sorted(estimate.sources.items()) if source != site}
-    if estimate.results is not None and site != world.destination.site:
-        flows = _sum(flows, {(site, world.destination.site): estimate.results})
+    flows = {(source, site): flow for source, flow in sorted(load.sources.items()) if source != site}
+    if site != load.target:
+        flows = _sum(flows, {(site, load.target): load.out})
     links = _links(flows)
     together = _sum({link: flow for link, flow in before.items() if link in flows}, flows)
     obstacles = [text for link in _links(together) if (text := _obstacle(link, world))]
@@ -224,6 +280,12 @@ def _order(option: _Option, gateway: str) -> tuple[bool, float, float, bool, str
     return bool(option.obstacle), wan, cost, option.site != gateway, option.site
 
 
+def _order_of_part(option: _Option, target: str, *, full: bool) -> tuple[bool, bool, float, float, bool, str]:
+    """`full`: the site has as many parts as slots."""
+    obstacle, wan, cost, away, site = _order(option, target)
+    return obstacle, full, wan, cost, away, site
+
+
 def _candidate(option: _Option, chosen: _Option, world: _World) -> PlacementCandidate:
     return PlacementCandidate(
         site=option.site,
@@ -261,7 +323,7 @@ def _plan(draft: DraftPlan, world: _World, placed: _Placed) -> PhysicalPlan:
         more_results=draft.more_results,
         destination=world.destination,
         columns=draft.columns,
-        sites={VertexId(merge): site for merge, site in placed.sites.items()},
+        sites=placed.sites,
         links=_links(placed.flows),
         candidates=placed.candidates,
         logical=logical_lines(draft.logical, draft.notes),

@@ -11,6 +11,7 @@ from planner.graph.plan import DraftPlan, Stage
 from planner.graph.schema import typed
 from planner.relations.catalog import Catalog, Column
 from planner.rules.draft import draft_statement
+from planner.rules.parts import with_parts
 from planner.sql.dialect import exp, name_node
 from planner.sql.statements import SelectQuery
 from planner.text.spark import spark_sql
@@ -19,7 +20,11 @@ from planner.values.names import BIN_COLUMN, INPUT_VIEW
 
 
 def draft_query(
-    select: SelectQuery, catalog: Catalog, types: Mapping[str, Sequence[Column]] | None = None
+    select: SelectQuery,
+    catalog: Catalog,
+    types: Mapping[str, Sequence[Column]] | None = None,
+    *,
+    parts: int = 1,
 ) -> DraftPlan:
     """The stages of a query, checked as far as that is possible without Spark.
 
@@ -28,13 +33,14 @@ def draft_query(
         catalog: all streams, tables and views.
         types: what Spark said to the statements of `analyses_of_union` of an earlier draft of the query. Where a
             UNION ALL stands in FROM, the draft without them is not to be run: its branches may differ in type.
+        parts: of each MERGE, where it can have parts.
 
     Raises:
         PlannerError: a leaf with the place, what was found and what is possible.
     """
     try:
         draft = draft_statement(select, catalog, types)
-        return with_texts(draft)
+        return with_texts(with_parts(draft, parts))
     except RecursionError as error:
         raise SqlSyntaxError(
             "the statement is nested too deeply",

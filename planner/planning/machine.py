@@ -28,6 +28,7 @@ from planner.planning.questions import (
     original_place,
 )
 from planner.relations.catalog import Catalog, Column, Relation
+from planner.rules.bins import with_checked_bins
 from planner.rules.sinks import find_sink, with_sink
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.values.errors import InvalidExpressionError, PlannerError
@@ -88,25 +89,28 @@ class Planning:
     """Of an INSERT."""
     sink: Relation | None = None
     """What the target names."""
+    parts: int = 1
+    """Of each MERGE, where it can have parts."""
     known: Mapping[Part, _Known] = field(default_factory=dict)
     """The answers, by name."""
     failure: PlannerError | None = None
     """What is wrong with the planner's parts; the user's text counts before it."""
 
     @classmethod
-    def of(cls, select: SelectQuery, catalog: Catalog, target: SinkTarget | None = None) -> Self:
+    def of(cls, select: SelectQuery, catalog: Catalog, target: SinkTarget | None = None, *, parts: int = 1) -> Self:
         """The beginning.
 
         Args:
             select: the query as parsed.
             catalog: all streams, tables, views, sinks and functions.
             target: the sink of an INSERT.
+            parts: of each MERGE, where it can have parts.
 
         Raises:
             PlannerError: a leaf with the place, what was found and what is possible.
         """
         sink = None if target is None else find_sink(target, catalog)
-        return cls(select, catalog, draft_query(select, catalog), target, sink)
+        return cls(select, catalog, draft_query(select, catalog, parts=parts), target, sink, parts)
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -149,6 +153,7 @@ class Planning:
             raise self.failure
         (columns,) = self._known(Part.TEXT).values()
         draft = with_columns(self.draft, self._known(Part.STAGE), columns)
+        draft = with_texts(with_checked_bins(draft))
         if self.target is None or self.sink is None:
             return draft
         return with_texts(with_sink(draft, self.target, self.sink))
@@ -189,7 +194,7 @@ class Planning:
         if not all(name in known for union in self.draft.unions.values() if known.keys() & union for name in union):
             return self
         try:
-            return replace(self, draft=draft_query(self.select, self.catalog, known))
+            return replace(self, draft=draft_query(self.select, self.catalog, known, parts=self.parts))
         except PlannerError as error:
             return replace(self, failure=error)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.graph.operators import CombinePartials, Operator
+from planner.graph.operators import CombinePartials, Operator, PartialAggregate
 from planner.graph.plan import DraftPlan, Merge, Stage, StageInput
 from planner.values.names import INPUT_VIEW
 from planner.values.stages import StageKind
@@ -54,7 +54,7 @@ def _partials(stage: Stage, merge: Merge) -> Iterator[tuple[StageInput, CombineP
 
 
 def _combine(stage_id: str, source: Stage, merge: Merge, combine: CombinePartials) -> Stage:
-    _, *keys = combine.keys
+    bins = source.body.bins if isinstance(source.body, PartialAggregate) else ()
     return Stage(
         id=stage_id,
         kind=StageKind.COMBINE,
@@ -64,5 +64,5 @@ def _combine(stage_id: str, source: Stage, merge: Merge, combine: CombinePartial
             merge.window_column, merge.period if merge.panes else merge.window, "", merge.slide, combine=combine
         ),
         columns=source.columns,
-        body=replace(combine, bins=tuple(keys)),
+        body=replace(combine, bins=bins),
     )

@@ -89,27 +89,9 @@ class Splitter:
     def _aggregate(self, node: exp.Expr) -> Merged:
         found = self.aggregates.get(node)
         if found is None:
-            found = self._made(f"_a{len(self.aggregates)}", self._call(node))
+            found = merged_of(f"_a{len(self.aggregates)}", self.over_columns(node), self.partials)
             self.aggregates[node.copy()] = found
         return found
-
-    def _made(self, name: str, call: Call) -> Merged:
-        if call.name not in MERGEABLE:
-            # A query over tables has it: Spark computes it of rows that are all there.
-            return Merged(name, call.name, ())
-        split = split_call(call)
-        names: list[str] = []
-        for part, node in zip(split.parts, split.calls, strict=True):
-            of = tuple(names[place] for place in part.of)
-            partial = self.partials.setdefault(node, Partial(f"_p{len(self.partials)}", part.merge, of))
-            names.append(partial.name)
-        return Merged(name, split.function, tuple(names), split.argument)
-
-    def _call(self, node: exp.Expr) -> Call:
-        read = self.over_columns(node)
-        call = read.this if isinstance(read, exp.Filter) else read
-        condition = read.expression.this if isinstance(read, exp.Filter) else None
-        return Call(function_name(call), arguments_of(call), condition, is_distinct(call))
 
     def over_columns(self, node: exp.Expr) -> exp.Expr:
         """An aggregate over the named columns of the kept rows."""
@@ -124,6 +106,27 @@ class Splitter:
     def _read(self, read: exp.Column) -> exp.Expr:
         name = self.columns.setdefault(read.copy(), f"_c{len(self.columns)}")
         return column(name)
+
+
+def merged_of(name: str, node: exp.Expr, partials: dict[exp.Expr, Partial]) -> Merged:
+    """An aggregate over columns as what is made of partials; `partials`, by the call that makes them, gets new ones."""
+    call = _call(node)
+    if call.name not in MERGEABLE:
+        # A query over tables has it: Spark computes it of rows that are all there.
+        return Merged(name, call.name, ())
+    split = split_call(call)
+    names: list[str] = []
+    for part, made in zip(split.parts, split.calls, strict=True):
+        of = tuple(names[place] for place in part.of)
+        partial = partials.setdefault(made, Partial(f"_p{len(partials)}", part.merge, of))
+        names.append(partial.name)
+    return Merged(name, split.function, tuple(names), split.argument)
+
+
+def _call(node: exp.Expr) -> Call:
+    call = node.this if isinstance(node, exp.Filter) else node
+    condition = node.expression.this if isinstance(node, exp.Filter) else None
+    return Call(function_name(call), arguments_of(call), condition, is_distinct(call))
 
 
 @dataclass(frozen=True, slots=True)

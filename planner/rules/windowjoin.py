@@ -13,18 +13,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from planner.bind.binder import event_time_of
-from planner.bind.joins import is_equality
 from planner.bind.outputs import Output
 from planner.bind.scope import Member
 from planner.bind.selects import StreamSelect
-from planner.graph.expressions import views_of
+from planner.graph.bins import bin_of
 from planner.graph.plan import JoinShape, Merge, MergeView, Stage, StageInput
+from planner.rules.joinbins import bin_keys
 from planner.rules.joinedrows import JoinedRows, owners_of
 from planner.rules.shape import query_shape, selectivity_of
 from planner.rules.spread import renamed
 from planner.rules.stages import Stages, add_source, table_stage
 from planner.sql.dialect import exp, name_node
-from planner.values.names import BIN_COLUMN, BINS, WINDOW_START
+from planner.values.names import BIN_COLUMN, WINDOW_START
 from planner.values.stages import StageKind
 
 
@@ -55,9 +55,10 @@ def add_joined_rows(
     `rows` has made the operators that read them.
     """
     inputs: list[StageInput] = []
-    streams = query.scope.streams
+    streams, bins = query.scope.streams, bin_keys(query, owners_of(query))
     for stream, source in zip(streams, query.sources, strict=True):
-        stage = add_source(plan, replace(source, outputs=_outputs(query, stream, rows)), None)
+        outputs = _outputs(query, stream, rows, bins.get(stream.view, ()))
+        stage = add_source(plan, replace(source, outputs=outputs), None)
         inputs.append(StageInput(stage, rows.view_of(stream.view)))
     plan.stages += _late_tables(query, rows)
     optional = {join.member.view for join in query.joins if join.left}
@@ -66,13 +67,13 @@ def add_joined_rows(
     return tuple(inputs), views
 
 
-def _outputs(query: StreamSelect, stream: Member, rows: JoinedRows) -> tuple[Output, ...]:
+def _outputs(query: StreamSelect, stream: Member, rows: JoinedRows, bins: Sequence[exp.Expr]) -> tuple[Output, ...]:
     """What the sources of a stream send: the start of the row's window, the columns that are needed, the row's bin."""
     view = stream.view
     outputs = [(WINDOW_START, _window_start(query, stream))]
     outputs += [(name, column) for column, name in rows.columns(view).items()]
-    if keys := _join_keys(query, view):
-        outputs.append((BIN_COLUMN, _bin(keys)))
+    if bins:
+        outputs.append((BIN_COLUMN, bin_of(bins)))
     own = ((name, renamed(expression, stream)) for name, expression in outputs)
     return tuple(Output(name, expression, expression) for name, expression in own)
 
@@ -83,30 +84,6 @@ def _window_start(query: StreamSelect, stream: Member) -> exp.Expr:
     node = query.join_window.panes
     node.expressions[0].replace(event_time_of(stream))
     return exp.Dot(this=node, expression=name_node("start"))
-
-
-def _bin(keys: Sequence[exp.Expr]) -> exp.Expr:
-    digest = exp.Anonymous(this="xxhash64", expressions=list(keys))
-    return exp.Anonymous(this="pmod", expressions=[digest, exp.Literal.number(BINS)])
-
-
-def _join_keys(query: StreamSelect, view: str) -> tuple[exp.Expr, ...]:
-    """What a stream's join compares with other streams; for the first stream, what the first join compares."""
-    owners = owners_of(query)
-    for join in query.joins:
-        if not join.member.is_stream or (view != query.scope.stream.view and join.member.view != view):
-            continue
-        sides = [_sides(c, join.member.view) for c in join.on if is_equality(c, join.member.view)]
-        keys = [own if join.member.view == view else other for own, other in sides]
-        if all({owners.get(v) for v in views_of(key)} == {view} for key in keys):
-            return tuple(keys)
-    return ()
-
-
-def _sides(equality: exp.Expr, view: str) -> tuple[exp.Expr, exp.Expr]:
-    """The side of the joined stream and the other one."""
-    left, right = equality.unnest().args["this"], equality.unnest().args["expression"]
-    return (left, right) if views_of(left) == {view} else (right, left)
 
 
 def _late_tables(query: StreamSelect, rows: JoinedRows) -> Iterator[Stage]:

@@ -25,15 +25,16 @@ from itertools import chain
 from planner.functions.aggregates import MERGE_OF, MERGES, Exact
 from planner.functions.traits import AGGREGATES, WINDOW
 from planner.graph.aggregates import combined
+from planner.graph.bins import bin_of
 from planner.graph.operators import Aggregate, Alias, Filter, Named, Operator, Partial, Project, Scan
 from planner.graph.schema import names_of
 from planner.sharing.canonical import bracketed, integer_of, label, with_parts
 from planner.sharing.forms import Form, Term, generators, named_column, ranks, referred, renamed_columns
-from planner.sharing.vertices import Vertex, VertexKind
+from planner.sharing.vertices import Vertex
 from planner.sql.dialect import exp, name_node
 from planner.sql.intervals import format_interval, parse_interval
 from planner.sql.refusals import function_name
-from planner.values.names import BIN_COLUMN, BINS, INPUT_VIEW, RANK_COLUMN, WINDOW_START
+from planner.values.names import BIN_COLUMN, INPUT_VIEW, RANK_COLUMN
 
 _EXACT = re.compile(r"BIGINT|DECIMAL\(\d+,\d+\)")
 _BELOW = "below"
@@ -55,15 +56,11 @@ def residual_of(wanted: Vertex, offered: Vertex) -> Operator | None:
         made: Operator | None = _renamed(wanted.form, there)
     else:
         made = _residual(wanted.form, there, types)
-    if made is None or wanted.kind is not VertexKind.SOURCE or wanted.form.keys is None:
-        return made
-    keys = [name for name, term in wanted.form.columns if term in wanted.form.keys and name != WINDOW_START]
-    return _with_bins(made, keys) if keys else made
+    return made if made is None or not wanted.bins else _with_bins(made, wanted.bins)
 
 
 def _with_bins(partials: Operator, keys: Sequence[str]) -> Operator:
-    hashed = exp.Anonymous(this="xxhash64", expressions=[_named(key) for key in keys])
-    bins = exp.Anonymous(this="pmod", expressions=[hashed, exp.Literal.number(BINS)])
+    bins = bin_of([_named(key) for key in keys])
     names = names_of(partials)
     assert names is not None
     return Project(Alias(partials, "partials"), (*_as_they_are(names), Named(BIN_COLUMN, bins)))

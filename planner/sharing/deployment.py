@@ -283,7 +283,7 @@ def alone(plan: PhysicalPlan, query: str) -> tuple[Deployed, ...]:
     if not known(plan):
         return ()
     for stage in plan.stages:
-        for name, site in zip(stage.vertices, stage.pinned or (None,), strict=True):
+        for name, site in zip(stage.vertices, stage.homes, strict=True):
             inputs = tuple(
                 made.id
                 for item in stage.inputs

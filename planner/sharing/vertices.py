@@ -4,7 +4,9 @@ A vertex is a task of the plan (a stage at a site), or what takes the results. T
 same rows and do the same with them, so they send the same rows: one of them is enough. In a fingerprint are the kind,
 the form of the stage's SQL, the fingerprints of what it reads and, where it reads a relation, all that decides what
 it reads: declaration, options of the binding, when it was declared. Not in it are names, texts, the order of columns,
-the ids of stages, and for a merge the site, which its rows do not depend on.
+the ids of stages, and for a merge the site, which its rows do not depend on. Of groups it says what their bins
+are made of: a reader may take some bins of this channel, and the others of a channel that stands for another. Of a part
+of a merge it says which bins it takes.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from planner.graph.ids import VertexId
+from planner.graph.operators import CombinePartials, PartialAggregate
 from planner.graph.plan import DraftPlan, PhysicalPlan, Stage
 from planner.relations.catalog import Relation
 from planner.relations.connectors.table import traits_of
@@ -29,6 +32,7 @@ class VertexKind(Enum):
     SOURCE = "source"
     COMBINE = "combine"
     MERGE = "merge"
+    FINAL = "final"
     SINK = "sink"
     RESULTS = "results"
     """The gateway's copy of a result channel."""
@@ -55,6 +59,8 @@ class Vertex:
     """Names of the output's columns, as its SQL has them."""
     types: tuple[str, ...] = ()
     """Their Spark types; empty until they are known."""
+    bins: tuple[str, ...] = ()
+    """Of groups, the columns that make their bin."""
 
     @property
     def stage(self) -> str:
@@ -133,8 +139,16 @@ def _read(stage: Stage, relations: Mapping[str, Relation], before: Mapping[str, 
     same_site = [str(i.same_site) for i in stage.inputs]
     does = [form.digest] if form is not None else [stage.sql, *_names_of(views)]
     waits = _merge_parts(stage, places, form)
-    parts = [stage.kind.value, *sorted(stage.read_columns), *same_site, *waits, *does]
+    bins = _bins_of(stage)
+    by_name = dict(form.columns) if form is not None else {}
+    # Without a form, the text says it.
+    binned = sorted(by_name[name].label for name in bins if name in by_name)
+    parts = [stage.kind.value, *sorted(stage.read_columns), *same_site, *waits, *does, *binned]
     return _Read(stage, form, digest(parts), tuple(waits))
+
+
+def _bins_of(stage: Stage) -> tuple[str, ...]:
+    return stage.body.bins if isinstance(stage.body, PartialAggregate | CombinePartials) else ()
 
 
 def _view(name: str, stages: Sequence[_Read]) -> View:
@@ -179,25 +193,28 @@ def _tasks(
     relations, rates, owner = known
     stage = read.stage
     vertices = []
-    for number, site in enumerate(stage.pinned or ("",)):
+    for number, home in enumerate(stage.homes):
+        site = home or ""
         groups = [[v for v in before if v.stage == i.stage and _reaches(v, site, i.same_site)] for i in stage.inputs]
         over = [digest(sorted(v.fingerprint for v in group)) for group in _by_view(stage, groups)]
         if stage.relation is not None:
             over.append(_binding(relations.get(stage.relation), stage.relation, site))
         own = [owner, stage.id] if stage.kind is StageKind.SINK else []
+        part = [f"part {number} of {stage.parts}"] if stage.parts > 1 else []
         rate = rates.get((stage.id, site), rates.get((stage.id, ""), 0.0))
         vertices.append(
             Vertex(
                 id=VertexId(stage.id, number),
                 kind=VertexKind(stage.kind.value),
-                fingerprint=digest([read.digest, *over, *own]),
+                fingerprint=digest([read.digest, *over, *own, *part]),
                 inputs=tuple(v.id for group in groups for v in group),
                 output_bytes_per_s=rate,
                 pinned=site or None,
                 form=read.form,
-                reads=digest([stage.kind.value, *over, *read.waits, *_converted(stage, relations, site)]),
+                reads=digest([stage.kind.value, *over, *part, *read.waits, *_converted(stage, relations, site)]),
                 columns=tuple(column.name for column in stage.columns),
                 types=tuple(column.type for column in stage.columns),
+                bins=_bins_of(stage),
             )
         )
     return vertices

@@ -42,6 +42,13 @@ class StageOfPlan:
         return tuple(self.plan.sites_of(self.stage))
 
     @property
+    def parts(self) -> list[tuple[int, str, range]]:
+        """Of a stage in parts: their numbers, sites and bins."""
+        placed = zip(self.stage.vertices, self.sites, strict=False)
+        found = ((vertex.partition, site, self.stage.bins(vertex.partition)) for vertex, site in placed)
+        return [(part, site, bins) for part, site, bins in found if bins is not None]
+
+    @property
     def result(self) -> bool:
         """Whether its output is the query's result."""
         return self.stage.id in self.plan.result_stages
@@ -87,6 +94,14 @@ def _merge_text(merge: Merge | None) -> str:
         return ""
     every = f" every {format_interval(merge.period)}" if merge.period != merge.window else ""
     return f"emits each window of {format_interval(merge.window)}{every} once, when it closes"
+
+
+def _parts_json(s: StageOfPlan) -> list[dict[str, Any]]:
+    return [{"part": part, "site": site, "first_bin": bins.start, "bins": len(bins)} for part, site, bins in s.parts]
+
+
+def _parts_text(s: StageOfPlan) -> str:
+    return "\n".join(f"part {part} at {site}: bins {bins.start} to {bins.stop - 1}" for part, site, bins in s.parts)
 
 
 def _relation_text(stage: Stage) -> str:
@@ -145,9 +160,16 @@ STAGES: Section[StageOfPlan] = Section(
         ),
         Field(
             "merge",
-            "Of a merge or a combine: its window, and the SQL that combines the partials of each view; else null.",
+            "Of a merge, final or combine: its window, and the SQL that combines the partials of each view; else null.",
             lambda s: _merge_json(s.stage.merge),
             lambda s: _merge_text(s.stage.merge),
+            "\n",
+        ),
+        Field(
+            "parts",
+            "Of a merge in parts: each with its site, its first bin and how many it has; else empty.",
+            _parts_json,
+            _parts_text,
             "\n",
         ),
         Field("sql", "Its Spark SQL; may be empty.", lambda s: s.stage.sql, lambda s: s.stage.sql, "\n"),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.graph.aggregates import combined, mean_of_all, mean_over_group, means, merged
+from planner.graph.bins import bin_of
 from planner.graph.expressions import enclosed
 from planner.graph.operators import (
     Aggregate,
@@ -31,8 +32,8 @@ from planner.graph.operators import (
     rank_over,
 )
 from planner.graph.schema import types_of
-from planner.sql.dialect import exp, quoted, render
-from planner.values.names import BIN_COLUMN, BINS, RANK_COLUMN
+from planner.sql.dialect import exp, name_node, quoted, render
+from planner.values.names import BIN_COLUMN, RANK_COLUMN
 
 
 def spark_sql(operator: Operator) -> str:
@@ -174,7 +175,7 @@ def _partial(operator: PartialAggregate) -> _Select:
 
 def _bin(keys: Sequence[str]) -> list[str]:
     """The item of a group's bin; none without keys."""
-    return [f"pmod(xxhash64({', '.join(keys)}), {BINS}) AS {BIN_COLUMN}"] if keys else []
+    return [f"{render(bin_of([exp.Column(this=name_node(key)) for key in keys]))} AS {BIN_COLUMN}"] if keys else []
 
 
 def _combined(operator: CombinePartials) -> _Select:

@@ -11,6 +11,8 @@ class StageKind(Enum):
     COMBINE = "combine"
     """At each site of a SOURCE: it keeps partials of open windows, so that each group leaves the site once."""
     MERGE = "merge"
+    FINAL = "final"
+    """Behind a MERGE in parts: what needs the groups of all parts."""
     SINK = "sink"
     MAP = "map"
     """Batch: the part of the query over one split of a table. For the agent that runs it, it is a TABLE."""

@@ -77,6 +77,8 @@ class _StageKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageKind.V
     """Reads the one channel of `inputs`, made by another query's task, applies its SQL to each epoch, and publishes the result under the same number."""
     STAGE_KIND_COMBINE: _StageKind.ValueType  # 7
     """Reads the channel of a source at its site, and sends the partials of a window when it closes, each group once."""
+    STAGE_KIND_FINAL: _StageKind.ValueType  # 8
+    """Reads the parts of merges, and makes the results of a window of their rows, as a merge does. It waits for idle parts, too."""
 
 class StageKind(_StageKind, metaclass=_StageKindEnumTypeWrapper): ...
 
@@ -95,6 +97,8 @@ STAGE_KIND_DERIVE: StageKind.ValueType  # 6
 """Reads the one channel of `inputs`, made by another query's task, applies its SQL to each epoch, and publishes the result under the same number."""
 STAGE_KIND_COMBINE: StageKind.ValueType  # 7
 """Reads the channel of a source at its site, and sends the partials of a window when it closes, each group once."""
+STAGE_KIND_FINAL: StageKind.ValueType  # 8
+"""Reads the parts of merges, and makes the results of a window of their rows, as a merge does. It waits for idle parts, too."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
 class _ReadFrom:
@@ -1146,6 +1150,8 @@ class ChannelInput(_message.Message):
     COLUMNS_FIELD_NUMBER: _builtins.int
     READ_FROM_FIELD_NUMBER: _builtins.int
     EVENT_DELAY_US_FIELD_NUMBER: _builtins.int
+    FIRST_BIN_FIELD_NUMBER: _builtins.int
+    BINS_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     site: _builtins.str
     """The site that produces it."""
@@ -1154,6 +1160,9 @@ class ChannelInput(_message.Message):
     read_from: Global___ReadFrom.ValueType
     event_delay_us: _builtins.int
     """How much later than an epoch's watermark the events of its rows may be."""
+    first_bin: _builtins.int
+    """The bins of whose rows it reads: so many, from the first on. 0: all rows, in bins or not."""
+    bins: _builtins.int
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Column]:
         """Its columns, so that a table without rows still has a schema."""
@@ -1167,10 +1176,12 @@ class ChannelInput(_message.Message):
         columns: _abc.Iterable[_common_pb2.Column] | None = ...,
         read_from: Global___ReadFrom.ValueType = ...,
         event_delay_us: _builtins.int = ...,
+        first_bin: _builtins.int = ...,
+        bins: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "columns", b"columns", "event_delay_us", b"event_delay_us", "read_from", b"read_from", "site", b"site", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "event_delay_us", b"event_delay_us", "first_bin", b"first_bin", "read_from", b"read_from", "site", b"site", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -147,6 +147,7 @@ def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
             fields_from_proto(m.columns),
             read_from=READ_FROM_BACK.get(m.read_from, ReadFrom.OWN),
             event_delay_us=m.event_delay_us,
+            bins=tuple(range(m.first_bin, m.first_bin + m.bins)),
         )
         for m in messages
     )

@@ -16,6 +16,7 @@ from machine.durations import Durations
 from planner.values.stages import StageKind
 from site_agent.agent.disk_use import SOURCES, TASKS
 from site_agent.agent.results import ResultKeeper
+from site_agent.agent.selections import copied_bins
 from site_agent.agent.streams import pushed_streams, reads_pushed
 from site_agent.base.errors import ChannelError, SiteAgentError
 from site_agent.channels.store import ChannelStore
@@ -31,6 +32,7 @@ from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.dead_letters import DIRECTORY_NAME
 from site_agent.tasks.derive import DeriveTask
+from site_agent.tasks.final import FinalTask
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.reduce import ReduceTask
@@ -107,6 +109,7 @@ class SiteRuntime:
         """Reconcile: stop what the assignment lacks, start what is new, change what differs, then remove unnamed
         channels."""
         self._services.router.set_addresses(assignment.site_addresses)
+        self._services.router.set_bins(copied_bins(assignment))
         wanted = {spec.task_id: spec for spec in assignment.tasks}
         for task_id in wanted:
             # A task may have to wait for others to stop; its readers must not take its channel for a lost one.
@@ -229,14 +232,10 @@ class SiteRuntime:
             stretch=services.stretch,
             disk_full=services.disk_full,
         )
-        if spec.kind is StageKind.MERGE:
+        if (windowed := _WINDOWED.get(spec.kind)) is not None:
             if spec.window is None:
-                raise SiteAgentError(f"task {spec.task_id} is a merge without a window", ids={"task": spec.task_id})
-            return MergeTask(context, spec.window)
-        if spec.kind is StageKind.COMBINE:
-            if spec.window is None:
-                raise SiteAgentError(f"task {spec.task_id} combines without a window", ids={"task": spec.task_id})
-            return CombineTask(context, spec.window)
+                raise SiteAgentError(f"task {spec.task_id} of windows has no window", ids={"task": spec.task_id})
+            return windowed(context, spec.window)
         if spec.kind is StageKind.REDUCE:
             return ReduceTask(context)
         if spec.kind is StageKind.DERIVE:
@@ -271,6 +270,14 @@ class SiteRuntime:
             created_at=relation.created_at,
             reader=spec.task_id,
         )
+
+
+_WINDOWED: Mapping[StageKind, type[MergeTask]] = {
+    StageKind.MERGE: MergeTask,
+    StageKind.FINAL: FinalTask,
+    StageKind.COMBINE: CombineTask,
+}
+"""Tasks whose rows wait until their window closes."""
 
 
 def _observe(epochs: Durations, kind: StageKind, busy_s: float) -> None:

@@ -23,6 +23,8 @@ class PortInput:
     read_from: ReadFrom = ReadFrom.OWN
     event_delay_us: int = 0
     """How much later than an epoch's watermark the events of its rows may be."""
+    bins: tuple[int, ...] = ()
+    """The bins of whose rows it is taken; empty: all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class InputState:
     unheard: bool = True
     """Nothing was taken from it since the port started, and its standing is unknown."""
     missed: bool = False
-    """Its first epochs were removed, and it must not be read without them."""
+    """It must not be read: its first epochs were removed, or this site's copy lacks bins that are wanted."""
     given_up: bool = False
     """It was missed, and no epoch is retained for this reader any more."""
     joining: bool = False

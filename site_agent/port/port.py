@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from site_agent.base.errors import CorruptEpochError
 from site_agent.base.waiting import first_of
-from site_agent.channels.codec import decode
+from site_agent.channels.codec import decode, select
 from site_agent.channels.manifest import EndMark, EpochManifest
 from site_agent.port.inputs import InputState, Origin, Pick, PortInput, pick_epochs
 from site_agent.port.watermark import InputWatermark, port_watermark
@@ -37,14 +38,24 @@ class PortBatch:
 class Port:
     """Takes epochs of several channels, each once and in its channel's order. Belongs to one event loop.
 
-    `beside` are channels that the reader reads by itself: the port leaves these subscriptions alone.
+    `beside` are channels that the reader reads by itself: the port leaves these subscriptions alone. If it
+    `waits_for_idle` channels, their watermarks count as those of others.
     """
 
-    def __init__(self, router: Router, *, reader: str, query_id: str, beside: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        router: Router,
+        *,
+        reader: str,
+        query_id: str,
+        beside: Collection[str] = (),
+        waits_for_idle: bool = False,
+    ) -> None:
         self._router = router
         self._reader = reader
         self._query_id = query_id
         self._beside = frozenset(beside)
+        self._waits_for_idle = waits_for_idle
         self._states: dict[str, InputState] = {}
         self._known_cursors: dict[str, int] = {}
         self._done: frozenset[str] = frozenset()
@@ -77,7 +88,7 @@ class Port:
 
     @property
     def missed_inputs(self) -> tuple[str, ...]:
-        """Channels that are not read because their first epochs were removed."""
+        """Channels that are not read because their first epochs were removed, or not copied to this site whole."""
         return tuple(sorted(channel for channel, state in self._states.items() if state.missed))
 
     @property
@@ -209,7 +220,8 @@ class Port:
     def _batch(self, taken: Sequence[tuple[Origin, pa.Table]], something: bool) -> PortBatch | None:
         heard = [state.heard() for state in self._states.values() if not state.ended or state.says.ended]
         heard += [InputWatermark(ended=True)] * len(self._skipped)
-        self._watermark_us = port_watermark(self._watermark_us, heard)
+        counted = [replace(item, idle=False) for item in heard] if self._waits_for_idle else heard
+        self._watermark_us = port_watermark(self._watermark_us, counted)
         ended = bool(heard) and all(item.ended for item in heard)
         live = [item for item in heard if not item.ended]
         idle = bool(live) and all(item.idle for item in live)
@@ -254,6 +266,7 @@ class Port:
             known = min(cursor, log.next_epoch)
             await self._router.offload.run(self.acknowledge, {item.channel: known})
         state = self._states[item.channel] = InputState(item, log, cursor or 0, resumed=bool(cursor))
+        state.missed = not self._router.holds(item.channel, item.bins)
         return state
 
     async def _leave(self, channel: str) -> None:
@@ -281,8 +294,18 @@ class Port:
 
 
 def _read(picks: Sequence[Pick]) -> list[tuple[EpochManifest, pa.Table | None]]:
-    read = [pick.state.log.epochs.read_encoded(pick.epoch) for pick in picks]
-    return [(manifest, None if encoded is None else decode(encoded)) for manifest, encoded in read]
+    return [_rows_of(pick) for pick in picks]
+
+
+def _rows_of(pick: Pick) -> tuple[EpochManifest, pa.Table | None]:
+    manifest, encoded = pick.state.log.epochs.read_encoded(pick.epoch)
+    rows = None if encoded is None else decode(encoded)
+    bins = pick.state.source.bins
+    if rows is None or not bins:
+        return manifest, rows
+    selected = select(rows, manifest.bins, columns=(), bins=bins)
+    # A copy: a slice would keep the rows of all bins in memory.
+    return manifest, selected.take(pa.array(np.arange(selected.num_rows))) if selected.num_rows else None
 
 
 def _waiting_rows(state: InputState) -> int:
@@ -294,7 +317,8 @@ def _waiting_rows(state: InputState) -> int:
 
 
 def _successor_of(source: PortInput, end: EndMark) -> PortInput:
-    return PortInput(end.successor_channel, end.successor_site or source.site, source.view)
+    site = end.successor_site or source.site
+    return PortInput(end.successor_channel, site, source.view, bins=source.bins)
 
 
 def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:

@@ -45,6 +45,8 @@ class Needs:
     """The first epoch that the producer must keep for them."""
     ahead: Mapping[str, int] = field(default_factory=dict)
     """Readers that are ahead of that, each with the first epoch that it needs."""
+    bins: tuple[int, ...] = ()
+    """The bins of whose rows the copy is; empty: all rows."""
 
 
 ReadersNeed = Callable[[int], Needs]
@@ -243,6 +245,7 @@ class Pull:
             channel=self._log.id,
             consumer=self._env.site,
             from_epoch=from_epoch,
+            bins=self._needs(from_epoch).bins,
             credit_bytes=self._env.settings.window_bytes,
             follow=True,
             wants_standing=self._log.standing is None,

@@ -5,7 +5,7 @@ The names survive a restart, so that the reader that comes back first cannot tri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,12 @@ class Readers:
     from_site: str
     query_id: str
     by_name: Mapping[str, Reader] = field(default_factory=dict)
+    bins: tuple[int, ...] = ()
+    """The bins of which the copy has the rows, for as long as there is one; empty: all rows."""
+
+    def hold(self, bins: Collection[int]) -> bool:
+        """Whether the copy has the rows of these bins; of no bins: all rows."""
+        return not self.bins or (bool(bins) and set(bins) <= set(self.bins))
 
     def joined(self, name: str, *, keeps: bool) -> Readers:
         return replace(self, by_name={**self.by_name, name: Reader(keeps)}) if name not in self.by_name else self
@@ -69,6 +75,7 @@ def save_readers(files: Files, directory: Path, readers: Readers) -> None:
         "from_site": readers.from_site,
         "query_id": readers.query_id,
         "readers": {name: reader.keeps for name, reader in readers.by_name.items()},
+        "bins": list(readers.bins),
     }
     write_json(files, directory / READERS_FILE, value, durable=True)
 
@@ -79,4 +86,6 @@ def load_readers(directory: Path) -> Readers | None:
     if value is None:
         return None
     by_name = {str(name): Reader(bool(keeps)) for name, keeps in value["readers"].items()}
-    return Readers(str(value["from_site"]), str(value["query_id"]), by_name)
+    # An agent of an earlier version has written none: it copied whole channels.
+    bins = tuple(map(int, value.get("bins", ())))
+    return Readers(str(value["from_site"]), str(value["query_id"]), by_name, bins)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 import grpc
 import grpc.aio
@@ -24,8 +25,10 @@ _FINAL = (grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.NOT_FOUND, grpc.StatusCo
 """Statuses of a producer that is reachable and cannot send the epoch."""
 
 
-async def refetch(log: ChannelLog, epoch: int, *, from_site: str, environment: PullEnvironment) -> None:
-    """Repair the epoch with the producer's; waits as long as the producer is unreachable.
+async def refetch(
+    log: ChannelLog, epoch: int, *, from_site: str, bins: Sequence[int], environment: PullEnvironment
+) -> None:
+    """Repair the epoch with the producer's; waits as long as the producer is unreachable. `bins` are those of the copy.
 
     Raises:
         CorruptEpochError: the producer cannot give it either, or it is damaged again at once.
@@ -33,7 +36,7 @@ async def refetch(log: ChannelLog, epoch: int, *, from_site: str, environment: P
     backoff = Backoff(environment.settings.random)
     while True:
         try:
-            received = await _receive(log.id, epoch, await environment.links.connection(from_site))
+            received = await _receive(log.id, epoch, bins, await environment.links.connection(from_site))
             break
         except grpc.aio.AioRpcError as error:
             if error.code() in _FINAL:
@@ -47,10 +50,10 @@ async def refetch(log: ChannelLog, epoch: int, *, from_site: str, environment: P
     _log.warning("channel %s: epoch %d was damaged here and was fetched from %s again", log.id, epoch, from_site)
 
 
-async def _receive(channel: str, epoch: int, connection: grpc.aio.Channel) -> ReceivedEpoch:
+async def _receive(channel: str, epoch: int, bins: Sequence[int], connection: grpc.aio.Channel) -> ReceivedEpoch:
     call = pull_call(connection)
     # As `client`, the call neither retains nor acknowledges epochs; a credit of one byte allows one epoch.
-    opening = pb.OpenChannel(channel=channel, consumer=CLIENT_CONSUMER, from_epoch=epoch, credit_bytes=1)
+    opening = pb.OpenChannel(channel=channel, consumer=CLIENT_CONSUMER, from_epoch=epoch, bins=bins, credit_bytes=1)
     assembler = EpochAssembler(channel, epoch)
     try:
         await call.write(pb.PullRequest(open=opening))

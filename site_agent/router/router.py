@@ -55,6 +55,7 @@ class Router:
         self._usage: dict[str, LinkUsage] = {}
         self._pulls: dict[str, Pull] = {}
         self._readers: dict[str, Readers] = {}
+        self._bins: Mapping[str, tuple[int, ...]] = {}
         self._subscribing = asyncio.Lock()
         self._joining: str | None = None
         """The channel whose reader is being stored: it must not be taken for one without readers."""
@@ -76,6 +77,18 @@ class Router:
             if pull.from_site in stale:
                 pull.reconnect()
 
+    def set_bins(self, bins: Mapping[str, tuple[int, ...]]) -> None:
+        """Set, by channel, the bins that are read here; other channels are read whole. It counts for new copies."""
+        self._bins = dict(bins)
+
+    def holds(self, channel: str, bins: Collection[int]) -> bool:
+        """Whether the channel's rows of these bins are here, or will come; of no bins: all of its rows.
+
+        A copy has the bins that were read here when it was begun.
+        """
+        readers = self._readers.get(channel)
+        return readers is None or readers.hold(bins)
+
     async def subscribe(
         self, channel: str, from_site: str, reader: str, *, query_id: str = "", keeps: bool = False
     ) -> ChannelLog:
@@ -90,7 +103,8 @@ class Router:
             ChannelError: the channel is subscribed from another site, or the disk refused.
         """
         async with self._subscribing:
-            known = self._readers.get(channel) or Readers(from_site, query_id)
+            bins = self._bins.get(channel, ()) if from_site != self.site else ()
+            known = self._readers.get(channel) or Readers(from_site, query_id, bins=bins)
             if known.from_site != from_site:
                 message = f"channel {channel} comes from {known.from_site}, not from {from_site}"
                 raise ChannelError(message, ids={"channel": channel})
@@ -124,7 +138,7 @@ class Router:
         log = self._existing(channel) if readers is not None and readers.from_site != self.site else None
         if readers is None or log is None or not epoch.isdigit():
             raise damage
-        await refetch(log, int(epoch), from_site=readers.from_site, environment=self._env)
+        await refetch(log, int(epoch), from_site=readers.from_site, bins=readers.bins, environment=self._env)
 
     def acknowledge(self, channel: str, reader: str, epoch: int) -> None:
         """This reader does not need the epochs up to and including `epoch`. Unknown readers and older epochs change
@@ -208,7 +222,9 @@ class Router:
 
     def _needs(self, channel: str, stored: int) -> Needs:
         readers = self._readers.get(channel)
-        return Needs() if readers is None else Needs(readers.needed_there(stored), readers.ahead_there(stored))
+        if readers is None:
+            return Needs()
+        return Needs(readers.needed_there(stored), readers.ahead_there(stored), readers.bins)
 
     def _pass_on(self, log: ChannelLog, readers: Readers) -> None:
         """Tell the log, and the producer of a copy, which epochs no reader here needs."""

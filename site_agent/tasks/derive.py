@@ -71,6 +71,9 @@ class DeriveTask(Task):
             source = await context.router.subscribe(
                 self._input.channel, self._input.site, spec.task_id, query_id=spec.query_id
             )
+            if not context.router.holds(source.id, ()):
+                # Parts of a merge read some bins of it here, so the copy has no others.
+                await self._give_up()
             await self._acknowledge(source)
             await self._follow(source)
         context.progress.enter(TaskState.ENDED)

@@ -65,7 +65,7 @@ class Emission:
 class MergeTask(Task):
     """The loop of a MERGE stage. After a failed epoch it is of no more use: a new one goes on from the checkpoint."""
 
-    def __init__(self, context: TaskContext, window: WindowSpec) -> None:
+    def __init__(self, context: TaskContext, window: WindowSpec, *, waits_for_idle: bool = False) -> None:
         self._context = context
         self._window = window
         self._views = frozenset(view.name for view in window.views)
@@ -75,6 +75,7 @@ class MergeTask(Task):
             reader=context.spec.task_id,
             query_id=context.spec.query_id,
             beside=[copy.channel for copy in self._copies],
+            waits_for_idle=waits_for_idle,
         )
         self._inputs = context.spec.inputs
         self._restored = False
@@ -97,7 +98,7 @@ class MergeTask(Task):
     async def _read_inputs(self) -> None:
         waiting = [i for i in self._inputs if i.view in self._views]
         await self._port.set_inputs(
-            [PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us) for i in waiting]
+            [PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins) for i in waiting]
         )
 
     @property

@@ -37,6 +37,8 @@ class InputSpec:
     read_from: ReadFrom = ReadFrom.OWN
     event_delay_us: int = 0
     """How much later than an epoch's watermark the events of its rows may be."""
+    bins: tuple[int, ...] = ()
+    """The bins of whose rows it is; empty: all rows, in bins or not."""
 
 
 @dataclass(frozen=True, slots=True)

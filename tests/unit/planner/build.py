@@ -53,8 +53,8 @@ def select_of(sql: str) -> SelectQuery:
     return statement
 
 
-def draft_of(sql: str, catalog: Catalog = CATALOG) -> DraftPlan:
-    return draft_query(select_of(sql), catalog)
+def draft_of(sql: str, catalog: Catalog = CATALOG, *, parts: int = 1) -> DraftPlan:
+    return draft_query(select_of(sql), catalog, parts=parts)
 
 
 def columns(text: str) -> tuple[Column, ...]:

@@ -10,8 +10,8 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from planner.graph.plan import DraftPlan, Merge, Stage
-from planner.values.names import BIN_COLUMN
+from planner.graph.plan import DraftPlan, Merge, MergeView, Stage
+from planner.values.names import BIN_COLUMN, INPUT_VIEW
 from planner.values.stages import StageKind
 
 Rows = list[dict[str, Any]]
@@ -26,6 +26,8 @@ def connect() -> duckdb.DuckDBPyConnection:
     db.execute("SET TimeZone = 'UTC'; SET threads = 1")
     db.execute("CREATE MACRO try_divide(a, b) AS CASE WHEN b = 0 THEN NULL ELSE a / b END")
     db.execute("CREATE MACRO w(ts, n) AS time_bucket(to_seconds(n), ts, TIMESTAMP '1970-01-01')")
+    # Hashes of 1 differ for INT and BIGINT, as in Spark.
+    db.execute("CREATE MACRO xxhash64(x) AS CAST(hash((x, typeof(x))) >> 1 AS BIGINT)")
     db.execute("CREATE MACRO pmod(a, b) AS ((a % b) + b) % b; CREATE MACRO timestamp_micros(n) AS make_timestamp(n)")
     # Starts of all windows of n seconds, one beginning every s seconds, that a time is in.
     db.execute("CREATE MACRO starts(ts, n, s) AS list_transform(range(n // s), lambda i: w(ts, s) - to_seconds(s * i))")
@@ -55,8 +57,6 @@ def _in_duckdb(node: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="list_sum", expressions=[node.this])
     if isinstance(node, exp.Struct):
         return exp.Anonymous(this="row", expressions=node.expressions)
-    if isinstance(node, exp.Alias) and node.alias == BIN_COLUMN:
-        return exp.alias_(exp.Literal.number(0), BIN_COLUMN)
     return node
 
 
@@ -116,14 +116,53 @@ def _results(
     if last.merge is None:
         _run_source(db, last, draft, given)
         return fetch(db, "SELECT * FROM gathered")
-    if last.merge.views:
-        _join_views(db, last, draft, given, combined)
-    else:
+    if last.kind is StageKind.FINAL:
         for used in last.inputs:
-            _run_source(db, draft.stage(used.stage), draft, given)
-        _port(db, last.merge.combine_sql, combined)
-        _put_view(db, "input", of_windows("SELECT * FROM held", last.merge))
-    return fetch(db, to_duckdb(last.sql))
+            _run_merge(db, draft.stage(used.stage), draft, (given, combined), f"of_{used.stage}")
+        for used, view in zip(last.inputs, last.merge.views, strict=True):
+            _put_view(db, "gathered", f"SELECT * FROM of_{used.stage}")
+            if view.combine_sql:
+                _port(db, view.combine_sql, combined)
+                _put_view(db, f"of_{used.stage}", "SELECT * FROM held")
+        for used in last.inputs:
+            _put_view(db, used.view, f"SELECT * FROM of_{used.stage}")
+        return fetch(db, to_duckdb(last.sql))
+    _run_merge(db, last, draft, (given, combined), "results")
+    return fetch(db, "SELECT * FROM results")
+
+
+def _run_merge(
+    db: duckdb.DuckDBPyConnection,
+    merge: Stage,
+    draft: DraftPlan,
+    given: tuple[tuple[Data, Mapping[str, dict[str, str]]], Callable[[int], int]],
+    out: str,
+) -> None:
+    """A table of the rows of all parts of a MERGE."""
+    (data, outputs), combined = given
+    spec = merge.merge
+    assert spec is not None
+    views = spec.views or (MergeView(INPUT_VIEW, spec.combine_sql),)
+    for view in views:
+        db.execute("DROP TABLE IF EXISTS gathered")
+        for used in merge.inputs:
+            if used.view == view.view:
+                _run_source(db, draft.stage(used.stage), draft, (data, outputs))
+        _put_view(db, f"all_{view.view}", "SELECT * FROM gathered")
+    db.execute(f"DROP TABLE IF EXISTS {out}")
+    for partition in range(merge.parts):
+        for view in views:
+            bins = merge.bins(partition)
+            taken = "" if bins is None else f" WHERE {BIN_COLUMN} BETWEEN {bins.start} AND {bins.stop - 1}"
+            _put_view(db, "gathered", f"SELECT * FROM all_{view.view}{taken}")
+            if view.combine_sql:
+                _port(db, view.combine_sql, combined)
+            rows = f"SELECT * FROM {'held' if view.combine_sql else 'gathered'}"
+            _put_view(db, f"of_{view.view}", of_windows(rows, spec))
+        for used in merge.inputs:
+            copies = outputs.get(used.stage, {}).values() or [f"of_{used.view}"]
+            _put_view(db, used.view, " UNION ALL ".join(f"SELECT * FROM {name}" for name in copies))
+        db.execute(f"{f'INSERT INTO {out}' if partition else f'CREATE TABLE {out} AS'} {to_duckdb(merge.sql)}")
 
 
 def _run_source(
@@ -140,30 +179,6 @@ def _run_source(
             _load_input(db, source, draft, (site, rows))
             gathered = db.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'gathered'").fetchall()
             db.execute(f"{'INSERT INTO gathered' if gathered else 'CREATE TABLE gathered AS'} {to_duckdb(source.sql)}")
-
-
-def _join_views(
-    db: duckdb.DuckDBPyConnection,
-    merge: Stage,
-    draft: DraftPlan,
-    given: tuple[Data, Mapping[str, dict[str, str]]],
-    combined: Callable[[int], int],
-) -> None:
-    """The views of a merge that joins streams or rows of windows, and tables' copies."""
-    assert merge.merge is not None
-    _, outputs = given
-    for view in merge.merge.views:
-        db.execute("DROP TABLE IF EXISTS gathered")
-        for used in merge.inputs:
-            if used.view == view.view:
-                _run_source(db, draft.stage(used.stage), draft, given)
-        if view.combine_sql:
-            _port(db, view.combine_sql, combined)
-        rows = f"SELECT * FROM {'held' if view.combine_sql else 'gathered'}"
-        _put_view(db, f"of_{view.view}", of_windows(rows, merge.merge))
-    for used in merge.inputs:
-        copies = outputs.get(used.stage, {}).values() or [f"of_{used.view}"]
-        _put_view(db, used.view, " UNION ALL ".join(f"SELECT * FROM {name}" for name in copies))
 
 
 def of_windows(rows: str, merge: Merge) -> str:

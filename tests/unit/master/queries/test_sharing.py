@@ -255,8 +255,12 @@ def test_settings_are_checked_by_name_and_value() -> None:
     assert checked_setting("SHARING", "Sana") == ("sharing", "sana")
     assert with_settings(Settings(), {"sharing": "strict"}) == Settings(Sharing.STRICT)
     assert with_settings(Settings(Sharing.SANA), {"sharing_start": "next-window"}).sharing is Sharing.SANA
-    assert [row[1] for row in setting_rows(Settings()).rows] == ["net", "history", "off", "lease-aware", "64", "0.5"]
+    assert [row[1] for row in setting_rows(Settings()).rows] == [
+        *("net", "history", "off", "1"),
+        *("lease-aware", "64", "0.5"),
+    ]
     assert with_settings(Settings(), {"combine": "on"}).combine
+    assert with_settings(Settings(), {"merge_parallelism": "4"}).merge_parallelism == 4
     assert checked_setting("Split_Size", " 016.5") == ("split_size", "16.5")
     chosen = {"batch_scheduler": "random", "split_size": "16.5", "locality_min": "1"}
     assert with_settings(Settings(), chosen).batch == BatchOptions(Policy.RANDOM, 16_500_000, 1.0)
@@ -264,6 +268,8 @@ def test_settings_are_checked_by_name_and_value() -> None:
         ("share", "sana", "sharing"),
         ("sharing", "some", "max-share"),
         ("combine", "true", "on, off"),
+        ("merge_parallelism", "0", "from 1 to 64"),
+        ("merge_parallelism", "two", "from 1 to 64"),
         ("batch_scheduler", "fifo", "first-come"),
         ("split_size", "0", "more than 0"),
         ("split_size", "nan", "MB"),

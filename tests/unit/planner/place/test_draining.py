@@ -22,5 +22,5 @@ def test_every_kind_of_stage_is_a_kind_of_work(kind: StageKind) -> None:
 
 def test_what_is_bound_to_the_site_cannot_move_and_what_has_ended_need_not() -> None:
     movable = {kind for kind in WorkKind if Work(kind).movable}
-    assert movable == {WorkKind.MERGE, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.LEASE}
+    assert movable == {WorkKind.MERGE, WorkKind.FINAL, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.LEASE}
     assert not any(Work(kind, ended=True).movable for kind in WorkKind)

@@ -1,0 +1,118 @@
+"""Bins of rows that are joined: rows that match are in the same bin, at whichever stream they were read.
+
+A bin is a hash, and equal values of two types hash differently. So both sides are cast to one type first; what is not
+known to have one is no part of the bin. Text under a collation is none either: 'A' and 'a' may be equal there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from planner.bind.joins import is_equality
+from planner.bind.scope import Member
+from planner.bind.selects import Join, StreamSelect
+from planner.graph.expressions import cast, views_of
+from planner.relations.catalog import SITE_COLUMN
+from planner.rules.bins import hashes_alike
+from planner.sql.dialect import exp, render
+
+_WHOLE_NUMBERS = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT"))
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_MOST_DIGITS = 38
+
+
+_Sides = tuple[exp.Column, str, exp.Column]
+"""Of an equality: the column of the joined stream, the owner of the other column, and that column."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Equal:
+    """Columns of several streams that are equal in all rows that match."""
+
+    columns: Mapping[str, exp.Column]
+    """By the view of the stream."""
+
+    def with_equal(self, view: str, sides: Iterable[_Sides]) -> _Equal | None:
+        """With the column of one more stream, from its equalities as `_sides` gives them; None: none concerns these."""
+        for own, owner, other in sides:
+            if self.columns.get(owner) == other:
+                return _Equal({**self.columns, view: own})
+        return None
+
+
+def bin_keys(query: StreamSelect, owners: Mapping[str, str]) -> Mapping[str, tuple[exp.Expr, ...]]:
+    """What the bin of a row is made of, by the view of its stream; nothing where matches could be in different bins.
+
+    Args:
+        query: it joins streams.
+        owners: by view of a relation, the view of the stream whose sources read it.
+    """
+    first, *more = [join for join in query.joins if join.member.is_stream]
+    equal = [_Equal({owner: other, first.member.view: own}) for own, owner, other in _sides(first, owners)]
+    for join in more:
+        sides = list(_sides(join, owners))
+        equal = [found for known in equal if (found := known.with_equal(join.member.view, sides)) is not None]
+    typed = ((known, _common(_type_of(node, query) for node in known.columns.values())) for known in equal)
+    usable = [(known, type_) for known, type_ in typed if type_]
+    stream = query.scope.stream.view
+    usable.sort(key=lambda pair: render(pair[0].columns[stream]))
+    return {
+        member.view: tuple(_as(known.columns[member.view], type_, query) for known, type_ in usable)
+        for member in query.scope.streams
+        if usable
+    }
+
+
+def _sides(join: Join, owners: Mapping[str, str]) -> Iterator[_Sides]:
+    """The equalities of columns."""
+    view = join.member.view
+    for conjunct in join.on:
+        if not is_equality(conjunct, view):
+            continue
+        bare = conjunct.unnest()
+        left, right = bare.args["this"].unnest(), bare.args["expression"].unnest()
+        own, other = (left, right) if views_of(left) == {view} else (right, left)
+        if isinstance(own, exp.Column) and isinstance(other, exp.Column) and other.table in owners:
+            yield own, owners[other.table], other
+
+
+def _type_of(column: exp.Column, query: StreamSelect) -> str:
+    """The declared type, in capitals and without blanks; empty when it is not known."""
+    member = next((m for m in query.scope.members if m.view == column.table), None)
+    return "" if member is None else _type_in(member, column.name)
+
+
+def _type_in(member: Member, name: str) -> str:
+    relation = member.relation
+    if member.rows is not None:
+        made = member.rows.expressions[name.lower()].unnest()
+        if not isinstance(made, exp.Column):
+            return ""
+        relation, name = member.rows.base, made.name
+    if name.lower() == SITE_COLUMN and relation.column(name) is None:
+        return "STRING"
+    column = relation.column(name)
+    return "" if column is None else column.type.upper().replace(" ", "")
+
+
+def _common(types: Iterable[str]) -> str:
+    """The type in which these can be compared without loss; empty when there is none, or one is not known."""
+    found = set(types)
+    if not all(type_ and hashes_alike(type_) for type_ in found):
+        return ""
+    if len(found) == 1:
+        return found.pop()
+    if found <= _WHOLE_NUMBERS:
+        return "BIGINT"
+    decimals = [match for type_ in found if (match := _DECIMAL.fullmatch(type_))]
+    if len(decimals) < len(found):
+        return ""
+    scale = max(int(match[2]) for match in decimals)
+    digits = scale + max(int(match[1]) - int(match[2]) for match in decimals)
+    return f"DECIMAL({digits},{scale})" if digits <= _MOST_DIGITS else ""
+
+
+def _as(column: exp.Column, type_: str, query: StreamSelect) -> exp.Expr:
+    return column.copy() if _type_of(column, query) == type_ else cast(column.copy(), type_)
