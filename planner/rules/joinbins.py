@@ -1,7 +1,7 @@
 """Bins of rows that are joined: rows that match are in the same bin, at whichever stream they were read.
 
 A bin is a hash, and equal values of two types hash differently. So both sides are cast to one type first; what is not
-known to have one is no part of the bin. Text under a collation is none either: 'A' and 'a' may be equal there.
+a column of a declared type is no part of the bin. No column is declared with a collation, which texts might be equal by.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from planner.bind.scope import Member
 from planner.bind.selects import Join, StreamSelect
 from planner.graph.expressions import cast, views_of
 from planner.relations.catalog import SITE_COLUMN
-from planner.rules.bins import hashes_alike
 from planner.sql.dialect import exp, render
 
 _WHOLE_NUMBERS = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT"))
@@ -100,7 +99,7 @@ def _type_in(member: Member, name: str) -> str:
 def _common(types: Iterable[str]) -> str:
     """The type in which these can be compared without loss; empty when there is none, or one is not known."""
     found = set(types)
-    if not all(type_ and hashes_alike(type_) for type_ in found):
+    if not all(found):
         return ""
     if len(found) == 1:
         return found.pop()

@@ -95,14 +95,14 @@ class _Names:
         self.taken.difference_update(names)
 
 
-def _of_rows(body: Operator | None) -> Iterator[Aggregate]:
+def _of_rows(body: Operator) -> Iterator[Aggregate]:
     """The aggregates of joined rows."""
-    found = (operator for operator in walk(body) if isinstance(operator, Aggregate)) if body is not None else ()
-    return (aggregate for aggregate in found if not _has_groups(aggregate))
+    found = (operator for operator in walk(body) if isinstance(operator, Aggregate))
+    return (aggregate for aggregate in found if not _has_groups(aggregate.input))
 
 
 def _has_groups(operator: Operator) -> bool:
-    return any(isinstance(part, MergeAggregate) for part in walk(operator))
+    return any(isinstance(part, Aggregate | MergeAggregate) for part in walk(operator))
 
 
 def _is_splittable(aggregate: Aggregate) -> bool:
@@ -209,7 +209,7 @@ def _cut(operator: Operator, cuts: _Cuts) -> Operator:
         return _over_groups(operator, groups, cuts)
     if isinstance(operator, MergeAggregate):
         return replace(operator, input=_cut_partials(operator.input, operator.keys, operator.partials, cuts))
-    if isinstance(operator, Aggregate) and not _has_groups(operator):
+    if isinstance(operator, Aggregate) and not _has_groups(operator.input):
         return _of_partials(operator, cuts)
     return with_inputs(operator, lambda below: _cut(below, cuts))
 

@@ -110,9 +110,10 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("name", FORMS)
-def test_forms(db: duckdb.DuckDBPyConnection, name: str) -> None:
-    found = run_draft(db, draft_of(FORMS[name], CATALOG), DATA)
+def test_forms(db: duckdb.DuckDBPyConnection, name: str, parts: int) -> None:
+    found = run_draft(db, draft_of(FORMS[name], CATALOG, parts=parts), DATA)
     assert found == fetch(db, re.sub(r"window\(([\w.]+), '10 seconds'\)(\.start)?", r"w(\1, 10)", FORMS[name]))
     assert found
 

@@ -76,6 +76,7 @@ def load_whole(db: duckdb.DuckDBPyConnection, stream: dict[str, Any], table: dic
     top=st.none() | st.tuples(st.sampled_from(["rank", "dense_rank"]), st.integers(1, 3), st.booleans()),
     window=st.sampled_from([(7, 7), (10, 10), (60, 60), (10, 5), (21, 3)]),
     share=st.floats(0, 1),
+    split=st.sampled_from([1, 3]),
 )
 def test_partials_and_merge_equal_the_query(
     db: duckdb.DuckDBPyConnection,
@@ -87,6 +88,7 @@ def test_partials_and_merge_equal_the_query(
     top: tuple[str, int, bool] | None,
     window: tuple[int, int],
     share: float,
+    split: int,
 ) -> None:
     seconds, slide = window
     call = f"window(ts, '{seconds} seconds'" + (f", '{slide} seconds')" if slide != seconds else ")")
@@ -98,7 +100,7 @@ def test_partials_and_merge_equal_the_query(
     partition = f", {keys[0]}" if top and top[2] and keys else ""
     qualify = f" QUALIFY {top[0]}() OVER (PARTITION BY window{partition} ORDER BY a0 DESC) <= {top[1]}" if top else ""
     head = f"SELECT window.start AS ws, window.end AS we, {', '.join(items)} FROM s{filters}"
-    draft = draft_of(f"{head} GROUP BY {', '.join(groups)}{kept}{qualify}", CATALOG)
+    draft = draft_of(f"{head} GROUP BY {', '.join(groups)}{kept}{qualify}", CATALOG, parts=split)
 
     load_whole(db, stream)
     parts = ", ".join(["ws", *(f"k{i}" for i in range(len(keys)))])

@@ -93,6 +93,7 @@ data = st.fixed_dictionaries(
     filters=st.lists(st.sampled_from(FILTERS), max_size=2, unique=True),
     window=st.sampled_from(WINDOWS),
     grouped=st.booleans(),
+    parts=st.sampled_from([1, 3]),
 )
 def test_a_join_of_two_streams_equals_the_query(
     db: duckdb.DuckDBPyConnection,
@@ -103,6 +104,7 @@ def test_a_join_of_two_streams_equals_the_query(
     filters: list[str],
     window: tuple[int, int],
     grouped: bool,
+    parts: int,
 ) -> None:
     kept = [f for f in filters if table or not f.startswith("t.")]
     on = " AND ".join(["a.k = b.k", *conditions, f"{call('a.ts', window)} = {call('b.seen', window)}"])
@@ -114,7 +116,7 @@ def test_a_join_of_two_streams_equals_the_query(
     else:
         sql = f"SELECT a.k AS k, a.v AS v, b.x AS x, {name} AS n, a.site AS born{rows}"
     load_whole(db, data)
-    assert run_draft(db, draft_of(sql, CATALOG), data) == fetch(db, in_duckdb(sql, window))
+    assert run_draft(db, draft_of(sql, CATALOG, parts=parts), data) == fetch(db, in_duckdb(sql, window))
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -122,15 +124,22 @@ def test_a_join_of_two_streams_equals_the_query(
     data=data,
     kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),
     beside=st.sampled_from(["a.ts", "b.seen"]),
+    key=st.sampled_from(["d.v = a.v", "d.k = a.k", "d.k = b.k"]),
+    parts=st.sampled_from([1, 3]),
 )
 def test_a_join_of_three_streams_equals_the_query(
-    db: duckdb.DuckDBPyConnection, data: dict[str, Any], kinds: tuple[str, str], beside: str
+    db: duckdb.DuckDBPyConnection,
+    data: dict[str, Any],
+    kinds: tuple[str, str],
+    beside: str,
+    key: str,
+    parts: int,
 ) -> None:
     window = (10, 10)
     sql = (
         f"SELECT a.v AS v, b.x AS x, d.v AS y FROM s AS a {kinds[0]} r AS b ON a.k = b.k AND "
-        f"{call('a.ts', window)} = {call('b.seen', window)} {kinds[1]} s AS d ON d.v = a.v AND "
+        f"{call('a.ts', window)} = {call('b.seen', window)} {kinds[1]} s AS d ON {key} AND "
         f"{call(beside, window)} = {call('d.ts', window)} AND d.k > 0 WHERE d.v > 0 OR b.x IS NULL"
     )
     load_whole(db, data)
-    assert run_draft(db, draft_of(sql, CATALOG), data) == fetch(db, in_duckdb(sql, window))
+    assert run_draft(db, draft_of(sql, CATALOG, parts=parts), data) == fetch(db, in_duckdb(sql, window))
