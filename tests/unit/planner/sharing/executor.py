@@ -1,6 +1,6 @@
 """Runs what the planner deployed for a set of queries in DuckDB: each operator once, over what it reads.
 
-The same SQL over the same tables is run once for all sets.
+The same SQL over the same tables is run once for all sets. A text like `2: SELECT ...` is a query in two parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from planner.sharing.running import Deployed, MutableRunning
 from planner.sharing.schedule import deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
-from planner.values.names import INPUT_VIEW
+from planner.values.names import BIN_COLUMN
 from tests.unit.planner.build import topology_of
 from tests.unit.planner.engine import Data, fetch, load, of_windows, run_draft, to_duckdb
 from tests.unit.planner.sharing.build import CATALOG, vertices
@@ -54,7 +54,8 @@ class Lab:
 
     def draft(self, sql: str) -> DraftPlan:
         if sql not in self._drafts:
-            self._drafts[sql] = described(self.db, sql)
+            parts, _, text = sql.rpartition(": ")
+            self._drafts[sql] = described(self.db, text, parts=int(parts or 1))
         return self._drafts[sql]
 
     def vertices(self, sql: str) -> dict[VertexId, Vertex]:
@@ -156,9 +157,8 @@ class Deployment:
         stage = self.lab.draft(self.texts[query]).stage(operator.vertex.stage)
         views = self._views(query, stage, operator)
         if stage.merge is not None:
-            waiting = {view.view for view in stage.merge.views} or {INPUT_VIEW}
             rows = {view: [of_windows(part, stage.merge) for part in parts] for view, parts in views.items()}
-            views |= {view: parts for view, parts in rows.items() if view in waiting}
+            views |= {view: parts for view, parts in rows.items() if stage.waits_for(view)}
         if stage.relation is None:
             return self.lab.table(_with(views, stage.sql))
         epochs = [
@@ -179,6 +179,9 @@ class Deployment:
             count = sum(not used.same_site or v.pinned == operator.vertex.pinned for v in group)
             for vertex, name in reads[:count]:
                 part = self._as_named(self._own(query, vertex), self.running.task(name))
+                bins = stage.bins(operator.vertex.id.partition) if stage.waits_for(used.view) else None
+                if bins is not None:
+                    part += f" WHERE {BIN_COLUMN} BETWEEN {bins.start} AND {bins.stop - 1}"
                 views.setdefault(used.view, []).append(part)
             reads = reads[count:]
         assert not reads

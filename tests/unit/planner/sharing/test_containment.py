@@ -37,9 +37,9 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @cache
-def described(db: duckdb.DuckDBPyConnection, sql: str) -> DraftPlan:
+def described(db: duckdb.DuckDBPyConnection, sql: str, *, parts: int = 1) -> DraftPlan:
     """The draft with the types of its SOURCE stages, as DuckDB finds them."""
-    draft = draft_of(sql, CATALOG)
+    draft = draft_of(sql, CATALOG, parts=parts)
     load(db, "input", STREAM, [])
     found = {}
     for stage in draft.stages:

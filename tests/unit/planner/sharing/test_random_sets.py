@@ -226,12 +226,18 @@ def check_results(deployment: Deployment) -> None:
         assert repr(deployment.results(query)) == repr(deployment.lab.alone(sql)), (sql, deployment.texts)
 
 
+def in_parts(rng: Random) -> str:
+    """What says that a query's merges are in parts."""
+    return rng.choice(("", "", "", "2: ", "2: ", "3: "))
+
+
 def check_block(db: duckdb.DuckDBPyConnection, block: int) -> Counter[Action]:
     """Sets over the same rows and texts, each of one theme or two."""
     rng = random_of(block)
     lab = Lab(db, data(rng))
     themes = [theme(rng) for _ in range(THEMES)]
     pools = [[kind(rng, own) for kind in (wide, *rng.choices(KINDS, k=TEXTS_OF_A_THEME))] for own in themes]
+    pools = [[in_parts(rng) + text for text in pool] for pool in pools]
     actions: Counter[Action] = Counter()
     for _ in range(SETS_OF_A_BLOCK):
         pool = [sql for texts in rng.sample(pools, rng.choice((1, 1, 2))) for sql in texts]
