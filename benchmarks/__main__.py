@@ -32,6 +32,7 @@ LIMITS_S = {
     "delay": 900,
     "wan_bytes": 90,
     "combine": 420,
+    "parts": 300,
     "stages": 120,
     "epoch_cost": 300,
     "wire_format": 60,

@@ -38,6 +38,7 @@ CRITERIA = (
     Criterion(
         "combine.over_delay", "the same: median delay over that without, worst case", AT_MOST, 1.2, source=_PLANE
     ),
+    Criterion("parts.speedup", "a merge bound by one core: in two parts on two cores", AT_LEAST, 1.7, source=_PLANE),
     *(
         Criterion(f"delay.{scene}_{part}", f"{title}: window's end to result, {of}", AT_MOST, limit, "s", _PLANE)
         for scene, title in (("sites", "14 sites"), ("queries", "40 queries"), ("mesh", "60 sites"))

@@ -81,9 +81,14 @@ class Site:
         log.set_consumers([SITE])
         return log
 
-    def make_merge(self, name: str, sql: str, inputs: Sequence[ChannelLog], window: WindowSpec) -> RunningTask:
-        """A merge of channels of this site, with the checkpoints of an agent; its output has no readers."""
-        specs = tuple(InputSpec(log.id, SITE, window.views[0].name) for log in inputs)
+    def make_merge(
+        self, name: str, sql: str, inputs: Sequence[ChannelLog], window: WindowSpec, bins: Sequence[int] = ()
+    ) -> RunningTask:
+        """A merge of channels of this site, with the checkpoints of an agent; its output has no readers.
+
+        Of some bins, it is a part.
+        """
+        specs = tuple(InputSpec(log.id, SITE, window.views[0].name, bins=tuple(bins)) for log in inputs)
         spec = TaskSpec(name, name, "m1", StageKind.MERGE, sql, timedelta(0), inputs=specs, window=window)
         directory = self._root / name
         directory.mkdir()

@@ -9,11 +9,12 @@ import pytest
 
 import selat
 from tests.e2e.cluster import check_against_oracle, submit
-from tests.e2e.faults import Scene
+from tests.e2e.faults import Scene, in_the_middle, kill
 from tests.e2e.queries import CASES, Case
 
 BATCH = 12
 PARTS = 4
+SOME = ("having", "top_k", "window_join_aggregate", "join_of_windowed_aggregates")
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
@@ -38,6 +39,10 @@ def sites_of_parts(client: selat.Client, case: Case) -> list[set[str]]:
     return [{p["site"] for p in stage["parts"]} for stage in json.loads(plan.json)["stages"] if stage["parts"]]
 
 
+def named(*names: str) -> tuple[Case, ...]:
+    return tuple(case for case in CASES if case.name in names)
+
+
 def test_results_equal_the_oracle(calm: Scene, parted: selat.Client) -> None:
     cases = parted_cases(parted)
     assert len(cases) > 20
@@ -45,3 +50,33 @@ def test_results_equal_the_oracle(calm: Scene, parted: selat.Client) -> None:
     for start in range(0, len(cases), BATCH):
         batch = cases[start : start + BATCH]
         check_against_oracle(calm.dataset, batch, submit(parted, batch))
+
+
+def test_parts_of_combined_partials_and_shared_parts_equal_the_oracle(calm: Scene, parted: selat.Client) -> None:
+    """The second time all is shared, the third time with other parts: only the sources are."""
+    list(parted.script("SET combine = on; SET sharing = 'sana'"))
+    cases = named(*SOME)
+    first, again = submit(parted, cases), submit(parted, cases)
+    parted.sql("SET merge_parallelism = 3")
+    other = submit(parted, cases)
+    assert not [t.task_id for query in again.values() for t in query.info().tasks if t.query_id == query.id]
+    for queries in (first, again, other):
+        check_against_oracle(calm.dataset, cases, queries)
+
+
+def test_parts_do_not_begin_in_the_middle(parted: selat.Client) -> None:
+    parted.sql("SET sharing_start = 'next-window'")
+    with pytest.raises(selat.SelatError, match="merge_parallelism = 4 does not go together"):
+        parted.sql(named(*SOME)[0].sql)
+
+
+@pytest.mark.kills
+def test_results_equal_the_oracle_after_kills(isolated: Scene, isolated_client: selat.Client) -> None:
+    isolated_client.sql(f"SET merge_parallelism = {PARTS}")
+    cases = named(*SOME)
+    queries = submit(isolated_client, cases)
+    in_the_middle(queries, rows_in=1500)
+    kill(isolated.cluster, "agent-eu")
+    in_the_middle(queries, rows_in=3000)
+    kill(isolated.cluster, "master", "agent-us", "agent-asia")
+    check_against_oracle(isolated.dataset, cases, queries)

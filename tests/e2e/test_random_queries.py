@@ -30,10 +30,14 @@ QUERIES_PER_BATCH = 8
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),
 )
-@given(batch=st.lists(queries(), min_size=QUERIES_PER_BATCH, max_size=QUERIES_PER_BATCH))
-def test_random_queries_equal_the_oracle(calm: Scene, calm_client: selat.Client, batch: list[Both]) -> None:
+@given(
+    batch=st.lists(queries(), min_size=QUERIES_PER_BATCH, max_size=QUERIES_PER_BATCH),
+    parts=st.sampled_from([1, 3]),
+)
+def test_random_queries_equal_the_oracle(calm: Scene, calm_client: selat.Client, batch: list[Both], parts: int) -> None:
     cases = tuple(Case(f"{query.selat}\n-- oracle\n{query.oracle}\n", query.selat, query.oracle) for query in batch)
-    note(f"{len(cases)} queries")
+    note(f"{len(cases)} queries, merges in {parts} parts")
+    calm_client.sql(f"SET merge_parallelism = {parts}")
 
     submitted = submit(calm_client, cases)
 

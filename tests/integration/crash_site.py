@@ -17,6 +17,7 @@ import pyarrow as pa
 from machine import faults
 from machine.clock import SystemClock
 from planner.failures.crashes import Ending
+from planner.values.names import BINS
 from site_agent.agent.loops import AgentIdentity, SiteAgent, running
 from site_agent.agent.runtime import SiteRuntime, SiteServices
 from site_agent.channels.store import ChannelStore
@@ -51,6 +52,12 @@ def events(group: int) -> pa.Table:
 def partials(table: pa.Table) -> pa.Table:
     starts = [t // WINDOW_US * WINDOW_US for t in table.column("ts").cast(pa.int64()).to_pylist()]
     return pa.table({"_window_start": pa.array(starts, TIMESTAMP), "n": [1] * table.num_rows, "v": table.column("v")})
+
+
+def binned(table: pa.Table) -> pa.Table:
+    """Partials in bins; all of a value's are in the same."""
+    made = partials(table)
+    return made.append_column("_bin", pa.array([7 * v % BINS for v in made.column("v").to_pylist()]))
 
 
 def combined(table: pa.Table) -> pa.Table:
@@ -116,9 +123,8 @@ async def serve(site: str, directory: Path, listen: str, master: str) -> None:
             crashes.told(Ending.HEAP)
             os._exit(NO_HEAP)
 
-        engine = TableEngine(
-            {"partials": partials, "combined": combined, "merged": merged, "without heap": without_heap}
-        )
+        functions = {"partials": partials, "binned": binned, "combined": combined, "merged": merged}
+        engine = TableEngine({**functions, "without heap": without_heap})
         store = ChannelStore(directory / "channels")
         router = Router(site, store, connect)
         address = await start_exchange(listen, store, engine, stack)

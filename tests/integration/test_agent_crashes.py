@@ -18,6 +18,7 @@ from tests.integration.two_sites import (
     batch,
     derived,
     expected,
+    parted,
     stored_results,
     two_sites,
 )
@@ -64,6 +65,22 @@ async def test_sites_that_die_there_go_on_after_it(tmp_path: Path, point: FaultP
     assert stored_results(tmp_path) == expected()
     left = [path.name for site in SITES for path in (tmp_path / site / "channels").iterdir()]
     assert left == [MERGE]
+    assert half_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
+async def test_parts_of_a_merge_at_two_sites_survive_their_deaths(tmp_path: Path, point: FaultPoint) -> None:
+    passage = 1 if point in ONCE else 2
+    async with two_sites(tmp_path, fault=f"{point.value}:{passage}", work=parted) as (orders, mortals):
+        async with asyncio.timeout(60):
+            await orders.complete()
+            late = sum(task.rows_late for report in orders.reports.values() for task in report.tasks)
+            await orders.over()
+            await orders.obeyed(2)
+        assert sorted(mortals.deaths) == ["ewr", "jfk"]
+
+    assert stored_results(tmp_path) == expected()
+    assert late == 0
     assert half_files(tmp_path) == []
 
 

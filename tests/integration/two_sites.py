@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import grpc.aio
 
+from planner.values.names import BINS
 from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
 from site_agent.channels.store import ChannelStore
 from tests.e2e.faults import free_port
@@ -93,6 +94,40 @@ def derived(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_p
             task.inputs.extend(
                 site_pb2.ChannelInput(channel=made, site="jfk", view="input") for made in channels.values()
             )
+    return given
+
+
+def parted(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
+    """As `assignment`, but each site merges half of the bins; jfk makes the results of both parts."""
+    given = assignment(addresses, site, interval_ms=interval_ms)
+    source, half = given.tasks[0], BINS // 2
+    source.sql = "binned"
+    source.consumers[:] = SITES
+    parts = {name: f"q.m1.p{number}" for number, name in enumerate(SITES)}
+    number = SITES.index(site)
+    window = site_pb2.MergeSpec(window_column="_window_start", window_us=WINDOW_US, combine_sql="combined")
+    part = site_pb2.TaskSpec(
+        task_id=parts[site],
+        query_id="q",
+        stage_id="m1",
+        kind=site_pb2.STAGE_KIND_MERGE,
+        sql="combined",
+        inputs=[
+            site_pb2.ChannelInput(channel=channel, site=name, view="input", first_bin=number * half, bins=half)
+            for name, channel in SOURCES.items()
+        ],
+        merge=window,
+        consumers=["jfk"],
+        epoch_interval_ms=interval_ms,
+    )
+    for final in given.tasks[1:]:
+        final.kind = site_pb2.STAGE_KIND_FINAL
+        final.merge.CopyFrom(window)
+        del final.inputs[:]
+        final.inputs.extend(
+            site_pb2.ChannelInput(channel=task, site=name, view="input") for name, task in parts.items()
+        )
+    given.tasks.append(part)
     return given
 
 
