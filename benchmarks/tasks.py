@@ -51,7 +51,8 @@ class RunningTask:
 class Site:
     """Makes source tasks over one engine and one directory."""
 
-    def __init__(self, engine: SparkEngine, root: Path, slots: Executor) -> None:
+    def __init__(self, engine: SparkEngine, root: Path, slots: Executor, limits: TaskLimits | None = None) -> None:
+        self._limits = limits or TaskLimits(retained_bytes_per_channel=2**40)
         self._engine = engine
         self._root = root
         self._slots = slots
@@ -107,7 +108,7 @@ class Site:
             dead_letters=directory / "dead-letters",
             executor=self._slots,
             clock=clock,
-            limits=TaskLimits(retained_bytes_per_channel=2**40),
+            limits=self._limits,
             progress=Progress(clock.monotonic()),
         )
 

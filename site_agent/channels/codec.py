@@ -6,7 +6,7 @@ Disk and wire share it, so an epoch is compressed once, where it is made, and is
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -110,13 +110,26 @@ def select(table: pa.Table, ranges: Sequence[BinRange], *, columns: Sequence[str
     if bins:
         if not ranges:
             raise ChannelRequestError("rows are not grouped by bin", hint="ask for all bins")
-        wanted = frozenset(bins)
-        parts = [table.slice(r.first_row, r.rows) for r in ranges if r.bin in wanted]
+        parts = [table.slice(first_row, rows) for first_row, rows in _runs(ranges, frozenset(bins))]
         table = pa.concat_tables(parts) if parts else table.slice(0, 0)
     missing = [name for name in columns if name not in table.column_names]
     if missing:
         raise ChannelRequestError(f"no column {missing[0]}", hint=f"columns are {', '.join(table.column_names)}")
     return table.select(list(columns)) if columns else table
+
+
+def _runs(ranges: Sequence[BinRange], wanted: Collection[int]) -> list[tuple[int, int]]:
+    """First row and length of the rows of these bins; bins that follow each other are one run."""
+    runs: list[tuple[int, int]] = []
+    for item in ranges:
+        if item.bin not in wanted:
+            continue
+        if runs and sum(runs[-1]) == item.first_row:
+            first_row, rows = runs.pop()
+            runs.append((first_row, rows + item.rows))
+        else:
+            runs.append((item.first_row, item.rows))
+    return runs
 
 
 def _without_dictionaries(table: pa.Table) -> pa.Table:
