@@ -45,7 +45,9 @@ STAGE_KINDS = {
     StageKind.DERIVE: site_pb2.STAGE_KIND_DERIVE,
 }
 """The kinds of tasks that an agent runs: it knows no MAP."""
-STAGE_KINDS_BACK = {wire: kind for kind, wire in STAGE_KINDS.items()}
+STAGE_KINDS_BACK = {wire: kind for kind, wire in STAGE_KINDS.items()} | {
+    site_pb2.STAGE_KIND_MERGE_PART: StageKind.MERGE
+}
 
 TASK_STATES = {
     TaskState.STARTING: site_pb2.TASK_STATE_STARTING,

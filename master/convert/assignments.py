@@ -11,6 +11,7 @@ from master.convert.functions import function_to_proto
 from master.convert.relations import column_to_proto, relation_to_proto
 from master.records.specs import ChannelInput, ResultsLimit, TaskSpec, VersionedAssignment
 from planner.graph.plan import Merge, Split
+from planner.values.stages import StageKind
 from selat.v1 import site_pb2
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -42,7 +43,7 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         task_id=str(task.task_id),
         query_id=task.query_id,
         stage_id=task.stage_id,
-        kind=STAGE_KINDS[task.kind],
+        kind=_kind_to_proto(task),
         sql=task.sql,
         relation=relation_to_proto(task.relation) if task.relation else None,
         read_columns=task.read_columns,
@@ -61,6 +62,12 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
             for q in task.readers
         ],
     )
+
+
+def _kind_to_proto(task: TaskSpec) -> site_pb2.StageKind.ValueType:
+    if task.kind is StageKind.MERGE and any(item.bins for item in task.inputs):
+        return site_pb2.STAGE_KIND_MERGE_PART
+    return STAGE_KINDS[task.kind]
 
 
 def split_from_proto(message: site_pb2.Split, site: str) -> Split:

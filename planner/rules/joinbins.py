@@ -1,7 +1,7 @@
 """Bins of rows that are joined: rows that match are in the same bin, at whichever stream they were read.
 
 A bin is a hash, and equal values of two types hash differently. So both sides are cast to one type first; what is not
-a column of a declared type is no part of the bin. No column is declared with a collation, which texts might be equal by.
+a column of a declared type is no part of the bin. No column is declared with a collation, by which texts may be equal.
 """
 
 from __future__ import annotations

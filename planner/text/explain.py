@@ -231,7 +231,11 @@ CANDIDATES: Section[PlacementCandidate] = Section(
     "candidates[]",
     lambda candidate: f"{'*' if candidate.chosen else ' '} {candidate.site}",
     (
-        Field("stage", "The merge for which sites were weighed.", lambda candidate: candidate.stage),
+        Field(
+            "stage",
+            "The merge, or the final of a merge in parts, for which sites were weighed.",
+            lambda candidate: candidate.stage,
+        ),
         Field("site", "A site that was weighed for it.", lambda candidate: candidate.site),
         Field(
             "wan_bytes_per_s",

@@ -79,6 +79,8 @@ class _StageKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageKind.V
     """Reads the channel of a source at its site, and sends the partials of a window when it closes, each group once."""
     STAGE_KIND_FINAL: _StageKind.ValueType  # 8
     """Reads the parts of merges, and makes the results of a window of their rows, as a merge does. It waits for idle parts, too."""
+    STAGE_KIND_MERGE_PART: _StageKind.ValueType  # 9
+    """As a merge, of some bins of its inputs. A kind of its own, so that an agent which knows no bins does not merge all."""
 
 class StageKind(_StageKind, metaclass=_StageKindEnumTypeWrapper): ...
 
@@ -99,6 +101,8 @@ STAGE_KIND_COMBINE: StageKind.ValueType  # 7
 """Reads the channel of a source at its site, and sends the partials of a window when it closes, each group once."""
 STAGE_KIND_FINAL: StageKind.ValueType  # 8
 """Reads the parts of merges, and makes the results of a window of their rows, as a merge does. It waits for idle parts, too."""
+STAGE_KIND_MERGE_PART: StageKind.ValueType  # 9
+"""As a merge, of some bins of its inputs. A kind of its own, so that an agent which knows no bins does not merge all."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
 class _ReadFrom:

@@ -81,6 +81,8 @@ def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
         columns=columns,
         read_from=READ_FROM_BACK[message.read_from],
         event_delay=timedelta(microseconds=message.event_delay_us),
+        first_bin=message.first_bin,
+        bins=message.bins,
     )
 
 

@@ -12,10 +12,11 @@ from master.convert.assignments import assignment_to_proto
 from master.reconcile.assignments import AssignmentInput, build_assignments, result_channels, task_sites
 from master.records.model import QueryRecord, QueryState
 from master.records.specs import Assignment, ChannelInput, ResultsLimit, VersionedAssignment
-from planner.graph.ids import TaskId
+from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import StageInput
 from planner.relations.catalog import Binding, Catalog
 from planner.values.stages import StageKind
+from selat.v1 import site_pb2
 from tests.fakes.assignments import assignment_from_proto
 from tests.unit.master.build import (
     CATALOG,
@@ -146,3 +147,32 @@ def test_pushed_streams_are_given_to_their_sites_whether_a_query_reads_them_or_n
     assignments = built(catalog=Catalog({"clicks": pushed, "pages": table}))
     assert assignments["us"].streams == (replace(pushed, bindings=pushed.bindings[:1]),)
     assert assignments["eu"].streams == assignments["hub"].streams == ()
+
+
+def test_parts_of_a_merge_read_their_bins_of_what_waits_and_all_of_tables_copies() -> None:
+    merge = replace(PLAN.stage("merge"), parts=2, inputs=(StageInput("clicks", "input"), StageInput("pages", "t1")))
+    sites = {VertexId("merge", 0): "eu", VertexId("merge", 1): "us"}
+    plan = replace(PLAN, stages=(PLAN.stage("pages"), PLAN.stage("clicks"), merge), sites=sites)
+    assignments = built(replace(query(), plan=plan))
+    parts = [task for site in ("eu", "us") for task in assignments[site].tasks if task.stage_id == "merge"]
+    assert [part.task_id for part in parts] == [TaskId(QUERY_ID, "merge", number) for number in range(2)]
+    for number, part in enumerate(parts):
+        read = {(i.channel, i.view): (i.first_bin, i.bins) for i in part.inputs}
+        bins = (32 * number, 32)
+        assert read == {(CLICKS_US, "input"): bins, (CLICKS_EU, "input"): bins, (PAGES_US, "t1"): (0, 0)}
+    assert [(i.channel, i.site) for i in assignments["hub"].results[0].inputs] == [
+        (parts[0].task_id, "eu"),
+        (parts[1].task_id, "us"),
+    ]
+    assert next(t for t in assignments["us"].tasks if t.task_id == CLICKS_US).consumers == ("eu", "us")
+
+
+def test_an_agent_that_knows_no_bins_is_not_given_a_part_as_a_merge() -> None:
+    merge = replace(PLAN.stage("merge"), parts=2)
+    sites = {VertexId("merge", number): "eu" for number in range(2)}
+    plan = replace(PLAN, stages=(PLAN.stage("pages"), PLAN.stage("clicks"), merge), sites=sites)
+    given = built(replace(query(), plan=plan))["eu"]
+    message = assignment_to_proto(VersionedAssignment(7, given), cluster_id="c")
+    kinds = {task.task_id: task.kind for task in message.tasks}
+    assert {kind for task, kind in kinds.items() if ".merge." in task} == {site_pb2.STAGE_KIND_MERGE_PART}
+    assert assignment_from_proto(message).assignment == given

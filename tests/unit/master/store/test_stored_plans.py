@@ -25,11 +25,18 @@ WHERE k > 1 GROUP BY t.name ORDER BY n DESC LIMIT 3
 
 @pytest.mark.parametrize("sql", [*QUERIES.values(), OF_TABLES])
 def test_stages_come_back_equal(sql: str) -> None:
-    for stage in draft(sql).stages:
+    for stage in (*draft(sql).stages, *draft(sql, parts=3).stages):
         loaded = codec.loads(Stage, codec.dumps(stage))
         assert loaded == stage
         assert loaded.body is not None
         assert spark_sql(loaded.body) == stage.sql
+
+
+def test_a_stage_of_before_there_were_parts_has_one() -> None:
+    merge = draft(TOP_K).stages[-1]
+    stored = json.loads(codec.dumps(merge))
+    del stored["parts"]
+    assert codec.loads(Stage, json.dumps(stored)) == merge
 
 
 @pytest.mark.parametrize(
