@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import selat
-from tests.e2e.cluster import check_against_oracle, submit
+from tests.e2e.cluster import check_against_oracle, submit, wait_until
 from tests.e2e.faults import Scene, in_the_middle, kill
+from tests.e2e.oracle import assert_same, connect, expected
 from tests.e2e.queries import CASES, Case
+from tests.e2e.sinks import insert, written
 
 BATCH = 12
 PARTS = 4
@@ -64,6 +67,17 @@ def test_parts_of_combined_partials_and_shared_parts_equal_the_oracle(calm: Scen
         check_against_oracle(calm.dataset, cases, queries)
 
 
+def test_a_sink_takes_the_rows_of_all_parts(calm: Scene, parted: selat.Client, tmp_path: Path) -> None:
+    db = connect(calm.dataset)
+    for case in named("having", "top_k"):
+        directory = tmp_path / case.name
+        parted.sql(f"CREATE SINK of_{case.name} AT eu WITH ('connector' = 'parquet', 'path' = '{directory}')")
+        query = insert(parted, f"of_{case.name}", case.sql)
+        wait_until(lambda query=query: query.state() is selat.QueryState.FINISHED)
+        assert_same(written(db, directory), expected(db, case.oracle), case.name)
+        parted.sql(f"DROP SINK of_{case.name}")
+
+
 def test_parts_do_not_begin_in_the_middle(parted: selat.Client) -> None:
     parted.sql("SET sharing_start = 'next-window'")
     with pytest.raises(selat.SelatError, match="merge_parallelism = 4 does not go together"):
@@ -77,6 +91,11 @@ def test_results_equal_the_oracle_after_kills(isolated: Scene, isolated_client: 
     queries = submit(isolated_client, cases)
     in_the_middle(queries, rows_in=1500)
     kill(isolated.cluster, "agent-eu")
+    paused = queries["top_k"]
+    paused.pause()
+    wait_until(lambda: paused.state() is selat.QueryState.PAUSED)
+    paused.resume()
+    wait_until(lambda: paused.state() is selat.QueryState.RUNNING)
     in_the_middle(queries, rows_in=3000)
     kill(isolated.cluster, "master", "agent-us", "agent-asia")
     check_against_oracle(isolated.dataset, cases, queries)
