@@ -19,8 +19,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SITES = ("hub", "us", "eu", "ap")
 
 
-def plan_of(sql: str) -> PhysicalPlan:
-    return place(draft_of(sql), topology_of(*SITES), Statistics(), alive=frozenset(SITES))
+def plan_of(sql: str, *, parts: int = 1) -> PhysicalPlan:
+    return place(draft_of(sql, parts=parts), topology_of(*SITES), Statistics(), alive=frozenset(SITES))
 
 
 TOP = plan_of(
@@ -140,3 +140,23 @@ def test_a_join_of_streams_shows_both_and_the_views_of_the_merge() -> None:
     assert "    reads s2 as t1" in lines
     views = explain_json(plan)["stages"][-1]["merge"]["views"]
     assert [(view["view"], view["required"]) for view in views] == [("input", True), ("t1", False)]
+
+
+def test_parts_of_a_merge_are_shown_with_their_sites_and_bins() -> None:
+    plan = plan_of(
+        "SELECT page, count(*) AS n FROM clicks GROUP BY window(ts, '10 seconds'), page "
+        "QUALIFY rank() OVER (PARTITION BY window ORDER BY n DESC) <= 3",
+        parts=3,
+    )
+    first, second, third = plan.sites_of(plan.stage("m1"))
+    lines = explain_text(plan).splitlines()
+    assert f"  m1: merge at {first}, {second}, {third}" in lines
+    assert [line for line in lines if line.startswith("    part ")] == [
+        f"    part 0 at {first}: bins 0 to 20",
+        f"    part 1 at {second}: bins 21 to 41",
+        f"    part 2 at {third}: bins 42 to 63",
+    ]
+    assert f"  f1: final at {first}, results at hub" in lines
+    by_id = {stage["id"]: stage for stage in explain_json(plan)["stages"]}
+    assert by_id["m1"]["parts"][1] == {"part": 1, "site": second, "first_bin": 21, "bins": 21}
+    assert by_id["f1"]["parts"] == by_id["s1"]["parts"] == []
