@@ -18,6 +18,7 @@ from site_agent.connectors.sources import Connector
 from site_agent.engine import AnalysisError, Engine
 from site_agent.engine.messages import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.exchange.options import connector
+from site_agent.exchange.outbound import Outbound
 from site_agent.exchange.server import ExchangeServicer, exchange_server
 from site_agent.ingest.service import IngestServicer
 from site_agent.ingest.streams import PushStreams
@@ -47,6 +48,8 @@ class Guests:
     """Publishes whether the agent is ready; None: there is no such service."""
     security: Security = PLAIN
     """The security of all connections."""
+    outbound: Outbound | None = None
+    """Told of what leaves over the exchange."""
 
 
 NO_GUESTS = Guests()
@@ -74,7 +77,7 @@ async def start_exchange(
     if guests.health is not None:
         guests.health.add_to(server)
         await guests.health.set(False)
-    servicer = ExchangeServicer(store, analyze, splits)
+    servicer = ExchangeServicer(store, analyze, splits, outbound=guests.outbound)
     servicer.add_to(server)
     probes = ProbeServicer(guests.site, listen.rpartition(":")[0].strip("[]"), connector(guests.security))
     wan_pb2_grpc.add_ProbeServiceServicer_to_server(probes, server)

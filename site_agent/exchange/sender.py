@@ -16,6 +16,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest
 from site_agent.exchange.convert import end_to_proto, manifest_to_proto, standing_to_proto
 from site_agent.exchange.credit import Credit
+from site_agent.exchange.outbound import Outbound
 from site_agent.exchange.selection import Selection, read_selected
 from site_agent.exchange.turns import Flow, Turns
 from site_agent.exchange.wire import Response, part_of_epoch
@@ -33,7 +34,9 @@ _Epoch = tuple[EpochManifest, EncodedRows | None]
 class Sender:
     """Sends a channel's epochs from the requested one on, within the credit that the reader grants."""
 
-    def __init__(self, log: ChannelLog, request: pb.OpenChannel, offload: Offload, turns: Turns) -> None:
+    def __init__(
+        self, log: ChannelLog, request: pb.OpenChannel, offload: Offload, turns: Turns, outbound: Outbound
+    ) -> None:
         """Raises ChannelRequestError or ChannelError when the request makes no sense."""
         if not request.consumer:
             raise ChannelRequestError("no consumer is named", hint=f"name the reading site, or {CLIENT_CONSUMER!r}")
@@ -55,6 +58,8 @@ class Sender:
         self._reader: asyncio.Task[None] | None = None
         self._ahead: asyncio.Task[_Epoch] | None = None
         self._handed_over_s = time.monotonic()
+        self._outbound = outbound
+        self._call = outbound.call(request.consumer, log.id, self._position)
 
     async def responses(self, requests: AsyncIterator[pb.PullRequest]) -> AsyncIterator[Response]:
         """The messages to send; processes the reader's grants and acknowledgements meanwhile.
@@ -79,6 +84,7 @@ class Sender:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._outbound.end(self._request.consumer, self._log.id, self._call)
 
     async def _epochs(self) -> AsyncIterator[Response]:
         stop = None if self._request.follow else self._log.next_epoch
@@ -96,6 +102,7 @@ class Sender:
             if not self._credit.take_now(manifest.size_bytes):
                 await self._unless_reader_fails(self._credit.take(manifest.size_bytes))
             self._read_ahead(self._position + 1)
+            self._call.sent(manifest.epoch, manifest.size_bytes)
             for response in self._messages(manifest, encoded):
                 yield response
                 # The transport takes a message once it has room: until then this waits for the link.
@@ -150,6 +157,7 @@ class Sender:
             kind = request.WhichOneof("message")
             if kind == "credit":
                 self._credit.grant(request.credit.bytes)
+                self._call.stored(request.credit.bytes)
             elif kind == "ahead":
                 await self._offload.run(self._note_ahead, request.ahead)
             elif kind == "acknowledge":

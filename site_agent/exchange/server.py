@@ -16,6 +16,7 @@ from site_agent.base.offload import Offload
 from site_agent.base.status import abort
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import SERVER_OPTIONS
+from site_agent.exchange.outbound import Outbound
 from site_agent.exchange.sender import Sender
 from site_agent.exchange.turns import Turns
 from site_agent.exchange.unreadable import UnreadableInterceptor, unreadable
@@ -35,12 +36,20 @@ ListSplits = Callable[[pb.ListSplitsRequest], Awaitable[pb.ListSplitsResponse]]
 class ExchangeServicer:
     """Added to an `exchange_server` with `add_to`. Without `list_splits` the site has no tables."""
 
-    def __init__(self, store: ChannelStore, analyze: Analyze, list_splits: ListSplits | None = None) -> None:
+    def __init__(
+        self,
+        store: ChannelStore,
+        analyze: Analyze,
+        list_splits: ListSplits | None = None,
+        *,
+        outbound: Outbound | None = None,
+    ) -> None:
         self._store = store
         self._analyze = analyze
         self._list_splits = list_splits or _no_tables
         self._offload = Offload("selat-exchange")
         self._turns = Turns()
+        self._outbound = outbound or Outbound()
 
     async def Pull(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.PullRequest], context: Context
@@ -51,7 +60,7 @@ class ExchangeServicer:
             # The reader may be deployed before the producer: it waits here instead of asking again and again.
             within_s = UNKNOWN_WAIT_S if opening.follow else 0.0
             log = await self._store.find(opening.channel, within_s=within_s)
-            sender = Sender(log, opening, self._offload, self._turns)
+            sender = Sender(log, opening, self._offload, self._turns, self._outbound)
             async for response in sender.responses(request_iterator):
                 yield response
         except Exception as error:  # noqa: BLE001 - becomes a status, and is logged

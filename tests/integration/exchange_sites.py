@@ -18,6 +18,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.options import connect
+from site_agent.exchange.outbound import Outbound
 from site_agent.exchange.server import ExchangeServicer, exchange_server
 from site_agent.exchange.wire import serialize
 from site_agent.router import PullSettings, Router
@@ -35,6 +36,7 @@ class Site:
     """One site's data plane: store, served exchange, router."""
 
     def __init__(self, name: str, root: Path, settings: PullSettings) -> None:
+        self.outbound = Outbound()
         self.name = name
         self.root = root
         self.settings = settings
@@ -59,7 +61,7 @@ class Site:
                     yield site.mangle(pb.PullResponse.FromString(serialize(response)))
 
         self.server = exchange_server()
-        self.servicer = Servicer(self.store, _refuse_analysis)
+        self.servicer = Servicer(self.store, _refuse_analysis, outbound=self.outbound)
         self.servicer.add_to(self.server)
         self.port = self.server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self.server.start()

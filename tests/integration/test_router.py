@@ -21,6 +21,7 @@ from site_agent.exchange.options import CLIENT_OPTIONS, KEEPALIVE_MS, SERVER_OPT
 from site_agent.port import Port, PortInput
 from site_agent.router import PullSettings, Router
 from site_agent.router.meter import SETTLE_S
+from site_agent.router.pacing import LinkPace
 from tests.integration.exchange_sites import CHANNEL, eventually, noise, numbers, pulled, rows_of, sites
 from tests.unit.site_agent.router.hand import HandClock, HandPace
 
@@ -228,6 +229,26 @@ async def test_a_link_that_our_transfers_fill_is_measured(tmp_path: Path) -> Non
         assert transfer.size_bytes / transfer.duration_s == pytest.approx(50_000.0, rel=0.02)
         assert transfer.link_bound
         assert jfk.router.take_transfers() == ()
+
+
+async def test_the_sending_site_knows_what_is_stored_and_how_fast_it_went(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        jfk.router.slow_down({"ewr": LinkPace(400_000.0, 0.01)})
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        assert ewr.outbound.stored_before("jfk", CHANNEL) is None
+        for epoch in range(4):
+            log.publish(epoch, noise(epoch, 50_000), watermark_us=epoch)
+        log.publish(4, None, watermark_us=4)
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
+        await copy.state.wait(4)
+        await eventually(lambda: ewr.outbound.stored_before("jfk", CHANNEL) == 5)
+        rate = ewr.outbound.rate("jfk")
+        assert rate is not None
+        # Waiting for this machine's disk is a part of it.
+        assert 100_000 < rate.bytes_per_s < 500_000
+        await jfk.router.close()
+        await eventually(lambda: ewr.outbound.stored_before("jfk", CHANNEL) is None)
 
 
 async def test_a_link_that_brings_nothing_is_not_measured(tmp_path: Path) -> None:

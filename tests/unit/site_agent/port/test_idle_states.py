@@ -29,6 +29,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
+from site_agent.exchange.outbound import Outbound
 from site_agent.exchange.sender import Sender
 from site_agent.exchange.turns import Turns
 from site_agent.exchange.wire import serialize
@@ -140,7 +141,7 @@ class Idleness(RuleBasedStateMachine):
             credit_bytes=1 << 30,
             wants_standing=copy.standing is None,
         )
-        sender = Sender(self.producers.open(copy.id), request, self.offload, Turns())
+        sender = Sender(self.producers.open(copy.id), request, self.offload, Turns(), Outbound())
         assembler = EpochAssembler(copy.id, copy.next_epoch)
         async for response in sender.responses(_nothing()):
             received = assembler.feed(serialize(response))
