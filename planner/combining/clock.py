@@ -1,0 +1,81 @@
+"""When windows end and close, by the clock of a task's input.
+
+That clock is the input's watermark and its delay: a site that lags, or replays old rows, has its own time. Between two
+epochs it goes on with the wall clock, at the pace of the epochs before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+AFTER_CLOSE_S = 0.2
+"""After the epoch that closes a window, its last groups may keep the link busy for so long."""
+CLOSING_S = 0.1
+"""What the job that closes a window takes as a rule."""
+MOST_LATE_S = 0.5
+"""A job that takes longer waits for the CPU, as all that comes behind the link does: more is not sent early for it."""
+WEIGHT = 0.3
+"""Of the newest epoch in averages."""
+LEAST_STEP_S = 0.01
+EARLY_EPOCHS = 0.1
+"""A window that closes so short a part of an epoch after an epoch is expected with that epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What is expected of a window, in seconds from now."""
+
+    ends_in_s: float
+    """Until the input's clock passes its end; negative: it has."""
+    due_in_s: float
+    """Until the last of its groups should have crossed the link."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputClock:
+    """The clock of a task's input, at an epoch."""
+
+    delay_us: int
+    """How much earlier than the newest row the watermark is."""
+    step_us: float
+    """How far an epoch moves the watermark."""
+    step_s: float
+    """How long it is until the next epoch."""
+    watermark_us: int | None = None
+    at_s: float = 0.0
+    """When the epoch came; any clock that only goes forward."""
+
+    def after(self, watermark_us: int | None, now_s: float) -> InputClock:
+        """The clock after an epoch that came now."""
+        if watermark_us is None or (self.watermark_us is not None and watermark_us <= self.watermark_us):
+            return self
+        if self.watermark_us is None:
+            return replace(self, watermark_us=watermark_us, at_s=now_s)
+        return replace(
+            self,
+            watermark_us=watermark_us,
+            at_s=now_s,
+            step_us=(1 - WEIGHT) * self.step_us + WEIGHT * (watermark_us - self.watermark_us),
+            step_s=max(LEAST_STEP_S, (1 - WEIGHT) * self.step_s + WEIGHT * (now_s - self.at_s)),
+        )
+
+    def past_us(self, end_us: int) -> int | None:
+        """How far the clock is past an instant, as rows have it; negative: that is to come."""
+        return None if self.watermark_us is None else self.watermark_us + self.delay_us - end_us
+
+    def closing(self, end_us: int, *, job_s: float = CLOSING_S) -> Closing | None:
+        """What is expected of a window with that end, at the epoch; None before the first watermark.
+
+        Args:
+            end_us: the end of the window.
+            job_s: what the job that closes a window took lately.
+        """
+        if self.watermark_us is None or self.step_us <= 0:
+            return None
+        epochs = (end_us - self.watermark_us) / self.step_us
+        closes_in_s = max(1, math.ceil(epochs - EARLY_EPOCHS)) * self.step_s
+        late_s = min(MOST_LATE_S, max(0.0, job_s - CLOSING_S))
+        return Closing(
+            (epochs - self.delay_us / self.step_us) * self.step_s, max(0.0, closes_in_s + AFTER_CLOSE_S - late_s)
+        )

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.combining.clock import AFTER_CLOSE_S, CLOSING_S, MOST_LATE_S, InputClock
+
+SECOND_US = 1_000_000
+START = InputClock(delay_us=2 * SECOND_US, step_us=SECOND_US, step_s=1.0)
+
+
+def test_a_window_closes_with_the_epoch_whose_watermark_passes_its_end() -> None:
+    closing = START.after(7 * SECOND_US + 400_000, 100.0).closing(10 * SECOND_US)
+    assert closing is not None
+    assert closing.due_in_s == pytest.approx(3 + AFTER_CLOSE_S)
+    assert closing.ends_in_s == pytest.approx(0.6), "rows of its last moments are still to come"
+
+
+def test_a_job_that_takes_long_has_to_begin_earlier() -> None:
+    clock = START.after(9 * SECOND_US, 100.0)
+    quick, slow, slower = (
+        clock.closing(10 * SECOND_US, job_s=job_s) for job_s in (CLOSING_S / 2, CLOSING_S + 0.3, 60.0)
+    )
+    assert quick is not None
+    assert slow is not None
+    assert slower is not None
+    assert quick.due_in_s - slow.due_in_s == pytest.approx(0.3)
+    assert quick.due_in_s - slower.due_in_s == pytest.approx(MOST_LATE_S)
+
+
+def test_nothing_is_expected_before_the_first_watermark() -> None:
+    assert START.closing(10) is None
+    assert START.past_us(10) is None
+    assert START.after(None, 1.0) == START
+
+
+def test_a_replay_runs_faster_than_the_wall() -> None:
+    clock = START
+    for epoch in range(30):
+        clock = clock.after(epoch * 15 * SECOND_US, float(epoch))
+    closing = clock.closing(clock.watermark_us + 60 * SECOND_US if clock.watermark_us is not None else 0)
+    assert closing is not None
+    assert closing.due_in_s == pytest.approx(4 + AFTER_CLOSE_S, abs=0.1)
+
+
+@given(st.lists(st.tuples(st.integers(-5, 10**7), st.floats(0, 10)), max_size=20), st.integers(-(10**8), 10**8))
+def test_a_deadline_is_never_past(steps: list[tuple[int, float]], end_us: int) -> None:
+    clock, watermark_us, now_s = START, 0, 0.0
+    for step_us, step_s in steps:
+        watermark_us, now_s = watermark_us + step_us, now_s + step_s
+        clock = clock.after(watermark_us, now_s)
+        closing = clock.closing(end_us)
+        if closing is not None:
+            assert closing.due_in_s >= 0
+            assert clock.step_s > 0
