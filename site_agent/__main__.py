@@ -51,6 +51,7 @@ from site_agent.engine.scans.file_access import FileAccess, LocalFiles
 from site_agent.engine.spark import SparkEngine
 from site_agent.engine.warm import warm_up, warm_up_whole
 from site_agent.exchange.options import CLIENT_OPTIONS, connector
+from site_agent.exchange.outbound import Outbound
 from site_agent.host import Guests, start_exchange
 from site_agent.ingest.streams import PushStreams
 from site_agent.router import Router
@@ -59,6 +60,7 @@ from site_agent.slots.follow import following_slots
 from site_agent.slots.guard import SlotGuard
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.pool import SendPool
 from site_agent.tasks.stretch import Stretch
 from wire.channels import aio_channel
 from wire.names import MASTER
@@ -210,7 +212,8 @@ async def _start_site(
     connectors = make_connectors(engine, streams.log, allowed=config.allowed, secrets=config.secrets)
     own = partial(describe, directory, java=parts.java)
     health = Health()
-    guests = Guests(site.name, streams, parts.guard, connectors, own, health, parts.security)
+    outbound = Outbound()
+    guests = Guests(site.name, streams, parts.guard, connectors, own, health, parts.security, outbound)
     address = await start_exchange(config.listen, store, engine, stack, guests=guests)
     disk = SiteDisk(directory, store, clock=clock, budget_bytes=config.disk_budget_bytes)
     await asyncio.to_thread(disk.measure)
@@ -229,6 +232,7 @@ async def _start_site(
         streams=streams,
         crashes=parts.crashes,
         stretch=parts.stretch,
+        pool=SendPool(outbound),
         disk_full=disk.why_full,
         limits=TaskLimits(
             retained_bytes_per_channel=config.retained_bytes, kept_behind_bytes_per_channel=config.kept_behind_bytes

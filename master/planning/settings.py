@@ -123,7 +123,7 @@ _SETTINGS: Mapping[str, _Setting] = {
         lambda settings, value: replace(settings, start=Start(value)),
     ),
     "combine": _Setting(
-        "whether sites keep the groups of a window until it closes and send each once, docs/combine.md",
+        "whether sites keep the groups of a window and send each about once, docs/combine.md",
         ", ".join(_SWITCH),
         lambda settings: "on" if settings.combine else "off",
         lambda settings, value: replace(settings, combine=_switched(value)),

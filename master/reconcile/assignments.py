@@ -182,6 +182,9 @@ def _inputs(query: QueryRecord, one: Deployed, snapshot: AssignmentInput) -> tup
         stage = query.plan.stage(read.item.stage)
         source = source_behind(stage, query.plan.stages)
         read_from, delay = _read_from(query, read.channel, source, snapshot.catalog)
+        if query.plan.stage(one.vertex.stage).kind is StageKind.COMBINE:
+            # It tells from it when all rows of a window have come, before the watermark does.
+            delay = _event_delay(source, snapshot.catalog)
         # The channel of another query has the columns of that query's stage; its epochs carry their schema.
         columns = () if one.residual else stage.columns
         channel = ChannelInput(read.channel, read.site, read.item.view, columns, read_from, delay)

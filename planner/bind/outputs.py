@@ -11,7 +11,7 @@ from planner.graph.expressions import placed, replace_each
 from planner.sql.dialect import exp, offset_of, render, snippet
 from planner.sql.refusals import function_name, refuse
 from planner.values.errors import InvalidDefinitionError
-from planner.values.names import BIN_COLUMN, RANK_COLUMN
+from planner.values.names import BIN_COLUMN, GROUP_COLUMN, RANK_COLUMN
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _check_name(output: Output, before: dict[str, Output], scope: Scope) -> None
             found=snippet(output.item, scope.source.text),
             hint=f"Rename one with AS, as in {render(output.item.this) if output.item.alias else name} AS other.",
         )
-    if not name or name.lower() in (BIN_COLUMN, RANK_COLUMN):
+    if not name or name.lower() in (BIN_COLUMN, GROUP_COLUMN, RANK_COLUMN):
         raise InvalidDefinitionError(
             f"no result column can be called {name!r}",
             position=position,

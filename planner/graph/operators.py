@@ -149,6 +149,8 @@ class CombinePartials:
     partials: tuple[Partial, ...]
     bins: tuple[str, ...] = ()
     """As of `PartialAggregate`."""
+    numbered: bool = False
+    """With one more column, the hash of a group's keys."""
 
 
 @dataclass(frozen=True, slots=True)

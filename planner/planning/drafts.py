@@ -16,7 +16,7 @@ from planner.sql.dialect import exp, name_node
 from planner.sql.statements import SelectQuery
 from planner.text.spark import spark_sql
 from planner.values.errors import SqlSyntaxError
-from planner.values.names import BIN_COLUMN, INPUT_VIEW
+from planner.values.names import BIN_COLUMN, GROUP_COLUMN, INPUT_VIEW
 
 
 def draft_query(
@@ -108,7 +108,7 @@ def _text(operator: Operator | None) -> str:
 
 
 def published(columns: Sequence[Column]) -> tuple[Column, ...]:
-    return tuple(column for column in columns if column.name != BIN_COLUMN)
+    return tuple(column for column in columns if column.name not in (BIN_COLUMN, GROUP_COLUMN))
 
 
 def _result_types(columns: Sequence[Column], found: Sequence[Column]) -> tuple[Column, ...]:

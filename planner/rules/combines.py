@@ -40,7 +40,7 @@ def _combines(draft: DraftPlan, stage: Stage, before: int) -> dict[StageInput, S
     for item, combine in _partials(stage, merge):
         source = draft.stage(item.stage)
         if source.kind is StageKind.SOURCE:
-            found[item] = _combine(f"c{before + len(found) + 1}", source, merge, combine)
+            found[item] = _combine(f"c{before + len(found) + 1}", source, stage, combine)
     return found
 
 
@@ -53,8 +53,11 @@ def _partials(stage: Stage, merge: Merge) -> Iterator[tuple[StageInput, CombineP
             yield item, combine
 
 
-def _combine(stage_id: str, source: Stage, merge: Merge, combine: CombinePartials) -> Stage:
-    bins = source.body.bins if isinstance(source.body, PartialAggregate) else ()
+def _combine(stage_id: str, source: Stage, reader: Stage, combine: CombinePartials) -> Stage:
+    merge = reader.merge
+    assert merge is not None
+    # Rows that are sorted by key alone are smaller: there are bins only for parts that read some of them.
+    bins = source.body.bins if reader.parts > 1 and isinstance(source.body, PartialAggregate) else ()
     return Stage(
         id=stage_id,
         kind=StageKind.COMBINE,
@@ -64,5 +67,5 @@ def _combine(stage_id: str, source: Stage, merge: Merge, combine: CombinePartial
             merge.window_column, merge.period if merge.panes else merge.window, "", merge.slide, combine=combine
         ),
         columns=source.columns,
-        body=replace(combine, bins=bins),
+        body=replace(combine, bins=bins, numbered=True),
     )

@@ -33,7 +33,7 @@ from planner.graph.operators import (
 )
 from planner.graph.schema import types_of
 from planner.sql.dialect import exp, name_node, quoted, render
-from planner.values.names import BIN_COLUMN, RANK_COLUMN
+from planner.values.names import BIN_COLUMN, GROUP_COLUMN, RANK_COLUMN
 
 
 def spark_sql(operator: Operator) -> str:
@@ -182,6 +182,8 @@ def _combined(operator: CombinePartials) -> _Select:
     types = types_of(operator.input)
     items = [*operator.keys, *(f"{render(combined(p, types))} AS {p.name}" for p in operator.partials)]
     items += _bin(operator.bins)
+    if operator.numbered:
+        items.append(f"xxhash64({', '.join(operator.keys)}) AS {GROUP_COLUMN}")
     return _Select(f"FROM {_with_means(operator)}", items=", ".join(items), groups=_by(operator.keys))
 
 

@@ -11,6 +11,9 @@ WINDOW_START = "_window_start"
 BIN_COLUMN = "_bin"
 """Output column that holds a row's bin; dropped before publishing, it orders the rows of an epoch."""
 
+GROUP_COLUMN = "_group"
+"""Output column of a COMBINE: the hash of a group's window and keys; not published."""
+
 BINS = 64
 """Number of hash ranges of a key; fixed for the life of a cluster."""
 

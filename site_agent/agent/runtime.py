@@ -34,6 +34,7 @@ from site_agent.tasks.dead_letters import DIRECTORY_NAME
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.final import FinalTask
 from site_agent.tasks.merge import MergeTask
+from site_agent.tasks.pool import SendPool
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.reduce import ReduceTask
 from site_agent.tasks.runner import TaskRunner
@@ -67,6 +68,8 @@ class SiteServices:
     """Counts crashes of the process, and so of all its sites."""
     stretch: Stretch = field(default_factory=Stretch)
     """Stretches the epoch intervals while CPU is short."""
+    pool: SendPool = field(default_factory=SendPool)
+    """What combining tasks have to send."""
     disk_full: Callable[[], str] = str
     """Returns the reason why tasks must not read new rows; empty when they may."""
     epochs: Durations = field(default_factory=Durations)
@@ -142,7 +145,9 @@ class SiteRuntime:
 
     async def _ensure(self, spec: TaskSpec) -> None:
         log = self._services.store.open(spec.task_id)
-        log.set_consumers(spec.consumers)
+        # A combining task reads its own channel after a crash.
+        own = [self._services.site] if spec.kind is StageKind.COMBINE else []
+        log.set_consumers([*spec.consumers, *own])
         log.readers.set_queries(spec.readers)
         if spec.paused:
             await self._hold_inputs(spec)
@@ -230,6 +235,7 @@ class SiteRuntime:
             progress=progress,
             crashes=services.crashes,
             stretch=services.stretch,
+            pool=services.pool,
             disk_full=services.disk_full,
         )
         if (windowed := _WINDOWED.get(spec.kind)) is not None:
@@ -272,7 +278,7 @@ class SiteRuntime:
         )
 
 
-_WINDOWED: Mapping[StageKind, type[MergeTask]] = {
+_WINDOWED: Mapping[StageKind, type[MergeTask] | type[CombineTask]] = {
     StageKind.MERGE: MergeTask,
     StageKind.FINAL: FinalTask,
     StageKind.COMBINE: CombineTask,

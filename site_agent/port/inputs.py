@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from contract.tasks import ReadFrom
@@ -145,14 +145,18 @@ class Pick:
     epoch: int
 
 
-def pick_epochs(states: Iterable[InputState], *, max_bytes: int) -> list[Pick]:
+def pick_epochs(states: Iterable[InputState], *, max_bytes: int, before: Mapping[str, int] | None = None) -> list[Pick]:
     """The epochs to take next: at least one if there is any, then up to `max_bytes` of rows in memory.
+
+    With `before`, only those before that epoch of each channel.
 
     The channel that waited longest goes first, so that none starves; after that the one whose watermark is farthest
     behind, so that channels advance together and few windows stay open.
     """
+    states = list(states)
     cursors = {id(state): state.cursor for state in states}
-    waiting = [state for state in states if state.waiting_epochs]
+    ends = {id(s): s.log.next_epoch if before is None else before.get(s.source.channel, 0) for s in states}
+    waiting = [state for state in states if state.waiting_epochs and state.cursor < ends[id(state)]]
     said = {id(state): state.says.watermark_us for state in waiting}
     picks: list[Pick] = []
     size_bytes = 0
@@ -165,7 +169,7 @@ def pick_epochs(states: Iterable[InputState], *, max_bytes: int) -> list[Pick]:
         size_bytes += manifest.raw_bytes
         cursors[id(state)] += 1
         said[id(state)] = manifest.watermark_us
-        if cursors[id(state)] >= state.log.next_epoch:
+        if cursors[id(state)] >= min(ends[id(state)], state.log.next_epoch):
             waiting.remove(state)
     return picks
 

@@ -163,6 +163,23 @@ class Port:
                 return batch
             await self._wait()
 
+    async def take_before(self, cursors: Mapping[str, int], *, max_bytes: int) -> PortBatch | None:
+        """Of the epochs before these cursors the next ones, as `next`; None: there are none. It does not wait for any.
+
+        Raises:
+            ChannelError: as `next`.
+        """
+        while True:
+            try:
+                async with self._lock:
+                    for state in self._states.values():
+                        state.settle()
+                    if not any(s.cursor < cursors.get(c, 0) and s.waiting_epochs for c, s in self._states.items()):
+                        return None
+                    return await self._take(max_bytes, before=cursors)
+            except CorruptEpochError as damage:
+                await self._router.put_right(damage)
+
     def acknowledge(self, cursors: Mapping[str, int]) -> None:
         """The task does not need the epochs before these cursors, even after a crash. May be called from any thread.
 
@@ -179,12 +196,12 @@ class Port:
         async with self._lock:
             self._states.clear()
 
-    async def _take(self, max_bytes: int) -> PortBatch | None:
+    async def _take(self, max_bytes: int, before: Mapping[str, int] | None = None) -> PortBatch | None:
         states = list(self._states.values())
         for state in states:
             state.settle()
             await self._give_up(state)
-        picks = await self._router.offload.run(pick_epochs, states, max_bytes=max_bytes)
+        picks = await self._router.offload.run(pick_epochs, states, max_bytes=max_bytes, before=before)
         read = await self._router.offload.run(_read, picks)
         ending = [state for state in states if _at_end(state, picks)]
         for state in [s for s in ending if s.joining and all(pick.state is not s for pick in picks)]:

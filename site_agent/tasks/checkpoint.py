@@ -38,6 +38,8 @@ class Checkpoint:
     """Windows up to here are not in the state."""
     watermark_us: int | None = None
     totals: Totals = field(default_factory=Totals)
+    out: int | None = None
+    """Of a task that reads its own channel after a crash: the first epoch that is not in the state."""
 
 
 class CheckpointStore:
@@ -65,6 +67,7 @@ class CheckpointStore:
                 value["closed_us"],
                 value["watermark_us"],
                 Totals.from_json(value["totals"]),
+                value.get("out"),
             )
             states = value["states"] if "states" in value else _only_state(value)
             return checkpoint, {view: self._load_state(state["file"], state["crc32"]) for view, state in states.items()}
@@ -97,6 +100,7 @@ class CheckpointStore:
             "closed_us": checkpoint.closed_us,
             "watermark_us": checkpoint.watermark_us,
             "totals": checkpoint.totals.to_json(),
+            "out": checkpoint.out,
             "states": states,
         }
         write_atomically(self._directory / "checkpoint.json", json.dumps(sealed(content)).encode())

@@ -1,61 +1,397 @@
-"""COMBINE: the partials of a source at this site in, each group of a window out once, when the window closes.
+"""COMBINE: the partials of a source at this site in, each group of a window out, as late as the link allows.
 
-It is a merge whose results are partials again. What is different: a source that falls idle is not waited for by
-those that read the partials, so all that is held leaves with the epoch that says so, and the windows stay open. That
-epoch's manifest has how far the input was read by then: of rows that are read again after a crash, those before that
-are out.
+A window's groups leave when the input's watermark passes its end, or, where they are more than the link carries in a
+moment, some of them before (`planner.combining`). A source that falls idle is not waited for by those that read the
+partials, so all that is held leaves with the epoch that says so, and the windows stay open.
+
+Exactly once rests on three facts. All rows of a group that leaves are in one epoch, combined, and that epoch's manifest
+has how far the input was read: the rename makes both true at once. What was decided and not published never was. And
+the task is a reader of its own channel, from its last checkpoint on: after a crash it takes its input up to where each
+of its epochs says, and removes the groups that are in that epoch. Whatever was decided then, the rest is what it held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
+from contract.tasks import TaskState
+from machine.faults import reached
+from planner.values.names import INPUT_VIEW
+from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
-from site_agent.port import Origin, PortBatch
+from site_agent.channels.manifest import EpochManifest
+from site_agent.engine import ArrowScan, EpochRequest, OperatorRows
+from site_agent.port import Port, PortBatch, PortInput
+from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.context import TaskContext
-from site_agent.tasks.merge import MergeTask
-from site_agent.tasks.spec import WindowSpec
-from site_agent.tasks.views import Rows
+from site_agent.tasks.departures import Departures
+from site_agent.tasks.held import HeldGroups, numbers_of, sorted_by_key, together, without_numbers
+from site_agent.tasks.progress import Sample, Totals
+from site_agent.tasks.spec import InputSpec, WindowSpec
+from site_agent.tasks.task import Task
 
+EPOCH_BYTES = 4 * 1024 * 1024
+"""What closes a window is published in epochs of about this size: the first are stored while others are under way."""
 _RELEASED = "released"
+"""In the manifests of versions that sent all groups when their window closed: how far the input was read when it fell
+idle. What they left is restored by their rules."""
 
 
-class CombineTask(MergeTask):
-    """The loop of a COMBINE stage at one site."""
+class CombineTask(Task):
+    """The loop of a COMBINE stage at one site. After a failed epoch a new one goes on from the checkpoint."""
 
     def __init__(self, context: TaskContext, window: WindowSpec) -> None:
-        super().__init__(context, window)
+        self._context = context
+        self._window = window
+        spec, log = context.spec, context.log
+        self._port = Port(context.router, reader=spec.task_id, query_id=spec.query_id, beside=[log.id])
+        self._inputs = spec.inputs
+        self._restored = False
+        self._checkpoints = CheckpointStore(context.directory)
+        self._checkpoint = Checkpoint()
+        self._quiet_since_s = context.clock.monotonic()
+        self._since_checkpoint_bytes = 0
+        self._saved_bytes = 0
+        self._held = HeldGroups(window)
+        self._departures = Departures(spec, context.site, log, context.pool)
+        self._totals = Totals()
+        self._counted: Mapping[str, int] = {}
         self._released: Mapping[str, int] = {}
-        """By channel of the input: of the epochs before this one, no row is held."""
+        self._work = _Work()
 
-    def _restored_rows(self, rows: Rows) -> Rows:
-        last = self._context.log.epochs.last_manifest
-        self._released = _cursors(last.commit.get(_RELEASED)) if last is not None else {}
+    async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
+        """Channels join and leave while the task runs; before the checkpoint is restored, they are noted alone."""
+        self._inputs = tuple(inputs)
+        if self._restored:
+            await self._read_inputs()
+
+    @property
+    def missed_inputs(self) -> tuple[str, ...]:
+        """Channels that it does not read, because their first epochs are gone."""
+        return self._port.missed_inputs
+
+    async def close(self) -> None:
+        self._departures.close()
+        await self._port.close()
+
+    async def run(self) -> None:
+        """Until every channel of the port has ended."""
+        context = self._context
+        # Before anything is published: what it publishes is kept until a checkpoint is past it.
+        await context.router.subscribe(
+            context.log.id, context.site, context.spec.task_id, query_id=context.spec.query_id, keeps=True
+        )
+        async with context.attempt():
+            await self._restore()
+        batch: PortBatch | None = None
+        if context.log.end is None:
+            self._restored = True
+            await self._read_inputs()
+            batch = await self._catch_up()
+        else:
+            await context.in_thread(self._acknowledge_own)
+        context.progress.enter(TaskState.RUNNING)
+        while context.log.end is None:
+            batch = batch or await self._next()
+            if batch is None:
+                async with context.attempt():
+                    await self._save_checkpoint(self._port.cursors)
+                continue
+            await self._step(batch)
+            batch = None
+        context.progress.enter(TaskState.ENDED)
+
+    async def _read_inputs(self) -> None:
+        await self._port.set_inputs(
+            [PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us) for i in self._inputs]
+        )
+
+    async def _next(self) -> PortBatch | None:
+        """What is new; None when nothing came for a while, and a checkpoint is due that acknowledges what was read."""
+        limits, clock = self._context.limits, self._context.clock
+        taking = self._port.next(max_bytes=limits.port_batch_bytes)
+        if dict(self._port.cursors) == dict(self._checkpoint.cursors):
+            return await taking
+        due_s = self._quiet_since_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
+        try:
+            # Not wait_for: it swallows a cancellation that comes together with a batch, and the task would run on.
+            async with asyncio.timeout(max(0.0, due_s)):
+                return await taking
+        except TimeoutError:
+            return None
+
+    async def _step(self, batch: PortBatch) -> None:
+        """Hold what came, and publish what is to leave."""
+        context, clock = self._context, self._context.clock
+        started_s = clock.monotonic()
+        self._work = _Work(held_bytes=sum(table.get_total_buffer_size() for table in batch.tables))
+        async with context.attempt():
+            await self._hold(batch)
+        self._departures.came(self._held, batch.watermark_us, clock.monotonic())
+        closes = self._held.crosses_boundary(batch.watermark_us) or batch.ended or batch.idle != self._is_idle()
+        if closes:
+            await context.wait_for_room()
+        async with context.attempt():
+            if closes:
+                await self._close_windows(batch)
+            elif not context.limits.pressure_of(context.log).waits:
+                await self._send_early(batch)
+            if batch.ended:
+                context.log.finish()
+            await self._maybe_checkpoint(batch)
+        self._departures.tell(self._held, clock.monotonic())
+        self._quiet_since_s = clock.monotonic()
+        self._record(batch, started_s)
+
+    def _is_idle(self) -> bool:
+        """True when the output channel's standing says that it is idle."""
+        standing = self._context.log.standing
+        return standing is not None and standing.idle
+
+    async def _hold(self, batch: PortBatch) -> None:
+        self._begin()
+        taken = [
+            (origin, table)
+            for origin, table in zip(batch.origins, batch.tables, strict=True)
+            # A version before this one may have sent these rows, although their windows are open.
+            if origin.epoch >= self._released.get(origin.channel, 0)
+        ]
+        rows = together([table for _, table in taken])
+        combined = await self._combined(rows) if rows is not None else None
+        dropped = await self._context.in_thread(lambda: self._held.add(combined))
+        if self._context.progress.starts_at_us is not None:
+            # Rows from before the beginning are not late.
+            dropped = 0
+        self._since_checkpoint_bytes += sum(table.get_total_buffer_size() for table in batch.tables)
+        pairs = zip(batch.origins, batch.tables, strict=True)
+        new = [t.num_rows for o, t in pairs if o.epoch >= self._counted.get(o.channel, 0)]
+        self._totals = self._totals.plus(rows_in=sum(new), rows_late=dropped if new else 0)
+
+    def _begin(self) -> None:
+        """Leave out windows of which rows may be missing. None of them is out: the watermark waits for all channels."""
+        until_us, progress = self._port.incomplete_until_us, self._context.progress
+        if until_us is None:
+            return
+        period_us = self._window.slide_us
+        starts_at_us = (until_us // period_us + 1) * period_us
+        if progress.starts_at_us is None or starts_at_us > progress.starts_at_us:
+            self._held.begin_at(starts_at_us)
+            progress.starts_at_us = starts_at_us
+
+    async def _combined(self, rows: pa.Table) -> pa.Table:
+        """One row for each group, with its number."""
+        spec, site, scan = self._context.spec, self._context.site, ArrowScan(without_numbers(rows))
+        request = partial(EpochRequest, spec.task_id, spec.sql, scan, site, functions=spec.functions)
+        result = await self._context.run(request)
+        self._work.operators = result.operators
+        return result.table
+
+    async def _close_windows(self, batch: PortBatch) -> None:
+        """Publish all groups of the windows that the watermark has passed; of an input that fell idle or ended, all."""
+        started_s = self._context.clock.monotonic()
+        closed = self._held.close(batch.watermark_us)
+        others = await self._context.in_thread(self._held.take_all) if batch.idle or batch.ended else None
+        rows = together([table for table in (closed, others) if table is not None])
+        await self._publish(rows, batch)
+        if rows is not None:
+            self._departures.closed(self._context.clock.monotonic() - started_s)
+
+    async def _send_early(self, batch: PortBatch) -> None:
+        """Publish groups of open windows, if there are more than the link carries after their end."""
+        now_s = self._context.clock.monotonic()
+        rows = await self._context.in_thread(lambda: self._taken(now_s))
+        if rows is not None:
+            await self._publish(rows, batch)
+
+    def _taken(self, now_s: float) -> pa.Table | None:
+        """The rows that leave early; they are held no more."""
+        due = list(self._departures.due(self._held, now_s))
+        taken = [self._held.take(departure.end_us, departure.groups) for departure in due]
+        return together([table for table in taken if table is not None])
+
+    async def _publish(self, rows: pa.Table | None, batch: PortBatch) -> None:
+        context, log = self._context, self._context.log
+        made = await self._one_of_each(rows) if rows is not None and rows.num_rows else None
+        self._totals = self._totals.plus(rows_out=made.num_rows if made is not None else 0)
+        commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
+        before = log.standing
+        reached(FaultPoint.WINDOW_CLOSED)
+        parts = [made] if made is None else self._parts(made)
+        for number, part in enumerate(parts):
+            # Until the last of them, not all rows of the windows that the watermark ends are out.
+            last = number == len(parts) - 1
+            watermark_us = batch.watermark_us if last else before.watermark_us if before is not None else None
+            publish = partial(log.publish, log.next_epoch, part, watermark_us=watermark_us, commit=commit)
+            manifest = await context.in_thread(partial(publish, idle=batch.idle and last))
+            reached(FaultPoint.WINDOW_PUBLISHED)
+            self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
+            self._departures.left(manifest.rows, manifest.size_bytes)
+            self._work.published(manifest)
+
+    async def _one_of_each(self, rows: pa.Table) -> pa.Table:
+        """One row for each group, as it is sent."""
+        if len(await self._context.in_thread(lambda: numbers_of(rows))) < rows.num_rows:
+            rows = await self._combined(rows)
+        return await self._context.in_thread(lambda: sorted_by_key(without_numbers(rows)))
+
+    def _parts(self, rows: pa.Table) -> list[pa.Table]:
+        size_bytes = self._departures.size_of(rows)
+        count = max(1, math.ceil(size_bytes / EPOCH_BYTES))
+        step = math.ceil(rows.num_rows / count)
+        return [rows.slice(first, step) for first in range(0, rows.num_rows, step)]
+
+    async def _restore(self) -> None:
+        context = self._context
+        checkpoint, states = await context.in_thread(self._checkpoints.load)
+        last = context.log.epochs.last_manifest
+        self._checkpoint = checkpoint
+        self._totals, self._counted = checkpoint.totals, checkpoint.cursors
+        emitted = Totals.from_json(last.commit.get("totals")) if last is not None else Totals()
+        if last is not None and emitted.rows_in >= checkpoint.totals.rows_in:
+            self._totals, self._counted = emitted, _cursors(last.commit.get("cursors"))
+        self._held = HeldGroups(self._window, closed_us=checkpoint.closed_us)
+        rows: pa.Table | None = states.get(INPUT_VIEW)
+        if last is not None and _RELEASED in last.commit and checkpoint.out is None:
+            rows = self._restore_older(last, rows)
+        if rows is not None:
+            self._held.add(await self._combined(rows))
+        watermark_us = last.watermark_us if last is not None else None
+        context.progress.restore(self._totals, watermark_us)
+        # Not behind the windows that are out, although a channel that was idle then may have woken since.
+        reached_us = max((w for w in (checkpoint.watermark_us, watermark_us) if w is not None), default=None)
+        self._port.restore(checkpoint.cursors, checkpoint.ended, watermark_us=reached_us)
+
+    def _restore_older(self, last: EpochManifest, rows: pa.Table | None) -> pa.Table | None:
+        """Of the checkpoint's rows those that are held, where windows left only when they closed."""
+        closed = [c for c in (self._checkpoint.closed_us, last.watermark_us) if c is not None]
+        self._held = HeldGroups(self._window, closed_us=max(closed, default=None))
+        self._released = _cursors(last.commit.get(_RELEASED))
         saved = self._checkpoint.cursors
         # All rows were released at once: the checkpoint is older, or it has been saved since.
         older = bool(self._released) and all(saved[name] <= self._released.get(name, 0) for name in saved)
-        return {} if older else rows
+        return None if older else rows
 
-    def _is_out(self, origin: Origin) -> bool:
-        return origin.epoch < self._released.get(origin.channel, 0)
+    async def _catch_up(self) -> PortBatch | None:
+        """Hold again what was held before the crash.
 
-    def _closed(self, batch: PortBatch) -> Rows:
-        closed = super()._closed(batch)
-        if not (batch.idle or batch.ended):
-            return closed
-        self._released = dict(batch.cursors)
-        held = self._open.take()
-        return {view: _together(closed.get(view), held.get(view)) for view in closed.keys() | held.keys()}
+        Returns:
+            What the input said last, without rows; None: nothing was taken. It may not be published yet.
+        """
+        context, log = self._context, self._context.log
+        last = log.epochs.last_manifest
+        older = last is not None and _RELEASED in last.commit and self._checkpoint.out is None
+        batch: PortBatch | None = None
+        first = log.next_epoch - 1 if older else self._checkpoint.out or 0
+        for epoch in range(max(0, first), log.next_epoch):
+            manifest = await context.in_thread(partial(log.epochs.manifest, epoch))
+            cursors = _cursors(manifest.commit.get("cursors"))
+            while taken := await self._port.take_before(cursors, max_bytes=context.limits.port_batch_bytes):
+                batch = taken
+                async with context.attempt():
+                    await self._hold(batch)
+            if not older:
+                async with context.attempt():
+                    await self._remove(manifest)
+        if older:
+            async with context.attempt():
+                await self._save_checkpoint(self._port.cursors)
+        await context.in_thread(self._acknowledge)
+        return replace(batch, tables=(), origins=(), rows=0) if batch is not None else None
 
-    def _commit(self, batch: PortBatch) -> dict[str, Json]:
-        return {**super()._commit(batch), _RELEASED: dict(self._released)}
+    async def _remove(self, manifest: EpochManifest) -> None:
+        """Remove the groups that left with an epoch."""
+        rows = await self._context.in_thread(partial(self._context.log.epochs.read, manifest.epoch))
+        if rows is not None:
+            numbers = numbers_of(await self._combined(rows))
+            await self._context.in_thread(partial(self._held.drop, numbers))
+        # Those without numbers leave when their window closes, and with the silence of the input.
+        self._held.close(manifest.watermark_us)
+        if manifest.idle:
+            self._held.take_all()
+
+    async def _maybe_checkpoint(self, batch: PortBatch) -> None:
+        # Waiting for as much input as the last state took keeps the cost of writing states in proportion.
+        due_bytes = max(self._context.limits.checkpoint_bytes, self._saved_bytes)
+        moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
+        if (moved and self._since_checkpoint_bytes >= due_bytes) or batch.ended:
+            await self._save_checkpoint(batch.cursors)
+
+    async def _save_checkpoint(self, cursors: Mapping[str, int]) -> None:
+        for window, rows in list(self._held.grown()):
+            window.tables = [await self._combined(rows)]
+        context = self._context
+        checkpoint = Checkpoint(
+            self._checkpoint.number + 1,
+            dict(cursors),
+            self._port.ended_channels,
+            closed_us=self._held.closed_us,
+            watermark_us=self._port.watermark_us,
+            totals=self._totals,
+            out=context.log.next_epoch,
+        )
+        rows = self._held.table()
+        states = {} if rows is None else {INPUT_VIEW: without_numbers(rows)}
+        await context.in_thread(lambda: self._checkpoints.save(checkpoint, states))
+        reached(FaultPoint.CHECKPOINT_DONE)
+        self._checkpoint = checkpoint
+        self._quiet_since_s = context.clock.monotonic()
+        self._since_checkpoint_bytes = 0
+        self._saved_bytes = self._held.size_bytes
+        await context.in_thread(self._acknowledge)
+        reached(FaultPoint.CHECKPOINT_ACKNOWLEDGED)
+
+    def _acknowledge(self) -> None:
+        """What the checkpoint is past is not needed any more, of the input and of its own channel."""
+        self._port.acknowledge(self._checkpoint.cursors)
+        self._acknowledge_own()
+
+    def _acknowledge_own(self) -> None:
+        context = self._context
+        out = (self._checkpoint.out or 0) if context.log.end is None else context.log.next_epoch
+        if out:
+            context.router.acknowledge(context.log.id, context.spec.task_id, out - 1)
+
+    def _record(self, batch: PortBatch, started_s: float) -> None:
+        progress, clock, work = self._context.progress, self._context.clock, self._work
+        progress.totals = self._totals
+        progress.watermark_us = batch.watermark_us
+        progress.measure(lag_rows=self._port.lag_rows, state_rows=self._held.rows, state_bytes=self._held.size_bytes)
+        progress.epoch_done(work.sample(batch.rows, started_s, clock.monotonic()))
+
+
+class _Work:
+    """What one step did."""
+
+    def __init__(self, *, held_bytes: int = 0) -> None:
+        self.held_bytes = held_bytes
+        self.rows = 0
+        self.size_bytes = 0
+        self.operators: tuple[OperatorRows, ...] = ()
+
+    def published(self, manifest: EpochManifest) -> None:
+        """Count an epoch."""
+        self.rows += manifest.rows
+        self.size_bytes += manifest.size_bytes
+        self.held_bytes += manifest.raw_bytes
+
+    def sample(self, rows_in: int, started_s: float, finished_s: float) -> Sample:
+        """The step, as progress counts it."""
+        return Sample(
+            finished_s,
+            finished_s - started_s,
+            rows_in,
+            self.rows,
+            self.size_bytes,
+            held_bytes=self.held_bytes,
+            operators=self.operators,
+        )
 
 
 def _cursors(value: Json) -> dict[str, int]:
     return {k: v for k, v in value.items() if isinstance(v, int)} if isinstance(value, Mapping) else {}
-
-
-def _together(*tables: pa.Table | None) -> pa.Table:
-    return pa.concat_tables([table for table in tables if table is not None], promote_options="permissive")

@@ -20,6 +20,7 @@ from site_agent.channels.pace import Pressure, pressure
 from site_agent.engine import Engine, EpochRequest, EpochResult
 from site_agent.router import Router
 from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.pool import SendPool
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import TaskSpec
 from site_agent.tasks.stretch import Stretch
@@ -72,6 +73,8 @@ class TaskContext:
     progress: Progress
     crashes: Crashes = field(default_factory=Crashes)
     stretch: Stretch = field(default_factory=Stretch)
+    pool: SendPool = field(default_factory=SendPool)
+    """What the site's combining tasks have to send."""
     disk_full: Callable[[], str] = str
     """The reason why the site's disk budget admits no rows from outside; empty when it does."""
 

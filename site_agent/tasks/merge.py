@@ -156,7 +156,7 @@ class MergeTask(Task):
         emitted = Emitted.from_manifest(context.log.epochs.last_manifest)
         closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
         self._open = OpenViews(self._window, closed_us=max(closed, default=None))
-        for view, table in self._restored_rows(rows).items():
+        for view, table in rows.items():
             self._open.add(view, table)
         restored = self._checkpoint
         # Of the two records of what was read, the newer one holds.
@@ -166,10 +166,6 @@ class MergeTask(Task):
         # Not behind the windows that are out, although a channel that was idle then may have woken since.
         reached_us = max((w for w in (restored.watermark_us, emitted.closed_us) if w is not None), default=None)
         self._port.restore(restored.cursors, restored.ended, watermark_us=reached_us)
-
-    def _restored_rows(self, rows: Rows) -> Rows:
-        """Of the checkpoint's rows those that are to be held again."""
-        return rows
 
     async def _epoch(self, batch: PortBatch, started_s: float) -> bool:
         """Whether an epoch was published."""
@@ -205,7 +201,7 @@ class MergeTask(Task):
 
     def _take(self, origin: Origin, table: pa.Table) -> None:
         """Rows that were counted before a crash come again after it."""
-        dropped = 0 if self._is_out(origin) else self._open.add(origin.view, table)
+        dropped = self._open.add(origin.view, table)
         if self._context.progress.starts_at_us is not None:
             # Rows from before the beginning are not late.
             dropped = 0
@@ -213,27 +209,15 @@ class MergeTask(Task):
         if origin.epoch >= self._counted.get(origin.channel, 0):
             self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
 
-    def _is_out(self, origin: Origin) -> bool:
-        """Whether rows of that epoch have been published, although their windows are open."""
-        return False
-
-    def _closed(self, batch: PortBatch) -> Rows:
-        """What the epoch is made of; it is held no more."""
-        return self._open.close(batch.watermark_us)
-
-    def _commit(self, batch: PortBatch) -> dict[str, Json]:
-        """What the epoch's manifest says of the input."""
-        return {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
-
     async def _emit(self, batch: PortBatch) -> Emission:
         context = self._context
-        closed = self._closed(batch)
+        closed = self._open.close(batch.watermark_us)
         result = await self._join(closed) if self._open.can_match(closed) else None
         merged = result.table if result is not None else None
         rows_out = merged.num_rows if merged is not None else 0
         self._held_bytes += merged.get_total_buffer_size() if merged is not None else 0
         self._totals = self._totals.plus(rows_out=rows_out)
-        commit = self._commit(batch)
+        commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
         epoch = context.log.next_epoch
         reached(FaultPoint.WINDOW_CLOSED)
         manifest = await context.in_thread(

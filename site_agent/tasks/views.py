@@ -63,14 +63,6 @@ class OpenViews:
         closed = {view: windows.close(watermark_us) for view, windows in self._windows.items()}
         return {view: rows for view, rows in closed.items() if rows is not None}
 
-    def take(self) -> Rows:
-        """Take out all rows; their windows stay open."""
-        rows = self.tables()
-        for windows in self._windows.values():
-            windows.replace(None)
-        self._compacted_rows = dict.fromkeys(self._windows, 0)
-        return rows
-
     def can_match(self, closed: Rows) -> bool:
         """Whether these rows can give a result."""
         return bool(closed) and all(view.name in closed for view in self._spec.views if view.required)

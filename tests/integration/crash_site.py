@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Never
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from machine import faults
 from machine.clock import SystemClock
@@ -26,8 +28,11 @@ from site_agent.engine import ArrowScan
 from site_agent.exchange.options import connect
 from site_agent.host import start_exchange
 from site_agent.router import Router
+from site_agent.tasks import combine
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.departures import Departure, Departures
+from site_agent.tasks.held import HeldGroups
 from tests.unit.site_agent.fakes import TIMESTAMP, ListSource, TableEngine
 
 NO_HEAP = 70
@@ -64,6 +69,29 @@ def combined(table: pa.Table) -> pa.Table:
     """Fewer partials of the same."""
     sums = table.group_by("_window_start").aggregate([("n", "sum"), ("v", "sum")])
     return sums.select(["_window_start", "n_sum", "v_sum"]).rename_columns(["_window_start", "n", "v"])
+
+
+def keyed_partials(table: pa.Table) -> pa.Table:
+    return partials(table).append_column("k", pc.cast(pc.bit_wise_and(table.column("v"), 7), pa.int64()))
+
+
+def keyed_combined(table: pa.Table) -> pa.Table:
+    """Fewer partials of the same, each with the number of its group."""
+    sums = table.group_by(["_window_start", "k"]).aggregate([("n", "sum"), ("v", "sum")])
+    starts = sums.column("_window_start").cast(pa.int64())
+    numbers = pc.add(pc.multiply(starts, 8), sums.column("k"))
+    columns = [sums.column(name) for name in ("_window_start", "n_sum", "v_sum", "k")]
+    return pa.table([*columns, numbers], names=["_window_start", "n", "v", "k", "_group"])
+
+
+class HastyDepartures(Departures):
+    """Has some groups leave at each epoch."""
+
+    def due(self, held: HeldGroups, now_s: float) -> Iterator[Departure]:
+        for window in held.windows:
+            numbers = np.sort(np.concatenate([window.groups.of_class(place) for place in range(3)]))[::2]
+            if len(numbers):
+                yield Departure(window.end_us, numbers)
 
 
 def merged(table: pa.Table) -> pa.Table:
@@ -124,7 +152,8 @@ async def serve(site: str, directory: Path, listen: str, master: str) -> None:
             os._exit(NO_HEAP)
 
         functions = {"partials": partials, "binned": binned, "combined": combined, "merged": merged}
-        engine = TableEngine({**functions, "without heap": without_heap})
+        keyed = {"keyed partials": keyed_partials, "keyed combined": keyed_combined}
+        engine = TableEngine({**functions, **keyed, "without heap": without_heap})
         store = ChannelStore(directory / "channels")
         router = Router(site, store, connect)
         address = await start_exchange(listen, store, engine, stack)
@@ -155,5 +184,6 @@ def run(site: str, directory: Path, listen: str, master: str, *, fault: str) -> 
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
     logging.basicConfig(level=logging.INFO, force=True)
+    vars(combine)["Departures"] = HastyDepartures
     faults.arm({faults.FAULT_VARIABLE: fault})
     asyncio.run(serve(site, directory, listen, master))

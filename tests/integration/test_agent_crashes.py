@@ -16,6 +16,7 @@ from tests.integration.two_sites import (
     SITES,
     assignment,
     batch,
+    combining,
     derived,
     expected,
     parted,
@@ -81,6 +82,23 @@ async def test_parts_of_a_merge_at_two_sites_survive_their_deaths(tmp_path: Path
 
     assert stored_results(tmp_path) == expected()
     assert late == 0
+    assert half_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
+async def test_sites_that_combine_go_on_after_their_death(tmp_path: Path, point: FaultPoint) -> None:
+    """Groups of open windows leave at each epoch, and are in no epoch twice."""
+    passage = 1 if point in ONCE else 4
+    async with two_sites(tmp_path, fault=f"{point.value}:{passage}", work=combining) as (orders, mortals):
+        async with asyncio.timeout(60):
+            await orders.complete()
+            await orders.over()
+            await orders.obeyed(2)
+        assert "jfk" in mortals.deaths
+
+    assert stored_results(tmp_path) == expected()
+    left = [path.name for site in SITES for path in (tmp_path / site / "channels").iterdir()]
+    assert left == [MERGE]
     assert half_files(tmp_path) == []
 
 

@@ -24,6 +24,7 @@ from tests.integration.crash_site import GROUPS, NO_HEAP, ROWS, WINDOW_US
 SITES = ("ewr", "jfk")
 MERGE = "q.m1.jfk"
 SOURCES = {site: f"q.s1.{site}" for site in SITES}
+COMBINES = {site: f"q.c1.{site}" for site in SITES}
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([crash_site.__name__])
@@ -128,6 +129,29 @@ def parted(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb
             site_pb2.ChannelInput(channel=task, site=name, view="input") for name, task in parts.items()
         )
     given.tasks.append(part)
+    return given
+
+
+def combining(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
+    """As `assignment`, but each site combines what its source gives, and jfk merges that."""
+    given = assignment(addresses, site, interval_ms=interval_ms)
+    for task in list(given.tasks):
+        if task.task_id == MERGE:
+            for item, name in zip(task.inputs, SITES, strict=True):
+                item.channel = COMBINES[name]
+        else:
+            task.sql, task.consumers[:] = "keyed partials", [site]
+    given.tasks.add(
+        task_id=COMBINES[site],
+        query_id="q",
+        stage_id="c1",
+        kind=site_pb2.STAGE_KIND_COMBINE,
+        sql="keyed combined",
+        inputs=[site_pb2.ChannelInput(channel=SOURCES[site], site=site, view="input")],
+        merge=site_pb2.MergeSpec(window_column="_window_start", window_us=WINDOW_US, combine_sql="keyed combined"),
+        consumers=["jfk"],
+        epoch_interval_ms=interval_ms,
+    )
     return given
 
 

@@ -41,13 +41,14 @@ def test_each_site_of_a_source_combines_what_its_merge_reads() -> None:
     assert (combine.merge.window, combine.merge.combine_sql) == (merge.merge.window, merge.merge.combine_sql)
 
 
-def test_combined_groups_have_the_bins_of_the_source() -> None:
-    source, combine, _ = combined(COUNTED).stages
-    bins = "pmod(xxhash64(_k0), 64) AS _bin"
-    assert bins in source.sql
-    assert bins in combine.sql
+def test_combined_groups_have_a_number_and_no_bins() -> None:
+    """The number is of the window and all keys, and not a column of the output; rows without bins sort by key."""
+    _, combine, _ = combined(COUNTED).stages
+    assert combine.sql.startswith("SELECT _window_start, _k0, ")
+    assert "xxhash64(_window_start, _k0) AS _group" in combine.sql
+    assert "_bin" not in combine.sql
     _, without_keys, _ = combined("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '1 minute')").stages
-    assert "_bin" not in without_keys.sql
+    assert "xxhash64(_window_start) AS _group" in without_keys.sql
 
 
 @pytest.mark.parametrize(

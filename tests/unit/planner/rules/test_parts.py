@@ -148,7 +148,9 @@ def test_three_streams_have_bins_where_all_match_by_the_same(on: str, parts: int
 def test_combined_partials_keep_the_bins_that_parts_read() -> None:
     draft = with_texts(with_combines(split(PER_PAGE)))
     assert [(s.id, len(s.vertices)) for s in draft.stages] == [("s1", 2), ("c1", 2), ("m1", 4)]
-    assert draft.stage("c1").sql.endswith("pmod(xxhash64(_k0), 64) AS _bin FROM input GROUP BY _window_start, _k0")
+    assert draft.stage("c1").sql.endswith(
+        "pmod(xxhash64(_k0), 64) AS _bin, xxhash64(_window_start, _k0) AS _group FROM input GROUP BY _window_start, _k0"
+    )
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7, BINS])

@@ -1,28 +1,87 @@
-"""COMBINE: whatever the order of rows, silences, checkpoints and kills, what it publishes adds up to its input."""
+"""COMBINE: whatever the order of rows, silences, decisions, checkpoints and kills, it publishes what came in."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import zlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from site_agent.channels.manifest import EpochManifest
+from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.combine import CombineTask
-from tests.unit.site_agent.tasks.test_merge import WINDOW, Site, engine, partials, site
+from site_agent.tasks.context import TaskLimits
+from site_agent.tasks.departures import Departure, Departures
+from site_agent.tasks.held import HeldGroups
+from site_agent.tasks.progress import Totals
+from tests.unit.site_agent.fakes import TableEngine
+from tests.unit.site_agent.tasks.test_merge import WINDOW, Site, partials, summed
 
 Row = tuple[int, str, int]
 
+PATIENCE_S = 60.0
+"""A limit alone: the disk of a machine may be slow."""
+
+
+def numbered(rows: pa.Table) -> pa.Table:
+    """As a stage's SQL combines them; some groups have the same number."""
+    made = summed(rows)
+    pairs = zip(made["_window_start"].cast(pa.int64()).to_pylist(), made["k"].to_pylist(), strict=True)
+    numbers = [start * 1000 + zlib.crc32(key.encode()) % 5 for start, key in pairs]
+    return made.append_column("_group", pa.array(numbers, pa.int64()))
+
+
+def engine() -> TableEngine:
+    return TableEngine({"merge": numbered, "combine": summed})
+
+
+def older_engine() -> TableEngine:
+    """Of a stage whose SQL was made before groups had numbers."""
+    return TableEngine({"merge": summed, "combine": summed})
+
+
+class RandomDepartures(Departures):
+    """Has any groups leave at any time."""
+
+    def __init__(self, hub: Site, rng: random.Random) -> None:
+        context = hub.context
+        super().__init__(context.spec, context.site, context.log, context.pool)
+        self._rng = rng
+
+    def due(self, held: HeldGroups, now_s: float) -> Iterator[Departure]:
+        for window in held.windows:
+            numbers = window.groups.of_class(0)
+            if len(numbers) and self._rng.random() < 0.6:
+                some = self._rng.sample(list(numbers), self._rng.randint(1, len(numbers)))
+                yield Departure(window.end_us, np.array(sorted(some), np.int64))
+
 
 @asynccontextmanager
-async def running(hub: Site) -> AsyncIterator[asyncio.Task[None]]:
+async def site(directory: Path, engine: TableEngine, *, checkpoint_bytes: int = 0) -> AsyncIterator[Site]:
+    """Another site reads what the task publishes, and has acknowledged nothing."""
+    made = Site(directory, engine, TaskLimits(checkpoint_bytes=checkpoint_bytes), readers=("hub", "away"))
+    try:
+        yield made
+    finally:
+        await made.router.close()
+
+
+@asynccontextmanager
+async def running(hub: Site, rng: random.Random | None = None) -> AsyncIterator[asyncio.Task[None]]:
     """A task over both channels of the site; it is killed at the end of the block."""
-    task = asyncio.create_task(CombineTask(hub.context, WINDOW).run())
+    combine = CombineTask(hub.context, WINDOW)
+    if rng is not None:
+        combine._departures = RandomDepartures(hub, rng)
+    task = asyncio.create_task(combine.run())
     try:
         yield task
     finally:
@@ -36,39 +95,42 @@ def epochs(hub: Site) -> list[tuple[EpochManifest, list[Row]]]:
     for number in range(hub.log.next_epoch):
         table = hub.log.epochs.read(number)
         rows = [] if table is None else table.to_pylist()
+        assert table is None or table.column_names == ["_window_start", "k", "n"]
         found.append(
             (
                 hub.log.epochs.manifest(number),
-                sorted((int(r["_window_start"].timestamp() * 1e6), r["k"], r["n"]) for r in rows),
+                [(int(r["_window_start"].timestamp() * 1e6), r["k"], r["n"]) for r in rows],
             )
         )
     return found
 
 
 async def published(hub: Site, count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while hub.log.next_epoch < count:
             await hub.log.state.wait(hub.log.next_epoch)
 
 
-async def test_groups_leave_once_when_their_window_closes(tmp_path: Path) -> None:
-    async with site(tmp_path, engine()) as hub:
+@pytest.mark.parametrize("made", [engine, older_engine])
+async def test_groups_leave_once_when_their_window_closes(tmp_path: Path, made: Any) -> None:
+    async with site(tmp_path, made()) as hub:
         us, eu = hub.inputs
         eu.finish()
         async with running(hub):
-            us.publish(0, partials((0, "a", 1), (10, "b", 1)), watermark_us=0)
+            us.publish(0, partials((0, "b", 1), (10, "b", 1)), watermark_us=0)
             await published(hub, 1)
             for number in range(1, 3):
-                us.publish(number, partials((0, "a", 1), (10, "b", 1)), watermark_us=number)
-            us.publish(3, partials((0, "a", 1)), watermark_us=10)
+                us.publish(number, partials((0, "b", 1), (10, "b", 1)), watermark_us=number)
+            us.publish(3, partials((0, "b", 1), (0, "a", 1)), watermark_us=10)
             await published(hub, 2)
-        assert [rows for _, rows in epochs(hub)] == [[], [(0, "a", 4)]]
+        assert [rows for _, rows in epochs(hub)] == [[], [(0, "a", 1), (0, "b", 4)]], "in the order of their keys"
         assert [manifest.watermark_us for manifest, _ in epochs(hub)] == [0, 10]
 
 
-async def test_what_is_held_leaves_when_the_source_falls_idle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", [engine, older_engine])
+async def test_what_is_held_leaves_when_the_source_falls_idle(tmp_path: Path, made: Any) -> None:
     """Nobody waits for an idle channel: rows that came later would be late."""
-    async with site(tmp_path, engine()) as hub:
+    async with site(tmp_path, made()) as hub:
         us, eu = hub.inputs
         eu.finish()
         async with running(hub):
@@ -84,6 +146,96 @@ async def test_what_is_held_leaves_when_the_source_falls_idle(tmp_path: Path) ->
             await published(hub, 4)
         assert [rows for _, rows in epochs(hub)[2:]] == [[], [(0, "a", 5)]]
         assert hub.context.progress.totals.rows_late == 0
+
+
+async def test_a_large_window_leaves_in_several_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watermark that closes it is that of the last one; killed between them, the rest is published once."""
+    monkeypatch.setattr("site_agent.tasks.combine.EPOCH_BYTES", 100)
+    keys = [f"key {number:03}" for number in range(40)]
+    async with site(tmp_path, engine(), checkpoint_bytes=10**9) as hub:
+        us, eu = hub.inputs
+        eu.finish()
+        async with running(hub):
+            us.publish(0, partials(*((0, key, 1) for key in keys)), watermark_us=0)
+            await published(hub, 1)
+            us.publish(1, None, watermark_us=12)
+            await published(hub, 2)
+            us.finish()
+            async with asyncio.timeout(PATIENCE_S):
+                while hub.log.end is None:
+                    await asyncio.sleep(0.01)
+        out = [(manifest.watermark_us, rows) for manifest, rows in epochs(hub)]
+        assert [key for _, rows in out for _, key, _ in rows] == keys
+        closing = [watermark_us for watermark_us, rows in out if rows]
+        assert len(closing) > 1
+        assert closing == [0] * (len(closing) - 1) + [12]
+
+
+@pytest.mark.parametrize("saved", ["no checkpoint", "checkpoint", "checkpoint behind the silence"])
+async def test_what_an_older_version_left_is_restored(tmp_path: Path, saved: str) -> None:
+    """It let all go when a window closed or its source fell silent, and knew what was out by `released`."""
+    async with site(tmp_path, engine()) as hub:
+        us, eu = hub.inputs
+        eu.finish()
+        us.publish(0, partials((0, "a", 1), (10, "a", 1)), watermark_us=5)
+        us.publish(1, None, watermark_us=5, idle=True)
+        us.publish(2, partials((10, "b", 7), (0, "c", 1)), watermark_us=8)
+        us.publish(3, partials((10, "d", 2)), watermark_us=12)
+        us.publish(4, partials((10, "d", 2)), watermark_us=13)
+        told = Totals(rows_in=2)
+        hub.log.publish(0, None, watermark_us=5, commit=_commit(1, 0, told))
+        hub.log.publish(1, partials((0, "a", 1), (10, "a", 1)), watermark_us=5, idle=True, commit=_commit(2, 2, told))
+        hub.log.publish(2, partials((0, "c", 1)), watermark_us=12, commit=_commit(4, 2, Totals(rows_in=5)))
+        if saved == "checkpoint":
+            CheckpointStore(hub.context.directory).save(
+                Checkpoint(1, {"q.s1.us": 1}, closed_us=5, watermark_us=5, totals=told),
+                {"input": partials((0, "a", 1), (10, "a", 1))},
+            )
+        elif saved != "no checkpoint":
+            CheckpointStore(hub.context.directory).save(
+                Checkpoint(1, {"q.s1.us": 3}, closed_us=5, watermark_us=8, totals=Totals(rows_in=4)),
+                {"input": partials((10, "b", 7), (0, "c", 1))},
+            )
+        async with running(hub) as task:
+            us.finish()
+            await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
+        assert [rows for _, rows in epochs(hub)[3:]] == [[(10, "b", 7), (10, "d", 4)]]
+        assert hub.context.progress.totals.rows_late == 0
+
+
+def _commit(cursor: int, released: int, totals: Totals) -> dict[str, Any]:
+    let_go = {"q.s1.us": released, "q.s1.eu": 0} if released else {}
+    return {"cursors": {"q.s1.us": cursor, "q.s1.eu": 0}, "totals": totals.to_json(), "released": let_go}
+
+
+async def test_its_own_channel_is_kept_until_a_checkpoint_and_slows_nothing_down(tmp_path: Path) -> None:
+    async with site(tmp_path, engine(), checkpoint_bytes=10**9) as hub:
+        us, eu = hub.inputs
+        eu.finish()
+        async with running(hub, random.Random(3)):
+            for number in range(20):
+                us.publish(number, partials((0, f"k{number}", 1)), watermark_us=0)
+                await asyncio.sleep(0.01)
+            hub.log.set_consumers(["hub"])
+            assert hub.log.first_epoch == 0
+            assert hub.log.epochs.retained_bytes > 0
+            assert hub.log.readers.awaited_bytes == 0
+
+
+async def test_of_its_own_channel_nothing_is_kept_once_it_has_ended(tmp_path: Path) -> None:
+    async with site(tmp_path, engine(), checkpoint_bytes=10**9) as hub:
+        us, eu = hub.inputs
+        us.publish(0, partials((0, "a", 1)), watermark_us=5)
+        for log in (us, eu):
+            log.finish()
+        async with running(hub) as task:
+            await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
+        assert hub.log.end is not None
+        assert hub.log.readers.acknowledged("hub") == hub.log.next_epoch - 1
+    async with site(tmp_path, engine()) as hub:
+        async with running(hub) as task:
+            await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
+        assert hub.log.readers.acknowledged("hub") == hub.log.next_epoch - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +254,7 @@ def steps_of(rng: random.Random) -> list[Step]:
             steps.append(Step((), watermark_us, idle=True))
             continue
         starts = [watermark_us // 10 * 10 + 10 * rng.randrange(3) for _ in range(rng.randrange(4))]
-        rows = tuple((start, rng.choice("ab"), rng.randrange(1, 9)) for start in starts)
+        rows = tuple((start, rng.choice("abcdefgh"), rng.randrange(1, 9)) for start in starts)
         watermark_us += rng.randrange(9)
         steps.append(Step(rows, watermark_us, idle=False))
     return steps
@@ -115,30 +267,36 @@ def summed_up(rows: list[Row]) -> Counter[tuple[int, str]]:
     return total
 
 
+@pytest.mark.parametrize("made", [engine, older_engine])
 @pytest.mark.parametrize("checkpoint_bytes", [0, 100, 10**9])
 @pytest.mark.parametrize("seed", range(12))
-async def test_random_kills(tmp_path: Path, seed: int, checkpoint_bytes: int) -> None:
+async def test_random_kills(tmp_path: Path, seed: int, checkpoint_bytes: int, made: Any) -> None:
     rng = random.Random(f"{seed}.{checkpoint_bytes}")
     steps = steps_of(rng)
     given = 0
+    seen: list[tuple[EpochManifest, list[Row]]] = []
     while given < len(steps):
-        async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+        async with site(tmp_path, made(), checkpoint_bytes=checkpoint_bytes) as hub:
             us, eu = hub.inputs
             if eu.end is None:
                 eu.finish()
-            async with running(hub):
+            async with running(hub, rng):
                 for number in range(given, given := min(len(steps), given + rng.randrange(1, 4))):
                     step = steps[number]
                     rows = partials(*step.rows) if step.rows else None
                     us.publish(number, rows, watermark_us=step.watermark_us, idle=step.idle)
                     await asyncio.sleep(rng.choice([0, 0, 0.01, 0.03]))
-    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+            out = epochs(hub)
+            assert out[: len(seen)] == seen, "what was published does not change"
+            seen = out
+    async with site(tmp_path, made(), checkpoint_bytes=checkpoint_bytes) as hub:
         hub.inputs[0].finish()
-        async with running(hub) as task:
-            await asyncio.wait_for(asyncio.shield(task), 10)
+        async with running(hub, rng) as task:
+            await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
         out = epochs(hub)
         assert summed_up([r for _, rows in out for r in rows]) == summed_up([r for s in steps for r in s.rows])
-        assert hub.context.progress.totals.rows_late == 0
+        totals = hub.context.progress.totals
+        assert (totals.rows_late, totals.rows_in) == (0, sum(len(step.rows) for step in steps))
     # Rule of readers: no row of a window comes behind the watermark that passes its end, nor after silence.
     passed_us = -1
     for manifest, rows in out:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -50,12 +50,15 @@ def summed(rows: pa.Table) -> pa.Table:
 class Site:
     """One site's channels and a merge over two of them; made again over the same directory it is a restart."""
 
-    def __init__(self, directory: Path, engine: TableEngine, limits: TaskLimits) -> None:
+    def __init__(
+        self, directory: Path, engine: TableEngine, limits: TaskLimits, readers: Sequence[str] = ("hub",)
+    ) -> None:
         self.store = ChannelStore(directory / "channels")
         self.router = Router("hub", self.store, connect)
         self.log = self.store.open(SPEC.task_id)
         self.inputs = [self.store.open(i.channel) for i in INPUTS]
-        for log in (self.log, *self.inputs):
+        self.log.set_consumers(readers)
+        for log in self.inputs:
             log.set_consumers(["hub"])
         self.context = TaskContext(
             site="hub",

@@ -1,0 +1,132 @@
+"""When the groups of a combining task leave: what it tells the planner, and what it makes of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from planner.combining.clock import CLOSING_S, InputClock
+from planner.combining.early import Held, Link, OpenWindow, demands_of, early_batches
+from site_agent.channels.codec import encode
+from site_agent.channels.log import ChannelLog
+from site_agent.tasks.groups import Numbers
+from site_agent.tasks.held import HeldGroups, HeldWindow, without_numbers
+from site_agent.tasks.pool import SILENT_EPOCHS, SendPool
+from site_agent.tasks.spec import TaskSpec
+
+WEIGHT = 0.3
+"""Of the newest batch in averages."""
+TELLING_ROWS = 500
+"""A smaller batch says little about the size of a group."""
+GUESSED_ROWS = 10_000
+"""So many rows are encoded to guess the size of a group, before any are sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Groups that leave before their window closes."""
+
+    end_us: int
+    groups: Numbers
+
+
+class Departures:
+    """Of one task; all of it is in memory, for any decision does."""
+
+    def __init__(self, spec: TaskSpec, site: str, log: ChannelLog, pool: SendPool) -> None:
+        interval_s = spec.epoch_interval.total_seconds()
+        self._log = log
+        self._pool = pool
+        self._readers = tuple(reader for reader in spec.consumers if reader != site)
+        delay_us = max((item.event_delay_us for item in spec.inputs), default=0)
+        self._clock = InputClock(delay_us, interval_s * 1e6, interval_s)
+        self._bytes_per_group: float | None = None
+        self._job_s = CLOSING_S
+
+    def close(self) -> None:
+        """The task stops."""
+        self._pool.leave(self._log.id)
+
+    def came(self, held: HeldGroups, watermark_us: int | None, now_s: float) -> None:
+        """Note an epoch of the input, whose rows are held."""
+        self._clock = self._clock.after(watermark_us, now_s)
+        for window in held.windows:
+            past_us = self._clock.past_us(window.end_us)
+            if past_us is not None:
+                window.groups.mark(past_us)
+
+    def left(self, rows: int, size_bytes: int) -> None:
+        """Note a batch that was published."""
+        if rows >= TELLING_ROWS:
+            known = self._bytes_per_group
+            newest = size_bytes / rows
+            self._bytes_per_group = newest if known is None else (1 - WEIGHT) * known + WEIGHT * newest
+
+    def closed(self, took_s: float) -> None:
+        """Note how long the job took that closed windows."""
+        self._job_s = (1 - WEIGHT) * self._job_s + WEIGHT * took_s
+
+    def size_of(self, rows: pa.Table) -> float:
+        """What these rows are expected to take on the link, in bytes."""
+        if self._bytes_per_group is None:
+            some = rows.slice(0, GUESSED_ROWS)
+            self._bytes_per_group = len(encode(some).payload) / some.num_rows
+        return self._bytes_per_group * float(rows.num_rows)
+
+    def due(self, held: HeldGroups, now_s: float) -> Iterator[Departure]:
+        """What leaves now. Whoever takes it calls `tell` then."""
+        reader, link = self._slowest()
+        given = self._given(held)
+        if link is None or given is None:
+            return
+        others = self._pool.others(reader, self._log.id, now_s=now_s)
+        for batch in early_batches(given, link, others, now_s=now_s):
+            groups = held.chosen(batch.end_us, batch.groups)
+            if len(groups):
+                yield Departure(batch.end_us, groups)
+
+    def tell(self, held: HeldGroups, now_s: float) -> None:
+        """Say to the site's other tasks what is left to send."""
+        reader, link = self._slowest()
+        given = self._given(held)
+        if link is not None and given is not None:
+            until_s = now_s + SILENT_EPOCHS * self._clock.step_s
+            self._pool.say(reader, self._log, demands_of(given, link, now_s=now_s), until_s=until_s)
+
+    def _slowest(self) -> tuple[str, Link | None]:
+        """Of the links over which the groups are read; None: of none the rate is known."""
+        links = [(reader, self._pool.link(reader, self._log)) for reader in self._readers]
+        known = [(link.bytes_per_s, reader, link) for reader, link in links if link is not None]
+        if not known:
+            return "", None
+        _, reader, link = min(known, key=lambda item: item[0])
+        return reader, link
+
+    def _given(self, held: HeldGroups) -> Held | None:
+        """What the planner is told; None: there is nothing to tell."""
+        found = [self._window(window, held) for window in held.windows]
+        windows = tuple(window for window in found if window is not None)
+        if not windows:
+            return None
+        rows = held.table()
+        assert rows is not None
+        return Held(windows, self.size_of(without_numbers(rows)) / rows.num_rows, self._clock.step_s)
+
+    def _window(self, window: HeldWindow, held: HeldGroups) -> OpenWindow | None:
+        """None: it has no groups to send, or nothing is known of its end."""
+        closing, groups = self._clock.closing(window.end_us, job_s=self._job_s), window.groups
+        past_us = self._clock.past_us(window.end_us)
+        if closing is None or past_us is None or not groups.held:
+            return None
+        return OpenWindow(
+            end_us=window.end_us,
+            ends_in_s=closing.ends_in_s,
+            due_in_s=closing.due_in_s,
+            seen=groups.seen,
+            new_per_s=groups.new_per_epoch / self._clock.step_s,
+            again_per_s=groups.again_per_epoch / self._clock.step_s,
+            classes=groups.classes(),
+            share_seen=held.last_curve.share(past_us),
+        )
