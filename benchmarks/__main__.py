@@ -31,7 +31,7 @@ LIMITS_S = {
     "latency": 130,
     "delay": 900,
     "wan_bytes": 90,
-    "combine": 420,
+    "combine": 1500,
     "parts": 300,
     "stages": 120,
     "epoch_cost": 300,

@@ -1,11 +1,12 @@
 """Bytes on the WAN and delay where sites combine their partials, beside today's way and the least possible.
 
-    python -m benchmarks.combine [--seconds 200] [--rows-per-second 500] [--record FILE]
+    python -m benchmarks.combine [--seconds 200] [--rows-per-second 500] [--links 0 1 20] [--windows NAME]
 
 Three sites, one process and JVM for all, epochs of 1 s. Count and sum by window and key; for each window and kind of
 keys three queries run at the same time over the same streams, sharing nothing: as written, with `SET combine = on`,
 and one that says which groups each site had. The least is each group of each site once: for each window and site one
-record batch, sorted by key, encoded as epochs are. Links are not slowed down here.
+record batch, sorted by key, encoded as epochs are. Links are not slowed down here (0). Then the same on narrow links,
+a link for each query (`benchmarks.narrow`). The parts run one after the other, each for less than five minutes.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import selat
+from benchmarks import narrow
+from benchmarks.following import WAYS, Figures, Running, follow, sends
 from benchmarks.report import make_parser, median, publish, quantile, say, table
 from selat.dev.cluster import DevCluster
 from selat.dev.processes import ClusterOptions
@@ -38,32 +40,6 @@ GATEWAY = "us"
 KEYS = {"100 keys, uniform": "uniform(0, 99)", "10,000 keys, Zipf 1.1": "zipf(10000, 1.1)"}
 WINDOWS = (timedelta(seconds=10), timedelta(minutes=1))
 WARM_UP = timedelta(seconds=20)
-WAYS = {"written": "off", "combined": "on"}
-
-
-@dataclass(slots=True)
-class Running:
-    """A query, and when each window's first row came."""
-
-    query: selat.Query
-    arrived_s: dict[datetime, float] = field(default_factory=dict)
-    rows: list[pa.RecordBatch] = field(default_factory=list)
-    thread: threading.Thread | None = None
-
-    def end(self) -> None:
-        """Cancel the query; its last results are not waited for longer than a moment."""
-        self.query.cancel()
-        if self.thread is not None:
-            self.thread.join(10)
-
-    def follow(self) -> None:
-        """Until the query is cancelled."""
-        with self.query.results() as results:
-            for batch in results:
-                now_s = time.time()
-                for end in batch.batch.column("e").unique().to_pylist():
-                    self.arrived_s.setdefault(end, now_s)
-                self.rows.append(batch.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +49,6 @@ class Case:
     ways: dict[str, Running]
     groups: Running
     """The groups of each site."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Of one way of a case."""
-
-    sent_bytes: int
-    windows: int
-    delays_s: tuple[float, ...]
 
 
 def begin(client: selat.Client, keys: str, window: timedelta, rate: int) -> Case:
@@ -97,18 +64,9 @@ def begin(client: selat.Client, keys: str, window: timedelta, rate: int) -> Case
     ways = {}
     for way, combine in WAYS.items():
         client.sql(f"SET combine = {combine}")
-        ways[way] = _running(client, f"SELECT {items} FROM {stream} {grouped}, k")
+        ways[way] = follow(client, f"SELECT {items} FROM {stream} {grouped}, k")
     client.sql("SET combine = on")
-    return Case(keys, window, ways, _running(client, f"SELECT {items}, site FROM {stream} {grouped}, k, site"))
-
-
-def _running(client: selat.Client, sql: str) -> Running:
-    query = client.sql(sql)
-    assert isinstance(query, selat.Query)
-    running = Running(query)
-    running.thread = threading.Thread(target=running.follow, daemon=True)
-    running.thread.start()
-    return running
+    return Case(keys, window, ways, follow(client, f"SELECT {items}, site FROM {stream} {grouped}, k, site"))
 
 
 def measure(arguments: argparse.Namespace) -> list[tuple[Case, dict[str, Figures], int]]:
@@ -133,7 +91,7 @@ def _figures(case: Case) -> tuple[Case, dict[str, Figures], int]:
     found = {}
     for name, way in case.ways.items():
         info = way.query.info()
-        sent_bytes = sum(task.bytes_out for task in info.tasks if task.site != GATEWAY and _sends(task, name))
+        sent_bytes = sum(task.bytes_out for task in info.tasks if task.site != GATEWAY and sends(task, name))
         first = min(way.arrived_s) + WARM_UP
         delays = tuple(at_s - end.timestamp() for end, at_s in way.arrived_s.items() if end > first)
         found[name] = Figures(sent_bytes, len(way.arrived_s), delays)
@@ -141,11 +99,6 @@ def _figures(case: Case) -> tuple[Case, dict[str, Figures], int]:
     for running in (*case.ways.values(), case.groups):
         running.end()
     return case, found, least
-
-
-def _sends(task: selat.TaskStatus, way: str) -> bool:
-    """Whether a task's output crosses links: the merge is at the gateway."""
-    return task.stage_id == ("c1" if way == "combined" else "s1")
 
 
 def _least_bytes(rows: pa.Table, ends: set[datetime]) -> int:
@@ -163,21 +116,37 @@ def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=200.0)
     parser.add_argument("--rows-per-second", type=int, default=500, help="at each site")
-    arguments = parser.parse_args()
-    measured = measure(arguments)
-    publish(
-        "combine", "Each group once over the WAN", _parts(measured, arguments), arguments.record, _findings(measured)
+    parser.add_argument(
+        "--links", type=int, nargs="+", default=[0, *narrow.LINKS_MBIT], help="Mbit/s; 0: not slowed down"
     )
+    names = [window.name for window in narrow.WINDOWS]
+    parser.add_argument("--windows", nargs="+", choices=names, default=names, help="on narrow links")
+    arguments = parser.parse_args()
+    measured = measure(arguments) if 0 in arguments.links else []
+    windows = [window for window in narrow.WINDOWS if window.name in arguments.windows]
+    links = list(narrow.measure([mbit for mbit in arguments.links if mbit], windows))
+    parts = [*(_parts(measured, arguments) if measured else []), *(_narrow_parts(links) if links else [])]
+    publish("combine", "Each group once over the WAN", parts, arguments.record, _findings(measured, links))
     return 0
 
 
-def _findings(measured: Sequence[tuple[Case, dict[str, Figures], int]]) -> dict[str, float]:
+def _findings(
+    measured: Sequence[tuple[Case, dict[str, Figures], int]], links: Sequence[narrow.Measured]
+) -> dict[str, float]:
+    over_least = [found["combined"].sent_bytes / least for _, found, least in measured]
+    over_delay = [median(found["combined"].delays_s) / median(found["written"].delays_s) for _, found, _ in measured]
     return {
-        "over_least": max(found["combined"].sent_bytes / least for _, found, least in measured),
-        "over_delay": max(
-            median(found["combined"].delays_s) / median(found["written"].delays_s) for _, found, _ in measured
-        ),
+        "over_least": max(over_least + [one.over_least for one in links]),
+        "over_delay": max(over_delay + [one.over_delay for one in links]),
     }
+
+
+def _narrow_parts(links: Sequence[narrow.Measured]) -> list[str]:
+    return [
+        "On emulated links, one for each query, 40 ms each way: from a site with the same rows as the merge's own, "
+        "epochs of 1 s. The first windows do not count in delays: nothing is known of a link before it was used.",
+        narrow.rows_of(links),
+    ]
 
 
 def _parts(measured: Sequence[tuple[Case, dict[str, Figures], int]], arguments: argparse.Namespace) -> list[str]:
