@@ -159,3 +159,13 @@ def test_each_bin_is_in_one_part(parts: int) -> None:
     ranges = [merge.bins(vertex.partition) for vertex in merge.vertices]
     assert [number for bins in ranges for number in bins or ()] == list(range(BINS))
     assert max(len(bins or ()) for bins in ranges) - min(len(bins or ()) for bins in ranges) <= 1
+
+
+def test_parts_put_panes_together_and_a_final_gets_windows() -> None:
+    sliding = PER_PAGE.replace("'10 seconds')", "'10 seconds', '5 seconds')")
+    draft = split(f"{sliding} QUALIFY rank() OVER (PARTITION BY window ORDER BY n DESC) <= 3")
+    part, final = draft.stage("m1").merge, draft.stage("f1").merge
+    assert part is not None
+    assert final is not None
+    assert (part.panes, final.panes) == (True, False)
+    assert (part.window, part.period) == (final.window, final.period)
