@@ -16,11 +16,11 @@ import grpc.aio
 
 from wire.names import MemberName
 from wire.security import Security
+from wire.transport import Options
 
 if TYPE_CHECKING:
     from wire.files import Current, Material
 
-Options = Sequence[tuple[str, Any]]
 ChannelT = TypeVar("ChannelT", grpc.Channel, grpc.aio.Channel)
 
 
@@ -28,7 +28,7 @@ def aio_channel(address: str, peer: MemberName, security: Security, options: Opt
     """A channel to the member that is expected at host:port."""
     identity = security.identity
     if identity is None:
-        return grpc.aio.insecure_channel(address, options=tuple(options))
+        return security.transport.channel(address, options)
 
     def make(material: Material) -> grpc.aio.Channel:
         return grpc.aio.secure_channel(address, _credentials(material), options=_named(options, peer))

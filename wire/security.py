@@ -1,4 +1,4 @@
-"""The transport security of a process: a certificate for mutual TLS, or none."""
+"""The transport security of a process: a certificate for mutual TLS, or none and what plain connections are made of."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wire.errors import WireError
 from wire.names import MemberName
 from wire.times import now
+from wire.transport import TCP, Transport
 
 if TYPE_CHECKING:
     from wire.certificates import Certificate
@@ -30,6 +31,8 @@ class Security:
 
     identity: Identity | None = None
     """None: connections are neither encrypted nor authenticated."""
+    transport: Transport = TCP
+    """What connections are made of when they are not encrypted."""
 
     @classmethod
     def of(cls, directory: Path, wanted: MemberName | None = None) -> Security:

@@ -9,17 +9,19 @@ import grpc
 import grpc.aio
 
 from wire.callers import CallerInterceptor, Refuse
-from wire.channels import Options
 from wire.files import Current, Material
 from wire.security import Security
+from wire.transport import Options
 
 
 def aio_server(
     security: Security, refuse: Refuse, *, options: Options = (), interceptors: Sequence[Any] = ()
 ) -> grpc.aio.Server:
     """A server without a port, which knows its callers if there is TLS; `refuse` ends calls of those who may not."""
-    first = (CallerInterceptor(security, refuse),) if security.on else ()
-    return grpc.aio.server(options=tuple(options), interceptors=(*first, *interceptors))
+    if not security.on:
+        return security.transport.server(options, interceptors)
+    caller = CallerInterceptor(security, refuse)
+    return grpc.aio.server(options=tuple(options), interceptors=(caller, *interceptors))
 
 
 def listen(server: grpc.aio.Server, address: str, security: Security) -> int:
