@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import BinaryIO
 
 from machine.faults import reached
 from machine.private import NotPrivateError, make_private
+from site_agent.base import posix
 from site_agent.base.errors import SiteAgentError
 from site_agent.base.faults import FaultPoint
 
@@ -30,22 +30,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with beside.open("wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            posix.sync(file)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
     reached(FaultPoint.REPLACEMENT_WRITTEN)
     beside.replace(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Make renames and removals in the directory durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    posix.sync_directory(path.parent)
 
 
 def make_usable(directory: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from io import FileIO
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from machine.faults import reached
+from site_agent.base import posix
 from site_agent.base.faults import FaultPoint
 
 _COPY_BYTES = 64 * 1024
@@ -31,7 +30,7 @@ class Files:
                     _write_all(file, part)
                 reached(FaultPoint.FILE_WRITTEN)
                 if sync:
-                    os.fsync(file.fileno())
+                    posix.sync(file)
         except OSError:
             with suppress(OSError):
                 self.remove(path)
@@ -42,17 +41,13 @@ class Files:
 
     def sync_directory(self, path: Path) -> None:
         """Make renames and new names in a directory survive a power loss."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        posix.sync_directory(path)
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 
     def remove_tree(self, path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=True)
+        posix.remove_tree(path)
 
 
 def _write_all(file: FileIO, data: bytes) -> None:

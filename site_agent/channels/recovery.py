@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -51,13 +50,12 @@ def recover(directory: Path, files: Files) -> Recovered:
     """Recover a channel by the names and sizes of its files, and remove what no committed epoch needs."""
     _finish_renames(directory, files)
     found: dict[int, int] = {}
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            match = _EPOCH_NAME.fullmatch(entry.name)
-            if match:
-                found[int(match[1])] = entry.stat().st_size
-            elif entry.name.endswith(".tmp"):
-                files.remove(Path(entry.path))
+    for path in directory.iterdir():
+        match = _EPOCH_NAME.fullmatch(path.name)
+        if match:
+            found[int(match[1])] = path.stat().st_size
+        elif path.name.endswith(".tmp"):
+            files.remove(path)
     sizes = _newest_run(found)
     for epoch in found.keys() - sizes.keys():
         files.remove(epoch_path(directory, epoch))

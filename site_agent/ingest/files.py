@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from site_agent.base.durable import sync_directory, write_atomically
+from site_agent.base.durable import write_atomically
 from site_agent.base.errors import DiskFullError, IngestError
+from site_agent.base.posix import sync_directory
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

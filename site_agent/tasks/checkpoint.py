@@ -8,7 +8,6 @@ again.
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from machine.faults import reached
 from planner.values.names import INPUT_VIEW
+from site_agent.base import posix
 from site_agent.base.disk import disk_error
 from site_agent.base.durable import write_atomically
 from site_agent.base.errors import SiteAgentError
@@ -125,7 +125,7 @@ class CheckpointStore:
             with path.open("wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                posix.sync(file)
         except OSError:
             path.unlink(missing_ok=True)
             raise

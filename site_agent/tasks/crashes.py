@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
@@ -29,6 +28,7 @@ from planner.failures.crashes import (
     reason_to_wait,
     suspicions_after,
 )
+from site_agent.base import posix
 from site_agent.base.durable import write_atomically
 from site_agent.tasks.marks import Marks, marked
 
@@ -75,7 +75,7 @@ class Crashes:
         # From here on, what the life before left is judged.
         write_atomically(directory / _STATE_FILE, self._state())
         for old in directory.glob("running-*"):
-            shutil.rmtree(old, ignore_errors=True)
+            posix.remove_tree(old)
         here = directory / f"running-{self._life}"
         here.mkdir(exist_ok=True)
         self._running, self._marks = here, Marks(here)
@@ -122,7 +122,7 @@ class Crashes:
     def stop(self) -> None:
         """This process was asked to end: however it does, no task is to blame."""
         if self._running is not None:
-            shutil.rmtree(self._running, ignore_errors=True)
+            posix.remove_tree(self._running)
             self._running = self._marks = None
 
     @contextmanager

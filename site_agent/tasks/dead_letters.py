@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from machine.clock import Clock
-from site_agent.base.durable import replacing, sync_directory
+from site_agent.base.durable import replacing
+from site_agent.base.posix import sync_directory
 from site_agent.engine import MalformedRow, MalformedSink
 
 logger = logging.getLogger(__name__)

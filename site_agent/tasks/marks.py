@@ -9,9 +9,10 @@ each epoch would wait for the file system's journal, and with them the event loo
 
 from __future__ import annotations
 
-import mmap
 from contextlib import suppress
 from pathlib import Path
+
+from site_agent.base import posix
 
 _NAMES = "names"
 _MARKS = "marks"
@@ -34,7 +35,7 @@ class Marks:
         self._names = (directory / _NAMES).open("w", encoding="utf-8")
         self._file = (directory / _MARKS).open("w+b")
         self._allocate()
-        self._map = mmap.mmap(self._file.fileno(), 0)
+        self._map = posix.mapped(self._file)
 
     def set(self, task_id: str) -> None:
         """An epoch of the task is under way. On a disk without room nobody is marked."""

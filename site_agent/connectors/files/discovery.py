@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from site_agent.base.durable import sync_directory
 from site_agent.base.errors import ConnectorError
+from site_agent.base.posix import sync_directory
 from site_agent.connectors.files.listing import FoundFile
 
 _END = {"end": True}

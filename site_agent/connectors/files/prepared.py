@@ -12,8 +12,9 @@ from threading import Lock
 from typing import Protocol
 
 from planner.relations.connectors.files import FORMAT, PATH, PATTERN
-from site_agent.base.durable import sync_directory, write_atomically
+from site_agent.base.durable import write_atomically
 from site_agent.base.errors import ConnectorError
+from site_agent.base.posix import sync_directory
 from site_agent.connectors.files.listing import FoundFile, complete_files
 from site_agent.connectors.files.options import reader_options
 from site_agent.connectors.files.timeline import INDEX_NAME, Timeline, write_index
