@@ -10,13 +10,23 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
 FAULT_VARIABLE = "SELAT_FAULT"
 MARKS_VARIABLE = "SELAT_FAULT_MARKS"
+
+
+class Points(Protocol):
+    """Told of each point that is passed."""
+
+    def passed(self, point: Enum) -> bool:
+        """True when the process is to die at it."""
+        ...
 
 
 class Faults:
@@ -59,13 +69,24 @@ def parse_faults(environment: Mapping[str, str]) -> Faults | None:
     return Faults(wanted, Path(marks) if marks else None) if wanted else None
 
 
-_faults = parse_faults(os.environ)
+_faults: Points | None = parse_faults(os.environ)
 
 
 def arm(environment: Mapping[str, str]) -> None:
     """Take over the faults of another environment; for a process that was forked with our modules loaded."""
     global _faults
     _faults = parse_faults(environment)
+
+
+@contextmanager
+def watched(points: Points) -> Iterator[None]:
+    """Within the block, `points` is told instead of what the environment asks for."""
+    global _faults
+    before, _faults = _faults, points
+    try:
+        yield
+    finally:
+        _faults = before
 
 
 def reached(point: Enum) -> None:

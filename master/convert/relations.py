@@ -46,7 +46,7 @@ def relation_from_proto(message: common_pb2.Relation) -> Relation:
         name=message.name,
         kind=kind,
         columns=tuple(Column(c.name, c.type) for c in message.columns),
-        bindings=tuple(Binding(b.site, dict(b.options)) for b in message.bindings),
+        bindings=tuple(Binding(b.site, dict(sorted(b.options.items()))) for b in message.bindings),
         event_time=message.event_time or None,
         watermark_delay=timedelta(microseconds=message.watermark_delay_us),
         comment=message.comment,

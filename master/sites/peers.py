@@ -42,7 +42,7 @@ class Peers:
 
     async def keep_only(self, addresses: Mapping[str, str]) -> None:
         """Close the connections to addresses that no site has any more."""
-        for key in self._channels.keys() - set(addresses.items()):
+        for key in sorted(self._channels.keys() - set(addresses.items())):
             await self._channels.pop(key).close(None)
 
     async def close(self) -> None:

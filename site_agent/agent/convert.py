@@ -39,7 +39,7 @@ def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
         version=message.version,
         tasks=tuple(_task(t) for t in message.tasks),
         results=tuple(ResultSpec(r.query_id, _inputs(r.inputs), _limit(r)) for r in message.results),
-        site_addresses=dict(message.site_addresses),
+        site_addresses=dict(sorted(message.site_addresses.items())),
         streams=tuple(relation_from_proto(r) for r in message.streams),
     )
 
@@ -121,7 +121,7 @@ def _split(message: site_pb2.Split) -> Split:
 
 
 def relation_from_proto(message: common_pb2.Relation) -> RelationSpec:
-    options = dict(message.bindings[0].options) if message.bindings else {}
+    options = dict(sorted(message.bindings[0].options.items())) if message.bindings else {}
     return RelationSpec(
         name=message.name,
         columns=fields_from_proto(message.columns),

@@ -22,7 +22,6 @@ from google.protobuf.message import DecodeError
 
 from machine.backoff import delay_after
 from machine.bearer import Bearer, Metadata
-from machine.clock import SystemClock
 from machine.faults import reached
 from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
 from site_agent.agent.convert import (
@@ -83,7 +82,7 @@ class SiteAgent:
         self._identity = identity
         self._measures = measures or Measures()
         self._runtime = runtime
-        self._clock = SystemClock()
+        self._clock = runtime.clock
         self._router = router
         self._path = directory / "assignment.pb"
         self._current = site_pb2.Assignment()
@@ -214,7 +213,7 @@ class SiteAgent:
 
     async def _take(self, assignment: site_pb2.Assignment) -> None:
         if assignment.version > self._current.version:
-            write_atomically(self._path, assignment.SerializeToString())
+            write_atomically(self._path, assignment.SerializeToString(deterministic=True))
             reached(FaultPoint.ASSIGNMENT_STORED)
             await self._apply(assignment)
             reached(FaultPoint.ASSIGNMENT_APPLIED)

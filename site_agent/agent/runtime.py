@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -18,6 +17,8 @@ from site_agent.agent.disk_use import SOURCES, TASKS
 from site_agent.agent.results import ResultKeeper
 from site_agent.agent.selections import copied_bins
 from site_agent.agent.streams import pushed_streams, reads_pushed
+from site_agent.base import posix
+from site_agent.base.cpu import cpu_wait_s
 from site_agent.base.errors import ChannelError, SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.files.prepared import SHARED_NAME
@@ -72,6 +73,8 @@ class SiteServices:
     """What combining tasks have to send."""
     disk_full: Callable[[], str] = str
     """Returns the reason why tasks must not read new rows; empty when they may."""
+    cpu_wait_s: Callable[[], float] = cpu_wait_s
+    """How long the calling thread has waited for a CPU."""
     epochs: Durations = field(default_factory=Durations)
     """The durations of epochs, by kind of stage."""
 
@@ -90,6 +93,10 @@ class SiteRuntime:
     @property
     def runners(self) -> Mapping[str, TaskRunner]:
         return self._runners
+
+    @property
+    def clock(self) -> Clock:
+        return self._services.clock
 
     @property
     def results(self) -> ResultKeeper:
@@ -209,7 +216,7 @@ class SiteRuntime:
         for directory in (self._task_root(), self._source_root()):
             for path in directory.iterdir() if directory.exists() else ():
                 if path.name not in wanted and path.name != SHARED_NAME:
-                    shutil.rmtree(path, ignore_errors=True)
+                    posix.remove_tree(path)
 
     def _task_root(self) -> Path:
         return self._services.directory / TASKS
@@ -237,6 +244,7 @@ class SiteRuntime:
             stretch=services.stretch,
             pool=services.pool,
             disk_full=services.disk_full,
+            cpu_wait_s=services.cpu_wait_s,
         )
         if (windowed := _WINDOWED.get(spec.kind)) is not None:
             if spec.window is None:

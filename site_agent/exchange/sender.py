@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 
 from machine.faults import reached
@@ -57,7 +56,8 @@ class Sender:
         self._schema = b""
         self._reader: asyncio.Task[None] | None = None
         self._ahead: asyncio.Task[_Epoch] | None = None
-        self._handed_over_s = time.monotonic()
+        self._now_s = asyncio.get_running_loop().time
+        self._handed_over_s = self._now_s()
         self._outbound = outbound
         self._call = outbound.call(request.consumer, log.id, self._position)
 
@@ -106,7 +106,7 @@ class Sender:
             for response in self._messages(manifest, encoded):
                 yield response
                 # The transport takes a message once it has room: until then this waits for the link.
-                self._handed_over_s = time.monotonic()
+                self._handed_over_s = self._now_s()
             reached(FaultPoint.EPOCH_SENT)
             self._position += 1
 
@@ -150,7 +150,7 @@ class Sender:
 
     def _idle_us(self) -> int:
         """How long the transport has had nothing more to send."""
-        return min(_MOST_IDLE_US, int((time.monotonic() - self._handed_over_s) * 1e6))
+        return min(_MOST_IDLE_US, int((self._now_s() - self._handed_over_s) * 1e6))
 
     async def _follow_reader(self, requests: AsyncIterator[pb.PullRequest]) -> None:
         async for request in requests:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +49,7 @@ class EchoLoop:
 
     def set_addresses(self, addresses: Mapping[str, str]) -> None:
         """Set host:port of all agents; this site's own is ignored."""
-        self._addresses = {site: address for site, address in addresses.items() if site != self._site}
+        self._addresses = {site: address for site, address in sorted(addresses.items()) if site != self._site}
         known = [site for site in self._turns if site in self._addresses]
         self._turns = deque([*known, *(site for site in self._addresses if site not in known)])
 
@@ -78,18 +77,19 @@ class EchoLoop:
 
     async def _echo(self, site: str, address: str) -> Echoes:
         stub = ProbeServiceStub(await self._channel(site, address))
+        now_s = asyncio.get_running_loop().time
         times = []
         for _ in range(ECHOES):
-            started_s = time.perf_counter()
+            started_s = now_s()
             try:
                 await stub.Echo(pb.EchoRequest(), timeout=_LATE_S)
             except grpc.aio.AioRpcError:
                 continue
-            times.append(time.perf_counter() - started_s)
+            times.append(now_s() - started_s)
         return Echoes(site, ECHOES, ECHOES - len(times), min(times, default=None))
 
     async def _channel(self, site: str, address: str) -> grpc.aio.Channel:
-        for old in self._channels.keys() - set(self._addresses.items()):
+        for old in sorted(self._channels.keys() - set(self._addresses.items())):
             await self._channels.pop(old).close(None)
         channel = self._channels.get((site, address))
         if channel is None:

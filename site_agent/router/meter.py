@@ -220,9 +220,10 @@ def _bytes_between(arrivals: Iterable[Arrival], begin_s: float, end_s: float) ->
 
 
 class TransferMeter:
-    """All links that end at a site. Belongs to one event loop."""
+    """All links that end at a site, by a clock. Belongs to one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
         self._links: dict[str, LinkMeter] = {}
         self._clocks: dict[str, Callable[[], float]] = {}
         self._transfers = 0
@@ -254,7 +255,7 @@ class TransferMeter:
         return tuple(taken)
 
     def _clock(self, site: str) -> Callable[[], float]:
-        return self._clocks.get(site, time.monotonic)
+        return self._clocks.get(site, self._now_s)
 
 
 class MeteredTransfer:

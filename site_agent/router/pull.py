@@ -62,7 +62,7 @@ class PullSettings:
     random: Callable[[], float] = random
     """From 0 to 1; spreads the waits of several transfers."""
     now_s: Callable[[], float] = monotonic
-    """The clock that measures how long a channel has been refused."""
+    """The clock that measures links, and how long a channel has been refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class Router:
         self._links = Links(connect)
         self.offload = Offload("selat-router", threads=SYNCING_THREADS)
         backlog = Backlog(max(BACKLOG_BYTES, settings.window_bytes), writers=SYNCING_THREADS)
-        self._meter = TransferMeter()
+        self._meter = TransferMeter(settings.now_s)
         self._env = PullEnvironment(site, self._links, self.offload, settings, backlog, self._meter)
         self._usage: dict[str, LinkUsage] = {}
         self._pulls: dict[str, Pull] = {}

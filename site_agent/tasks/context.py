@@ -77,6 +77,8 @@ class TaskContext:
     """What the site's combining tasks have to send."""
     disk_full: Callable[[], str] = str
     """The reason why the site's disk budget admits no rows from outside; empty when it does."""
+    cpu_wait_s: Callable[[], float] = cpu_wait_s
+    """How long the calling thread has waited for a CPU."""
 
     @asynccontextmanager
     async def attempt(self) -> AsyncIterator[None]:
@@ -110,11 +112,11 @@ class TaskContext:
 
         def on_slot() -> T:
             nonlocal waited_s
-            waited_s = self.clock.monotonic() - asked_s - cpu_wait_s()
+            waited_s = self.clock.monotonic() - asked_s - self.cpu_wait_s()
             try:
                 return work()
             finally:
-                waited_s += cpu_wait_s()
+                waited_s += self.cpu_wait_s()
 
         try:
             return await _finish(asyncio.get_running_loop().run_in_executor(self.executor, on_slot))

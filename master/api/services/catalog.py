@@ -68,7 +68,9 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
     async def AlterBinding(  # noqa: N802
         self, request: catalog_pb2.AlterBindingRequest, context: Context
     ) -> catalog_pb2.AlterBindingResponse:
-        relation = self._jobs.alter_binding(request.name, dict(request.options), site=request.site or None)
+        relation = self._jobs.alter_binding(
+            request.name, dict(sorted(request.options.items())), site=request.site or None
+        )
         return catalog_pb2.AlterBindingResponse(relation=relation_to_proto(relation))
 
     async def ListFunctions(  # noqa: N802

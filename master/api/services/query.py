@@ -60,7 +60,10 @@ class QueryServicer(query_pb2_grpc.QueryServiceServicer):
 
     def _run(self, request: query_pb2.ExecuteRequest) -> AsyncGenerator[tuple[int, Outcome], None]:
         return self._parts.statements.run(
-            request.text, query_name=request.query_name, files=dict(request.files), settings=dict(request.settings)
+            request.text,
+            query_name=request.query_name,
+            files=dict(sorted(request.files.items())),
+            settings=dict(sorted(request.settings.items())),
         )
 
     async def ListQueries(  # noqa: N802

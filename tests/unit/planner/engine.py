@@ -39,10 +39,11 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 def to_duckdb(sql: str) -> str:
     """Spark SQL of a stage in DuckDB's words."""
-    return sqlglot.parse_one(sql, dialect="spark").transform(_in_duckdb).sql(dialect="duckdb")
+    return sqlglot.parse_one(sql, dialect="spark").transform(in_duckdb).sql(dialect="duckdb")
 
 
-def _in_duckdb(node: exp.Expr) -> exp.Expr:
+def in_duckdb(node: exp.Expr) -> exp.Expr:
+    """A node of Spark's syntax in DuckDB's words."""
     if isinstance(node, exp.Dot) and isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "window":
         column, *lengths = node.this.expressions
         arguments = [column, *(exp.Literal.number(_seconds(length.name)) for length in (lengths[0], lengths[-1]))]

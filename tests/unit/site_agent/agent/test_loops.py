@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from machine.bearer import Metadata
+from machine.clock import SystemClock
 from selat.v1 import site_pb2, site_pb2_grpc
 from site_agent.agent.disk_use import DiskUse
 from site_agent.agent.loops import AgentIdentity, SiteAgent
@@ -36,6 +37,7 @@ class Runtime:
         self.runners: Mapping[str, object] = {}
         self.results = Results()
         self.news = asyncio.Event()
+        self.clock = SystemClock()
 
     def expect_confirmation(self) -> None:
         self.confirmed = False
