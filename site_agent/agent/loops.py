@@ -86,6 +86,8 @@ class SiteAgent:
         self._router = router
         self._path = directory / "assignment.pb"
         self._current = site_pb2.Assignment()
+        self._stored: site_pb2.Assignment | None = None
+        """The assignment that was on disk at the start, until it or another one is in force."""
         self._echoes = EchoLoop(identity.site, identity.security)
         self._registered = asyncio.Event()
         self._known = False
@@ -94,6 +96,8 @@ class SiteAgent:
     async def resume(self) -> None:
         """Start the tasks of the last assignment on disk; readers of other channels wait until the master has answered.
 
+        Where that fails, as on a full disk, it is tried again whenever the master is looked for.
+
         Raises:
             SiteAgentError: the file is damaged.
         """
@@ -101,12 +105,12 @@ class SiteAgent:
         if not self._path.exists():
             return
         try:
-            assignment = site_pb2.Assignment.FromString(self._path.read_bytes())
+            self._stored = site_pb2.Assignment.FromString(self._path.read_bytes())
         except DecodeError as error:
             raise SiteAgentError(
                 f"{self._path} is damaged: {error}", hint="remove it; the master sends it again"
             ) from error
-        await self._apply(assignment)
+        await self._take_up()
 
     async def serve(self, master: grpc.aio.Channel) -> None:
         """Run the loops towards the master until cancelled."""
@@ -149,6 +153,7 @@ class SiteAgent:
     async def _follow(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
         failures = 0
         while True:
+            await self._take_up()
             try:
                 await self._register(stub)
                 failures = 0
@@ -168,10 +173,20 @@ class SiteAgent:
             try:
                 await self._take(assignment)
             except (SiteAgentError, OSError) as error:
-                logger.warning(
-                    "assignment not applied site=%s version=%d: %s", self._identity.site, assignment.version, error
-                )
+                self._say_not_applied(assignment, error)
                 return
+
+    async def _take_up(self) -> None:
+        """Apply the assignment that was on disk at the start, unless it or another one is in force."""
+        if self._stored is not None:
+            try:
+                await self._apply(self._stored)
+            except (SiteAgentError, OSError) as error:
+                self._say_not_applied(self._stored, error)
+
+    def _say_not_applied(self, assignment: site_pb2.Assignment, error: Exception) -> None:
+        site, version = self._identity.site, assignment.version
+        logger.warning("assignment not applied site=%s version=%d: %s", site, version, error)
 
     def _shown(self) -> Metadata:
         """With the metadata that authenticates the agent's calls."""
@@ -221,7 +236,7 @@ class SiteAgent:
 
     async def _apply(self, assignment: site_pb2.Assignment) -> None:
         await self._runtime.apply(assignment_from_proto(assignment))
-        self._current = assignment
+        self._current, self._stored = assignment, None
         self._echoes.set_addresses(assignment.site_addresses)
         self._runtime.news.set()
 

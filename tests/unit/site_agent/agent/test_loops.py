@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+import grpc
+import grpc.aio
+
 from machine.bearer import Metadata
 from machine.clock import SystemClock
 from selat.v1 import site_pb2, site_pb2_grpc
@@ -16,10 +19,12 @@ from site_agent.agent.measures import Measures
 from site_agent.agent.memory import HeapUse, MemoryUse
 from site_agent.agent.results import ResultStatus
 from site_agent.agent.runtime import SiteRuntime
+from site_agent.base.errors import NoSpaceError
 from site_agent.ingest import StreamLog
 from site_agent.router import LinkTransfer, Router
 from site_agent.tasks.spec import Assignment
 
+PATIENCE_S = 10.0
 NO_REPORT_BY_TIME_S = 3600.0
 
 
@@ -128,3 +133,42 @@ async def test_after_its_start_an_agent_waits_for_the_master_to_confirm_what_it_
         # The same again confirms, too.
         await agent._take(site_pb2.Assignment(version=version))
         assert (runtime.version, runtime.confirmed) == (version, True)
+
+
+class FullRuntime(Runtime):
+    """On a disk that is full until it has refused twice."""
+
+    refusals = 2
+
+    async def apply(self, assignment: Assignment) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise NoSpaceError("the disk is full")
+        await super().apply(assignment)
+
+
+class Away:
+    """A master that cannot be reached."""
+
+    async def Register(self, request: site_pb2.RegisterRequest, *, timeout: float, metadata: Metadata) -> None:
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "", None)
+
+
+async def test_a_full_disk_keeps_no_agent_from_starting_and_the_tasks_start_once_there_is_room(tmp_path: Path) -> None:
+    (tmp_path / "assignment.pb").write_bytes(site_pb2.Assignment(version=7).SerializeToString())
+    runtime = FullRuntime()
+    agent = SiteAgent(
+        AgentIdentity.new("eu", "127.0.0.1:1", 1),
+        runtime=cast(SiteRuntime, runtime),
+        router=cast(Router, NoLinks()),
+        directory=tmp_path,
+    )
+    await agent.resume()
+    assert runtime.version == 0
+    following = asyncio.create_task(agent._follow(cast("site_pb2_grpc.SiteServiceAsyncStub", Away())))
+    await asyncio.wait_for(runtime.news.wait(), PATIENCE_S)
+    following.cancel()
+    assert runtime.version == 7
+    # A message that comes from the master again changes nothing.
+    await agent._take(site_pb2.Assignment(version=7))
+    assert runtime.confirmed
