@@ -37,8 +37,8 @@ test: setup-wan unit integration whole  ## all tests
 # Two processes at a time, and each file in one of them, with its fixtures.
 FILES_IN_TWO := -n 2 --dist loadfile -m "not long"
 
-unit: setup  ## tests of single parts: no Spark, no network
-	$(BIN)/python -m pytest tests/unit $(FILES_IN_TWO)
+unit: setup  ## tests of single parts and of simulated clusters: no Spark, no network
+	$(BIN)/python -m pytest tests/unit tests/simulation $(FILES_IN_TWO)
 
 integration: setup setup-wan  ## tests of parts together: real gRPC, real Spark
 	$(BIN)/python -m pytest tests/integration $(FILES_IN_TWO)

@@ -1,0 +1,152 @@
+"""A machine's disk in memory, which keeps what POSIX promises and no more.
+
+The end of a process changes nothing: the kernel has all that was written. A power loss undoes the latest changes of
+directories that no sync has committed, any number of them, latest first, as journalled file systems do; a sync of
+anything commits all that came before it. What was written to a file and not synced is lost, kept, or kept in part.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from random import Random
+
+from tests.simulation.loop import PROCESS
+
+
+class FileNode:
+    """A file: its content, and what of it is safe."""
+
+    __slots__ = ("content", "modified_s", "safe")
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self.safe = b""
+        self.modified_s = 0.0
+
+
+class DirectoryNode:
+    """A directory: its entries by name."""
+
+    __slots__ = ("entries", "modified_s")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Node] = {}
+        self.modified_s = 0.0
+
+
+Node = FileNode | DirectoryNode
+
+
+def refused(number: int, path: object) -> OSError:
+    """What the system raises for this number."""
+    return OSError(number, os.strerror(number), str(path))
+
+
+class Disk:
+    """The disk of one machine; it survives the machine's processes.
+
+    Args:
+        random: Draws what a power loss leaves, and the order of directories.
+        now_s: The clock of files' times.
+    """
+
+    def __init__(self, random: Random, now_s: Callable[[], float] = lambda: 0.0) -> None:
+        self.root = DirectoryNode()
+        self.full_until_s = 0.0
+        """Until then nothing can be added."""
+        self.operations = 0
+        self._random = random
+        self._now_s = now_s
+        self._uncommitted: list[tuple[DirectoryNode, str, Node | None]] = []
+
+    def find(self, parts: tuple[str, ...]) -> Node | None:
+        """What is there; None: nothing is."""
+        with suppress(OSError):
+            return self.there(parts)
+        return None
+
+    def there(self, parts: tuple[str, ...]) -> Node:
+        """As `find`. Raises OSError where nothing is, or a file is on the way."""
+        node: Node = self.root
+        for part in parts:
+            if isinstance(node, FileNode):
+                raise refused(errno.ENOTDIR, "/".join(parts))
+            if part not in node.entries:
+                raise refused(errno.ENOENT, "/".join(parts))
+            node = node.entries[part]
+        return node
+
+    def names(self, directory: DirectoryNode) -> list[str]:
+        """The names in a directory, in an order that means nothing."""
+        names = sorted(directory.entries)
+        self._random.shuffle(names)
+        return names
+
+    def enter(self, *, adds: bool = False, path: object = "") -> None:
+        """A call to the system begins.
+
+        Raises:
+            ProcessKilled: by a process that is dead.
+            OSError: the call would add something, and the disk is full.
+        """
+        process = PROCESS.get(None)
+        if process is not None:
+            process.check()
+        self.operations += 1
+        if adds and self._now_s() < self.full_until_s:
+            raise refused(errno.ENOSPC, path)
+
+    def link(self, directory: DirectoryNode, name: str, node: Node | None) -> None:
+        """Give a name in a directory to a node; None: to nothing. Uncommitted until the next sync."""
+        self._uncommitted.append((directory, name, directory.entries.get(name)))
+        directory.modified_s = self._now_s()
+        if node is None:
+            del directory.entries[name]
+        else:
+            directory.entries[name] = node
+
+    def write(self, file: FileNode, at: int, data: bytes | memoryview) -> None:
+        """Write to a file, with zeros before it where the file is too short."""
+        gap = at - len(file.content)
+        if gap > 0:
+            file.content += bytes(gap)
+        file.content[at : at + len(data)] = data
+        file.modified_s = self._now_s()
+
+    def sync(self, node: Node) -> None:
+        """Make a file's content, and all changes of directories up to now, safe."""
+        if isinstance(node, FileNode):
+            node.safe = bytes(node.content)
+        self._uncommitted.clear()
+
+    def lose_power(self) -> None:
+        """Undo what is not safe, as far as chance has it."""
+        kept = self._random.randint(0, len(self._uncommitted))
+        for directory, name, before in reversed(self._uncommitted[kept:]):
+            if before is None:
+                directory.entries.pop(name, None)
+            else:
+                directory.entries[name] = before
+        self._uncommitted.clear()
+        for file in _files(self.root):
+            if file.content != file.safe:
+                file.content = bytearray(self._remains(file))
+                file.safe = bytes(file.content)
+
+    def _remains(self, file: FileNode) -> bytes:
+        """What is left of a file that was not synced: old, cut off, cut off with zeros behind it, or new."""
+        written = bytes(file.content)
+        cut = self._random.randint(0, len(written))
+        choices = (file.safe, written[:cut], written[:cut] + bytes(len(written) - cut), written)
+        return self._random.choice(choices)
+
+
+def _files(directory: DirectoryNode) -> Iterator[FileNode]:
+    for _, node in sorted(directory.entries.items()):
+        if isinstance(node, FileNode):
+            yield node
+        else:
+            yield from _files(node)

@@ -1,0 +1,1 @@
+"""gRPC in memory, under the generated stubs and servicers: links with latency and bandwidth that fail as asked."""
