@@ -1,0 +1,232 @@
+"""Bugs of the past, and steps that somebody might leave out: put back one at a time, each has to be found.
+
+A bug is what the code would be with it: texts of today's code, with what stood in their place. A test holds that each
+text is there once.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.simulation.plan import drawn
+from tests.simulation.schedule import Check
+from tests.simulation.worker import ROOT, played
+
+PACKAGES = ("contract", "evidence", "machine", "master", "planner", "selat", "site_agent", "tests", "wire")
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "java", "*.jar")
+TOGETHER = 20
+"""Schedules that are played before anybody looks whether one has failed, for each worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A text of a file of today, and what stands in its place."""
+
+    path: str
+    now: str
+    then: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A bug, by what it does."""
+
+    name: str
+    edits: tuple[Edit, ...]
+
+
+BUGS = (
+    Bug(
+        "an epoch's file is renamed before it is synced",
+        (
+            Edit(
+                "site_agent/channels/directory.py",
+                "self._files.write(temporary_path(self.path, epoch), parts, sync=True)",
+                "self._files.write(temporary_path(self.path, epoch), parts, sync=False)",
+            ),
+        ),
+    ),
+    Bug(
+        "a merge's state is not synced before its checkpoint names it",
+        (Edit("site_agent/tasks/checkpoint.py", "                posix.sync(file)\n", ""),),
+    ),
+    Bug(
+        "a small file is renamed before it is synced",
+        (Edit("site_agent/base/durable.py", "            posix.sync(file)\n", "            pass\n"),),
+    ),
+    Bug(
+        "a merge acknowledges what no checkpoint includes",
+        (
+            Edit(
+                "site_agent/tasks/merge.py",
+                "        await self._context.in_thread(lambda: self._checkpoints.save(checkpoint, rows))\n",
+                "        await self._context.in_thread(lambda: self._port.acknowledge(checkpoint.cursors))\n"
+                "        await self._context.in_thread(lambda: self._checkpoints.save(checkpoint, rows))\n",
+            ),
+        ),
+    ),
+    Bug(
+        "a merge that was killed forgets which windows are out",
+        (
+            Edit(
+                "site_agent/tasks/merge.py",
+                "closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]",
+                "closed = [c for c in (self._checkpoint.closed_us,) if c is not None]",
+            ),
+        ),
+    ),
+    Bug(
+        "a merge that was killed counts rows that it reads again",
+        (
+            Edit(
+                "site_agent/tasks/merge.py",
+                "if origin.epoch >= self._counted.get(origin.channel, 0):",
+                "if origin.epoch >= 0:",
+            ),
+        ),
+    ),
+    Bug(
+        "a source goes on where it was when its process began, not after its last epoch",
+        (
+            Edit(
+                "site_agent/tasks/source.py",
+                "position = position_after(context.log.epochs.last_manifest, initial)",
+                "position = position_after(None, initial)",
+            ),
+        ),
+    ),
+    Bug(
+        "an agent that has started answers for channels of which the master has not told it yet",
+        (
+            Edit(
+                "site_agent/agent/runtime.py",
+                "        self._services.store.confirmed = False\n",
+                "        self._services.store.confirmed = True\n",
+            ),
+        ),
+    ),
+    Bug(
+        "a channel that was just joined is taken for one that nobody reads",
+        (
+            Edit(
+                "site_agent/router/router.py",
+                "return frozenset(self._readers) | ({self._joining} if self._joining is not None else frozenset())",
+                "return frozenset()",
+            ),
+        ),
+    ),
+    Bug(
+        "a file that could not be written whole stays, and an epoch of a full disk is committed",
+        (
+            Edit(
+                "site_agent/base/files.py",
+                "        rest = rest[file.write(rest) :]\n",
+                "        with suppress(OSError):\n            file.write(rest)\n        return\n",
+            ),
+        ),
+    ),
+    Bug(
+        "an agent ends when it cannot take up its tasks on a full disk",
+        (
+            Edit(
+                "site_agent/agent/loops.py",
+                "                self._say_not_applied(self._stored, error)\n",
+                "                raise\n",
+            ),
+        ),
+    ),
+    Bug(
+        "a producer forgets an epoch as soon as it was sent",
+        (
+            Edit(
+                "site_agent/router/router.py",
+                "return Needs() if readers is None else Needs(readers.needed_there(stored), "
+                "readers.ahead_there(stored))",
+                "return Needs(stored)",
+            ),
+        ),
+    ),
+    Bug(
+        "a merge that is to end just when rows come goes on",
+        (
+            Edit(
+                "site_agent/tasks/merge.py",
+                "            async with asyncio.timeout(max(0.0, due_s)):\n                return await taking\n",
+                "            return await asyncio.wait_for(taking, max(0.0, due_s))\n",
+            ),
+        ),
+    ),
+    Bug(
+        "a merge that waits for rows acknowledges nothing",
+        (
+            Edit(
+                "site_agent/tasks/merge.py",
+                "        if dict(self._port.cursors) == dict(self._checkpoint.cursors):\n",
+                "        if taking:\n",
+            ),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """How a bug was looked for."""
+
+    bug: Bug
+    played: int
+    after: int | None
+    """The schedules until one failed; None: none did."""
+    check: Check | None = None
+    seed: int = 0
+
+    def line(self) -> str:
+        """A row of the table."""
+        if self.after is None or self.check is None:
+            return f"| {self.bug.name} | not in {self.played} | | |"
+        return f"| {self.bug.name} | {self.after} | {self.seed} | {self.check.value} |"
+
+
+def hunted(bug: Bug, *, first: int, most: int, workers: int) -> Hunt:
+    """Put the bug back in a copy of the code, and play schedules until one fails."""
+    with with_bug(bug) as root:
+        seed = first
+        while seed < first + most:
+            plans = [drawn(seed + number) for number in range(TOGETHER * workers)]
+            for outcome in played(plans, workers=workers, root=root, together=TOGETHER):
+                if outcome.failed is not None:
+                    found = outcome.plan.seed
+                    return Hunt(bug, found - first + 1, found - first + 1, outcome.failed, found)
+            seed += len(plans)
+    return Hunt(bug, seed - first, None)
+
+
+@contextmanager
+def with_bug(bug: Bug) -> Iterator[Path]:
+    """A copy of the code with the bug.
+
+    Raises:
+        ValueError: a text that the bug replaces is not there once.
+    """
+    with TemporaryDirectory(prefix="selat-bug-") as made:
+        root = Path(made)
+        for package in PACKAGES:
+            shutil.copytree(
+                ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__", "java", "*.jar")
+            )
+        for edit in bug.edits:
+            path = root / edit.path
+            path.write_text(edited(path.read_text(), edit))
+        yield root
+
+
+def edited(text: str, edit: Edit) -> str:
+    """Raises ValueError when the text that is replaced is not there once."""
+    if text.count(edit.now) != 1:
+        raise ValueError(f"{edit.path} has {text.count(edit.now)} times {edit.now!r}")
+    return text.replace(edit.now, edit.then)

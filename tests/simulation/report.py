@@ -1,0 +1,116 @@
+"""The page of results: what was played, what was found, and how soon bugs of the past are found when they are back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evidence.page import HEAD, Section, origins, put, read_page, write_page
+from tests.simulation.bugs import Hunt
+from tests.simulation.plan import Plan
+from tests.simulation.schedule import Outcome
+
+RUN, BUGS = "run", "bugs"
+
+_HEAD = """# Simulation
+
+`make simulate MINUTES=5 SEED=1 RECORD=docs/results/simulation.md` writes the section of a run here, `python -m
+tests.simulation --bugs --record docs/results/simulation.md` that of bugs. [Testing](../testing.md#simulation) says what
+is simulated."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What some schedules had in common."""
+
+    schedules: int = 0
+    virtual_s: float = 0.0
+    faults: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.schedules += 1
+        self.virtual_s += outcome.virtual_s
+        self.faults += outcome.faults
+        self.kinds.update(_kind(fault) for fault in outcome.plan.faults)
+        if outcome.failed is not None:
+            self.failed.append(outcome)
+
+    def line(self, lasted_s: float) -> str:
+        per_minute = self.schedules / lasted_s * 60 if lasted_s else 0
+        return (
+            f"{self.schedules} schedules in {lasted_s / 60:.1f} minutes ({per_minute:.0f} a minute), "
+            f"{self.virtual_s / 3600:.0f} hours of their own time, {self.faults} faults: {len(self.failed)} failed"
+        )
+
+
+def _kind(fault: object) -> str:
+    name = type(fault).__name__
+    return f"{name}, power" if getattr(fault, "power", False) else name
+
+
+def run_section(code: str, facts: str, tally: Tally, seeds: tuple[int, int], lasted_s: float) -> Section:
+    """Of one run over the seeds from the first to the last."""
+    rows = [f"| {kind} | {count} |" for kind, count in sorted(tally.kinds.items())]
+    failed = [
+        f"- seed {o.plan.seed}: {o.failed.value}: {o.told.splitlines()[0]}"
+        for o in tally.failed
+        if o.failed is not None
+    ]
+    text = "\n".join(
+        [
+            f"## Seeds {seeds[0]} to {seeds[1]}",
+            "",
+            facts,
+            "",
+            f"**{tally.line(lasted_s)}.**",
+            "",
+            "| fault | planned |",
+            "| --- | ---: |",
+            *rows,
+            *(["", *failed] if failed else []),
+        ]
+    )
+    return Section(RUN, code, text)
+
+
+def bugs_section(code: str, facts: str, hunts: Sequence[Hunt]) -> Section:
+    """How soon bugs are found that were put back."""
+    found = sum(hunt.after is not None for hunt in hunts)
+    text = "\n".join(
+        [
+            "## Bugs that are put back",
+            "",
+            facts,
+            "",
+            f"**{found} of {len(hunts)} are found.**",
+            "",
+            "| bug | found after schedules | seed | what is wrong then |",
+            "| --- | ---: | ---: | --- |",
+            *(hunt.line() for hunt in hunts),
+        ]
+    )
+    return Section(BUGS, code, text)
+
+
+def record(page: Path, section: Section) -> None:
+    """Put the section on the page, and the head above it."""
+    sections = [old for old in put(read_page(page), section) if old.name != HEAD]
+    head = Section(HEAD, section.commit, f"{_HEAD}\n\n{origins(sections)}")
+    write_page(page, put(sections, head))
+
+
+def readable(outcome: Outcome, lines: int = 60) -> str:
+    """A failed outcome for people."""
+    check = outcome.failed.value if outcome.failed is not None else "passed"
+    told = [f"seed {outcome.plan.seed}: not so: {check}", outcome.told, "", shown(outcome.plan), ""]
+    return "\n".join([*told, *(line for line in outcome.trace if " world " in line)][-lines - 5 :])
+
+
+def shown(plan: Plan) -> str:
+    """The plan as Python."""
+    faults = "\n".join(f"  {fault!r}," for fault in plan.faults)
+    return f"{plan.sites} {plan.queries} rows={plan.rows} rest_s={plan.rest_s} slow_s={plan.slow_s}\n{faults}"

@@ -1,0 +1,85 @@
+"""The product's own master and agents in simulated worlds: a sample of schedules, and those that found something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from socket import socket
+
+import pytest
+
+from tests import seeds
+from tests.simulation.bugs import BUGS, Bug, edited
+from tests.simulation.found import FOUND
+from tests.simulation.guard import LeakError, closed
+from tests.simulation.plan import MASTER, Cut, Feature, Kill, KillAtPoint, Plan, Silence, drawn
+from tests.simulation.report import readable
+from tests.simulation.shrink import fewest, shrunk
+from tests.simulation.worker import ROOT, played
+
+SCHEDULES = 240
+FIRST_SEED = 1
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.mark.seeded
+def test_a_sample_of_schedules_passes() -> None:
+    """`make test` has the same ones each time, `make long` others."""
+    first = FIRST_SEED if seeds.GIVEN is None else Random(seeds.GIVEN).randrange(10**9)
+    outcomes = list(played([drawn(first + number) for number in range(SCHEDULES)]))
+    failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+    assert sum(outcome.faults for outcome in outcomes) > 3 * SCHEDULES
+
+
+def test_what_was_found_stays_mended() -> None:
+    failed = [readable(outcome) for outcome in played(list(FOUND.values())) if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+
+
+def test_seeds_draw_every_kind_of_trouble() -> None:
+    plans = [drawn(seed) for seed in range(300)]
+    kinds = {type(fault).__name__ for plan in plans for fault in plan.faults}
+    assert kinds == {"Kill", "KillAtPoint", "Cut", "Silence", "Full", "Leave", "Pause", "Cancel"}
+    assert {plan.rest_s for plan in plans} == {0.02, 0.2}
+    assert any(plan.skews_s for plan in plans)
+    assert len(Feature) < len({str(sorted({type(f).__name__ for f in plan.faults})) for plan in plans})
+
+
+def test_a_failing_plan_is_made_as_small_as_it_can_be() -> None:
+    needed = (Kill(9.0, "us", 1.0), Cut(12.0, "us", MASTER))
+    others = [Silence(float(at), "eu", "us", 1.0) for at in range(20)]
+    plan = Plan(1, queries=("rows", "windows"), rows=240, rest_s=0.2, faults=(*others, needed[0], *others, needed[1]))
+
+    def fails(candidate: Plan) -> bool:
+        return set(needed) <= set(candidate.faults) and "windows" in candidate.queries and candidate.rows >= 60
+
+    small = shrunk(plan, fails)
+    assert small == Plan(1, queries=("windows",), rows=60, faults=needed)
+
+
+def test_nothing_is_left_out_that_is_needed() -> None:
+    assert fewest(range(100), lambda some: {3, 70, 71} <= set(some)) == (3, 70, 71)
+    assert fewest(range(5), lambda some: True) == ()
+    assert fewest(range(3), lambda some: len(some) == 3) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_bugs_can_still_be_put_back(bug: Bug) -> None:
+    for edit in bug.edits:
+        assert edited((ROOT / edit.path).read_text(), edit)
+
+
+def test_points_are_those_of_the_product() -> None:
+    found = {fault.point for seed in range(300) for fault in drawn(seed).faults if isinstance(fault, KillAtPoint)}
+    assert {"epoch-renamed", "checkpoint-saved", "query-stored", "move-stored"} <= found
+
+
+def test_a_world_cannot_reach_the_machine() -> None:
+    with closed():
+        with pytest.raises(LeakError):
+            Path("made-by-a-world").write_text("")
+        with pytest.raises(LeakError):
+            socket()
+    assert Path(__file__).read_text()
