@@ -141,13 +141,20 @@ BUGS = (
         ),
     ),
     Bug(
-        "a producer forgets an epoch as soon as it was sent",
+        "a small file's new name is not synced",
+        (Edit("site_agent/base/durable.py", "    posix.sync_directory(path.parent)\n", ""),),
+    ),
+    Bug(
+        "a query whose site is away begins ahead of the site's slots",
+        (Edit("master/leases/streaming.py", "        self._leases.follow_sites()\n", ""),),
+    ),
+    Bug(
+        "a merge holds its channels only after it has waited for tables",
         (
             Edit(
-                "site_agent/router/router.py",
-                "return Needs() if readers is None else Needs(readers.needed_there(stored), "
-                "readers.ahead_there(stored))",
-                "return Needs(stored)",
+                "site_agent/tasks/merge.py",
+                "            await self._read_inputs()\n        await put_table_copies(context, self._copies)\n",
+                "            await put_table_copies(context, self._copies)\n            await self._read_inputs()\n",
             ),
         ),
     ),

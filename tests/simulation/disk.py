@@ -39,6 +39,8 @@ class DirectoryNode:
 
 Node = FileNode | DirectoryNode
 
+_MOST_ROOM_BYTES = 4096
+
 
 def refused(number: int, path: object) -> OSError:
     """What the system raises for this number."""
@@ -56,7 +58,8 @@ class Disk:
     def __init__(self, random: Random, now_s: Callable[[], float] = lambda: 0.0) -> None:
         self.root = DirectoryNode()
         self.full_until_s = 0.0
-        """Until then nothing can be added."""
+        """Until then only `room_bytes` more can be written. Names have room."""
+        self.room_bytes = 0
         self.operations = 0
         self._random = random
         self._now_s = now_s
@@ -85,19 +88,27 @@ class Disk:
         self._random.shuffle(names)
         return names
 
-    def enter(self, *, adds: bool = False, path: object = "") -> None:
-        """A call to the system begins.
-
-        Raises:
-            ProcessKilled: by a process that is dead.
-            OSError: the call would add something, and the disk is full.
-        """
+    def enter(self) -> None:
+        """A call to the system begins. Raises ProcessKilled where the process is dead."""
         process = PROCESS.get(None)
         if process is not None:
             process.check()
         self.operations += 1
-        if adds and self._now_s() < self.full_until_s:
+
+    def fill(self, seconds: float) -> None:
+        """Be full for so long, but for some bytes: what is being written then may be cut off."""
+        self.full_until_s = self._now_s() + seconds
+        self.room_bytes = self._random.randrange(_MOST_ROOM_BYTES)
+
+    def room_for(self, size_bytes: int, path: object) -> int:
+        """How many of these bytes can be written. Raises OSError when none can."""
+        if self._now_s() >= self.full_until_s or not size_bytes:
+            return size_bytes
+        if not self.room_bytes:
             raise refused(errno.ENOSPC, path)
+        taken = min(size_bytes, self.room_bytes)
+        self.room_bytes -= taken
+        return taken
 
     def link(self, directory: DirectoryNode, name: str, node: Node | None) -> None:
         """Give a name in a directory to a node; None: to nothing. Uncommitted until the next sync."""

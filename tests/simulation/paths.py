@@ -56,8 +56,9 @@ class OpenFile(io.RawIOBase):
         return len(data)
 
     def write(self, data: Any) -> int:
-        self.disk.enter(adds=True, path=self._path)
-        content = memoryview(data).cast("B")
+        self.disk.enter()
+        whole = memoryview(data).cast("B")
+        content = whole[: self.disk.room_for(len(whole), self._path)]
         if "a" in self.mode:
             self._at = len(self.node.content)
         self.disk.write(self.node, self._at, content)
@@ -131,7 +132,7 @@ class SimulatedPath(PurePosixPath):
         return Stat(self._existing)
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        self.disk.enter(adds=not self.exists(), path=self)
+        self.disk.enter()
         if parents and not self.parent.exists():
             self.parent.mkdir(mode, parents=True, exist_ok=True)
         node = self._parent_node.entries.get(self.name)
@@ -221,7 +222,6 @@ class SimulatedPath(PurePosixPath):
         if node is None:
             if "r" in mode:
                 raise refused(errno.ENOENT, self)
-            self.disk.enter(adds=True, path=self)
             node = FileNode()
             self.disk.link(self._parent_node, self.name, node)
         elif "x" in mode:

@@ -167,7 +167,7 @@ def drawn(seed: int) -> Plan:
 
 
 def _with_faults(plan: Plan, features: frozenset[Feature], random: Random) -> Plan:
-    end_s = faults_end_s(plan)
+    end_s = faults_begin_until_s(plan)
     faults: list[Fault] = []
     makers = [_MAKERS[feature] for feature in Feature if feature in features and feature in _MAKERS]
     if makers:
@@ -177,17 +177,33 @@ def _with_faults(plan: Plan, features: frozenset[Feature], random: Random) -> Pl
     return replace(plan, faults=tuple(faults))
 
 
-def faults_end_s(plan: Plan) -> float:
-    """When the last fault begins: before all rows are born."""
+def faults_begin_until_s(plan: Plan) -> float:
+    """When the last fault begins, at the latest: before all rows are born."""
     return FIRST_FAULT_S + 0.7 * last_row_s(plan.rows)
 
 
+def faults_end_s(plan: Plan) -> float:
+    """When all faults of known times are over."""
+    return max((fault.at_s + _lasts_s(fault) for fault in plan.faults if not isinstance(fault, KillAtPoint)), default=0)
+
+
+def _lasts_s(fault: Fault) -> float:
+    if isinstance(fault, Silence | Full | Pause):
+        return fault.seconds
+    return fault.away_s if isinstance(fault, Kill | KillAtPoint) else 0.0
+
+
 def _kill(plan: Plan, random: Random, at_s: float) -> Fault:
-    return Kill(at_s, random.choice(plan.names), random.uniform(0, 3))
+    return Kill(at_s, random.choice(plan.names), _away_s(random))
+
+
+def _away_s(random: Random) -> float:
+    """Most come back at once, some only after others have given up."""
+    return random.uniform(0, random.choice((3, 3, 3, 3, 3, 90)))
 
 
 def _power(plan: Plan, random: Random, at_s: float) -> Fault:
-    return Kill(at_s, random.choice(plan.names), random.uniform(0, 3), power=True)
+    return Kill(at_s, random.choice(plan.names), _away_s(random), power=True)
 
 
 def _point(plan: Plan, random: Random, _: float) -> Fault:
@@ -203,7 +219,7 @@ def _cut(plan: Plan, random: Random, at_s: float) -> Fault:
 
 def _silence(plan: Plan, random: Random, at_s: float) -> Fault:
     source, target = random.sample(plan.names, 2)
-    return Silence(at_s, source, target, random.choice((1.0, 5.0, 30.0)))
+    return Silence(at_s, source, target, random.choice((1.0, 1.0, 5.0, 5.0, 30.0, 90.0)))
 
 
 def _full(plan: Plan, random: Random, at_s: float) -> Fault:

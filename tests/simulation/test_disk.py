@@ -140,9 +140,9 @@ def test_a_full_disk_takes_nothing_and_gives_everything() -> None:
     disk = Disk(Random(1), lambda: now_s)
     root = on(disk)
     write_atomically(root / "state", b"old")
-    disk.full_until_s = 5.0
+    disk.fill(5.0)
     with pytest.raises(OSError, match="No space") as found:
-        write_atomically(root / "state", b"new")
+        write_atomically(root / "state", b"new" * 2000)
     assert found.value.errno == errno.ENOSPC
     assert (root / "state").read_bytes() == b"old"
     assert [path.name for path in root.iterdir()] == ["state"]
