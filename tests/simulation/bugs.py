@@ -19,7 +19,7 @@ from tests.simulation.worker import ROOT, played
 
 PACKAGES = ("contract", "evidence", "machine", "master", "planner", "selat", "site_agent", "tests", "wire")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "java", "*.jar")
-TOGETHER = 20
+TOGETHER = 10
 """Schedules that are played before anybody looks whether one has failed, for each worker."""
 
 

@@ -60,7 +60,6 @@ class Disk:
         self.full_until_s = 0.0
         """Until then only `room_bytes` more can be written. Names have room."""
         self.room_bytes = 0
-        self.operations = 0
         self._random = random
         self._now_s = now_s
         self._uncommitted: list[tuple[DirectoryNode, str, Node | None]] = []
@@ -93,7 +92,6 @@ class Disk:
         process = PROCESS.get(None)
         if process is not None:
             process.check()
-        self.operations += 1
 
     def fill(self, seconds: float) -> None:
         """Be full for so long, but for some bytes: what is being written then may be cut off."""

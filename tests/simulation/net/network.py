@@ -58,7 +58,6 @@ class Network:
         self.tell = tell
         self.servers: dict[str, Server] = {}
         self.connections: list[Connection] = []
-        self.messages = 0
         self._links: dict[tuple[str, str], Link] = {}
         self._next_port = FIRST_PORT
 
@@ -143,7 +142,6 @@ class Connection:
         at_s = self._last_s[up] = max(self._last_s[up], link.arrival_s(now_s, size_bytes, network.random.random()))
         if not self._vanished:
             self._queues[up].append((arrive, content))
-        network.messages += 1
         said = zlib.crc32(content[0]) if content and isinstance(content[0], bytes) else 0
         network.tell(
             f"{now_s:.6f} {source} {'call' if up else 'answer'}={target} {arrive.__name__} {size_bytes} {said:08x}"
