@@ -62,8 +62,8 @@ def _hunt(options: argparse.Namespace) -> int:
     for bug in BUGS:
         hunts.append(hunted(bug, first=options.seed, most=options.most, workers=options.workers))
         _say(hunts[-1].line())
-    if options.record is not None:
-        record(options.record, bugs_section(str(code), facts(code, _command(), _PACKAGES), hunts))
+        if options.record is not None:
+            record(options.record, bugs_section(str(code), facts(code, _command(), _PACKAGES), hunts))
     return 1 if any(hunt.after is None for hunt in hunts) else 0
 
 
