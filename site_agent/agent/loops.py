@@ -164,6 +164,8 @@ class SiteAgent:
                 level = _level(error, failures)
                 logger.log(level, "master away site=%s: %s %s", self._identity.site, error.code().name, error.details())
             self._registered.clear()
+            # Until the master is back, nobody knows here which channels it has given to this site meanwhile.
+            self._runtime.expect_confirmation()
             await asyncio.sleep(delay_after(failures, RECONNECT_DELAYS_S))
             failures += 1
 

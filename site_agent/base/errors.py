@@ -76,7 +76,7 @@ class UnknownChannelError(ChannelError):
 
 
 class UnconfirmedChannelsError(UnknownChannelError):
-    """The agent has started, and the master has not yet said which channels the site has."""
+    """The agent has started, or lost the master, and the master has not yet said which channels the site has."""
 
     code = "UNCONFIRMED_CHANNELS"
 

@@ -30,7 +30,7 @@ class ChannelStore:
         self._open: dict[str, ChannelLog] = {}
         self._waiters = Waiters()
         self.confirmed = True
-        """False: the master has not yet said, since the agent started, which channels there are."""
+        """False: the master has not yet said, since the agent started or lost it, which channels there are."""
         self.files.make_directory(root)
         for leftover in root.glob(f"{_REMOVED_PREFIX}*"):
             self.files.remove_tree(leftover)
@@ -71,7 +71,7 @@ class ChannelStore:
             ):
                 if not self.confirmed:
                     raise UnconfirmedChannelsError(
-                        f"no channel {channel_id} here yet: the agent has started, and not heard from the master",
+                        f"no channel {channel_id} here yet: the agent has not heard from the master again",
                         ids={"channel": channel_id},
                     )
                 raise UnknownChannelError(f"no channel {channel_id} here", ids={"channel": channel_id})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -152,6 +152,48 @@ class Away:
 
     async def Register(self, request: site_pb2.RegisterRequest, *, timeout: float, metadata: Metadata) -> None:
         raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "", None)
+
+
+class Breaking:
+    """A master whose connection breaks after one assignment."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def Register(self, *_: object, **__: object) -> site_pb2.RegisterResponse:
+        return site_pb2.RegisterResponse()
+
+    async def WatchAssignment(self, *_: object, **__: object) -> AsyncIterator[site_pb2.WatchAssignmentResponse]:
+        if self.asked.is_set():
+            await asyncio.Event().wait()
+        yield site_pb2.WatchAssignmentResponse(assignment=site_pb2.Assignment(version=7))
+        self.asked.set()
+
+
+async def test_an_agent_that_has_lost_the_master_does_not_say_which_channels_there_are(tmp_path: Path) -> None:
+    confirmed: list[bool | None] = []
+
+    class Told(Runtime):
+        def confirm(self) -> None:
+            super().confirm()
+            confirmed.append(self.confirmed)
+
+        def expect_confirmation(self) -> None:
+            super().expect_confirmation()
+            confirmed.append(self.confirmed)
+            lost.set()
+
+    lost, runtime = asyncio.Event(), Told()
+    agent = SiteAgent(
+        AgentIdentity.new("eu", "127.0.0.1:1", 1),
+        runtime=cast(SiteRuntime, runtime),
+        router=cast(Router, NoLinks()),
+        directory=tmp_path,
+    )
+    following = asyncio.create_task(agent._follow(cast("site_pb2_grpc.SiteServiceAsyncStub", Breaking())))
+    await asyncio.wait_for(lost.wait(), PATIENCE_S)
+    following.cancel()
+    assert confirmed == [True, False]
 
 
 async def test_a_full_disk_keeps_no_agent_from_starting_and_the_tasks_start_once_there_is_room(tmp_path: Path) -> None:
