@@ -73,11 +73,12 @@ class Client:
     async def run(self) -> None:
         """Do what the plan has the user do; returns once every query is over and its results are here."""
         plan = self._world.plan
+        settings = "SET combine = on; " if plan.combine else ""
         for statement in declarations(plan.sites, plan.rows):
             await self._until_done(lambda statement=statement: self._execute(statement))  # type: ignore[misc]
         async with asyncio.TaskGroup() as group:
             for name in plan.queries:
-                await self._until_done(lambda name=name: self._execute(QUERIES[name].sql, name))  # type: ignore[misc]
+                await self._until_done(lambda name=name: self._execute(settings + QUERIES[name].sql, name))  # type: ignore[misc]
                 self._world.tell("submitted", query=name)
                 group.create_task(self._follow(name))
 

@@ -114,6 +114,8 @@ class Plan:
     """The longest time that work in a thread takes."""
     sharing: str = "net"
     """The mode of `SET sharing`."""
+    combine: bool = False
+    """`SET combine = on` for all queries."""
     budget_bytes: int = 1 << 30
     """What a task's channel keeps for its readers before the task waits."""
     skews_s: tuple[float, ...] = ()
@@ -139,6 +141,7 @@ class Feature(Enum):
     PAUSES = "pauses"
     CANCELS = "cancellations"
     SHARING = "sharing"
+    COMBINING = "combining"
     SMALL_BUDGETS = "small budgets"
     SKEWS = "skewed clocks"
     SLOW_THREADS = "slow threads"
@@ -160,6 +163,7 @@ def drawn(seed: int) -> Plan:
         rest_s=0.2 if Feature.LONG_RESTS in features else 0.02,
         slow_s=0.2 if Feature.SLOW_THREADS in features else 0.003,
         sharing=random.choice([mode.value for mode in Sharing]) if Feature.SHARING in features else "net",
+        combine=Feature.COMBINING in features,
         budget_bytes=2_000 if Feature.SMALL_BUDGETS in features else 1 << 30,
         skews_s=tuple(random.uniform(-2, 2) for _ in sites) if Feature.SKEWS in features else (),
     )

@@ -242,9 +242,10 @@ class _Errors(logging.Handler):
         self._world = world
 
     def emit(self, record: logging.LogRecord) -> None:
-        process = PROCESS.get(None)
-        if process is not None and process.alive:
-            said = record.getMessage()
+        process, said = PROCESS.get(None), record.getMessage()
+        # A task of a query that is cancelled may lose its inputs before its own site hears of it; other queries are
+        # checked for their state.
+        if process is not None and process.alive and not said.startswith("task failed"):
             if record.exc_info and record.exc_info[1] is not None:
                 said += f": {record.exc_info[1]!r}"
             self._world.errors.append(f"{self._world.loop.time():.3f} s: {process}: {said}")
