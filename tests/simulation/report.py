@@ -104,9 +104,9 @@ def record(page: Path, section: Section) -> None:
 
 
 def readable(outcome: Outcome, lines: int = 60) -> str:
-    """A failed outcome for people."""
-    check = outcome.failed.value if outcome.failed is not None else "passed"
-    told = [f"seed {outcome.plan.seed}: not so: {check}", outcome.told, "", shown(outcome.plan), ""]
+    """An outcome for people, with the plan and what happened last."""
+    check = f"not so: {outcome.failed.value}" if outcome.failed is not None else "passed"
+    told = [f"seed {outcome.plan.seed}: {check}", outcome.told, "", shown(outcome.plan), ""]
     return "\n".join([*told, *(line for line in outcome.trace if " world " in line)][-lines - 5 :])
 
 
