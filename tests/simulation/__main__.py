@@ -41,18 +41,18 @@ def main() -> int:
 def _run(options: argparse.Namespace) -> int:
     code, began_s, seed = code_at_start(), time.monotonic(), options.seed
     tally = Tally()
-    while time.monotonic() - began_s < options.minutes * 60:
+    while (lasted_s := time.monotonic() - began_s) < options.minutes * 60:
         together = options.workers * PLANS_TOGETHER
         for outcome in played([drawn(seed + number) for number in range(together)], workers=options.workers):
             tally.add(outcome)
             if outcome.failed is not None:
                 _say(readable(outcome))
         seed += together
-    lasted_s = time.monotonic() - began_s
+        lasted_s = time.monotonic() - began_s
+        if options.record is not None:
+            told = facts(code, _command(), _PACKAGES)
+            record(options.record, run_section(str(code), told, tally, (options.seed, seed - 1), lasted_s))
     _say(f"{tally.line(lasted_s)}.")
-    if options.record is not None:
-        told = facts(code, _command(), _PACKAGES)
-        record(options.record, run_section(str(code), told, tally, (options.seed, seed - 1), lasted_s))
     return 1 if tally.failed else 0
 
 

@@ -17,8 +17,8 @@ from subprocess import PIPE, Popen
 from tests.simulation.plan import Plan
 from tests.simulation.schedule import Check, Outcome, play
 
-PLANS_TOGETHER = 60
-"""Each leaves some megabytes behind."""
+PLANS_TOGETHER = 30
+"""Each leaves some megabytes behind; a new process takes a second and a half to begin."""
 ROOT = Path(__file__).parents[2]
 
 
