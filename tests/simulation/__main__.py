@@ -35,7 +35,7 @@ def main() -> int:
         return _shrink(drawn(options.shrink))
     if options.compare is not None:
         return _compare(drawn(options.compare))
-    return _hunt(options) if options.bugs else _run(options)
+    return _run(options) if options.bugs is None else _hunt(options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -59,11 +59,12 @@ def _run(options: argparse.Namespace) -> int:
 def _hunt(options: argparse.Namespace) -> int:
     code = code_at_start()
     hunts = []
-    for bug in BUGS:
+    for bug in (bug for bug in BUGS if options.bugs in bug.name):
         hunts.append(hunted(bug, first=options.seed, most=options.most, workers=options.workers))
         _say(hunts[-1].line())
         if options.record is not None:
-            record(options.record, bugs_section(str(code), facts(code, _command(), _PACKAGES), hunts))
+            told = facts(code, _command(), _PACKAGES)
+            record(options.record, bugs_section(str(code), told, [hunt.row() for hunt in hunts], options.record))
     return 1 if any(hunt.after is None for hunt in hunts) else 0
 
 
@@ -131,7 +132,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--play", type=int, metavar="SEED", help="play one schedule, with the product's log")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="make a schedule that fails smaller")
     parser.add_argument("--compare", type=int, metavar="SEED", help="play one schedule twice, and compare the traces")
-    parser.add_argument("--bugs", action="store_true", help="put bugs of the past back, and look for each")
+    parser.add_argument(
+        "--bugs",
+        nargs="?",
+        const="",
+        metavar="TEXT",
+        help="put bugs of the past back, those with TEXT, and look for each",
+    )
     parser.add_argument("--most", type=int, default=2000, help="schedules for each bug (default %(default)s)")
     return parser.parse_args()
 

@@ -192,11 +192,14 @@ class Hunt:
     check: Check | None = None
     seed: int = 0
 
-    def line(self) -> str:
-        """A row of the table."""
+    def row(self) -> tuple[str, str, str, str]:
+        """A row of the table: the bug, after how many schedules, at which seed, and what was wrong."""
         if self.after is None or self.check is None:
-            return f"| {self.bug.name} | not in {self.played} | | |"
-        return f"| {self.bug.name} | {self.after} | {self.seed} | {self.check.value} |"
+            return self.bug.name, f"not in {self.played}", "", ""
+        return self.bug.name, str(self.after), str(self.seed), self.check.value
+
+    def line(self) -> str:
+        return f"| {' | '.join(self.row())} |"
 
 
 def hunted(bug: Bug, *, first: int, most: int, workers: int) -> Hunt:

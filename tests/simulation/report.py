@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evidence.page import HEAD, Section, origins, put, read_page, write_page
-from tests.simulation.bugs import Hunt
 from tests.simulation.plan import Plan
 from tests.simulation.schedule import Outcome
 
 RUN, BUGS = "run", "bugs"
+
+Row = tuple[str, ...]
+"""Of the table of bugs; the last field is empty for one that was not found."""
 
 _HEAD = """# Simulation
 
@@ -77,23 +79,25 @@ def run_section(code: str, facts: str, tally: Tally, seeds: tuple[int, int], las
     return Section(RUN, code, text)
 
 
-def bugs_section(code: str, facts: str, hunts: Sequence[Hunt]) -> Section:
-    """How soon bugs are found that were put back."""
-    found = sum(hunt.after is not None for hunt in hunts)
+def bugs_section(code: str, facts: str, rows: Sequence[Row], page: Path) -> Section:
+    """How soon bugs are found that were put back; rows of the page by the same code stay."""
+    before = [old for old in read_page(page) if (old.name, old.commit) == (BUGS, code)]
+    known = {row[0]: row for row in (*(tuple(row) for old in before for row in old.data["rows"]), *rows)}
+    found = sum(bool(row[3]) for row in known.values())
     text = "\n".join(
         [
             "## Bugs that are put back",
             "",
             facts,
             "",
-            f"**{found} of {len(hunts)} are found.**",
+            f"**{found} of {len(known)} are found.**",
             "",
             "| bug | found after schedules | seed | what is wrong then |",
             "| --- | ---: | ---: | --- |",
-            *(hunt.line() for hunt in hunts),
+            *(f"| {' | '.join(row)} |" for row in known.values()),
         ]
     )
-    return Section(BUGS, code, text)
+    return Section(BUGS, code, text, {"rows": list(known.values())})
 
 
 def record(page: Path, section: Section) -> None:

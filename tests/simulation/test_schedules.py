@@ -13,7 +13,7 @@ from tests.simulation.bugs import BUGS, Bug, edited
 from tests.simulation.found import FOUND
 from tests.simulation.guard import LeakError, closed
 from tests.simulation.plan import MASTER, Cut, Feature, Kill, KillAtPoint, Plan, Silence, drawn
-from tests.simulation.report import readable
+from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
 from tests.simulation.worker import ROOT, played
 
@@ -69,6 +69,21 @@ def test_nothing_is_left_out_that_is_needed() -> None:
 def test_bugs_can_still_be_put_back(bug: Bug) -> None:
     for edit in bug.edits:
         assert edited((ROOT / edit.path).read_text(), edit)
+
+
+def test_the_table_of_bugs_grows_run_by_run_of_the_same_code(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for code, row in (
+        ("1", ("a", "7", "7", "wrong")),
+        ("1", ("b", "not in 9", "", "")),
+        ("2", ("c", "3", "3", "wrong")),
+    ):
+        record(page, bugs_section(code, "- facts", [row], page))
+        text = page.read_text()
+        assert f"| {' | '.join(row)} |" in text
+        assert ("| a |" in text) == (code == "1")
+        if row[0] == "b":
+            assert "**1 of 2 are found.**" in text
 
 
 def test_points_are_those_of_the_product() -> None:
