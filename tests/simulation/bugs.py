@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.simulation.plan import drawn
+from tests.simulation.plan import Plan, drawn
 from tests.simulation.schedule import Check
 from tests.simulation.worker import ROOT, played
 
@@ -203,17 +203,22 @@ class Hunt:
 
 
 def hunted(bug: Bug, *, first: int, most: int, workers: int) -> Hunt:
-    """Put the bug back in a copy of the code, and play schedules until one fails."""
+    """Put the bug back in a copy of the code, and play schedules until one fails that passes without it."""
     with with_bug(bug) as root:
         seed = first
         while seed < first + most:
             plans = [drawn(seed + number) for number in range(TOGETHER * workers)]
             for outcome in played(plans, workers=workers, root=root, together=TOGETHER):
-                if outcome.failed is not None:
+                if outcome.failed is not None and _passes(outcome.plan):
                     found = outcome.plan.seed
                     return Hunt(bug, found - first + 1, found - first + 1, outcome.failed, found)
             seed += len(plans)
     return Hunt(bug, seed - first, None)
+
+
+def _passes(plan: Plan) -> bool:
+    (outcome,) = played([plan])
+    return outcome.failed is None
 
 
 @contextmanager

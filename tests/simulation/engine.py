@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from planner.relations.catalog import SITE_COLUMN
 from planner.values.names import BIN_COLUMN, INPUT_VIEW
@@ -36,7 +37,7 @@ from site_agent.engine import (
 from tests.unit.planner.engine import connect, in_duckdb
 
 ANALYSES = Path(__file__).with_name("analyses.json")
-"""Spark's answers to what the master asks about the workload's statements."""
+"""Spark's answers to what the master asks about the workload's statements, where DuckDB has none or another."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
 _TYPES = {
@@ -52,6 +53,9 @@ _TYPES = {
 
 Analyses = dict[str, list[list[str]]]
 """Columns, each with name and type, by `question`."""
+
+
+_NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
 def question(views: Mapping[str, Sequence[Field]], statement: str) -> str:
@@ -215,10 +219,14 @@ class SimulatedEngine:
     ) -> tuple[Field, ...]:
         """See `Engine.analyze`."""
         columns = self._analyses.get(question(views, statement))
-        if columns is None:
-            asked = question(views, statement)
-            raise AnalysisError(f"not recorded: {asked}", condition="UNKNOWN", line=0, column=0, fragment="")
-        return tuple(Field(name, kind) for name, kind in columns)
+        if columns is not None:
+            return tuple(Field(name, kind) for name, kind in columns)
+        try:
+            output = self._memo.output(statement, {view: _empty(fields) for view, fields in views.items()})
+            return tuple(Field(column.name, _NAMES[column.type]) for column in output.schema)
+        except (EngineError, SqlglotError, KeyError) as error:
+            asked = f"{error!r}: {question(views, statement)}"
+            raise AnalysisError(asked, condition="UNKNOWN", line=0, column=0, fragment="") from error
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         """There are none."""

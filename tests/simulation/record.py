@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from planner.values.names import BIN_COLUMN
-from site_agent.engine import Engine, EpochRequest, EpochResult, Field, PythonFunction
+from site_agent.engine import AnalysisError, Engine, EpochRequest, EpochResult, Field, PythonFunction
 from site_agent.engine.jvm.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
 from tests.simulation.engine import ANALYSES, Analyses, Memo, SimulatedEngine, question, recorded
@@ -48,11 +48,20 @@ class Recorder:
         self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
     ) -> tuple[Field, ...]:
         found = self._engine.analyze(views, statement, functions)
-        self._analyses[question(views, statement)] = [[field.name, field.type] for field in found]
+        if _unaided(views, statement) != found:
+            self._analyses[question(views, statement)] = [[field.name, field.type] for field in found]
         return found
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         self._engine.load(functions)
+
+
+def _unaided(views: Mapping[str, Sequence[Field]], statement: str) -> tuple[Field, ...] | None:
+    """What the simulated engine says by itself; None: it has no answer."""
+    try:
+        return SimulatedEngine(Memo(), {}).analyze(views, statement)
+    except AnalysisError:
+        return None
 
 
 def _rows(table: pa.Table) -> list[str]:
