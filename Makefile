@@ -6,7 +6,11 @@ BIN := .venv/bin
 SOURCES := selat planner master site_agent contract machine wire simulator evidence tests benchmarks examples \
            scripts/check_sizes.py scripts/make_bundle.py scripts/make_places.py
 
+<<<<<<< HEAD
 .PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak simulate check format proto bench reproduce lock clean
+=======
+.PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak check format proto bench tpch reproduce lock clean
+>>>>>>> c151db9 (TPC-H's 22 texts unchanged over three shards, and random queries over tables, beside DuckDB)
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -91,6 +95,10 @@ proto: setup  ## generate selat/v1 from proto/
 
 bench: setup  ## all benchmarks beside their baselines: docs/results/performance.md anew, with commit and verdicts; over an hour and a half
 	$(BIN)/python -m benchmarks --record docs/results/performance.md
+
+SCALE ?= 0.1
+tpch: setup  ## TPC-H's 22 texts over three shards, each result compared with DuckDB's: SCALE=0.1
+	$(BIN)/python -m benchmarks.tpch --scale $(SCALE)
 
 reproduce: setup  ## published evaluations, run again in the simulator; tables and plots in docs/results, with the commit
 	$(BIN)/python -m simulator

@@ -29,7 +29,7 @@ from site_agent.agent.runtime import SiteRuntime, SiteServices
 from site_agent.base.durable import write_atomically
 from site_agent.base.errors import EngineError
 from site_agent.channels.store import ChannelStore
-from site_agent.engine import EpochRequest, EpochResult, Field, PythonFunction
+from site_agent.engine import EpochRequest, EpochResult, Field, PythonFunction, ScannedStatement
 from site_agent.exchange.options import connect
 from site_agent.host import Guests, start_exchange
 from site_agent.router import Router
@@ -56,6 +56,11 @@ class NoEngine:
     def analyze(
         self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
     ) -> tuple[Field, ...]:
+        raise EngineError("this agent only transfers and measures")
+
+    def scans(
+        self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
         raise EngineError("this agent only transfers and measures")
 
     def load(self, functions: Sequence[PythonFunction]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
+from contract.scans import scans_to_proto
 from machine.description import describe
 from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, lease_pb2_grpc, member_pb2_grpc, wan_pb2_grpc
 from site_agent.agent.health import Health
@@ -15,7 +16,7 @@ from site_agent.agent.splits import list_splits
 from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.sources import Connector
-from site_agent.engine import AnalysisError, Engine
+from site_agent.engine import AnalysisError, Engine, Field, PythonFunction
 from site_agent.engine.messages import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.exchange.options import connector
 from site_agent.exchange.outbound import Outbound
@@ -111,11 +112,24 @@ def analysis(engine: Engine, request: exchange_pb2.AnalyzeRequest) -> exchange_p
     analyses = []
     for statement in request.statements:
         try:
-            columns = engine.analyze(views, statement, functions)
-            analyses.append(exchange_pb2.Analysis(columns=columns_to_proto(columns)))
+            analyses.append(_analysed(engine, views, statement, functions, scans=request.scans))
         except AnalysisError as error:
             analyses.append(exchange_pb2.Analysis(error=_detail(error)))
     return exchange_pb2.AnalyzeResponse(analyses=analyses)
+
+
+def _analysed(
+    engine: Engine,
+    views: Mapping[str, Sequence[Field]],
+    statement: str,
+    functions: Sequence[PythonFunction],
+    *,
+    scans: bool,
+) -> exchange_pb2.Analysis:
+    if not scans:
+        return exchange_pb2.Analysis(columns=columns_to_proto(engine.analyze(views, statement, functions)))
+    found = engine.scans(views, statement, functions)
+    return exchange_pb2.Analysis(columns=columns_to_proto(found.columns), scans=scans_to_proto(found.scans))
 
 
 def _detail(error: AnalysisError) -> common_pb2.ErrorDetail:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 from master.analysis.spark import Analyzer
+from planner.graph.whole import Scanned
 from planner.relations.catalog import Column, Function
 
+Answer = TypeVar("Answer")
+
 KEPT = 512
-"""The number of cached answers; the least recently used one is evicted first."""
+"""The number of cached answers of each kind; the least recently used one is evicted first."""
 
 
 class RememberedAnalyzer:
-    """Caches which columns a statement yields over given columns: that depends only on Spark and the functions' text.
+    """Caches which columns a statement yields over given columns, and what its scans must deliver.
+
+    That depends only on Spark and the functions' text.
 
     Refusals are not remembered: they are rare, and may be those of a site that has an older Spark.
 
@@ -27,7 +34,8 @@ class RememberedAnalyzer:
         self._generation = generation
         self._kept = kept
         self._seen: Hashable | None = None
-        self._answers: OrderedDict[Hashable, tuple[Column, ...]] = OrderedDict()
+        self._columns: OrderedDict[Hashable, tuple[Column, ...]] = OrderedDict()
+        self._scans: OrderedDict[Hashable, Scanned] = OrderedDict()
 
     async def analyze(
         self,
@@ -38,20 +46,39 @@ class RememberedAnalyzer:
         load: bool = False,
     ) -> tuple[Column, ...]:
         """See Analyzer. With `load` an agent is always asked: it loads the functions' modules."""
-        generation = self._generation()
-        if load or generation is None:
+        if load:
             return await self._inner.analyze(views, statement, functions, load=load)
+        ask = partial(self._inner.analyze, views, statement, functions)
+        return await self._remembered(self._columns, _key(views, statement, functions), ask)
+
+    async def scans(
+        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+    ) -> Scanned:
+        """See Analyzer."""
+        ask = partial(self._inner.scans, tables, statement, functions)
+        return await self._remembered(self._scans, _key(tables, statement, functions), ask)
+
+    async def _remembered(
+        self, answers: OrderedDict[Hashable, Answer], key: Hashable, ask: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
+        generation = self._generation()
+        if generation is None:
+            return await ask()
         if generation != self._seen:
             self._seen = generation
-            self._answers.clear()
-        key = (tuple((name, tuple(columns)) for name, columns in views.items()), statement, tuple(functions))
-        answer = self._answers.get(key)
+            self._columns.clear()
+            self._scans.clear()
+        answer = answers.get(key)
         if answer is None:
-            answer = await self._inner.analyze(views, statement, functions)
+            answer = await ask()
             if self._seen == generation:
-                self._answers[key] = answer
-        if key in self._answers:
-            self._answers.move_to_end(key)
-        while len(self._answers) > self._kept:
-            self._answers.popitem(last=False)
+                answers[key] = answer
+        if key in answers:
+            answers.move_to_end(key)
+        while len(answers) > self._kept:
+            answers.popitem(last=False)
         return answer
+
+
+def _key(views: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function]) -> Hashable:
+    return tuple((name, tuple(columns)) for name, columns in views.items()), statement, tuple(functions)

@@ -9,11 +9,13 @@ from typing import Protocol
 
 import grpc.aio
 
+from contract.scans import scans_from_proto
 from master.base.errors import NoSiteAvailableError
 from master.base.logs import line
 from master.convert.functions import function_to_proto
 from master.sites.peers import Peers
 from master.sites.status import Sites, SiteStatus
+from planner.graph.whole import Scanned
 from planner.relations.catalog import Column, Function
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 
@@ -50,6 +52,12 @@ class Analyzer(Protocol):
         """
         ...
 
+    async def scans(
+        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+    ) -> Scanned:
+        """What scans of these tables must deliver for the statement; raises as `analyze` does."""
+        ...
+
 
 class SiteAnalyzer:
     """Asks the gateway's agent first, then the others that are alive."""
@@ -69,9 +77,22 @@ class SiteAnalyzer:
         load: bool = False,
     ) -> tuple[Column, ...]:
         """See Analyzer."""
-        request = _request(views, statement)
-        request.functions.extend(function_to_proto(function) for function in functions)
+        request = _request(views, statement, functions)
         request.load_functions = load
+        return _columns(await self._asked(request))
+
+    async def scans(
+        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+    ) -> Scanned:
+        """See Analyzer."""
+        request = _request(tables, statement, functions)
+        request.scans = True
+        analysis = await self._asked(request)
+        scans = scans_from_proto(analysis.scans) if analysis.HasField("scans") else None
+        return Scanned(_columns(analysis), scans)
+
+    async def _asked(self, request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.Analysis:
+        """What the first site says that can be asked."""
         for site in self._candidates():
             try:
                 stub = exchange_pb2_grpc.ExchangeServiceStub(self._peers.channel(site.name, site.address))
@@ -79,7 +100,7 @@ class SiteAnalyzer:
             except grpc.aio.AioRpcError as error:
                 logger.warning(line("site cannot check a query", site=site.name, code=error.code().name))
                 continue
-            return _columns(response)
+            return response.analyses[0]
         raise NoSiteAvailableError(
             "no site is connected to check the query", hint="start an agent; SHOW SITES tells who is there"
         )
@@ -90,18 +111,20 @@ class SiteAnalyzer:
         return sorted(found, key=lambda s: (s.name != self._gateway, s.name))
 
 
-def _request(views: Mapping[str, Sequence[Column]], statement: str) -> exchange_pb2.AnalyzeRequest:
+def _request(
+    views: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function]
+) -> exchange_pb2.AnalyzeRequest:
     return exchange_pb2.AnalyzeRequest(
         views=[
             exchange_pb2.AnalyzeView(name=name, columns=[common_pb2.Column(name=c.name, type=c.type) for c in columns])
             for name, columns in views.items()
         ],
         statements=[statement],
+        functions=map(function_to_proto, functions),
     )
 
 
-def _columns(response: exchange_pb2.AnalyzeResponse) -> tuple[Column, ...]:
-    analysis = response.analyses[0]
+def _columns(analysis: exchange_pb2.Analysis) -> tuple[Column, ...]:
     if analysis.HasField("error"):
         error = analysis.error
         raise RefusedStatementError(error.message, line=error.line, column=error.column, fragment=error.found)

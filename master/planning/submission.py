@@ -197,6 +197,8 @@ class QueryPlanner:
     async def _ask(self, question: Question) -> Answer:
         analysis = question.analysis
         try:
+            if analysis.scans:
+                return await self._parts.analyzer.scans(analysis.views, analysis.statement, analysis.functions)
             return await self._parts.analyzer.analyze(analysis.views, analysis.statement, analysis.functions)
         except RefusedStatementError as refused:
             return Refusal(refused.message, refused.line, refused.column, refused.fragment)

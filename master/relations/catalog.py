@@ -24,7 +24,7 @@ from planner.relations.connectors.table import altered_options, check_binding
 from planner.relations.options import CONNECTOR, OptionError
 from planner.sql.cursor import Cursor
 from planner.sql.dialect import tokenize
-from planner.sql.queries import parse_query, relations_named
+from planner.sql.queries import parse_any_query, relations_named
 from planner.sql.source import Source
 from planner.sql.types import parse_type
 from planner.values.errors import InvalidDefinitionError, PlannerError, UnknownRelationError
@@ -235,7 +235,7 @@ class CatalogManager:
         return tuple(
             view.name
             for view in self.relations(RelationKind.VIEW)
-            if view is not relation and key in relations_named(parse_query(Source(view.definition)))
+            if view is not relation and key in relations_named(parse_any_query(Source(view.definition))[0])
         )
 
     def views_calling(self, function: Function) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ class CatalogManager:
         return tuple(
             view.name
             for view in self.relations(RelationKind.VIEW)
-            if called_functions(parse_query(Source(view.definition)), wanted)
+            if called_functions(parse_any_query(Source(view.definition))[0], wanted)
         )
 
     def _unknown(self, name: str, kind: RelationKind | None) -> UnknownRelationError:

@@ -10,10 +10,9 @@ from planner.bind.calls import checked_call
 from planner.bind.scope import Member, Scope, resolve, unknown_column
 from planner.functions.traits import TIME_UNIT_FUNCTIONS, WINDOW
 from planner.graph.expressions import enclosed, is_aggregate, placed, replace_each
-from planner.sql.allowed import UNITS
 from planner.sql.dialect import exp, offset_of, parts_of, render
 from planner.sql.intervals import format_interval, format_windows, parse_interval
-from planner.sql.refusals import function_name, refuse
+from planner.sql.refusals import check_unit, function_name, refuse
 from planner.values.errors import UnknownColumnError
 
 WINDOW_FIELDS = ("start", "end")
@@ -113,9 +112,7 @@ class Binder:
             call.set("expressions", [argument.copy() for argument in canonical.expressions])
 
     def _unit(self, column: exp.Column) -> exp.Var:
-        if len(column.parts) > 1 or column.name.upper() not in UNITS:
-            hint = "YEAR, MONTH, DAY, HOUR, MINUTE and SECOND are possible."
-            raise refuse(column, self.scope.source, "this is no unit of time", hint)
+        check_unit(column, self.scope.source)
         return exp.Var(this=column.name)
 
     def _bind_column(self, column: exp.Column) -> exp.Expr:

@@ -15,6 +15,7 @@ are the operators of `planner.graph.operators`.
     Project            expressions over each row
     Sort, Limit        rows in an order; the first of them
     UnionAll           the rows of several inputs
+    Whole              the query as its author wrote it, over the rows that are sent of each table
     Insert             rows into a sink
 """
 
@@ -174,6 +175,14 @@ class UnionAll:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """The rows of a query as its author wrote it."""
+
+    inputs: tuple[LogicalOperator, ...]
+    """What is sent of each table."""
+
+
+@dataclass(frozen=True, slots=True)
 class Insert:
     """Rows into a sink."""
 
@@ -196,6 +205,7 @@ LogicalOperator = (
     | Sort
     | Limit
     | UnionAll
+    | Whole
     | Insert
 )
 
@@ -207,7 +217,7 @@ def inputs_of(operator: LogicalOperator) -> Sequence[LogicalOperator]:
             return ()
         case Join() | JoinOfWindows():
             return (operator.left_input, operator.right_input)
-        case UnionAll():
+        case UnionAll() | Whole():
             return operator.inputs
         case _:
             return (operator.input,)

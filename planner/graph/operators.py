@@ -16,6 +16,7 @@ from (`input.page`, `t1.name`), or no view where the operator has one input whos
     TopK                 rows whose rank within a partition is at most k
     Sort                 rows in an order, or the first of them
     UnionAll             the rows of several operators, by the position of the columns
+    Statement            the rows of a query as its author wrote it; the names in it are defined by operators
 """
 
 from __future__ import annotations
@@ -192,6 +193,26 @@ class UnionAll:
     inputs: tuple[Operator, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Rows under a name, for the definitions behind it and the text of a `Statement`."""
+
+    name: str
+    rows: Operator
+    columns: tuple[str, ...] = ()
+    """New names of its columns; none: they keep theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The rows of a query as its author wrote it."""
+
+    text: str
+    """Spark SQL, without a comment at its end."""
+    definitions: tuple[Definition, ...] = ()
+    """Of the names in it that are no views."""
+
+
 Operator = (
     Scan
     | Alias
@@ -206,6 +227,7 @@ Operator = (
     | TopK
     | Sort
     | UnionAll
+    | Statement
 )
 
 
@@ -225,6 +247,8 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
         return ()
     if isinstance(operator, Join):
         return (operator.left_input, operator.right_input)
+    if isinstance(operator, Statement):
+        return tuple(definition.rows for definition in operator.definitions)
     return operator.inputs if isinstance(operator, UnionAll) else (operator.input,)
 
 
@@ -236,6 +260,9 @@ def with_inputs(operator: Operator, change: Callable[[Operator], Operator]) -> O
         return replace(operator, left_input=change(operator.left_input), right_input=change(operator.right_input))
     if isinstance(operator, UnionAll):
         return replace(operator, inputs=tuple(map(change, operator.inputs)))
+    if isinstance(operator, Statement):
+        definitions = tuple(replace(known, rows=change(known.rows)) for known in operator.definitions)
+        return replace(operator, definitions=definitions)
     return replace(operator, input=change(operator.input))
 
 

@@ -24,6 +24,7 @@ from planner.graph.batchoptions import BatchOptions
 from planner.graph.ids import VertexId
 from planner.graph.logical import LogicalOperator
 from planner.graph.operators import Operator
+from planner.graph.whole import ScanOfTable, WholeQuery
 from planner.relations.catalog import Column, Function
 from planner.values.edits import Edit
 from planner.values.errors import Position
@@ -248,6 +249,8 @@ class BatchPlan(PhysicalPlan):
     """None: the plan was made when they were the master's alone."""
     read_columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict, kw_only=True)
     """What a MAP reads of a split, by stage."""
+    scans: tuple[ScanOfTable, ...] = field(default=(), kw_only=True)
+    """Of a query that runs whole: what is sent for each scan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +341,10 @@ class DraftPlan:
     """MAP stages that read `site`."""
     notes: tuple[str, ...] = ()
     """What became of derived tables, for EXPLAIN."""
+    whole: WholeQuery | None = None
+    """It runs as it is written, in a REDUCE. It has no stages before Spark has said what its scans must deliver."""
+    scans: tuple[ScanOfTable, ...] = ()
+    """What is sent for them."""
 
     @property
     def map_stages(self) -> tuple[Stage, ...]:
@@ -367,6 +374,8 @@ class Analysis:
     """Python functions that the statement may call, by name or by version."""
     edits: tuple[Edit, ...] = ()
     """From the text as it was written to the statement."""
+    scans: bool = False
+    """The views are tables: Spark is also to say what each scan of them must deliver."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from planner.graph.operators import (
     Project,
     Scan,
     Sort,
+    Statement,
     TopK,
     UnionAll,
     with_inputs,
@@ -45,7 +46,7 @@ def names_of(operator: Operator) -> tuple[str, ...] | None:
             return names_of(operator.input)
         case UnionAll():
             return names_of(operator.inputs[0])
-        case Join() | Generate():
+        case Join() | Generate() | Statement():
             return None
 
 

@@ -75,6 +75,7 @@ def place_batch(
         splits=parts,
         options=options,
         read_columns={s.id: _read_columns(draft, s) for s in draft.map_stages},
+        scans=draft.scans,
     )
 
 

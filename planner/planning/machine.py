@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Self
 
 from planner.graph.plan import Analysis, DraftPlan
+from planner.graph.whole import Scanned, WholeQuery
 from planner.planning.drafts import draft_query, with_columns, with_texts
 from planner.planning.questions import (
     analyses_of_combines,
@@ -29,9 +30,10 @@ from planner.planning.questions import (
 )
 from planner.relations.catalog import Catalog, Column, Relation
 from planner.rules.bins import with_checked_bins
+from planner.rules.draft import whole_draft, with_scans
 from planner.rules.sinks import find_sink, with_sink
 from planner.sql.statements import SelectQuery, SinkTarget
-from planner.values.errors import InvalidExpressionError, PlannerError
+from planner.values.errors import InvalidDefinitionError, InvalidExpressionError, PlannerError, UnsupportedSqlError
 from planner.values.names import BIN_COLUMN
 
 
@@ -71,8 +73,8 @@ class Refusal:
     """The piece of text that Spark speaks of."""
 
 
-Answer = tuple[Column, ...] | Refusal
-"""The columns of a statement's output, or why there are none."""
+Answer = tuple[Column, ...] | Scanned | Refusal
+"""The columns of a statement's output, beside them what scans must deliver if that was asked, or why there are none."""
 
 _Known = Mapping[str, tuple[Column, ...]]
 
@@ -129,14 +131,16 @@ class Planning:
         Raises:
             InvalidExpressionError: Spark refuses what a user wrote.
         """
-        if question.part is Part.TEXT and isinstance(answer, Refusal):
-            raise self._refused_text(question.analysis, answer)
+        if question.part is Part.TEXT:
+            return self._with_text(question, answer)
+        if isinstance(answer, Scanned):
+            answer = answer.columns
         if question.part is Part.VIEW:
             return self._with(question, self._view(question, answer))
         if question.part is Part.COMBINE and not isinstance(answer, Refusal):
             answer = _combined(question.analysis, answer)
         if isinstance(answer, Refusal):
-            return replace(self, failure=self.failure or _refused_part(question, answer))
+            return self._refused_part(question, answer)
         found = self._with(question, answer)
         return found._with_union() if question.part is Part.UNION else found
 
@@ -198,7 +202,26 @@ class Planning:
         except PlannerError as error:
             return replace(self, failure=error)
 
-    def _view(self, question: Question, answer: Answer) -> tuple[Column, ...]:
+    def _with_text(self, question: Question, answer: Answer) -> Self:
+        """With the columns of the text; of a query that runs whole, with its stages. Raises PlannerError."""
+        if isinstance(answer, Refusal):
+            raise self._refused_text(question.analysis, answer)
+        scanned = answer if isinstance(answer, Scanned) else Scanned(answer, None)
+        found = self._with(question, scanned.columns)
+        if self.draft.whole is None:
+            return found
+        _check_names(scanned.columns, self.select, self.draft.whole)
+        return replace(found, draft=with_texts(with_scans(self.draft, scanned)))
+
+    def _refused_part(self, question: Question, refusal: Refusal) -> Self:
+        """The failure, or the query run whole in place of in parts."""
+        failure = self.failure or _refused_part(question, refusal)
+        whole = whole_draft(self.select, self.catalog, failure) if self.draft.batch and not self.draft.whole else None
+        if whole is None:
+            return replace(self, failure=failure)
+        return replace(self, draft=whole, known={Part.VIEW: self._known(Part.VIEW)})
+
+    def _view(self, question: Question, answer: tuple[Column, ...] | Refusal) -> tuple[Column, ...]:
         """The columns of a view. Raises InvalidExpressionError; definitions are bound anew with every use."""
         view = next(text for text in analyses_of_views(self.draft) if text.view == question.name)
         if isinstance(answer, Refusal):
@@ -211,14 +234,18 @@ class Planning:
             )
         return columns_of_view(view, self.catalog, answer)
 
-    def _refused_text(self, analysis: Analysis, refusal: Refusal) -> InvalidExpressionError:
+    def _refused_text(self, analysis: Analysis, refusal: Refusal) -> PlannerError:
+        whole = self.draft.whole
+        if whole is not None and not isinstance(whole.refusal, UnsupportedSqlError):
+            # It was refused before Spark was asked, for a reason that is said better.
+            return whole.refusal
         line, column = original_place(analysis, self.select.text, refusal.line, refusal.column)
         return invalid_expression(
             self.select, line=line, column=column, message=refusal.message, fragment=refusal.fragment
         )
 
 
-def planned_with(planning: Planning, ask: Callable[[Analysis], Sequence[Column] | Refusal]) -> DraftPlan:
+def planned_with(planning: Planning, ask: Callable[[Analysis], Sequence[Column] | Scanned | Refusal]) -> DraftPlan:
     """The draft with types, where each question is answered at once.
 
     Raises:
@@ -227,8 +254,24 @@ def planned_with(planning: Planning, ask: Callable[[Analysis], Sequence[Column] 
     while questions := planning.questions:
         for question in questions:
             answer = ask(question.analysis)
-            planning = planning.answered(question, answer if isinstance(answer, Refusal) else tuple(answer))
+            planning = planning.answered(question, answer if isinstance(answer, Refusal | Scanned) else tuple(answer))
     return planning.result()
+
+
+def _check_names(columns: tuple[Column, ...], select: SelectQuery, query: WholeQuery) -> None:
+    """Raises InvalidDefinitionError when two columns have the same name."""
+    names = [column.name.lower() for column in columns]
+    double = next((column.name for column in columns if names.count(column.name.lower()) > 1), None)
+    if double is None:
+        return
+    if isinstance(query.refusal, InvalidDefinitionError):
+        raise query.refusal
+    raise InvalidDefinitionError(
+        f"two result columns are called {double}",
+        position=select.position,
+        found=double,
+        hint=f"Rename one with AS, as in {double} AS other.",
+    )
 
 
 def _refused_part(question: Question, refusal: Refusal) -> InvalidExpressionError:
@@ -242,7 +285,7 @@ def _refused_part(question: Question, refusal: Refusal) -> InvalidExpressionErro
     )
 
 
-def _combined(combine: Analysis, found: tuple[Column, ...]) -> Answer:
+def _combined(combine: Analysis, found: tuple[Column, ...]) -> tuple[Column, ...] | Refusal:
     """The columns of a combine; a refusal when one differs in type from the partials that it reads."""
     (declared,) = combine.views.values()
     wanted, types = ({c.name: c.type.replace(" ", "").upper() for c in columns} for columns in (declared, found))

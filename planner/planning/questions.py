@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from planner.graph.operators import Definition, Statement
 from planner.graph.plan import Analysis, DraftPlan, MergeView, StatementText
+from planner.graph.whole import WholeQuery
 from planner.planning.drafts import published, typed_stage
 from planner.relations.catalog import SITE_COLUMN, Catalog, Column
 from planner.sql.source import Source
 from planner.sql.statements import SelectQuery
 from planner.text.spark import spark_sql
-from planner.values.edits import original_offset
+from planner.values.edits import Edit, original_offset
 from planner.values.errors import InvalidExpressionError
 from planner.values.names import INPUT_VIEW
 
@@ -25,7 +27,23 @@ def analysis_of_query(
     QUALIFY is left out: which names it may use differs between engines, and the MERGE stage has the same expressions.
     `site` is among the columns of a relation only where the query names it, and then each `*` is written out.
     """
+    if draft.whole is not None:
+        return _analysis_of_whole(draft, draft.whole, catalog)
     return _analysis_of_text(draft, draft.texts[-1], catalog, views or {})
+
+
+def _analysis_of_whole(draft: DraftPlan, query: WholeQuery, catalog: Catalog) -> Analysis:
+    """The user's own text over tables and the definitions of views: what do scans of the tables have to deliver?"""
+    site = (SITE,) if query.site_named else ()
+    tables = {table.name: (*table.columns, *site) for table in query.tables}
+    text = draft.texts[-1].text
+    if not query.views:
+        return Analysis(tables, text, draft.functions, scans=True)
+    marker = "\0"
+    views = tuple(Definition(view.name, Statement(view.sql), view.columns) for view in query.views)
+    before, _, behind = spark_sql(Statement(marker, views)).partition(marker)
+    edits = (Edit(0, 0, before), Edit(len(text), len(text), behind))
+    return Analysis(tables, f"{before}{text}{behind}", draft.functions, edits, scans=True)
 
 
 def analyses_of_views(draft: DraftPlan) -> tuple[StatementText, ...]:

@@ -13,18 +13,22 @@ from planner.bind.gathered import STATEMENT, Gathered, Text
 from planner.bind.outputs import Output
 from planner.bind.selects import StreamSelect
 from planner.bind.tablequery import bind_batch, rests_on_tables
-from planner.graph.logical import LogicalOperator, UnionAll
+from planner.bind.wholequery import bind_whole
+from planner.graph.logical import LogicalOperator, UnionAll, Whole
 from planner.graph.plan import DraftPlan, StatementText
+from planner.graph.whole import Scanned
 from planner.relations.catalog import Catalog, Column
 from planner.rules.merges import add_merge
 from planner.rules.rewrite import rewritten, rewritten_tables
 from planner.rules.stages import Stages, add_source
-from planner.rules.tablestages import batch_stages
+from planner.rules.tablestages import REDUCE, batch_stages
 from planner.rules.tree import stream_tree, table_tree
+from planner.rules.wholestages import whole_stages
 from planner.rules.windowjoin import add_window_join
 from planner.sql.qualify import without_qualify
 from planner.sql.statements import SelectQuery
 from planner.values.edits import edited
+from planner.values.errors import PlannerError
 
 
 def draft_statement(
@@ -40,10 +44,55 @@ def draft_statement(
     Raises:
         PlannerError: with the place.
     """
-    gathered = Gathered(catalog, types or {})
+    try:
+        return _in_parts(select, Gathered(catalog, types or {}))
+    except PlannerError as error:
+        whole = whole_draft(select, catalog, error)
+        if whole is None:
+            raise
+        return whole
+
+
+def _in_parts(select: SelectQuery, gathered: Gathered) -> DraftPlan:
+    """A query over streams, or one over tables whose SELECTs MAPs and a REDUCE compute."""
+    if select.refusal is not None:
+        raise select.refusal
     if rests_on_tables(select.tree, select.source, gathered):
         return _of_tables(select, gathered)
     return _of_streams(select, gathered)
+
+
+def whole_draft(select: SelectQuery, catalog: Catalog, refusal: PlannerError) -> DraftPlan | None:
+    """The beginning of a query over tables that is run as it is written; None: it cannot be.
+
+    Args:
+        select: the query as parsed.
+        catalog: all streams, tables and views.
+        refusal: why it does not run in parts.
+
+    Raises:
+        PlannerError: with the place.
+    """
+    gathered = Gathered(catalog, {})
+    query = bind_whole(select, gathered, refusal)
+    if query is None:
+        return None
+    gathered.note("it runs whole", f"in parts, {refusal.message}")
+    return replace(_without_stages(select, gathered, Whole(())), result_stage=REDUCE, batch=True, whole=query)
+
+
+def with_scans(draft: DraftPlan, scanned: Scanned) -> DraftPlan:
+    """The draft of a query that runs whole, once Spark has said what its scans must deliver."""
+    assert draft.whole is not None
+    plan = whole_stages(draft.whole, scanned)
+    return replace(
+        draft,
+        stages=plan.stages,
+        columns=scanned.columns,
+        logical=plan.logical,
+        scans=plan.scans,
+        site_read=plan.site_read,
+    )
 
 
 def _of_streams(select: SelectQuery, gathered: Gathered) -> DraftPlan:

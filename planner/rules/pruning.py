@@ -27,7 +27,7 @@ def prune_sites(select: S) -> S:
         return select
     stream = select.scope.stream
     deciding = [c for c in select.where if _decides_site(c, stream.view)]
-    kept = [site for site in stream.relation.sites if all(_holds_at(c, site) for c in deciding)]
+    kept = list(matching_sites(stream.relation.sites, deciding, stream.view))
     if not kept:
         raise _none_left(select, deciding)
     for join in select.joins:
@@ -43,6 +43,12 @@ def prune_sites(select: S) -> S:
         _check_same_site(join, kept, select)
     where = tuple(conjunct for conjunct in select.where if conjunct not in deciding)
     return replace(select, where=where, sites=tuple(sorted(kept)))
+
+
+def matching_sites(sites: Iterable[str], where: Iterable[exp.Expr], view: str) -> tuple[str, ...]:
+    """The sites whose rows can fulfil the conditions on the view."""
+    deciding = [conjunct for conjunct in where if _decides_site(conjunct, view)]
+    return tuple(site for site in sites if all(_holds_at(conjunct, site) for conjunct in deciding))
 
 
 def _reads_relation(select: StreamSelect | TableSelect) -> bool:

@@ -28,6 +28,7 @@ from planner.graph.operators import (
     Project,
     Scan,
     Sort,
+    Statement,
     TopK,
     UnionAll,
     rank_over,
@@ -222,7 +223,7 @@ class _Reader:
                 return self._groups(self._with_means(operator), operator.keys, items)
             case TopK():
                 return self._ranked(operator, ())
-            case Generate() | Sort() | UnionAll():
+            case Generate() | Sort() | UnionAll() | Statement():
                 raise UnreadableError(f"{type(operator).__name__} has no form")
 
     def _terms(self, rows: _Rows) -> Canonical:

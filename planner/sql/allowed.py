@@ -79,6 +79,34 @@ NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("ColumnDef", "this kind"),
 }
 
+TABLE_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
+    **NODES,
+    # queries
+    **_nodes(
+        "Select",
+        "with_ distinct expressions from_ joins laterals where group having qualify order limit offset windows",
+    ),
+    **_nodes("Union Except Intersect", "with_ this expression distinct order limit offset"),
+    **_nodes("With", "expressions recursive"),
+    **_nodes("Subquery", "this alias with_ order limit offset joins laterals pivots"),
+    **_nodes("Table", "this alias joins laterals pivots"),
+    **_nodes("Values", "expressions alias"),
+    **_nodes("Join", "this side kind on using method"),
+    **_nodes("Group", "expressions all rollup cube grouping_sets"),
+    **_nodes("Rollup Cube GroupingSets", "expressions"),
+    # Besides what is written, how sqlglot would name the columns.
+    exp.Pivot: words("""
+        alias columns expressions fields identify_pivot_strings include_nulls pivot_column_naming prefixed_pivot_columns
+        unpivot value_columns_first
+        """),
+    **_nodes("PivotAlias", "this alias"),
+    # operators and calls
+    **_nodes("Exists", "this"),
+    **_nodes("In", "this expressions query field"),
+    **_nodes("WithinGroup", "this expression"),
+    **_nodes("Window", "this partition_by order spec over alias"),
+}
+"""The same for a query over tables alone that Spark runs as it is written: syntax that cannot run in parts, too."""
 TYPES = words("""
     ARRAY BIGINT BINARY BOOLEAN CHAR DATE DECIMAL DOUBLE FLOAT INT INTERVAL MAP SMALLINT STRUCT TEXT TIMESTAMP
     TIMESTAMPLTZ TIMESTAMPNTZ TIMESTAMPTZ TINYINT VARBINARY VARCHAR VARIANT
@@ -98,12 +126,12 @@ MAX_NUMBER_CHARS = 100
 HEX = re.compile(r"[0-9a-fA-F]*")
 
 
-def what_is_refused(node: exp.Expr) -> str | None:
+def what_is_refused(node: exp.Expr, nodes: Mapping[type[exp.Expr], frozenset[str]] = NODES) -> str | None:
     """A description of the first thing in a node that is not in the table; None when there is none.
 
     Child nodes are not examined.
     """
-    arguments = NODES.get(type(node))
+    arguments = nodes.get(type(node))
     if isinstance(node, exp.QueryTransform):
         return "TRANSFORM ... USING, which runs a command,"
     if arguments is None:
@@ -111,6 +139,8 @@ def what_is_refused(node: exp.Expr) -> str | None:
     for name, value in node.args.items():
         if name not in arguments and value not in (None, False, []):
             return f"{spelled(type(node).__name__)} with {spelled(name)}"
+    if nodes is TABLE_NODES and isinstance(node, exp.Var) and isinstance(node.parent, exp.Ordered):
+        return None if node.name.upper() == "ALL" else f"ORDER BY {node.name}"
     return _refused_word(node)
 
 

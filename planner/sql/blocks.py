@@ -78,12 +78,14 @@ def block_tokens(query: exp.Expr, tokens: Sequence[Token]) -> Sequence[Token]:
         first = first.this
     begin = int(first.meta.get(FIRST, 0))
     ends = () if isinstance(query, exp.SetOperation) else SET_TOKENS
-    depth, found = 0, []
+    depth: int = 0
+    found: list[Token] = []
     for token in tokens:
         if token.start < begin:
             continue
         depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if depth < 0 or (not depth and token.token_type in ends):
+        of_star = bool(found) and found[-1].token_type is TokenType.STAR
+        if depth < 0 or (not depth and token.token_type in ends and not of_star):
             break
         found.append(token)
     return found

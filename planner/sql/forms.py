@@ -81,10 +81,9 @@ def _check_set_operations(query: exp.Expr, source: Source, tokens: Sequence[Toke
 
 
 def _refuse_set_operation(source: Source, tokens: Sequence[Token]) -> UnsupportedSqlError:
-    depth = 0
-    for token, following in zip(tokens, [*tokens[1:], tokens[-1]], strict=True):
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        alone = token.token_type is TokenType.UNION and following.text.upper() == "ALL"
+    followed = zip(tokens, [*tokens[1:], tokens[-1]], [*tokens[2:], *tokens[-2:]], strict=False)
+    for token, following, then in followed:
+        alone = token.token_type is TokenType.UNION and following.text.upper() == "ALL" and then.text.upper() != "BY"
         if token.token_type in SET_TOKENS and not alone:
             return UnsupportedSqlError(
                 f"{token.text.upper()} is not possible",

@@ -10,6 +10,8 @@ from planner.sql.dialect import Token, TokenType, exp, parse_select_tree
 from planner.sql.forms import check_query
 from planner.sql.source import Source
 from planner.sql.statements import SelectQuery
+from planner.sql.wholeforms import check_calls, refused_in_whole
+from planner.values.errors import UnsupportedSqlError
 
 
 def begins_query(cursor: Cursor) -> bool:
@@ -28,11 +30,29 @@ def parse_query(source: Source) -> exp.Query:
     return check_query(parse_select_tree(source), source)
 
 
+def parse_any_query(source: Source) -> tuple[exp.Query, UnsupportedSqlError | None]:
+    """The tree of a query that is the whole text, and why it can run neither over streams nor in parts.
+
+    None: it can, as far as its form goes. Else Spark may run it as it is written, over tables.
+
+    Raises:
+        SqlSyntaxError, UnsupportedSqlError: with the place.
+    """
+    tree = parse_select_tree(source)
+    try:
+        return check_query(tree, source), None
+    except UnsupportedSqlError as error:
+        check_calls(tree, source)
+        if not isinstance(tree, exp.Query) or refused_in_whole(tree) is not None:
+            raise
+        return tree, error
+
+
 def select_query(tokens: Sequence[Token], source: Source) -> SelectQuery:
-    """The query that these tokens of a script are; raises as `parse_query` does."""
+    """The query that these tokens of a script are; raises as `parse_any_query` does."""
     start = tokens[0].start
     statement = Source(source.text[start : tokens[-1].end + 1], source.position(start))
-    return SelectQuery(statement.text, statement.origin, parse_query(statement))
+    return SelectQuery(statement.text, statement.origin, *parse_any_query(statement))
 
 
 def relations_named(query: exp.Expr) -> frozenset[str]:

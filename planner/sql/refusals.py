@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from planner.functions.aggregates import DISTINCT_AGGREGATES, MERGEABLE
 from planner.functions.table import NOT_REPEATABLE, REASONS
 from planner.functions.traits import AGGREGATES, OTHER_WINDOWS
+from planner.sql.allowed import UNITS
 from planner.sql.blocks import (
     FIRST,
     block_nodes,
@@ -350,6 +351,14 @@ def function_name(node: exp.Expr) -> str:
 
 
 def _check_function(node: exp.Expr, source: Source) -> None:
+    check_callable(node, source)
+    if isinstance(node.parent, exp.WithinGroup):
+        name = function_name(node)
+        raise refuse(node, source, f"{name} WITHIN GROUP is not possible yet", "percentile_approx(x, 0.5) is possible.")
+
+
+def check_callable(node: exp.Expr, source: Source) -> None:
+    """Raises UnsupportedSqlError when no query may call the function."""
     name = function_name(node)
     if name in OTHER_WINDOWS:
         hint = "window(ts, '10 seconds') and its fields start and end are possible."
@@ -359,8 +368,13 @@ def _check_function(node: exp.Expr, source: Source) -> None:
         again = "Use the event time, or a column that the source writes."
         hint = again if reason == NOT_REPEATABLE else "docs/sql.md lists the functions that can be called."
         raise refuse(node, source, f"{name} is not possible: {reason}", hint)
-    if isinstance(node.parent, exp.WithinGroup):
-        raise refuse(node, source, f"{name} WITHIN GROUP is not possible yet", "percentile_approx(x, 0.5) is possible.")
+
+
+def check_unit(column: exp.Column, source: Source) -> None:
+    """Raises UnsupportedSqlError when what stands first in `dateadd(DAY, 1, ts)` and the like is no unit of time."""
+    if len(column.parts) > 1 or column.name.upper() not in UNITS:
+        hint = "YEAR, MONTH, DAY, HOUR, MINUTE and SECOND are possible."
+        raise refuse(column, source, "this is no unit of time", hint)
 
 
 def _is_predicate(node: exp.Expr) -> bool:

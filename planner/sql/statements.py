@@ -10,7 +10,7 @@ from planner.relations.catalog import Column, Relation, RelationKind
 from planner.sql.dialect import exp
 from planner.sql.option_ddl import WrittenOptions
 from planner.sql.source import Source
-from planner.values.errors import Position
+from planner.values.errors import Position, UnsupportedSqlError
 from planner.values.privileges import Privilege
 
 
@@ -102,6 +102,8 @@ class SelectQuery:
     position: Position
     """Where `text` begins in the script."""
     tree: exp.Query
+    refusal: UnsupportedSqlError | None = field(default=None, compare=False)
+    """Why it can run neither over streams nor in parts; Spark may run it as it is written, over tables."""
 
     @property
     def source(self) -> Source:

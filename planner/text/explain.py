@@ -19,6 +19,7 @@ from planner.graph.plan import (
     PlacementCandidate,
     Stage,
 )
+from planner.graph.whole import ScanOfTable
 from planner.sql.intervals import format_interval
 from planner.text.fields import Field, Section
 from planner.values.links import LinkFigures
@@ -287,7 +288,41 @@ SPLITS: Section[SplitsAtSite] = Section(
     ),
 )
 
-SECTIONS: tuple[Section[Any], ...] = (STAGES, LINKS, FIGURES, CANDIDATES, OPTIONS, SPLITS)
+SCANS: Section[ScanOfTable] = Section(
+    "batch.scans[]",
+    lambda scan: scan.table,
+    (
+        Field(
+            "table",
+            "Of a query that runs whole: a table that it scans, once for each time that it does.",
+            lambda s: s.table,
+        ),
+        Field("stage", "The MAP stage that reads it for all its scans.", lambda s: s.stage, lambda s: s.stage, " in "),
+        Field(
+            "columns",
+            "The columns that are sent for the scan.",
+            lambda s: list(s.columns),
+            lambda s: f"sends {', '.join(s.columns) or 'no column, only how many rows there are'}",
+            ": ",
+        ),
+        Field(
+            "pushed",
+            "The conditions that are evaluated at the sites: other rows are not sent for this scan.",
+            lambda s: list(s.conditions),
+            lambda s: "".join(f"  where {condition}\n" for condition in s.conditions).rstrip("\n"),
+            "\n",
+        ),
+        Field(
+            "not_pushed",
+            "The conditions that are evaluated by the reduce alone, each with the reason.",
+            lambda s: [{"condition": back.condition, "reason": back.reason} for back in s.kept_back],
+            lambda s: "".join(f"  not {back.condition}: {back.reason}\n" for back in s.kept_back).rstrip("\n"),
+            "\n",
+        ),
+    ),
+)
+
+SECTIONS: tuple[Section[Any], ...] = (STAGES, LINKS, FIGURES, CANDIDATES, OPTIONS, SPLITS, SCANS)
 
 
 def explain_text(plan: PhysicalPlan) -> str:
@@ -320,6 +355,10 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
 def _split_lines(plan: BatchPlan) -> Iterator[str]:
     if plan.options is not None:
         yield from OPTIONS.lines(plan.options)
+    if plan.scans:
+        yield "Scans"
+    for scan in plan.scans:
+        yield from (f"  {line}" for line in SCANS.lines(scan))
     yield "Splits"
     for splits in _splits(plan):
         yield from (f"  {line}" for line in SPLITS.lines(splits))
@@ -348,7 +387,12 @@ def _batch_json(plan: PhysicalPlan) -> dict[str, Any] | None:
         return None
     expected = next(iter(plan.sites_of(plan.stage(plan.result_stage))), None)
     options = None if plan.options is None else OPTIONS.json(plan.options)
-    return {"splits": [SPLITS.json(s) for s in _splits(plan)], "reduce_site": expected, "options": options}
+    return {
+        "scans": [SCANS.json(scan) for scan in plan.scans],
+        "splits": [SPLITS.json(s) for s in _splits(plan)],
+        "reduce_site": expected,
+        "options": options,
+    }
 
 
 def _links(plan: PhysicalPlan) -> Iterator[LinkOfPlan]:

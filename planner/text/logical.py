@@ -22,6 +22,7 @@ from planner.graph.logical import (
     Sort,
     TopK,
     UnionAll,
+    Whole,
     Windows,
     inputs_of,
 )
@@ -80,6 +81,8 @@ def _line(operator: LogicalOperator) -> str:
             return f"Limit[{'all' if operator.limit is None else operator.limit}{skipped}]"
         case UnionAll():
             return "UnionAll"
+        case Whole():
+            return "Whole[the query as it is written]"
         case Insert():
             return f"Insert[{operator.sink}]"
 

@@ -16,6 +16,7 @@ from planner.graph.operators import (
     Aggregate,
     Alias,
     CombinePartials,
+    Definition,
     Expression,
     Filter,
     Generate,
@@ -27,6 +28,7 @@ from planner.graph.operators import (
     Project,
     Scan,
     Sort,
+    Statement,
     TopK,
     UnionAll,
     rank_over,
@@ -37,10 +39,24 @@ from planner.values.names import BIN_COLUMN, GROUP_COLUMN, RANK_COLUMN
 
 
 def spark_sql(operator: Operator) -> str:
-    """The statement, on one line."""
+    """The statement, on one line but for what users wrote."""
     if isinstance(operator, UnionAll):
         return " UNION ALL ".join(map(_branch, operator.inputs))
+    if isinstance(operator, Statement):
+        return _statement(operator)
     return _select(operator).text()
+
+
+def _statement(operator: Statement) -> str:
+    """A text keeps its own WITH: what that names is closer than the definitions around it."""
+    if not operator.definitions:
+        return operator.text
+    return f"WITH {', '.join(map(_definition, operator.definitions))} ({operator.text}\n)"
+
+
+def _definition(known: Definition) -> str:
+    columns = f"({', '.join(map(quoted, known.columns))})" if known.columns else ""
+    return f"{quoted(known.name)}{columns} AS ({spark_sql(known.rows)}\n)"
 
 
 @dataclass(slots=True)
@@ -72,7 +88,7 @@ def _branch(operator: Operator) -> str:
 
 def _select(operator: Operator) -> _Select:
     match operator:
-        case Scan() | Alias() | Join() | Generate() | UnionAll():
+        case Scan() | Alias() | Join() | Generate() | UnionAll() | Statement():
             return _Select(f"FROM {_rows(operator)}")
         case Filter():
             return _filtered(operator)
@@ -109,7 +125,7 @@ def _rows(operator: Operator) -> str:
             names = ", ".join(map(quoted, operator.columns))
             return f"{_rows(operator.input)} LATERAL VIEW {outer}{render(operator.call)} {operator.view} AS {names}"
         case _:
-            return f"({spark_sql(operator)})"
+            return f"({spark_sql(operator)}\n)" if isinstance(operator, Statement) else f"({spark_sql(operator)})"
 
 
 def _around(operator: Operator) -> _Select:
@@ -219,9 +235,14 @@ def _item(item: Named) -> str:
 
 
 def conjunction(parts: Sequence[Expression]) -> str:
-    """Conditions that must all hold."""
-    return " AND ".join(render(part if _binds_tightly(part) else enclosed(part)) for part in parts)
+    """Conditions that must all hold. To Spark `FROM t WHERE (flag)` would be the table under the alias `where`."""
+    bare = (part.unnest() if _is_word(part.unnest()) else part for part in parts)
+    return " AND ".join(render(part if _binds_tightly(part) else enclosed(part)) for part in bare)
+
+
+def _is_word(part: Expression) -> bool:
+    return isinstance(part, exp.Column | exp.Boolean)
 
 
 def _binds_tightly(part: Expression) -> bool:
-    return isinstance(part, exp.Predicate) and not isinstance(part, exp.Or)
+    return _is_word(part) or (isinstance(part, exp.Predicate) and not isinstance(part, exp.Or))

@@ -409,8 +409,11 @@ class AnalyzeRequest(_message.Message):
     STATEMENTS_FIELD_NUMBER: _builtins.int
     FUNCTIONS_FIELD_NUMBER: _builtins.int
     LOAD_FUNCTIONS_FIELD_NUMBER: _builtins.int
+    SCANS_FIELD_NUMBER: _builtins.int
     load_functions: _builtins.bool
     """Also load their modules where Python runs; nothing of theirs is called."""
+    scans: _builtins.bool
+    """The views are tables: also say what each scan of them must deliver."""
     @_builtins.property
     def views(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnalyzeView]: ...
     @_builtins.property
@@ -426,10 +429,11 @@ class AnalyzeRequest(_message.Message):
         statements: _abc.Iterable[_builtins.str] | None = ...,
         functions: _abc.Iterable[_common_pb2.Function] | None = ...,
         load_functions: _builtins.bool = ...,
+        scans: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["functions", b"functions", "load_functions", b"load_functions", "statements", b"statements", "views", b"views"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["functions", b"functions", "load_functions", b"load_functions", "scans", b"scans", "statements", b"statements", "views", b"views"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -486,25 +490,123 @@ class Analysis(_message.Message):
 
     COLUMNS_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    SCANS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Column]: ...
     @_builtins.property
     def error(self) -> _common_pb2.ErrorDetail:
         """Set when Spark refuses the statement; its place is in the statement's own text."""
 
+    @_builtins.property
+    def scans(self) -> Global___TableScans:
+        """Set when scans were asked for; an agent of an earlier version does not know them."""
+
     def __init__(
         self,
         *,
         columns: _abc.Iterable[_common_pb2.Column] | None = ...,
         error: _common_pb2.ErrorDetail | None = ...,
+        scans: Global___TableScans | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "scans", b"scans"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "error", b"error"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "error", b"error", "scans", b"scans"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Analysis: _TypeAlias = Analysis  # noqa: Y015
+
+@_typing.final
+class TableScans(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCANS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def scans(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableScan]: ...
+    def __init__(
+        self,
+        *,
+        scans: _abc.Iterable[Global___TableScan] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scans", b"scans"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableScans: _TypeAlias = TableScans  # noqa: Y015
+
+@_typing.final
+class TableScan(_message.Message):
+    """A scan of a table in Spark's optimised plan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    CONDITIONS_FIELD_NUMBER: _builtins.int
+    table: _builtins.str
+    """The view that stands for the table."""
+    @_builtins.property
+    def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those that anything above the scan reads."""
+
+    @_builtins.property
+    def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SparkExpression]:
+        """Rows for which one of them is not true change nothing of the result."""
+
+    def __init__(
+        self,
+        *,
+        table: _builtins.str = ...,
+        columns: _abc.Iterable[_builtins.str] | None = ...,
+        conditions: _abc.Iterable[Global___SparkExpression] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "conditions", b"conditions", "table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableScan: _TypeAlias = TableScan  # noqa: Y015
+
+@_typing.final
+class SparkExpression(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    SQL_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """The name of its class in Spark, without package."""
+    type: _builtins.str
+    """Its Spark SQL type."""
+    text: _builtins.str
+    """Of an attribute its name; of a literal its value, unless it is NULL; of LIKE the escape character."""
+    sql: _builtins.str
+    """Spark SQL for people; of whole conditions."""
+    @_builtins.property
+    def arguments(self) -> _containers.RepeatedCompositeFieldContainer[Global___SparkExpression]: ...
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        type: _builtins.str = ...,
+        text: _builtins.str | None = ...,
+        arguments: _abc.Iterable[Global___SparkExpression] | None = ...,
+        sql: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_text", b"_text", "text", b"text"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_text", b"_text", "arguments", b"arguments", "kind", b"kind", "sql", b"sql", "text", b"text", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__text: _TypeAlias = _typing.Literal["text"]  # noqa: Y015
+    _WhichOneofArgType__text: _TypeAlias = _typing.Literal["_text", b"_text"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__text) -> _WhichOneofReturnType__text | None: ...
+
+Global___SparkExpression: _TypeAlias = SparkExpression  # noqa: Y015
 
 @_typing.final
 class ListSplitsRequest(_message.Message):

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from planner.values.scans import TableScan
 from planner.values.splits import FilePart
 from site_agent.engine.chunks import Chunks
 
@@ -220,6 +221,16 @@ class EpochResult:
         return self.many or Chunks.of(self.table)
 
 
+@dataclass(frozen=True, slots=True)
+class ScannedStatement:
+    """A statement over tables."""
+
+    columns: tuple[Field, ...]
+    """Of its output."""
+    scans: tuple[TableScan, ...]
+    """Of the tables; none of a table that the output does not depend on."""
+
+
 class Engine(Protocol):
     """Blocking; call it from a worker thread. Safe to call from several threads at once."""
 
@@ -247,6 +258,12 @@ class Engine(Protocol):
         Raises:
             AnalysisError: Spark refuses it.
         """
+        ...
+
+    def scans(
+        self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
+        """What scans of these tables must deliver for a statement, without running it; raises as `analyze` does."""
         ...
 
     def load(self, functions: Sequence[PythonFunction]) -> None:

@@ -24,7 +24,16 @@ from planner.relations.catalog import SITE_COLUMN
 from planner.values.literals import quoted_name
 from planner.values.names import INPUT_VIEW
 from site_agent.base.errors import EngineError, FunctionsRefusedError
-from site_agent.engine import AnalysisError, EpochRequest, EpochResult, Field, FilesScan, MalformedRow, PythonFunction
+from site_agent.engine import (
+    AnalysisError,
+    EpochRequest,
+    EpochResult,
+    Field,
+    FilesScan,
+    MalformedRow,
+    PythonFunction,
+    ScannedStatement,
+)
 from site_agent.engine.chunks import Chunks
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory, result_too_large
 from site_agent.engine.functions import DEFAULT_LIMITS, load, register
@@ -41,6 +50,7 @@ from site_agent.engine.scans.sizes import input_bytes
 from site_agent.engine.scans.sorting import write_sorted
 from site_agent.engine.sql import statements
 from site_agent.engine.sql.statements import Names
+from site_agent.engine.sql.table_scans import table_scans, table_view
 from site_agent.engine.sql.types import fields_of
 
 FUNCTIONS_REFUSED = "this agent runs no Python functions"
@@ -177,17 +187,33 @@ class SparkEngine:
         self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
     ) -> tuple[Field, ...]:
         """See `Engine.analyze`."""
-        self._check_functions(functions)
         try:
-            session = self._base.newSession()
-            for function in functions:
-                register(session, function, self._functions, with_own_name=True)
+            session, names = self._analyst(views, functions)
             for name, columns in views.items():
                 statements.empty_view(session, name, columns)
-            called = [name for function in functions for name in (function.name, function.versioned_name)]
-            return fields_of(statements.query(session, statement, _names(views, called)).schema)
+            return fields_of(statements.query(session, statement, names).schema)
         except SPARK_ERRORS as error:
             raise analysis_error(error, statement) from error
+
+    def scans(
+        self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
+        """See `Engine.scans`."""
+        try:
+            session, names = self._analyst(tables, functions)
+            plans = {name: table_view(session, name, columns) for name, columns in tables.items()}
+            rows = statements.query(session, statement, names)
+            return ScannedStatement(fields_of(rows.schema), table_scans(session, rows, plans))
+        except SPARK_ERRORS as error:
+            raise analysis_error(error, statement) from error
+
+    def _analyst(self, views: Iterable[str], functions: Sequence[PythonFunction]) -> tuple[SparkSession, Names]:
+        """A session to analyse a statement in, and what the statement may name."""
+        self._check_functions(functions)
+        session = self._base.newSession()
+        for function in functions:
+            register(session, function, self._functions, with_own_name=True)
+        return session, _names(views, [name for f in functions for name in (f.name, f.versioned_name)])
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         """See `Engine.load`."""

@@ -29,6 +29,7 @@ from site_agent.base import posix
 from site_agent.channels.store import ChannelStore
 from site_agent.engine import Engine
 from site_agent.exchange.options import CLIENT_OPTIONS, connector
+from site_agent.exchange.outbound import Outbound
 from site_agent.host import Guests, start_exchange
 from site_agent.router import Router
 from site_agent.router.pull import PullSettings
@@ -36,6 +37,7 @@ from site_agent.slots.follow import following_slots
 from site_agent.slots.guard import SlotGuard
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.pool import SendPool
 from tests.simulation.disk import Disk
 from tests.simulation.engine import Memo, SimulatedEngine, recorded
 from tests.simulation.loop import PROCESS, Pool, Process, SimulatedLoop
@@ -200,6 +202,7 @@ class World:
             guard = SlotGuard(site, SLOTS, directory)
             connectors = {Connector.name: Connector()}
             clock = Clock(self.loop, self._skew_s(site))
+            outbound = Outbound(self.loop.time)
             told = Guests(
                 site,
                 None,
@@ -207,6 +210,7 @@ class World:
                 connectors,
                 lambda: Description("simulated", "simulated"),
                 security=self.security,
+                outbound=outbound,
             )
             address = await start_exchange(f"{site}:{AGENT_PORT}", store, engine, stack, guests=told)
             services = SiteServices(
@@ -220,6 +224,7 @@ class World:
                 connectors=connectors,
                 crashes=Crashes(directory / "crashes"),
                 limits=TaskLimits(retained_bytes_per_channel=self.plan.budget_bytes),
+                pool=SendPool(outbound),
                 cpu_wait_s=lambda: 0.0,
             )
             runtime = self.runtimes[site] = SiteRuntime(services)

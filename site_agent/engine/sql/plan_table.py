@@ -25,27 +25,32 @@ _BY_PACKAGE = {
     f"{_CATALYST}": words("AliasIdentifier"),
     f"{_CATALYST}.analysis": words("""
         MultiAlias UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue UnresolvedGenerator
-        UnresolvedHaving UnresolvedOrdinal UnresolvedStar UnresolvedStarExceptOrReplace
+        UnresolvedHaving UnresolvedOrdinal UnresolvedQualify UnresolvedStar UnresolvedStarExceptOrReplace
         UnresolvedSubqueryColumnAliases
         """),
     # FIRST, LAST and ANY_VALUE are syntax to Spark's parser.
     f"{_CATALYST}.expressions.aggregate": words("AggregateExpression AnyValue Complete$ First Last"),
     "java.util": words("UUID"),
     f"{_CATALYST}.expressions": words("""
-        Add Alias And Ascending$ BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat
-        CreateNamedStruct CurrentRow$ Descending$ Divide EqualNullSafe EqualTo ExprId GreaterThan
-        GreaterThanOrEqual ILike In IntegralDivide IsNotNull IsNotUnknown$$anon$2 IsNull IsUnknown$$anon$1
-        LambdaFunction LessThan LessThanOrEqual Like LikeAll LikeAny Literal Multiply Not NotLikeAll
-        NotLikeAny NullsFirst$ NullsLast$ NumericEvalContext Or Overlay RLike RangeFrame$ Remainder
-        RowFrame$ ShiftLeft ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate
-        StringTrim StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
-        UnaryPositive UnboundedFollowing$ UnboundedPreceding$ UnresolvedNamedLambdaVariable
-        UnspecifiedFrame$ WindowExpression WindowSpecDefinition
+        Add Alias And Ascending$ AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast
+        Coalesce Concat CreateNamedStruct Cube CurrentRow$ Descending$ Divide EqualNullSafe EqualTo Exists ExprId
+        GenericInternalRow GreaterThan GreaterThanOrEqual GroupingSets ILike In InSubquery IntegralDivide IsNotNull
+        IsNotUnknown$$anon$2 IsNull IsUnknown$$anon$1 LambdaFunction LateralSubquery LessThan LessThanOrEqual Like
+        LikeAll LikeAny ListQuery Literal Multiply Not NotLikeAll NotLikeAny NullsFirst$ NullsLast$
+        NumericEvalContext Or Overlay RLike RangeFrame$ Remainder Rollup RowFrame$ ScalarSubquery ShiftLeft
+        ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate StringTrim StringTrimLeft
+        StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus UnaryPositive
+        UnboundedFollowing$ UnboundedPreceding$ UnresolvedNamedLambdaVariable UnresolvedWindowExpression
+        UnspecifiedFrame$ WindowExpression WindowSpecDefinition WindowSpecReference
         """),
-    f"{_CATALYST}.plans": words("Inner$ LeftOuter$ UsingJoin"),
+    f"{_CATALYST}.plans": words(
+        "Cross$ FullOuter$ Inner$ LeftAnti$ LeftOuter$ LeftSemi$ NaturalJoin RightOuter$ UsingJoin"
+    ),
+    # A list of VALUES without calls is a LocalRelation to Spark's parser.
     f"{_CATALYST}.plans.logical": words("""
-        Aggregate Distinct Filter Generate GlobalLimit Join JoinHint LocalLimit Offset OneRowRelation Project
-        Sort SubqueryAlias Union UnresolvedWith
+        Aggregate Distinct Except Filter Generate GlobalLimit Intersect Join JoinHint LateralJoin LocalLimit
+        LocalRelation Offset OneRowRelation Pivot Project Sort SubqueryAlias Union UnresolvedWith Unpivot
+        WithWindowDefinition
         """),
     "org.apache.spark.sql.types": words("""
         ArrayType BinaryType$ BooleanType$ ByteType$ CalendarIntervalType$ DateType$ DayTimeIntervalType
@@ -60,3 +65,8 @@ _BY_PACKAGE = {
 PARTS: frozenset[str] = frozenset(
     f"{package}.{name}".lstrip(".") for package, names in _BY_PACKAGE.items() for name in names
 )
+
+QUERIES: frozenset[str] = frozenset(
+    f"{_CATALYST}.expressions.{name}" for name in words("Exists InSubquery LateralSubquery ListQuery ScalarSubquery")
+)
+"""Classes of queries within expressions: not possible where an expression stands alone."""

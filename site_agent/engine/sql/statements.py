@@ -13,17 +13,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
-from py4j.java_gateway import JavaGateway, JavaObject
+from py4j.java_gateway import JavaObject
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from planner.functions.table import NAMES, REASONS
 from planner.values.literals import quoted_name
 from site_agent.engine import AnalysisError, Field
-from site_agent.engine.sql.plan_table import FUNCTIONS, OPTIONS, PARTS, RELATION, WITH_ENTRY
+from site_agent.engine.sql.java import helper
+from site_agent.engine.sql.plan_table import FUNCTIONS, OPTIONS, PARTS, QUERIES, RELATION, WITH_ENTRY
 from site_agent.engine.sql.types import type_name, type_of
 
 REFUSED = "REFUSED_SQL"
@@ -32,8 +31,6 @@ REFUSED = "REFUSED_SQL"
 _KEPT = 1000
 _ACCEPTED: set[str] = set()
 """Expressions that were checked: a generator has the same ones in each epoch."""
-
-_HELPER = Path(__file__).with_name("PlanParts.java")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ def rows(session: SparkSession, checked: JavaObject) -> DataFrame:
 def expression(session: SparkSession, text: str) -> Column:
     """One expression over columns; raises as `query` does."""
     if text not in _ACCEPTED:
-        _check(session, _parser(session).parseExpression(text), Names())
+        _check(session, _parser(session).parseExpression(text), Names(), PARTS - QUERIES)
         if len(_ACCEPTED) >= _KEPT:
             _ACCEPTED.clear()
         _ACCEPTED.add(text)
@@ -118,19 +115,21 @@ def _parser(session: SparkSession) -> JavaObject:
     return session._jsparkSession.sessionState().sqlParser()
 
 
-def _check(session: SparkSession, tree: JavaObject, names: Names) -> None:
+def _check(session: SparkSession, tree: JavaObject, names: Names, possible: Collection[str] = PARTS) -> None:
     parts = list(_parts(session, tree))
     relations = {*names.relations, *(part.texts[0].lower() for part in parts if part.kind == WITH_ENTRY and part.texts)}
     line = column = 0
     for part in parts:
         line, column = (part.line, part.column) if part.line else (line, column)
-        refused = _refused(part, relations, names.functions)
+        refused = _refused(part, relations, names.functions, possible)
         if refused is not None:
             found = part.name if part.kind == RELATION or part.kind in FUNCTIONS else ""
             raise AnalysisError(refused, condition=REFUSED, line=line, column=column, fragment=found)
 
 
-def _refused(part: _Part, relations: Collection[str], functions: Collection[str]) -> str | None:
+def _refused(
+    part: _Part, relations: Collection[str], functions: Collection[str], possible: Collection[str]
+) -> str | None:
     """The reason why a part is refused; None when it is allowed."""
     if part.kind in FUNCTIONS:
         name = part.name.lower()
@@ -143,22 +142,11 @@ def _refused(part: _Part, relations: Collection[str], functions: Collection[str]
         return None if known else f"{part.name} is no relation that can be read here"
     if part.kind == OPTIONS and not part.texts:
         return None
-    if part.kind not in PARTS:
+    if part.kind not in possible:
         return f"{part.kind.rpartition('.')[2].rstrip('$')} is not possible"
     return None
 
 
 def _parts(session: SparkSession, tree: JavaObject) -> Iterator[_Part]:
-    for kind, line, column, texts in json.loads(_helper(session.sparkContext._gateway).apply(tree)):
+    for kind, line, column, texts in json.loads(helper(session.sparkContext._gateway, "PlanParts").apply(tree)):
         yield _Part(kind, line, column, tuple(texts))
-
-
-@cache
-def _helper(gateway: JavaGateway) -> JavaObject:
-    """The helper, compiled in the JVM by the compiler that Spark uses for its own generated code."""
-    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_HELPER.read_text(encoding="utf-8"))
-    java = gateway.jvm.java.lang
-    none = gateway.new_array(java.Class, 0)
-    made = compiler.getClassLoader().loadClass("PlanParts").getConstructor(none)
-    return made.newInstance(gateway.new_array(java.Object, 0))

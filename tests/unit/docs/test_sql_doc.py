@@ -19,7 +19,7 @@ from planner.sql.dialect import MAX_CHAIN, MAX_DEPTH, MAX_STATEMENT_CHARS
 from planner.sql.pyfunctions import checked_function
 from planner.sql.types import ALIASES, SIMPLE_TYPES
 from planner.values.errors import PlannerError
-from tests.unit.planner.build import view_of
+from tests.unit.planner.build import known_names, view_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
 _FENCE = re.compile(r"^```sql (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -49,9 +49,9 @@ def run(text: str, catalog: Catalog) -> Catalog:
         elif isinstance(statement, CreateView):
             relations[statement.name.lower()] = view_of(statement, Catalog(relations, functions))
         elif isinstance(statement, SelectQuery):
-            draft_query(statement, Catalog(relations, functions))
+            known_names(draft_query(statement, Catalog(relations, functions)))
         elif isinstance(statement, Explain | InsertInto):
-            draft = draft_query(statement.query, Catalog(relations, functions))
+            draft = known_names(draft_query(statement.query, Catalog(relations, functions)))
             if statement.target is not None:
                 stages = (replace(stage, columns=stage.columns or draft.columns) for stage in draft.stages)
                 draft = replace(draft, stages=tuple(stages))

@@ -9,6 +9,7 @@ from planner.graph.plan import DraftPlan
 from planner.planning import draft_query
 from planner.relations.catalog import Catalog, Column, Relation, RelationKind
 from planner.sql import CreateRelation, CreateView, SelectQuery, parse_script
+from planner.values.errors import UnsupportedSqlError
 from planner.values.topology import Link, Site, Topology
 
 DECLARATIONS = """
@@ -55,6 +56,13 @@ def select_of(sql: str) -> SelectQuery:
 
 def draft_of(sql: str, catalog: Catalog = CATALOG, *, parts: int = 1) -> DraftPlan:
     return draft_query(select_of(sql), catalog, parts=parts)
+
+
+def known_names(draft: DraftPlan) -> DraftPlan:
+    """The draft; raises what is wrong with a name, which Spark would refuse when it is asked about the whole query."""
+    if draft.whole is not None and not isinstance(draft.whole.refusal, UnsupportedSqlError):
+        raise draft.whole.refusal
+    return draft
 
 
 def columns(text: str) -> tuple[Column, ...]:

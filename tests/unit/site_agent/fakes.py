@@ -20,6 +20,7 @@ from site_agent.engine import (
     MalformedRow,
     PythonFunction,
     Scan,
+    ScannedStatement,
 )
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -105,6 +106,11 @@ class TableEngine:
 
     def drop_task(self, task_id: str) -> None:
         self.tables = {key: table for key, table in self.tables.items() if key[0] != task_id}
+
+    def scans(
+        self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
+        raise EngineError(f"nothing to analyse {statement} with over {sorted(tables)}")
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         raise EngineError(f"nothing to load {len(functions)} functions with")

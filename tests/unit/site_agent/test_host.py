@@ -7,12 +7,13 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from planner.values.scans import TableScan
 from selat.v1 import common_pb2, exchange_pb2
 from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
 from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.registry import make_connectors
-from site_agent.engine import AnalysisError, Field, PythonFunction
+from site_agent.engine import AnalysisError, Field, PythonFunction, ScannedStatement
 from site_agent.host import Guests, analysis, start_exchange
 from tests.unit.site_agent.connectors.preparers import LinesPreparer
 from tests.unit.site_agent.fakes import TableEngine
@@ -25,6 +26,24 @@ class Analyst(TableEngine):
         if statement == "bad":
             raise AnalysisError("no such function", condition="UNRESOLVED", line=2, column=5, fragment="nope(a)")
         return tuple(views["v"])
+
+    def scans(
+        self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
+        return ScannedStatement(self.analyze(tables, statement, functions), (TableScan("v", ("a",)),))
+
+
+def test_scans_are_told_when_they_are_asked_for() -> None:
+    view = exchange_pb2.AnalyzeView(name="v", columns=[common_pb2.Column(name="a", type="INT")])
+    request = exchange_pb2.AnalyzeRequest(views=[view], statements=["good", "bad"], scans=True)
+
+    good, bad = analysis(Analyst({}), request).analyses
+
+    assert [(c.name, c.type) for c in good.columns] == [("a", "INT")]
+    assert [(scan.table, list(scan.columns)) for scan in good.scans.scans] == [("v", ["a"])]
+    assert bad.HasField("error")
+    (unasked,) = analysis(Analyst({}), exchange_pb2.AnalyzeRequest(views=[view], statements=["good"])).analyses
+    assert not unasked.HasField("scans")
 
 
 def test_each_statement_gets_its_columns_or_what_is_wrong() -> None:

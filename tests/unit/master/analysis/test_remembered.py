@@ -9,7 +9,9 @@ import pytest
 from master.analysis.remembered import RememberedAnalyzer
 from master.analysis.spark import RefusedStatementError
 from master.base.errors import NoSiteAvailableError
+from planner.graph.whole import Scanned
 from planner.relations.catalog import Column, Function
+from planner.values.scans import TableScan
 
 VIEWS = {"input": (Column("a", "INT"),)}
 FUNCTION = Function("f", (Column("x", "INT"),), "INT", "f", "f.py", "def f(x): return x", digest="1")
@@ -36,6 +38,11 @@ class FakeSites:
             raise self.error
         return (Column(statement, ",".join(c.type for columns in views.values() for c in columns)),)
 
+    async def scans(
+        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+    ) -> Scanned:
+        return Scanned(await self.analyze(tables, statement, functions), (TableScan("t", ("a",)),))
+
 
 @pytest.fixture
 def sites() -> FakeSites:
@@ -45,6 +52,16 @@ def sites() -> FakeSites:
 @pytest.fixture
 def analyzer(sites: FakeSites) -> RememberedAnalyzer:
     return RememberedAnalyzer(sites, lambda: sites.generation, kept=2)
+
+
+async def test_scans_are_asked_once_and_are_no_answer_to_a_question_for_columns(
+    sites: FakeSites, analyzer: RememberedAnalyzer
+) -> None:
+    first = await analyzer.scans(VIEWS, "SELECT a")
+    assert await analyzer.scans(VIEWS, "SELECT a") is first
+    assert sites.asked == 1
+    assert await analyzer.analyze(VIEWS, "SELECT a") == first.columns
+    assert sites.asked == 2
 
 
 async def test_the_same_question_is_asked_once(sites: FakeSites, analyzer: RememberedAnalyzer) -> None:

@@ -17,11 +17,13 @@ from master.sites.statistics import MeasuredRates
 from master.sites.status import Sites
 from master.store.sqlite import SqliteStore
 from planner.graph.plan import BatchPlan, PhysicalPlan, Split
+from planner.graph.whole import Scanned
 from planner.relations.catalog import Binding, Column, Function, Relation
 from planner.sql.script import parse_script
 from planner.sql.statements import SelectQuery
 from planner.values.errors import InvalidExpressionError, PlacementError
 from planner.values.links import LinkFigures, Pair
+from planner.values.scans import TableScan
 from planner.values.splits import FilePart
 from planner.wan.estimate import LinkRecord, fold_bandwidth
 from planner.wan.samples import BandwidthSample, Method
@@ -57,6 +59,12 @@ class FakeSpark:
                     raise answer
                 return answer
         return (Column("user_id", "BIGINT"), Column("page", "STRING"))
+
+    async def scans(
+        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+    ) -> Scanned:
+        columns = await self.analyze(tables, statement, functions)
+        return Scanned(columns, tuple(TableScan(name, ("page",)) for name in tables))
 
 
 class FakeSplits:

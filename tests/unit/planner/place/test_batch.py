@@ -6,14 +6,18 @@ import pytest
 
 from planner.batch import BatchOptions, Policy
 from planner.graph.plan import BatchPlan, Destination, Split
+from planner.graph.whole import Scanned
 from planner.place.batch import MAX_SPLITS, place_batch
 from planner.planning import draft_query
-from planner.planning.drafts import with_columns
+from planner.planning.drafts import with_columns, with_texts
+from planner.relations.catalog import Column
+from planner.rules.draft import with_scans
 from planner.rules.sinks import with_sink
 from planner.sql import parse_script
 from planner.sql.statements import InsertInto
 from planner.text.explain import explain_json, explain_text
 from planner.values.errors import PlacementError
+from planner.values.scans import SparkExpression, TableScan
 from planner.values.splits import FilePart
 from planner.values.topology import Site, Topology
 from tests.unit.planner.build import catalog_of, columns, draft_of
@@ -71,6 +75,7 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
     assert "\nSplits\n  eu: 2, 6 MB\n  us: 1, 3 MB\nSites for the reduce\n  * eu: " in text
     found = explain_json(plan)["batch"]
     assert found == {
+        "scans": [],
         "splits": [
             {"stage": "map", "site": "eu", "splits": 2, "size_bytes": 6_000_000},
             {"stage": "map", "site": "us", "splits": 1, "size_bytes": 3_000_000},
@@ -78,6 +83,37 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
         "reduce_site": "eu",
         "options": None,
     }
+
+
+def test_explain_of_a_query_that_runs_whole_says_what_each_scan_sends() -> None:
+    line = SparkExpression("AttributeReference", "STRING", "line")
+    kept_back = SparkExpression("RLike", "BOOLEAN", None, (line, line), "(line RLIKE line)")
+    scans = (
+        TableScan("texts", ("line",), (SparkExpression("IsNotNull", "BOOLEAN", None, (line,)), kept_back)),
+        TableScan("texts", ()),
+    )
+    draft = draft_of("SELECT line FROM texts EXCEPT SELECT 'x' FROM texts", CATALOG)
+    draft = with_texts(with_scans(draft, Scanned((Column("line", "STRING"),), scans)))
+    plan = place_batch(draft, TOPOLOGY, (), alive=ALIVE)
+    assert (
+        "\nScans\n"
+        "  texts in map: sends line\n"
+        "      where NOT line IS NULL\n"
+        "      not (line RLIKE line): RLike is not known to succeed for every row\n"
+        "  texts in map: sends no column, only how many rows there are\n"
+        "Splits\n"
+    ) in explain_text(plan)
+    one, two = explain_json(plan)["batch"]["scans"]
+    assert one == {
+        "table": "texts",
+        "stage": "map",
+        "columns": ["line"],
+        "pushed": ["NOT line IS NULL"],
+        "not_pushed": [
+            {"condition": "(line RLIKE line)", "reason": "RLike is not known to succeed for every row"},
+        ],
+    }
+    assert (two["columns"], two["pushed"], two["not_pushed"]) == ([], [], [])
 
 
 def test_a_site_of_the_table_that_is_not_alive_is_refused() -> None:

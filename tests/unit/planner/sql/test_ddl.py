@@ -20,7 +20,7 @@ from planner.sql import (
     Statement,
     parse_script,
 )
-from planner.sql.queries import parse_query, relations_named
+from planner.sql.queries import parse_any_query, relations_named
 from planner.sql.source import Source
 from planner.values.errors import InvalidDefinitionError, PlannerError, Position
 
@@ -182,4 +182,4 @@ def test_a_view_is_its_name_and_its_query() -> None:
     ("SELECT a FROM (WITH x AS (SELECT a FROM s) SELECT a FROM x) AS d JOIN x USING (a)", {"s", "x"}),
 ])  # fmt: skip
 def test_relations_that_a_query_names(text: str, named: set[str]) -> None:
-    assert relations_named(parse_query(Source(text))) == named
+    assert relations_named(parse_any_query(Source(text))[0]) == named

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from site_agent.base.errors import EngineError
-from site_agent.engine import EpochRequest, EpochResult, Field, PythonFunction
+from site_agent.engine import EpochRequest, EpochResult, Field, PythonFunction, ScannedStatement
 from site_agent.engine.warm import warm_up, warm_up_whole
 
 
@@ -39,6 +39,11 @@ class Recorder:
     ) -> tuple[Field, ...]:
         self.analyzed += 1
         return ()
+
+    def scans(
+        self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
+        raise AssertionError("no table is scanned")
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         raise AssertionError("no function is used")

@@ -1,0 +1,39 @@
+"""Whether two engines give the same answer to a query of TPC-H."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+TOLERANCE = 1e-6
+"""Relative: a mean of decimals has 6 digits in Spark and is a double in DuckDB."""
+
+
+def difference(found: Iterable[Sequence[object]], wanted: Iterable[Sequence[object]]) -> str | None:
+    """The first difference between two answers, in any order of their rows; None when they are the same."""
+    one, other = (sorted(map(_plain, rows), key=_sorted_by) for rows in (found, wanted))
+    if len(one) != len(other):
+        return f"{len(one)} rows, not {len(other)}"
+    pairs = zip(one, other, strict=True)
+    return next((f"{row}, not {right}" for row, right in pairs if not _same_row(row, right)), None)
+
+
+def _plain(row: Sequence[object]) -> tuple[object, ...]:
+    return tuple(float(value) if isinstance(value, int | float | Decimal) else value for value in row)
+
+
+def _sorted_by(row: Sequence[object]) -> str:
+    """By what is equal in both; then by numbers, as far as they are surely equal."""
+    exact = [value for value in row if not isinstance(value, float)]
+    return f"{exact} {[f'{value:.3e}' for value in row if isinstance(value, float)]}"
+
+
+def _same_row(row: Sequence[object], right: Sequence[object]) -> bool:
+    return len(row) == len(right) and all(map(_same, row, right))
+
+
+def _same(a: object, b: object) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return a == b

@@ -1,0 +1,46 @@
+"""What scans of tables must deliver, on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planner.values.scans import SparkExpression, TableScan
+from selat.v1 import exchange_pb2
+
+
+def scans_to_proto(scans: Iterable[TableScan]) -> exchange_pb2.TableScans:
+    return exchange_pb2.TableScans(
+        scans=[
+            exchange_pb2.TableScan(
+                table=scan.table, columns=scan.columns, conditions=map(_expression_to_proto, scan.conditions)
+            )
+            for scan in scans
+        ]
+    )
+
+
+def scans_from_proto(message: exchange_pb2.TableScans) -> tuple[TableScan, ...]:
+    return tuple(
+        TableScan(scan.table, tuple(scan.columns), tuple(map(_expression_from_proto, scan.conditions)))
+        for scan in message.scans
+    )
+
+
+def _expression_to_proto(expression: SparkExpression) -> exchange_pb2.SparkExpression:
+    return exchange_pb2.SparkExpression(
+        kind=expression.kind,
+        type=expression.type,
+        text=expression.text,
+        arguments=map(_expression_to_proto, expression.arguments),
+        sql=expression.sql,
+    )
+
+
+def _expression_from_proto(message: exchange_pb2.SparkExpression) -> SparkExpression:
+    return SparkExpression(
+        kind=message.kind,
+        type=message.type,
+        text=message.text if message.HasField("text") else None,
+        arguments=tuple(map(_expression_from_proto, message.arguments)),
+        sql=message.sql,
+    )

@@ -1,0 +1,193 @@
+"""The stages of a query over tables that runs whole: what it needs of each table, then its text over that.
+
+MAP      one for each table: the columns that a scan of it needs, of the rows that can matter to one
+REDUCE   the query as its author wrote it, over views of the tables' names; columns that were not sent are NULL there
+
+A row that fulfils no scan's conditions changes nothing of the result, and neither does a column that no scan reads:
+Spark's optimiser says so of a plan that is equal to the text over all tables, so it holds for any plan of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from planner.bind.rows import kept
+from planner.graph import logical
+from planner.graph.expressions import cast, columns_of, unqualified
+from planner.graph.logical import LogicalOperator
+from planner.graph.operators import Definition, Filter, Named, Operator, Project, Scan, Statement
+from planner.graph.plan import Stage, StageInput
+from planner.graph.whole import KeptBack, Scanned, ScanOfTable, WholeQuery
+from planner.relations.catalog import SITE_COLUMN, Column, Relation
+from planner.rules.pruning import matching_sites
+from planner.rules.pushed import NotPushedError, pushed
+from planner.rules.tablestages import MAP, REDUCE
+from planner.sql.dialect import exp, name_node, render
+from planner.values.names import INPUT_VIEW
+from planner.values.scans import TableScan
+from planner.values.stages import StageKind
+
+NO_COLUMN = "_one"
+"""What is sent of a table of which only the number of rows matters."""
+
+_NAMED = "named"
+_SITE = Column(SITE_COLUMN, "STRING")
+
+
+@dataclass(frozen=True, slots=True)
+class WholeStages:
+    """The stages, and what EXPLAIN says about them."""
+
+    stages: tuple[Stage, ...]
+    scans: tuple[ScanOfTable, ...]
+    logical: LogicalOperator
+    site_read: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What is sent of a table."""
+
+    table: Relation
+    stage: str
+    view: str
+    columns: tuple[str, ...]
+    where: tuple[exp.Expr, ...]
+    scans: tuple[ScanOfTable, ...]
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """At least one, so that the stage has a task."""
+        sites = tuple(sorted(self.table.sites))
+        return matching_sites(sites, self.where, INPUT_VIEW) or sites[:1]
+
+
+def whole_stages(query: WholeQuery, scanned: Scanned) -> WholeStages:
+    """The stages of the query, once Spark has said what its scans must deliver."""
+    sent = _sent_of_all(query, scanned)
+    tables = [_definition(table, sent, site=query.site_named) for table in query.tables]
+    views = [Definition(view.name, Statement(view.sql), view.columns) for view in query.views]
+    text, definitions = query.sql, (*tables, *views)
+    if query.edits:
+        # The names of columns that have none of their own are those of the text as it was written.
+        names = tuple(column.name for column in scanned.columns)
+        named = Definition(_free(_NAMED, query), Statement(query.sql), names)
+        text, definitions = f"SELECT * FROM {named.name}", (*definitions, named)
+    reduce = Stage(
+        id=REDUCE,
+        kind=StageKind.REDUCE,
+        body=Statement(text, definitions),
+        pinned=(),
+        inputs=tuple(StageInput(part.stage, part.view) for part in sent),
+    )
+    return WholeStages(
+        stages=(*map(_map, sent), reduce),
+        scans=tuple(scan for part in sent for scan in part.scans),
+        logical=logical.Whole(tuple(map(_logical, sent))),
+        site_read=frozenset(part.stage for part in sent if SITE_COLUMN in _read(part)),
+    )
+
+
+def _sent_of_all(query: WholeQuery, scanned: Scanned) -> tuple[_Sent, ...]:
+    """One for each table that is scanned; of a query whose result depends on no table, one for its first."""
+    sent: list[_Sent] = []
+    for table in query.tables:
+        scans = _scans_of(table, query, scanned)
+        if scans:
+            sent.append(_sent(table, scans, len(sent) + 1, query))
+    return tuple(sent) or (_sent(query.tables[0], [TableScan(query.tables[0].name, ())], 1, query),)
+
+
+def _scans_of(table: Relation, query: WholeQuery, scanned: Scanned) -> list[TableScan]:
+    if scanned.scans is None:
+        site = (SITE_COLUMN,) if query.site_named else ()
+        return [TableScan(table.name, (*(column.name for column in table.columns), *site))]
+    return [scan for scan in scanned.scans if scan.table == table.name]
+
+
+def _sent(table: Relation, scans: Sequence[TableScan], number: int, query: WholeQuery) -> _Sent:
+    stage = f"{MAP}{number}" if number > 1 else MAP
+    view = _free(f"{INPUT_VIEW}{number}" if number > 1 else INPUT_VIEW, query)
+    described, wheres = [], []
+    for scan in scans:
+        where, back = _conditions(scan)
+        conditions = tuple(render(unqualified(part)) for part in where)
+        described.append(ScanOfTable(stage, table.name, scan.columns, conditions, back))
+        wheres.append(where)
+    wanted = {name for scan in scans for name in scan.columns}
+    columns = tuple(column.name for column in (*table.columns, _SITE) if column.name in wanted)
+    return _Sent(table, stage, view, columns, _any_of(wheres), tuple(dict.fromkeys(described)))
+
+
+def _conditions(scan: TableScan) -> tuple[tuple[exp.Expr, ...], tuple[KeptBack, ...]]:
+    """The conditions that are evaluated at the sites, and why not the others."""
+    found, back = [], []
+    for condition in scan.conditions:
+        try:
+            found.append(pushed(condition))
+        except NotPushedError as error:
+            back.append(KeptBack(condition.sql, str(error)))
+    return tuple(found), tuple(back)
+
+
+def _any_of(wheres: Iterable[tuple[exp.Expr, ...]]) -> tuple[exp.Expr, ...]:
+    """The conditions of rows that one scan or another needs."""
+    ways = list(dict.fromkeys(wheres))
+    if len(ways) == 1:
+        return ways[0]
+    common = [part for part in ways[0] if all(part in way for way in ways)]
+    rests = [[part for part in way if part not in common] for way in ways]
+    if all(rests):
+        common.append(exp.or_(*(exp.and_(*rest) for rest in rests)))
+    return tuple(common)
+
+
+def _map(sent: _Sent) -> Stage:
+    items = tuple(Named(name, exp.Column(this=name_node(name))) for name in sent.columns)
+    read = _read(sent)
+    return Stage(
+        id=sent.stage,
+        kind=StageKind.MAP,
+        body=Project(kept(Scan(INPUT_VIEW), sent.where), items or (Named(NO_COLUMN, exp.Literal.number(1)),)),
+        pinned=sent.sites,
+        relation=sent.table.name,
+        read_columns=tuple(c.name for c in sent.table.columns if c.name in read) or (sent.table.columns[0].name,),
+    )
+
+
+def _read(sent: _Sent) -> set[str]:
+    return {*sent.columns, *columns_of(sent.where, INPUT_VIEW)}
+
+
+def _definition(table: Relation, sent: Sequence[_Sent], *, site: bool) -> Definition:
+    """All columns of a table, over what was sent of it; of a table that is not scanned, without rows."""
+    own = next((part for part in sent if part.table == table), None)
+    source = own or sent[0]
+    items = tuple(Named(column.name, _column(column, own)) for column in (*table.columns, *([_SITE] if site else [])))
+    rows: Operator = Scan(source.view)
+    if own is None:
+        rows = Filter(rows, (exp.Boolean(this=False),))
+    return Definition(table.name, Project(rows, items))
+
+
+def _column(column: Column, sent: _Sent | None) -> exp.Expr:
+    if sent is not None and column.name in sent.columns:
+        return exp.Column(this=name_node(column.name))
+    return cast(exp.Null(), column.type)
+
+
+def _free(name: str, query: WholeQuery) -> str:
+    """The name, with something behind it when a table or view of the query has it."""
+    taken = {*(table.name.lower() for table in query.tables), *(view.name.lower() for view in query.views)}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _logical(sent: _Sent) -> LogicalOperator:
+    left_out = sorted(set(sent.table.sites) - set(sent.sites))
+    rows: LogicalOperator = logical.Scan(sent.table.name, sent.sites, tuple(left_out))
+    if sent.where:
+        rows = logical.Filter(rows, tuple(map(unqualified, sent.where)))
+    return logical.Project(rows, tuple(Named(name, exp.Column(this=name_node(name))) for name in sent.columns))

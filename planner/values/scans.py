@@ -1,0 +1,32 @@
+"""What each scan of a table must deliver, as Spark's optimiser says of a query's text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SparkExpression:
+    """An expression of an optimised plan, by the name of its class; which classes are understood is the reader's."""
+
+    kind: str
+    """The class's name without package, as in `EqualTo`."""
+    type: str = ""
+    """Its Spark SQL type in capitals."""
+    text: str | None = None
+    """Of an attribute the column's name; of a literal its value as text (None: NULL); of LIKE the escape character."""
+    arguments: tuple[SparkExpression, ...] = ()
+    sql: str = ""
+    """Spark SQL for people, of a whole condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """One scan of a table. A query may scan a table several times."""
+
+    table: str
+    """The name of the view that stands for it."""
+    columns: tuple[str, ...]
+    """Those that anything above the scan reads."""
+    conditions: tuple[SparkExpression, ...] = ()
+    """The query's result stays the same without the rows for which one of them is not true."""

@@ -1,0 +1,14 @@
+"""What scans must deliver comes over the wire as it was."""
+
+from __future__ import annotations
+
+from contract.scans import scans_from_proto, scans_to_proto
+from planner.values.scans import SparkExpression, TableScan
+
+
+def test_scans_come_back_equal() -> None:
+    null = SparkExpression("Literal", "INT", None)
+    column, empty = SparkExpression("AttributeReference", "INT", "a"), SparkExpression("Literal", "STRING", "")
+    condition = SparkExpression("EqualNullSafe", "BOOLEAN", None, (column, null, empty), "(a <=> NULL)")
+    scans = (TableScan("t", ("a", "b"), (condition,)), TableScan("t", ()))
+    assert scans_from_proto(scans_to_proto(scans)) == scans
