@@ -6,11 +6,7 @@ BIN := .venv/bin
 SOURCES := selat planner master site_agent contract machine wire simulator evidence tests benchmarks examples \
            scripts/check_sizes.py scripts/make_bundle.py scripts/make_places.py
 
-<<<<<<< HEAD
-.PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak simulate check format proto bench reproduce lock clean
-=======
-.PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak check format proto bench tpch reproduce lock clean
->>>>>>> c151db9 (TPC-H's 22 texts unchanged over three shards, and random queries over tables, beside DuckDB)
+.PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak simulate check format proto bench tpch reproduce lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'

@@ -33,6 +33,7 @@ from site_agent.engine import (
     Field,
     PythonFunction,
     Scan,
+    ScannedStatement,
 )
 from tests.unit.planner.engine import connect, in_duckdb
 
@@ -227,6 +228,12 @@ class SimulatedEngine:
         except (EngineError, SqlglotError, KeyError) as error:
             asked = f"{error!r}: {question(views, statement)}"
             raise AnalysisError(asked, condition="UNKNOWN", line=0, column=0, fragment="") from error
+
+    def scans(
+        self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
+        """See `Engine.scans`: no schedule has queries over tables."""
+        raise AnalysisError(statement, condition="UNKNOWN", line=0, column=0, fragment="")
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         """There are none."""

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from planner.values.names import BIN_COLUMN
-from site_agent.engine import AnalysisError, Engine, EpochRequest, EpochResult, Field, PythonFunction
+from site_agent.engine import AnalysisError, Engine, EpochRequest, EpochResult, Field, PythonFunction, ScannedStatement
 from site_agent.engine.jvm.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
 from tests.simulation.engine import ANALYSES, Analyses, Memo, SimulatedEngine, question, recorded
@@ -51,6 +51,11 @@ class Recorder:
         if _unaided(views, statement) != found:
             self._analyses[question(views, statement)] = [[field.name, field.type] for field in found]
         return found
+
+    def scans(
+        self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
+        return self._engine.scans(tables, statement, functions)
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         self._engine.load(functions)
@@ -107,6 +112,11 @@ class Both:
         found = self._spark.analyze(views, statement, functions)
         assert self._simulated.analyze(views, statement, functions) == found
         return found
+
+    def scans(
+        self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
+        return self._spark.scans(tables, statement, functions)
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         self._spark.load(functions)
