@@ -38,7 +38,7 @@ def write_inputs(root: Path) -> str:
 
 
 def letters(scene: Scene, query: selat.Query) -> list[dict[str, str]]:
-    paths = sorted(scene.cluster.data.root.glob(f"sites/**/dead-letters/{query.id}.*/*.jsonl"))
+    paths = sorted(scene.cluster.data.root.glob(f"sites/*/dead-letters/{query.id}.*/*.jsonl"))
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 

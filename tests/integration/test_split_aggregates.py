@@ -11,13 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.graph.plan import Analysis, DraftPlan
+from planner.graph.plan import Analysis, DraftPlan, Merge
 from planner.planning import Planning, planned_with
 from planner.relations.catalog import Column
-from planner.values.names import BIN_COLUMN
+from planner.values.names import BIN_COLUMN, INPUT_VIEW
 from planner.values.stages import StageKind
+from site_agent.channels.manifest import END_OF_TIME_US
 from site_agent.engine import ArrowScan, EpochRequest, Field
 from site_agent.engine.spark import SparkEngine
+from site_agent.tasks.spec import ViewSpec, WindowSpec
+from site_agent.tasks.windows import OpenWindows
 from tests.unit.planner.build import catalog_of, select_of
 
 pytestmark = pytest.mark.spark
@@ -88,7 +91,17 @@ def run_split(engine: SparkEngine, sql: str) -> pa.Table:
             made = run(engine, draft.stage("s1").sql, epoch, site)
             partials.append(made.drop_columns([BIN_COLUMN]) if BIN_COLUMN in made.column_names else made)
     held = run(engine, merge.merge.combine_sql, pa.concat_tables(partials[:4], promote_options="permissive"))
-    return run(engine, merge.sql, pa.concat_tables([held, *partials[4:]], promote_options="permissive"))
+    windows = OpenWindows(window_of(merge.merge))
+    windows.add([pa.concat_tables([held, *partials[4:]], promote_options="permissive")])
+    closed = windows.close(END_OF_TIME_US)
+    assert closed is not None
+    return run(engine, merge.sql, closed)
+
+
+def window_of(merge: Merge) -> WindowSpec:
+    """As the master tells an agent."""
+    length_us, slide_us = (period // timedelta(microseconds=1) for period in (merge.window, merge.period))
+    return WindowSpec(merge.window_column, length_us, slide_us, (ViewSpec(INPUT_VIEW),), merge.panes)
 
 
 def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:

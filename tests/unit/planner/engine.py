@@ -18,6 +18,8 @@ Rows = list[dict[str, Any]]
 Data = Mapping[str, Mapping[str, Sequence[Rows]]]
 """Epochs of rows by relation and site."""
 
+MOST_HASHED = 8
+"""Values of which `xxhash64` makes one number."""
 DUCK_TYPES = {"INT": "INTEGER", "STRING": "VARCHAR"}
 
 
@@ -27,7 +29,12 @@ def connect() -> duckdb.DuckDBPyConnection:
     db.execute("CREATE MACRO try_divide(a, b) AS CASE WHEN b = 0 THEN NULL ELSE a / b END")
     db.execute("CREATE MACRO w(ts, n) AS time_bucket(to_seconds(n), ts, TIMESTAMP '1970-01-01')")
     # Hashes of 1 differ for INT and BIGINT, as in Spark.
-    db.execute("CREATE MACRO xxhash64(x) AS CAST(hash((x, typeof(x))) >> 1 AS BIGINT)")
+    hashes = []
+    for count in range(1, MOST_HASHED + 1):
+        names = [f"x{number}" for number in range(count)]
+        values = ", ".join(f"{name}, typeof({name})" for name in names)
+        hashes.append(f"({', '.join(names)}) AS CAST(hash(({values})) >> 1 AS BIGINT)")
+    db.execute(f"CREATE MACRO xxhash64{', '.join(hashes)}")
     db.execute("CREATE MACRO pmod(a, b) AS ((a % b) + b) % b; CREATE MACRO timestamp_micros(n) AS make_timestamp(n)")
     # Starts of all windows of n seconds, one beginning every s seconds, that a time is in.
     db.execute("CREATE MACRO starts(ts, n, s) AS list_transform(range(n // s), lambda i: w(ts, s) - to_seconds(s * i))")
