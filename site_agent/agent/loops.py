@@ -243,12 +243,14 @@ class SiteAgent:
         self._runtime.news.set()
 
     async def _report(self, stub: site_pb2_grpc.SiteServiceAsyncStub) -> None:
+        urgent = False
         while True:
             await self._registered.wait()
             with suppress(grpc.aio.AioRpcError):
-                measured = await self._measures.newest(self._report_interval_s)
+                # News, as of a task that has ended, waits for no measurement: those take their time on a busy machine.
+                measured = await self._measures.newest(0.0 if urgent else self._report_interval_s)
                 await stub.Report(self._report_request(measured), timeout=REPORT_TIMEOUT_S, metadata=self._shown())
-            await self._until_next_report()
+            urgent = await self._until_next_report()
 
     async def _trim_results(self) -> None:
         """Trim results every few seconds; a failure is logged, and the next round tries again."""
@@ -259,12 +261,14 @@ class SiteAgent:
             except (SiteAgentError, OSError) as error:
                 logger.warning("results not trimmed site=%s: %s", self._identity.site, error)
 
-    async def _until_next_report(self) -> None:
-        """Wait for the report interval, or until there is news that the master waits for."""
+    async def _until_next_report(self) -> bool:
+        """Wait for the report interval, or until there is news that the master waits for; whether there is."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._report_interval_s):
                 await self._runtime.news.wait()
+        urgent = self._runtime.news.is_set()
         self._runtime.news.clear()
+        return urgent
 
     def _report_request(self, measured: Measured) -> site_pb2.ReportRequest:
         site, memory = self._identity.site, measured.memory

@@ -60,6 +60,8 @@ class Emission:
     rows: int = 0
     size_bytes: int = 0
     operators: tuple[OperatorRows, ...] = ()
+    computed: bool = False
+    """Whether Spark computed it: there were rows."""
 
 
 class MergeTask(Task):
@@ -127,8 +129,8 @@ class MergeTask(Task):
                 continue
             started_s = context.clock.monotonic()
             async with context.attempt():
-                published = await self._epoch(batch, started_s)
-            if published and not batch.ended:
+                computed = await self._epoch(batch, started_s)
+            if computed and not batch.ended:
                 # Only what runs Spark is paced: a window must not wait because rows of another site came just before.
                 await context.pace(started_s)
         context.progress.enter(TaskState.ENDED)
@@ -168,7 +170,7 @@ class MergeTask(Task):
         self._port.restore(restored.cursors, restored.ended, watermark_us=reached_us)
 
     async def _epoch(self, batch: PortBatch, started_s: float) -> bool:
-        """Whether an epoch was published."""
+        """Whether Spark computed something."""
         self._begin()
         for origin, table in zip(batch.origins, batch.tables, strict=True):
             self._take(origin, table)
@@ -181,7 +183,7 @@ class MergeTask(Task):
             self._context.log.finish()
         await self._maybe_checkpoint(batch)
         self._record(batch, started_s, emission)
-        return closes
+        return emission.computed
 
     def _is_idle(self) -> bool:
         """True when the output channel's standing says that it is idle."""
@@ -225,7 +227,9 @@ class MergeTask(Task):
         )
         reached(FaultPoint.WINDOW_PUBLISHED)
         self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
-        return Emission(rows_out, manifest.size_bytes, result.operators if result is not None else ())
+        if result is None:
+            return Emission(rows_out, manifest.size_bytes)
+        return Emission(rows_out, manifest.size_bytes, result.operators, computed=True)
 
     async def _join(self, closed: Rows) -> EpochResult:
         """The result of closed windows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import cast
@@ -117,6 +118,33 @@ async def test_an_assignment_in_force_is_reported_at_once_and_with_it_the_memory
             stream="orders", size_bytes=100, rows=7, batches=2, rows_stored=9, limit_bytes=1000, ended=True
         )
     ]
+
+
+async def test_news_wait_for_no_measurement(tmp_path: Path) -> None:
+    measured = threading.Semaphore(1)
+
+    def memory() -> MemoryUse:
+        measured.acquire()
+        return MemoryUse()
+
+    runtime = Runtime()
+    agent = SiteAgent(
+        AgentIdentity.new("eu", "127.0.0.1:1", 1),
+        runtime=cast(SiteRuntime, runtime),
+        router=cast(Router, NoLinks()),
+        directory=tmp_path,
+        measures=Measures(memory),
+    )
+    agent._report_interval_s = NO_REPORT_BY_TIME_S
+    agent._registered.set()
+    stub = Stub()
+    reporting = asyncio.create_task(agent._report(cast("site_pb2_grpc.SiteServiceAsyncStub", stub)))
+    async with asyncio.timeout(PATIENCE_S):
+        await stub.reports.get()
+        runtime.news.set()
+        await stub.reports.get()
+    reporting.cancel()
+    measured.release()
 
 
 async def test_after_its_start_an_agent_waits_for_the_master_to_confirm_what_it_has(tmp_path: Path) -> None:

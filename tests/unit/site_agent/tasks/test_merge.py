@@ -117,6 +117,22 @@ async def test_a_window_is_emitted_once_when_every_channel_has_passed_its_end(tm
         assert (hub.context.progress.totals.rows_in, hub.context.progress.totals.rows_out) == (4, 3)
 
 
+async def test_a_window_does_not_wait_because_a_watermark_came_just_before(tmp_path: Path) -> None:
+    """The first watermark is published though no window has rows: no time was spent that would call for a pause."""
+    async with site(tmp_path, engine()) as hub:
+        paced = replace(hub.context, spec=replace(SPEC, epoch_interval=timedelta(seconds=1)))
+        task = asyncio.create_task(MergeTask(paced, WINDOW).run())
+        for number, channel in enumerate(hub.inputs):
+            channel.publish(0, partials((0, "a", number)), watermark_us=5)
+        async with asyncio.timeout(10):
+            await hub.log.state.wait(0)
+            for channel in hub.inputs:
+                channel.finish()
+            await task
+        assert paced.clock.monotonic() == 0
+        assert hub.results() == [(0, "a", 1)]
+
+
 async def test_a_window_does_not_wait_because_rows_came_just_before(tmp_path: Path) -> None:
     async with site(tmp_path, engine()) as hub:
         paced = replace(hub.context, spec=replace(SPEC, epoch_interval=timedelta(seconds=1)))
