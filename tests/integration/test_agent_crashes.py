@@ -37,25 +37,23 @@ MERGE_SITE_ONLY = frozenset(
     }
 )
 """Points that only the site with the merge passes; all others are passed at both."""
-ONCE = frozenset(
+OFTEN = frozenset(
     {
-        FaultPoint.ASSIGNMENT_STORED,
-        FaultPoint.ASSIGNMENT_APPLIED,
-        FaultPoint.READERS_STORED,
-        FaultPoint.END_STORED,
-        FaultPoint.CHANNEL_DOOMED,
-        # How many acknowledgements there are depends on how many epochs each of them covers.
-        FaultPoint.ACK_SENDING,
-        FaultPoint.ACK_SENT,
-        FaultPoint.ACK_RECEIVED,
-        FaultPoint.ACK_TAKEN,
+        FaultPoint.FILE_WRITTEN,
+        FaultPoint.EPOCH_WRITTEN,
+        FaultPoint.EPOCH_RENAMED,
+        FaultPoint.EPOCH_COMMITTED,
+        FaultPoint.EPOCH_COMPUTED,
+        FaultPoint.EPOCH_SENT,
     }
 )
+"""Points that a source's site passes for each epoch. How often it passes the others depends on how many epochs are
+received, merged or acknowledged together, which on a busy machine may be all."""
 
 
 @pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
 async def test_sites_that_die_there_go_on_after_it(tmp_path: Path, point: FaultPoint) -> None:
-    passage = 1 if point in ONCE else 2
+    passage = 2 if point in OFTEN else 1
     async with two_sites(tmp_path, fault=f"{point.value}:{passage}") as (orders, mortals):
         async with asyncio.timeout(60):
             await orders.complete()
@@ -71,7 +69,7 @@ async def test_sites_that_die_there_go_on_after_it(tmp_path: Path, point: FaultP
 
 @pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
 async def test_parts_of_a_merge_at_two_sites_survive_their_deaths(tmp_path: Path, point: FaultPoint) -> None:
-    passage = 1 if point in ONCE else 2
+    passage = 2 if point in OFTEN else 1
     async with two_sites(tmp_path, fault=f"{point.value}:{passage}", work=parted) as (orders, mortals):
         async with asyncio.timeout(60):
             await orders.complete()
@@ -88,8 +86,7 @@ async def test_parts_of_a_merge_at_two_sites_survive_their_deaths(tmp_path: Path
 @pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
 async def test_sites_that_combine_go_on_after_their_death(tmp_path: Path, point: FaultPoint) -> None:
     """Groups of open windows leave at each epoch, and are in no epoch twice."""
-    # A router stores as many epochs together as have come: of few groups there may be one copy.
-    passage = 1 if point in ONCE | {FaultPoint.COPY_STORED} else 4
+    passage = 4 if point in OFTEN else 1
     async with two_sites(tmp_path, fault=f"{point.value}:{passage}", work=combining) as (orders, mortals):
         async with asyncio.timeout(60):
             await orders.complete()
