@@ -129,6 +129,10 @@ class SiteRuntime:
             *map(self._end, sorted(self._runners.keys() - wanted.keys())), *map(self._pause, pausing)
         )
         try:
+            # Before any of them reads: what one acknowledges may be trimmed before another has begun to read it.
+            await self._results.apply(assignment.results)
+            for _, spec in sorted(wanted.items()):
+                await self._hold_inputs(spec)
             # A task that is being stopped may be in the middle of a long epoch: new tasks do not wait for it.
             for _, spec in sorted(wanted.items()):
                 if not reads_pushed(spec):
@@ -141,7 +145,6 @@ class SiteRuntime:
         for _, spec in sorted(wanted.items()):
             if reads_pushed(spec):
                 await self._ensure(spec)
-        await self._results.apply(assignment.results)
         await self._services.router.keep_only(wanted.keys() | self._results.readers)
         self._forget(wanted)
         self.version = assignment.version
@@ -156,8 +159,6 @@ class SiteRuntime:
         own = [self._services.site] if spec.kind is StageKind.COMBINE else []
         log.set_consumers([*spec.consumers, *own])
         log.readers.set_queries(spec.readers)
-        if spec.paused:
-            await self._hold_inputs(spec)
         runner = self._runners.get(spec.task_id)
         if runner is None:
             services = self._services
@@ -185,9 +186,18 @@ class SiteRuntime:
         logger.info("task ended site=%s task=%s", self._services.site, task_id)
 
     async def _hold_inputs(self, spec: TaskSpec) -> None:
-        """Keep the inputs of a paused task, which may never have run: other tasks here may read the same channels."""
+        """Keep the inputs that are new to a task: other tasks here may read the same channels, and begin earlier."""
+        runner = self._runners.get(spec.task_id)
+        if runner is not None:
+            known = frozenset(item.channel for item in runner.spec.inputs)
+        elif (self._task_root() / spec.task_id).exists():
+            # It ran before the agent was restarted. What it has read to the end is not fetched again.
+            return
+        else:
+            known = frozenset()
         for item in spec.inputs:
-            await self._services.router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
+            if item.channel not in known:
+                await self._services.router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
 
     async def _pause(self, spec: TaskSpec) -> None:
         await self._runners[spec.task_id].pause(spec)

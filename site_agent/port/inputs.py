@@ -87,7 +87,7 @@ class InputState:
     def _skip(self) -> None:
         if self.cursor >= self.log.first_epoch:
             return
-        if self.resumed:
+        if self.resumed or self.source.read_from is ReadFrom.OWN:
             raise TrimmedEpochError(
                 f"channel {self.source.channel} no longer holds epoch {self.cursor}, which was not read yet",
                 hint=f"its oldest epoch is {self.log.first_epoch}",

@@ -249,6 +249,39 @@ async def test_a_new_task_does_not_wait_for_the_last_epoch_of_another_query(tmp_
     await site.close()
 
 
+async def test_all_readers_are_known_before_any_of_them_reads(tmp_path: Path) -> None:
+    """A reader that is not known yet would find that what the others have acknowledged is gone."""
+    site = Site(tmp_path)
+    applying = asyncio.create_task(site.runtime.apply(WHOLE))
+    while not site.runtime.runners:
+        await asyncio.sleep(0)
+    assert site.router.subscriptions(SOURCE.task_id) == {TABLE.task_id: "us"}
+    assert site.router.subscriptions(MERGE.task_id) == {SOURCE.task_id: "us"}
+    assert site.router.subscriptions(reader_of("q")) == {MERGE.task_id: "us"}
+    await applying
+    again = replace(SOURCE, task_id="q.s2.us", stage_id="s2", inputs=(), relation=relation(ends="never"))
+    more = replace(MERGE, inputs=(*MERGE.inputs, InputSpec(again.task_id, "us", "input")))
+    applying = asyncio.create_task(site.runtime.apply(replace(WHOLE, version=2, tasks=(TABLE, SOURCE, again, more))))
+    while again.task_id not in site.runtime.runners:
+        await asyncio.sleep(0)
+    assert again.task_id in site.router.subscriptions(MERGE.task_id)
+    await applying
+    await site.close()
+
+
+async def test_a_task_that_ran_before_a_restart_reads_again_only_what_it_has_not_read(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    await site.runtime.apply(WHOLE)
+    await asyncio.wait_for(site.until_complete(), 20)
+    await site.router.unsubscribe(SOURCE.task_id, MERGE.task_id)
+    await site.close()
+    site = Site(tmp_path)
+    await site.runtime.apply(WHOLE)
+    await asyncio.wait_for(site.until_complete(), 20)
+    assert site.router.subscriptions(MERGE.task_id) == {}
+    await site.close()
+
+
 def paused(*tasks: TaskSpec) -> tuple[TaskSpec, ...]:
     return tuple(replace(task, paused=True) for task in tasks)
 

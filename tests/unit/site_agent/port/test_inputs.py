@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from contract.tasks import ReadFrom
 from site_agent.base.errors import TrimmedEpochError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
@@ -14,8 +15,8 @@ from site_agent.port.watermark import InputWatermark
 TABLE = pa.table({"n": range(100)})
 
 
-def state(log: ChannelLog, *, cursor: int = 0, resumed: bool = False) -> InputState:
-    return InputState(PortInput(log.id, "ewr"), log, cursor, resumed)
+def state(log: ChannelLog, *, cursor: int = 0, resumed: bool = False, read_from: ReadFrom = ReadFrom.OWN) -> InputState:
+    return InputState(PortInput(log.id, "ewr", read_from=read_from), log, cursor, resumed)
 
 
 def filled(store: ChannelStore, name: str, *watermarks_us: int | None) -> InputState:
@@ -65,12 +66,20 @@ def test_no_channel_starves(tmp_path: Path) -> None:
 def test_a_new_channel_skips_what_was_never_kept_for_it(tmp_path: Path) -> None:
     log = ChannelStore(tmp_path).open("a")
     log.begin_at(4)
-    fresh = state(log)
+    fresh = state(log, read_from=ReadFrom.OLDEST)
     fresh.settle()
     assert (fresh.cursor, fresh.news) == (4, False)
+
+
+@pytest.mark.parametrize(("cursor", "read_from"), [(0, ReadFrom.OWN), (2, ReadFrom.OWN), (2, ReadFrom.OLDEST)])
+def test_epochs_that_were_kept_for_the_reader_are_never_skipped(
+    tmp_path: Path, cursor: int, read_from: ReadFrom
+) -> None:
+    log = ChannelStore(tmp_path).open("a")
+    log.begin_at(4)
     with pytest.raises(TrimmedEpochError) as caught:
-        state(log, cursor=2, resumed=True).settle()
-    assert caught.value.ids == {"channel": "a", "epoch": "2"}
+        state(log, cursor=cursor, resumed=cursor > 0, read_from=read_from).settle()
+    assert caught.value.ids == {"channel": "a", "epoch": str(cursor)}
 
 
 def test_an_idle_channel_with_something_to_take_is_not_idle(tmp_path: Path) -> None:
@@ -84,7 +93,7 @@ def test_an_idle_channel_with_something_to_take_is_not_idle(tmp_path: Path) -> N
 def test_a_channel_that_begins_later_since_it_was_joined_is_taken_only_after_it_settled(tmp_path: Path) -> None:
     """A copy learns where it begins while its reader is about to pick."""
     log = ChannelStore(tmp_path).open("late")
-    joined = state(log)
+    joined = state(log, read_from=ReadFrom.OLDEST)
     joined.settle()
     log.begin_at(2)
     log.publish(2, TABLE, watermark_us=5)
