@@ -105,8 +105,7 @@ class _Counters:
             if what == "waited":
                 cpu_wait_s = int(values[0]) / 1e9
             elif what == "observed":
-                rows, late, newest, malformed = (int(value) if value else None for value in values[:4])
-                observed = InputMetrics(rows or 0, late or 0, newest, malformed or 0)
+                observed = InputMetrics.counted([int(value) if value else None for value in values])
             elif (kind := kind_of(values[0])) is not None:
                 way.append(OperatorRows(kind, int(values[1])))
         return _Counters(observed, without_halves(way), reads_input, cpu_wait_s)

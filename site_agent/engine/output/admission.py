@@ -6,6 +6,7 @@ the metrics are read from the executed query instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -26,6 +27,13 @@ class InputMetrics:
     max_event_time_us: int | None
     rows_malformed: int
 
+    @staticmethod
+    def counted(values: Sequence[int | None]) -> InputMetrics:
+        """Of an observation's values, in the order of `_metrics`."""
+        total, malformed, on_time, newest_us = (None if value is None else int(value) for value in values[:4])
+        rows = (total or 0) - (malformed or 0)
+        return InputMetrics(rows, 0 if on_time is None else rows - on_time, newest_us, malformed or 0)
+
 
 class ObservedInput:
     """Input rows of one epoch: counted, then without the late ones and those that `malformed_column` marks."""
@@ -41,12 +49,8 @@ class ObservedInput:
         """`watermark` is an array of one element, in the place of the admission's: one that changes in a kept plan."""
         on_time = None if admission is None else _on_time(admission, watermark)
         well_formed = sf.col(quoted_name(malformed_column)).isNull() if malformed_column else sf.lit(True)
-        self._metrics = list(_metrics(admission, well_formed, on_time))
+        self._metrics = _metrics(rows.columns, malformed_column, admission, well_formed, on_time)
         self._counted = rows
-        if malformed_column:
-            # Whether a row is malformed depends on which columns are converted: all must be, whatever the query uses.
-            columns = [sf.col(quoted_name(name)) for name in rows.columns]
-            self._metrics.append(sf.call_function("count", *columns).alias("converted"))
         admitted = rows.observe(_METRICS, *self._metrics)
         if malformed_column:
             admitted = admitted.where(well_formed).drop(malformed_column)
@@ -60,24 +64,33 @@ class ObservedInput:
         """
         found = output._jdf.queryExecution().observedMetrics().get(_METRICS)
         row = found.get() if found.isDefined() else self._counted.agg(*self._metrics)._jdf.first()
-        values = [row.get(i) for i in range(row.size())]
-        return InputMetrics(int(values[0]), int(values[1] or 0), values[2], int(values[3]))
+        return InputMetrics.counted([row.get(i) for i in range(row.size())])
 
 
 def _metrics(
-    admission: Admission | None, well_formed: Column, on_time: Column | None
-) -> tuple[Column, Column, Column, Column]:
-    late, newest = sf.lit(0), sf.lit(None)
-    if admission is not None and on_time is not None:
-        late = sf.count_if(well_formed & ~sf.coalesce(on_time, sf.lit(False)))
-        newest = sf.max(sf.when(well_formed, sf.unix_micros(_time(admission))))
-    rows, malformed = sf.count_if(well_formed), sf.count_if(~well_formed)
-    return (
-        rows.alias("rows"),
-        late.cast("bigint").alias("late"),
-        newest.cast("bigint").alias("newest"),
-        malformed.alias("malformed"),
-    )
+    columns: Sequence[str],
+    malformed_column: str,
+    admission: Admission | None,
+    well_formed: Column,
+    on_time: Column | None,
+) -> list[Column]:
+    """The totals of all rows, the malformed, and those on time, and the newest event time.
+
+    Each row passes through all of them: they are counts of plain values, of which Spark makes less code than of
+    `count_if`, and what else is wanted follows from them.
+    """
+    total = sf.count(sf.lit(1)).alias("total")
+    if admission is None or on_time is None:
+        punctual, newest_us = sf.lit(None), sf.lit(None)
+    else:
+        punctual = sf.count(sf.when(well_formed & on_time, sf.lit(1)))
+        newest_us = sf.unix_micros(sf.max(sf.when(well_formed, _time(admission))))
+    timely = [punctual.cast("bigint").alias("on_time"), newest_us.cast("bigint").alias("newest")]
+    if not malformed_column:
+        return [total, sf.lit(0).cast("bigint").alias("malformed"), *timely]
+    # Whether a row is malformed depends on which columns are converted: all must be, whatever the query uses.
+    converted = sf.call_function("count", *(sf.col(quoted_name(name)) for name in columns)).alias("converted")
+    return [total, sf.count(quoted_name(malformed_column)).alias("malformed"), *timely, converted]
 
 
 def _on_time(admission: Admission, watermark: Column | None) -> Column:
