@@ -29,7 +29,7 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
-from site_agent.tasks.task import Task
+from site_agent.tasks.task import PortTask
 from site_agent.tasks.views import OpenViews, Rows, scans_of
 
 
@@ -64,7 +64,7 @@ class Emission:
     """Whether Spark computed it: there were rows."""
 
 
-class MergeTask(Task):
+class MergeTask(PortTask):
     """The loop of a MERGE stage. After a failed epoch it is of no more use: a new one goes on from the checkpoint."""
 
     def __init__(self, context: TaskContext, window: WindowSpec, *, waits_for_idle: bool = False) -> None:
@@ -102,11 +102,6 @@ class MergeTask(Task):
         await self._port.set_inputs(
             [PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins) for i in waiting]
         )
-
-    @property
-    def missed_inputs(self) -> tuple[str, ...]:
-        """Channels that it does not read, because their first epochs are gone."""
-        return self._port.missed_inputs
 
     async def run(self) -> None:
         """Until every channel of the port has ended."""

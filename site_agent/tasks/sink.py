@@ -27,7 +27,7 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.ledger import Ledger, Pending, Reached
 from site_agent.tasks.progress import Sample
 from site_agent.tasks.spec import InputSpec
-from site_agent.tasks.task import Task
+from site_agent.tasks.task import PortTask
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Collected:
         return pa.concat_tables([table for _, table in sorted(self.tables.items())], promote_options="permissive")
 
 
-class SinkTask(Task):
+class SinkTask(PortTask):
     """The loop of a SINK stage. After an error it is of no more use: a new one goes on from the ledger."""
 
     def __init__(self, context: TaskContext, connector: SinkConnector, options: Mapping[str, str]) -> None:
@@ -100,11 +100,6 @@ class SinkTask(Task):
 
     async def _read_inputs(self) -> None:
         await self._port.set_inputs([_port_input(i) for i in self._inputs])
-
-    @property
-    def missed_inputs(self) -> tuple[str, ...]:
-        """Channels that it does not read, because their first epochs are gone."""
-        return self._port.missed_inputs
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over when to commit; where to is for queries to come."""
