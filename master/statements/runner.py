@@ -17,7 +17,7 @@ from master.config.values import STATEMENT_LIMIT_BYTES
 from master.planning.definitions import ViewDefinitions
 from master.planning.deploying import NEW, Deployer
 from master.planning.settings import Settings, checked_setting, combines, merge_parts, setting_rows, with_settings
-from master.planning.submission import Planned, QueryPlanner
+from master.planning.submission import Combining, Planned, QueryPlanner
 from master.queries.registry import QueryRegistry
 from master.reconcile.jobs import JobManager
 from master.relations.catalog import CatalogManager
@@ -172,8 +172,9 @@ class StatementRunner:
         return self._declare(statement)
 
     async def _planned(self, select: SelectQuery, into: SinkTarget | None, settings: Settings) -> Planned:
+        combine = Combining(settings.combine_tree) if combines(settings) else None
         return await self._parts.planner.planned(
-            select, into, settings.batch, combine=combines(settings), parts=merge_parts(settings)
+            select, into, settings.batch, combine=combine, parts=merge_parts(settings)
         )
 
     def _paused_or_resumed(self, statement: PauseQuery | ResumeQuery) -> Done:
