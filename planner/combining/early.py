@@ -15,6 +15,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from planner.values.trees import HOP_S
+
 FRESH_SHARE = 0.9
 """Of a link whose rate was measured lately, so much is planned with."""
 STALE_SHARE = 0.6
@@ -158,6 +160,18 @@ def early_batches(
             batches.append(Batch(window.end_us, groups))
             sent_bytes += sum(groups) * held.bytes_per_group
     return tuple(batches)
+
+
+def onward_s(groups: int, bytes_per_group: float, link: Link | None) -> float:
+    """How long before a window's last groups are due at the reader those of other sites should be at a site between.
+
+    Args:
+        groups: of a window, of all sites together.
+        bytes_per_group: as they are sent.
+        link: over which they go on; None: nothing is known of it.
+    """
+    way_s = groups * bytes_per_group / (FRESH_SHARE * link.bytes_per_s) if link is not None else 0.0
+    return HOP_S + way_s
 
 
 def least_batch(link: Link) -> float:

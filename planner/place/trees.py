@@ -17,10 +17,8 @@ from planner.graph.plan import LinkTraffic, PhysicalPlan, Stage, TreeCandidate
 from planner.place.placement import link_cost, link_obstacle
 from planner.values.links import LinkFigures, Pair
 from planner.values.stages import StageKind
-from planner.values.trees import Tree
+from planner.values.trees import HOP_S, Tree
 
-HOP_S = 0.3
-"""What a site between takes until it sends on what closes a window: the hop there, a job, two syncs of a disk."""
 LEAST_SAVING = 0.2
 MOST_LATER_S = 0.5
 """So much later, windows close hardly later: 0.15 of the usual delay, which is about 3 s."""

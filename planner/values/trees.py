@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+HOP_S = 0.3
+"""What a site between takes until it sends on what closes a window: a job, and two syncs of a disk."""
 AUTO, OFF = "auto", "off"
 _OVER, _AND = ">", ","
 

@@ -1,4 +1,7 @@
-"""COMBINE: the partials of a source at this site in, each group of a window out, as late as the link allows.
+"""COMBINE: partials of a source at this site in, each group of a window out, as late as the link allows.
+
+A site between other sites and the reader of their partials has one of these too: it reads what theirs send, beside its
+own source where there is one, and tells them how long before a window's groups are due theirs should be here.
 
 A window's groups leave when the input's watermark passes its end, or, where they are more than the link carries in a
 moment, some of them before (`planner.combining`). A source that falls idle is not waited for by those that read the
@@ -63,6 +66,8 @@ class CombineTask(Task):
         self._totals = Totals()
         self._counted: Mapping[str, int] = {}
         self._released: Mapping[str, int] = {}
+        self._last: PortBatch | None = None
+        """What the input said last, without rows."""
         self._work = _Work()
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
@@ -100,8 +105,7 @@ class CombineTask(Task):
         while context.log.end is None:
             batch = batch or await self._next()
             if batch is None:
-                async with context.attempt():
-                    await self._save_checkpoint(self._port.cursors)
+                await self._use_silence()
                 continue
             await self._step(batch)
             batch = None
@@ -113,18 +117,54 @@ class CombineTask(Task):
         )
 
     async def _next(self) -> PortBatch | None:
-        """What is new; None when nothing came for a while, and a checkpoint is due that acknowledges what was read."""
-        limits, clock = self._context.limits, self._context.clock
-        taking = self._port.next(max_bytes=limits.port_batch_bytes)
-        if dict(self._port.cursors) == dict(self._checkpoint.cursors):
+        """What is new; None when nothing came for a while in which something is to be done."""
+        taking = self._port.next(max_bytes=self._context.limits.port_batch_bytes)
+        waits_s = [wait_s for wait_s in (self._checkpoint_due_s(), self._departure_due_s()) if wait_s is not None]
+        if not waits_s:
             return await taking
-        due_s = self._quiet_since_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
         try:
             # Not wait_for: it swallows a cancellation that comes together with a batch, and the task would run on.
-            async with asyncio.timeout(max(0.0, due_s)):
+            async with asyncio.timeout(max(0.0, min(waits_s))):
                 return await taking
         except TimeoutError:
             return None
+
+    def _checkpoint_due_s(self) -> float | None:
+        """How long until a checkpoint is due, which acknowledges what was read; None: none will be."""
+        if dict(self._port.cursors) == dict(self._checkpoint.cursors):
+            return None
+        limits, clock = self._context.limits, self._context.clock
+        return self._quiet_since_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
+
+    def _departure_due_s(self) -> float | None:
+        """How long until groups may have to leave although nothing came; None: not before something does.
+
+        Other sites that combine send seldom, and what they sent has to go on in time.
+        """
+        if self._last is None or self._last.idle or not self._held.rows or not self._sites_behind():
+            return None
+        return self._context.spec.epoch_interval.total_seconds()
+
+    def _sites_behind(self) -> list[InputSpec]:
+        """The inputs that other sites combine."""
+        return [item for item in self._inputs if item.site != self._context.site]
+
+    async def _use_silence(self) -> None:
+        """Do what is due while nothing comes."""
+        context = self._context
+        checkpoint_s = self._checkpoint_due_s()
+        async with context.attempt():
+            if checkpoint_s is not None and checkpoint_s <= 0:
+                await self._save_checkpoint(self._port.cursors)
+            elif self._last is not None and not context.limits.pressure_of(context.log).waits:
+                await self._send_early(self._last)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Say to the site's other tasks what is left to send, and to sites behind how much earlier theirs is due."""
+        self._departures.tell(self._held, self._context.clock.monotonic())
+        for item in self._sites_behind():
+            self._context.router.set_onward(item.channel, round(self._departures.onward_s(self._held) * 1e6))
 
     async def _step(self, batch: PortBatch) -> None:
         """Hold what came, and publish what is to leave."""
@@ -145,7 +185,8 @@ class CombineTask(Task):
             if batch.ended:
                 context.log.finish()
             await self._maybe_checkpoint(batch)
-        self._departures.tell(self._held, clock.monotonic())
+        self._last = replace(batch, tables=(), origins=(), rows=0)
+        self._tell()
         self._quiet_since_s = clock.monotonic()
         self._record(batch, started_s)
 

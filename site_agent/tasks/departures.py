@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from planner.combining.clock import CLOSING_S, InputClock
-from planner.combining.early import Held, Link, OpenWindow, demands_of, early_batches
+from planner.combining.early import Held, Link, OpenWindow, demands_of, early_batches, onward_s
 from site_agent.channels.codec import encode
 from site_agent.channels.log import ChannelLog
 from site_agent.tasks.groups import Numbers
@@ -41,7 +41,9 @@ class Departures:
         self._pool = pool
         self._readers = tuple(reader for reader in spec.consumers if reader != site)
         delay_us = max((item.event_delay_us for item in spec.inputs), default=0)
-        self._clock = InputClock(delay_us, interval_s * 1e6, interval_s)
+        # What other sites combine comes when their windows close.
+        seldom = any(item.site != site for item in spec.inputs)
+        self._clock = InputClock(delay_us, interval_s * 1e6, interval_s, seldom=seldom)
         self._bytes_per_group: float | None = None
         self._job_s = CLOSING_S
 
@@ -53,7 +55,7 @@ class Departures:
         """Note an epoch of the input, whose rows are held."""
         self._clock = self._clock.after(watermark_us, now_s)
         for window in held.windows:
-            past_us = self._clock.past_us(window.end_us)
+            past_us = self._clock.past_us(window.end_us, now_s)
             if past_us is not None:
                 window.groups.mark(past_us)
 
@@ -78,7 +80,7 @@ class Departures:
     def due(self, held: HeldGroups, now_s: float) -> Iterator[Departure]:
         """What leaves now. Whoever takes it calls `tell` then."""
         reader, link = self._slowest()
-        given = self._given(held)
+        given = self._given(held, reader, now_s)
         if link is None or given is None:
             return
         others = self._pool.others(reader, self._log.id, now_s=now_s)
@@ -90,10 +92,16 @@ class Departures:
     def tell(self, held: HeldGroups, now_s: float) -> None:
         """Say to the site's other tasks what is left to send."""
         reader, link = self._slowest()
-        given = self._given(held)
+        given = self._given(held, reader, now_s)
         if link is not None and given is not None:
             until_s = now_s + SILENT_EPOCHS * self._clock.step_s
             self._pool.say(reader, self._log, demands_of(given, link, now_s=now_s), until_s=until_s)
+
+    def onward_s(self, held: HeldGroups) -> float:
+        """How long before a window's groups are due at the last reader those of other sites should be here."""
+        reader, link = self._slowest()
+        beyond_s = self._pool.onward_s(reader, self._log)
+        return beyond_s + onward_s(held.last_curve.groups, self._bytes_per_group or 0.0, link)
 
     def _slowest(self) -> tuple[str, Link | None]:
         """Of the links over which the groups are read; None: of none the rate is known."""
@@ -104,9 +112,9 @@ class Departures:
         _, reader, link = min(known, key=lambda item: item[0])
         return reader, link
 
-    def _given(self, held: HeldGroups) -> Held | None:
+    def _given(self, held: HeldGroups, reader: str, now_s: float) -> Held | None:
         """What the planner is told; None: there is nothing to tell."""
-        found = [self._window(window, held) for window in held.windows]
+        found = [self._window(window, held, reader, now_s) for window in held.windows]
         windows = tuple(window for window in found if window is not None)
         if not windows:
             return None
@@ -114,16 +122,16 @@ class Departures:
         assert rows is not None
         return Held(windows, self.size_of(without_numbers(rows)) / rows.num_rows, self._clock.step_s)
 
-    def _window(self, window: HeldWindow, held: HeldGroups) -> OpenWindow | None:
+    def _window(self, window: HeldWindow, held: HeldGroups, reader: str, now_s: float) -> OpenWindow | None:
         """None: it has no groups to send, or nothing is known of its end."""
-        closing, groups = self._clock.closing(window.end_us, job_s=self._job_s), window.groups
-        past_us = self._clock.past_us(window.end_us)
+        closing, groups = self._clock.closing(window.end_us, now_s, job_s=self._job_s), window.groups
+        past_us = self._clock.past_us(window.end_us, now_s)
         if closing is None or past_us is None or not groups.held:
             return None
         return OpenWindow(
             end_us=window.end_us,
             ends_in_s=closing.ends_in_s,
-            due_in_s=closing.due_in_s,
+            due_in_s=max(0.0, closing.due_in_s - self._pool.onward_s(reader, self._log)),
             seen=groups.seen,
             new_per_s=groups.new_per_epoch / self._clock.step_s,
             again_per_s=groups.again_per_epoch / self._clock.step_s,
