@@ -19,6 +19,8 @@ MOST_LATE_S = 0.5
 WEIGHT = 0.3
 """Of the newest epoch in averages."""
 LEAST_STEP_S = 0.01
+PACE_S = 10.0
+"""Where epochs are seldom, the pace is that of about so long."""
 EARLY_EPOCHS = 0.1
 """A window that closes so short a part of an epoch after an epoch is expected with that epoch."""
 
@@ -48,6 +50,9 @@ class InputClock:
     """When the epoch came; any clock that only goes forward."""
     seldom: bool = False
     """True: an epoch that moves the watermark stands for all that would have been since the last one."""
+    moved_us: float = 0.0
+    took_s: float = 0.0
+    """Where epochs are seldom: how far they moved the watermark lately, and in which time."""
 
     def after(self, watermark_us: int | None, now_s: float) -> InputClock:
         """The clock after an epoch that came now."""
@@ -56,14 +61,7 @@ class InputClock:
         if self.watermark_us is None:
             return replace(self, watermark_us=watermark_us, at_s=now_s)
         if self.seldom:
-            took_s = max(self.step_s, now_s - self.at_s)
-            pace_us = (watermark_us - self.watermark_us) * self.step_s / took_s
-            return replace(
-                self,
-                watermark_us=watermark_us,
-                at_s=now_s,
-                step_us=(1 - WEIGHT) * self.step_us + WEIGHT * pace_us,
-            )
+            return self._at(watermark_us, now_s)
         return replace(
             self,
             watermark_us=watermark_us,
@@ -76,7 +74,7 @@ class InputClock:
         """How far the clock is past an instant, as rows have it; negative: that is to come."""
         if self.watermark_us is None:
             return None
-        alone_us = self._alone_s(now_s) / self.step_s * self.step_us
+        alone_us = self._alone_s(now_s) / max(LEAST_STEP_S, self.step_s) * self.step_us
         return round(self.watermark_us + alone_us) + self.delay_us - end_us
 
     def closing(self, end_us: int, now_s: float, *, job_s: float = CLOSING_S) -> Closing | None:
@@ -96,6 +94,18 @@ class InputClock:
         return Closing(
             (epochs - self.delay_us / self.step_us) * self.step_s - alone_s,
             max(0.0, closes_in_s + AFTER_CLOSE_S - late_s),
+        )
+
+    def _at(self, watermark_us: int, now_s: float) -> InputClock:
+        """After one of the seldom epochs. Several may come in a moment, one from each site."""
+        assert self.watermark_us is not None
+        step_s = max(LEAST_STEP_S, self.step_s)
+        fading = math.exp(-(now_s - self.at_s) / PACE_S)
+        moved_us = fading * (self.moved_us or self.step_us) + watermark_us - self.watermark_us
+        took_s = fading * (self.took_s or step_s) + now_s - self.at_s
+        step_us = moved_us / took_s * step_s
+        return replace(
+            self, watermark_us=watermark_us, at_s=now_s, step_us=step_us, moved_us=moved_us, took_s=took_s
         )
 
     def _alone_s(self, now_s: float) -> float:

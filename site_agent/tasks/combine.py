@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from contract.tasks import TaskState
 from machine.faults import reached
+from planner.combining.clock import LEAST_STEP_S
 from planner.values.names import INPUT_VIEW
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
@@ -143,7 +144,7 @@ class CombineTask(Task):
         """
         if self._last is None or self._last.idle or not self._held.rows or not self._sites_behind():
             return None
-        return self._context.spec.epoch_interval.total_seconds()
+        return max(LEAST_STEP_S, self._context.spec.epoch_interval.total_seconds())
 
     def _sites_behind(self) -> list[InputSpec]:
         """The inputs that other sites combine."""

@@ -81,7 +81,7 @@ class Departures:
         """What leaves now. Whoever takes it calls `tell` then."""
         reader, link = self._slowest()
         given = self._given(held, reader, now_s)
-        if link is None or given is None:
+        if link is None or given is None or (self._clock.seldom and not self.onward_s(held)):
             return
         others = self._pool.others(reader, self._log.id, now_s=now_s)
         for batch in early_batches(given, link, others, now_s=now_s):
@@ -100,8 +100,8 @@ class Departures:
     def onward_s(self, held: HeldGroups) -> float:
         """How long before a window's groups are due at the last reader those of other sites should be here."""
         reader, link = self._slowest()
-        beyond_s = self._pool.onward_s(reader, self._log)
-        return beyond_s + onward_s(held.last_curve.groups, self._bytes_per_group or 0.0, link)
+        size_bytes = held.last_curve.groups * (self._bytes_per_group or 0.0)
+        return self._pool.onward_s(reader, self._log) + onward_s(size_bytes, link, self._clock.step_s)
 
     def _slowest(self) -> tuple[str, Link | None]:
         """Of the links over which the groups are read; None: of none the rate is known."""
@@ -120,7 +120,7 @@ class Departures:
             return None
         rows = held.table()
         assert rows is not None
-        return Held(windows, self.size_of(without_numbers(rows)) / rows.num_rows, self._clock.step_s)
+        return Held(windows, self.size_of(without_numbers(rows)) / rows.num_rows, self._clock.step_s, gathers=self._clock.seldom)
 
     def _window(self, window: HeldWindow, held: HeldGroups, reader: str, now_s: float) -> OpenWindow | None:
         """None: it has no groups to send, or nothing is known of its end."""
@@ -128,10 +128,12 @@ class Departures:
         past_us = self._clock.past_us(window.end_us, now_s)
         if closing is None or past_us is None or not groups.held:
             return None
+        earlier_s = self._pool.onward_s(reader, self._log)
         return OpenWindow(
             end_us=window.end_us,
             ends_in_s=closing.ends_in_s,
-            due_in_s=max(0.0, closing.due_in_s - self._pool.onward_s(reader, self._log)),
+            due_in_s=max(0.0, closing.due_in_s - earlier_s),
+            goes_on=earlier_s > 0,
             seen=groups.seen,
             new_per_s=groups.new_per_epoch / self._clock.step_s,
             again_per_s=groups.again_per_epoch / self._clock.step_s,
