@@ -74,7 +74,7 @@ def place_combining(  # noqa: PLR0913 - all that places a plan, and the tree
     for _ in range(MOST_ROUNDS):
         tried: list[TreePlan] = []
         for at in (site for site in usable if site not in chosen.tree.over.values()):
-            sites = joining(chosen.plan, at, merge, links)
+            sites = set(joining(chosen.plan, at, merge, links)).difference(chosen.tree.beyond(at))
             if sites:
                 tried.append(weighed(chosen.tree.with_edges(sites, at)))
         better = [one for one in tried if saves(one, chosen)]
