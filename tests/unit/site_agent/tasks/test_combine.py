@@ -302,3 +302,47 @@ async def test_random_kills(tmp_path: Path, seed: int, checkpoint_bytes: int, ma
     for manifest, rows in out:
         assert all(start + 10 > passed_us for start, _, _ in rows)
         passed_us = manifest.watermark_us if manifest.watermark_us is not None else passed_us
+
+
+@pytest.mark.parametrize("checkpoint_bytes", [0, 100, 10**9])
+@pytest.mark.parametrize("seed", range(8))
+async def test_random_kills_of_a_site_between(tmp_path: Path, seed: int, checkpoint_bytes: int) -> None:
+    """Two channels, each with its own watermark and silences, in any order: what comes in goes out once."""
+    rng = random.Random(f"between.{seed}.{checkpoint_bytes}")
+    steps = [steps_of(rng), steps_of(rng)]
+    given = [0, 0]
+    seen: list[tuple[EpochManifest, list[Row]]] = []
+    while any(count < len(own) for count, own in zip(given, steps, strict=True)):
+        async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub, running(hub, rng):
+            for _ in range(rng.randrange(1, 5)):
+                which = rng.choice([n for n in (0, 1) if given[n] < len(steps[n])] or [0])
+                if given[which] < len(steps[which]):
+                    step = steps[which][given[which]]
+                    rows = partials(*step.rows) if step.rows else None
+                    log = hub.inputs[which]
+                    log.publish(given[which], rows, watermark_us=step.watermark_us, idle=step.idle)
+                    given[which] += 1
+                await asyncio.sleep(rng.choice([0, 0, 0.01]))
+        async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+            out = epochs(hub)
+            assert out[: len(seen)] == seen, "what was published does not change"
+            seen = out
+    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+        for log in hub.inputs:
+            log.finish()
+        async with running(hub, rng) as task:
+            await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
+        out = epochs(hub)
+        totals = hub.context.progress.totals
+    came = summed_up([row for own in steps for step in own for row in step.rows])
+    went = summed_up([row for _, rows in out for row in rows])
+    # A channel that was silent is not waited for: what it has of windows that are out meanwhile is late, and counted.
+    assert totals.rows_in == sum(len(step.rows) for own in steps for step in own)
+    assert all(went[group] <= came[group] for group in went)
+    assert (went == came) == (totals.rows_late == 0)
+    passed_us = -1
+    for manifest, rows in out:
+        assert all(start + 10 > passed_us for start, _, _ in rows)
+        passed_us = manifest.watermark_us if manifest.watermark_us is not None else passed_us
+    assert hub.log.standing is not None
+    assert passed_us >= max(step.watermark_us for own in steps for step in own)
