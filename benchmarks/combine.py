@@ -5,8 +5,8 @@
 Three sites, one process and JVM for all, epochs of 1 s. Count and sum by window and key; for each window and kind of
 keys three queries run at the same time over the same streams, sharing nothing: as written, with `SET combine = on`,
 and one that says which groups each site had. The least is each group of each site once: for each window and site one
-record batch, sorted by key, encoded as epochs are. Links are not slowed down here; `benchmarks.combine_narrow` has narrow
-ones, `benchmarks.combine_tree` a site between.
+record batch, sorted by key, encoded as epochs are. Links are not slowed down here; `benchmarks.combine_narrow` has
+narrow ones, `benchmarks.combine_tree` a site between.
 """
 
 from __future__ import annotations
@@ -117,14 +117,18 @@ def main() -> int:
     parser.add_argument("--rows-per-second", type=int, default=500, help="at each site")
     arguments = parser.parse_args()
     measured = measure(arguments)
-    publish("combine", "Each group once over the WAN", _parts(measured, arguments), arguments.record, _findings(measured))
+    publish(
+        "combine", "Each group once over the WAN", _parts(measured, arguments), arguments.record, _findings(measured)
+    )
     return 0
 
 
 def _findings(measured: Sequence[tuple[Case, dict[str, Figures], int]]) -> dict[str, float]:
     return {
         "over_least": max(found["combined"].sent_bytes / least for _, found, least in measured),
-        "over_delay": max(median(found["combined"].delays_s) / median(found["written"].delays_s) for _, found, _ in measured),
+        "over_delay": max(
+            median(found["combined"].delays_s) / median(found["written"].delays_s) for _, found, _ in measured
+        ),
     }
 
 

@@ -2,10 +2,11 @@
 
     python -m benchmarks.combine_narrow [--links 1 20] [--windows NAME ...]
 
-Each link and window is a run of its own, of less than four minutes but for windows of ten minutes. Each query reads one site that is reached over an emulated link of its own, and the site of its merge. The keys have
-gaps, as keys have. What crosses a link is what its site publishes; the least is each of its groups once, in one record
-batch for each window, sorted by key. Of windows that overlap it is each group of a pane once, found by a query over as
-many rows like them, at the site of the merge.
+Each link and window is a run of its own, of less than four minutes but for windows of ten minutes. Each query reads
+one site that is reached over an emulated link of its own, and the site of its merge. The keys have gaps, as keys
+have. What crosses a link is what its site publishes; the least is each of its groups once, in one record batch for
+each window, sorted by key. Of windows that overlap it is each group of a pane once, found by a query over as many
+rows like them, at the site of the merge.
 """
 
 from __future__ import annotations
@@ -243,8 +244,8 @@ def main() -> int:
     windows = [window for window in WINDOWS if window.name in arguments.windows]
     measured = list(measure(arguments.links, windows))
     parts = [
-        "One link for each query, 40 ms each way: from a site with the same rows as the merge's own, epochs of 1 s. The "
-        "first windows do not count in delays: nothing is known of a link before it was used.",
+        "One link for each query, 40 ms each way: from a site with the same rows as the merge's own, epochs of 1 s. "
+        "The first windows do not count in delays: nothing is known of a link before it was used.",
         rows_of(measured),
     ]
     findings = {

@@ -39,7 +39,8 @@ def combines(settings: Settings) -> bool:
 
     Raises:
         InvalidRequestError: it may also begin in the middle of a source's rows; the site that combines them would leave
-            out the windows that are not whole, and the merge would not know. Or it asks for a tree and does not combine.
+            out the windows that are not whole, and the merge would not know. Or it asks for a tree, and does not
+            combine.
     """
     if not settings.combine and settings.combine_tree is not None and settings.combine_tree.over:
         raise InvalidRequestError(

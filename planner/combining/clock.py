@@ -104,9 +104,7 @@ class InputClock:
         moved_us = fading * (self.moved_us or self.step_us) + watermark_us - self.watermark_us
         took_s = fading * (self.took_s or step_s) + now_s - self.at_s
         step_us = moved_us / took_s * step_s
-        return replace(
-            self, watermark_us=watermark_us, at_s=now_s, step_us=step_us, moved_us=moved_us, took_s=took_s
-        )
+        return replace(self, watermark_us=watermark_us, at_s=now_s, step_us=step_us, moved_us=moved_us, took_s=took_s)
 
     def _alone_s(self, now_s: float) -> float:
         """For so long the clock has gone on without an epoch."""

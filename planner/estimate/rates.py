@@ -155,7 +155,7 @@ def _born(draft: DraftPlan, part: _Part, site: str, statistics: Statistics) -> f
 def _between(draft: DraftPlan, merges: Sequence[Stage], statistics: Statistics) -> dict[Pair, Flow]:
     """What the COMBINEs of a tree send to each other."""
     found: dict[Pair, Flow] = {}
-    for merge, part in ((merge, part) for merge in merges for part in _parts(draft, merge)):
+    for merge, part in ((one, part) for one in merges for part in _parts(draft, one)):
         for reader in combines_behind(part.sender, draft.stages):
             for sender in (draft.stage(item.stage) for item in reader.inputs if not item.same_site):
                 for site, flow in _leaving_stage(draft, merge, replace(part, sender=sender), statistics).items():

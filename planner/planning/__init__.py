@@ -1,6 +1,7 @@
 """From a parsed query to a plan: the planner's one entry point.
 
-    Planning.of --questions, answers of Spark--> result: a DraftPlan with types --place, place_combining, place_batch--> PhysicalPlan
+    Planning.of --questions, answers of Spark--> result: a DraftPlan with types
+    --place, place_combining, place_batch--> PhysicalPlan
 
 It knows no sites that answer and no store: whoever drives it has Spark answer, and gives the answers back.
 """

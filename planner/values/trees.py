@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 HOP_S = 0.3
 """What a site between takes until it sends on what closes a window: a job, and two syncs of a disk."""
@@ -29,7 +30,7 @@ class Tree:
             sites = [site.strip() for site in way.split(_OVER)]
             if len(sites) == 1 or not all(sites):
                 raise ValueError(text)
-            for site, target in zip(sites, sites[1:], strict=False):
+            for site, target in pairwise(sites):
                 if over.setdefault(site, target) != target:
                     raise ValueError(text)
         tree = cls(over)

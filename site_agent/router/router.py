@@ -82,8 +82,10 @@ class Router:
         self._bins = dict(bins)
 
     def set_onward(self, channel: str, onward_us: int) -> None:
-        """Set how long what comes from a remote channel takes to go on from here; its producer hears of it with the next
-        credit."""
+        """Set how long what comes from a remote channel takes to go on from here.
+
+        Its producer hears of it with the next credit.
+        """
         if channel in self._pulls:
             self._pulls[channel].onward_us = onward_us
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.tasks.groups import Numbers
 from site_agent.tasks.held import HeldGroups, HeldWindow, without_numbers
 from site_agent.tasks.pool import SILENT_EPOCHS, SendPool
-from site_agent.tasks.spec import TaskSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec
 
 WEIGHT = 0.3
 """Of the newest batch in averages."""
@@ -39,13 +40,21 @@ class Departures:
         interval_s = spec.epoch_interval.total_seconds()
         self._log = log
         self._pool = pool
+        self._site = site
         self._readers = tuple(reader for reader in spec.consumers if reader != site)
         delay_us = max((item.event_delay_us for item in spec.inputs), default=0)
-        # What other sites combine comes when their windows close.
-        seldom = any(item.site != site for item in spec.inputs)
-        self._clock = InputClock(delay_us, interval_s * 1e6, interval_s, seldom=seldom)
+        self._clock = InputClock(delay_us, interval_s * 1e6, interval_s)
+        self.behind: tuple[str, ...] = ()
+        """The channels of other sites that combine."""
+        self.read(spec.inputs)
         self._bytes_per_group: float | None = None
         self._job_s = CLOSING_S
+
+    def read(self, inputs: Sequence[InputSpec]) -> None:
+        """The task reads these from now on."""
+        self.behind = tuple(item.channel for item in inputs if item.site != self._site)
+        # What other sites combine comes when their windows close.
+        self._clock = replace(self._clock, seldom=bool(self.behind))
 
     def close(self) -> None:
         """The task stops."""
@@ -76,6 +85,12 @@ class Departures:
             some = rows.slice(0, GUESSED_ROWS)
             self._bytes_per_group = len(encode(some).payload) / some.num_rows
         return self._bytes_per_group * float(rows.num_rows)
+
+    def epochs_of(self, rows: pa.Table, epoch_bytes: int) -> list[pa.Table]:
+        """These rows in pieces of about so many bytes as they are sent; at least one."""
+        count = max(1, math.ceil(self.size_of(rows) / epoch_bytes))
+        step = math.ceil(rows.num_rows / count)
+        return [rows.slice(first, step) for first in range(0, rows.num_rows, step)]
 
     def due(self, held: HeldGroups, now_s: float) -> Iterator[Departure]:
         """What leaves now. Whoever takes it calls `tell` then."""
@@ -120,7 +135,9 @@ class Departures:
             return None
         rows = held.table()
         assert rows is not None
-        return Held(windows, self.size_of(without_numbers(rows)) / rows.num_rows, self._clock.step_s, gathers=self._clock.seldom)
+        return Held(
+            windows, self.size_of(without_numbers(rows)) / rows.num_rows, self._clock.step_s, gathers=self._clock.seldom
+        )
 
     def _window(self, window: HeldWindow, held: HeldGroups, reader: str, now_s: float) -> OpenWindow | None:
         """None: it has no groups to send, or nothing is known of its end."""

@@ -49,7 +49,7 @@ def test_results_equal_the_oracle(calm: Scene, over_eu: selat.Client) -> None:
 @pytest.mark.long
 @pytest.mark.kills
 def test_results_equal_the_oracle_after_kills(isolated: Scene, isolated_client: selat.Client) -> None:
-    """Of the site between, of the one that sends over it, and of all; one query reads what the other's sites combine."""
+    """Of the site between, of the one that sends over it, of the merge's; one query reads what the other's combine."""
     list(isolated_client.script(TREE + "SET sharing = 'sana'"))
     cases = trees(isolated_client)[:3]
     queries = submit(isolated_client, cases)

@@ -162,7 +162,7 @@ def over_a_site(addresses: dict[str, str], site: str, *, interval_ms: int) -> si
         if task.task_id == COMBINES["jfk"]:
             task.inputs.add(channel=COMBINES["ewr"], site="ewr", view="input")
             task.consumers[:] = ["ewr"]
-    merge = next((task for task in combining(addresses, "jfk", interval_ms=interval_ms).tasks if task.task_id == MERGE))
+    merge = next(task for task in combining(addresses, "jfk", interval_ms=interval_ms).tasks if task.task_id == MERGE)
     del merge.inputs[:]
     merge.inputs.add(channel=COMBINES["jfk"], site="jfk", view="input")
     if site == "jfk":

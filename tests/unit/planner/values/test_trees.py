@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +20,11 @@ def test_ways_over_several_sites() -> None:
     assert str(Tree.parsed("off")) == "off"
 
 
-@pytest.mark.parametrize("text", ["", "a", "a >", "> a", "a > b, ", "a > a", "a > b, a > c", "a > b > a", "a > b, b > a"])
+@pytest.mark.parametrize(
+    "text", ["", "a", "a >", "> a", "a > b, ", "a > a", "a > b, a > c", "a > b > a", "a > b, b > a"]
+)
 def test_what_is_no_tree(text: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         Tree.parsed(text)
 
 

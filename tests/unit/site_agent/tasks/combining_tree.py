@@ -81,7 +81,11 @@ def delay_as_written(tree: Tree, *, seconds: int) -> float:
     far = _wire(tree.far_mbit)
     streams = tree.streams()
     senders = [Sender(tree.load, seed, far, None, SendPool()) for seed in range(len(streams))]
-    epochs = [(stream.epoch(number), sender) for number in range(seconds + 5) for stream, sender in zip(streams, senders, strict=True)]
+    epochs = [
+        (stream.epoch(number), sender)
+        for number in range(seconds + 5)
+        for stream, sender in zip(streams, senders, strict=True)
+    ]
     for (at_s, table, watermark_us), sender in sorted(epochs, key=lambda item: item[0][0]):
         list(sender.publish(table, at_s, watermark_us))
     windows = tree.windows(seconds)
