@@ -49,8 +49,8 @@ class Case:
 
 
 CASES = (
-    Case("10 s, 10,000 keys, uniform", 10, 3000, "uniform(1, 10000)", 90, timedelta(seconds=15)),
-    Case("10 s, 100,000 keys, Zipf 1.1", 10, 3000, "zipf(100000, 1.1)", 90, timedelta(seconds=15)),
+    Case("10 s, 10,000 keys, uniform", 10, 3000, "uniform(1, 10000)", 70, timedelta(seconds=15)),
+    Case("10 s, 100,000 keys, Zipf 1.1", 10, 3000, "zipf(100000, 1.1)", 70, timedelta(seconds=15)),
     Case("1 min, 50,000 keys, uniform", 60, 2000, "uniform(1, 50000)", 200, timedelta(seconds=61)),
     Case("1 min, 100,000 keys, Zipf 1.1", 60, 2000, "zipf(100000, 1.1)", 200, timedelta(seconds=61)),
 )
