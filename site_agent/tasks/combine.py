@@ -144,11 +144,11 @@ class CombineTask(Task):
         return max(LEAST_STEP_S, self._context.spec.epoch_interval.total_seconds()) if waits else None
 
     async def _use_silence(self) -> None:
-        """Do what is due while nothing comes."""
+        """Do what is due first while nothing comes."""
         context = self._context
-        checkpoint_s = self._checkpoint_due_s()
+        checkpoint_s, departure_s = self._checkpoint_due_s(), self._departure_due_s()
         async with context.attempt():
-            if checkpoint_s is not None and checkpoint_s <= 0:
+            if checkpoint_s is not None and (departure_s is None or checkpoint_s <= departure_s):
                 await self._save_checkpoint(self._port.cursors)
             elif self._last is not None and not context.limits.pressure_of(context.log).waits:
                 await self._send_early(self._last)

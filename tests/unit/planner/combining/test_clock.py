@@ -54,3 +54,29 @@ def test_a_deadline_is_never_past(steps: list[tuple[int, float]], end_us: int) -
         if closing is not None:
             assert closing.due_in_s >= 0
             assert clock.step_s > 0
+
+
+SELDOM = InputClock(delay_us=2 * SECOND_US, step_us=SECOND_US, step_s=1.0, seldom=True)
+
+
+def test_where_epochs_are_seldom_the_clock_goes_on_alone() -> None:
+    clock = SELDOM.after(10 * SECOND_US, 100.0)
+    now, later = (clock.closing(20 * SECOND_US, now_s) for now_s in (100.0, 106.0))
+    assert now is not None
+    assert later is not None
+    assert now.due_in_s - later.due_in_s == pytest.approx(6.0)
+    assert now.ends_in_s - later.ends_in_s == pytest.approx(6.0)
+    assert clock.past_us(20 * SECOND_US, 106.0) == -2 * SECOND_US
+
+
+@given(st.lists(st.integers(0, 10**7), min_size=1, max_size=6), st.floats(0.5, 100))
+def test_epochs_of_several_sites_that_come_in_a_moment_are_as_one(steps_us: list[int], took_s: float) -> None:
+    several = one = SELDOM.after(0, 100.0)
+    watermark_us = 0
+    for step_us in steps_us:
+        watermark_us += step_us
+        several = several.after(watermark_us, 100.0 + took_s)
+    one = one.after(watermark_us, 100.0 + took_s)
+    assert several.step_us == pytest.approx(one.step_us)
+    assert several.watermark_us == one.watermark_us
+    assert several.step_s == 1.0
