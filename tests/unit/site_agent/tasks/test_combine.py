@@ -148,6 +148,26 @@ async def test_what_is_held_leaves_when_the_source_falls_idle(tmp_path: Path, ma
         assert hub.context.progress.totals.rows_late == 0
 
 
+async def test_a_silent_input_of_a_site_between_holds_no_window(tmp_path: Path) -> None:
+    """Its windows close by the other's watermark; when both are silent, all that is held leaves."""
+    async with site(tmp_path, engine()) as hub:
+        us, eu = hub.inputs
+        async with running(hub):
+            us.publish(0, partials((0, "a", 1), (10, "a", 1)), watermark_us=1)
+            eu.publish(0, partials((0, "a", 2), (10, "b", 1)), watermark_us=1)
+            await published(hub, 1)
+            us.publish(1, None, watermark_us=1, idle=True)
+            eu.publish(1, None, watermark_us=12)
+            await published(hub, 2)
+            eu.publish(2, None, watermark_us=12, idle=True)
+            await published(hub, 3)
+        assert [(m.watermark_us, m.idle, rows) for m, rows in epochs(hub)][1:] == [
+            (12, False, [(0, "a", 3)]),
+            (12, True, [(10, "a", 1), (10, "b", 1)]),
+        ]
+        assert hub.context.progress.totals.rows_late == 0
+
+
 async def test_a_large_window_leaves_in_several_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watermark that closes it is that of the last one; killed between them, the rest is published once."""
     monkeypatch.setattr("site_agent.tasks.combine.EPOCH_BYTES", 100)
