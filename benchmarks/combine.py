@@ -1,12 +1,12 @@
 """Bytes on the WAN and delay where sites combine their partials, beside today's way and the least possible.
 
-    python -m benchmarks.combine [--seconds 200] [--rows-per-second 500] [--links 0 1 20] [--windows NAME]
+    python -m benchmarks.combine [--seconds 200] [--rows-per-second 500]
 
 Three sites, one process and JVM for all, epochs of 1 s. Count and sum by window and key; for each window and kind of
 keys three queries run at the same time over the same streams, sharing nothing: as written, with `SET combine = on`,
 and one that says which groups each site had. The least is each group of each site once: for each window and site one
-record batch, sorted by key, encoded as epochs are. Links are not slowed down here (0). Then the same on narrow links,
-a link for each query (`benchmarks.narrow`). The parts run one after the other, each for less than five minutes.
+record batch, sorted by key, encoded as epochs are. Links are not slowed down here; `benchmarks.combine_narrow` has
+narrow ones, `benchmarks.combine_tree` a site between.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import selat
-from benchmarks import narrow
 from benchmarks.following import WAYS, Figures, Running, follow, sends
 from benchmarks.report import make_parser, median, publish, quantile, say, table
 from selat.dev.cluster import DevCluster
@@ -116,37 +115,21 @@ def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=200.0)
     parser.add_argument("--rows-per-second", type=int, default=500, help="at each site")
-    parser.add_argument(
-        "--links", type=int, nargs="+", default=[0, *narrow.LINKS_MBIT], help="Mbit/s; 0: not slowed down"
-    )
-    names = [window.name for window in narrow.WINDOWS]
-    parser.add_argument("--windows", nargs="+", choices=names, default=names, help="on narrow links")
     arguments = parser.parse_args()
-    measured = measure(arguments) if 0 in arguments.links else []
-    windows = [window for window in narrow.WINDOWS if window.name in arguments.windows]
-    links = list(narrow.measure([mbit for mbit in arguments.links if mbit], windows))
-    parts = [*(_parts(measured, arguments) if measured else []), *(_narrow_parts(links) if links else [])]
-    publish("combine", "Each group once over the WAN", parts, arguments.record, _findings(measured, links))
+    measured = measure(arguments)
+    publish(
+        "combine", "Each group once over the WAN", _parts(measured, arguments), arguments.record, _findings(measured)
+    )
     return 0
 
 
-def _findings(
-    measured: Sequence[tuple[Case, dict[str, Figures], int]], links: Sequence[narrow.Measured]
-) -> dict[str, float]:
-    over_least = [found["combined"].sent_bytes / least for _, found, least in measured]
-    over_delay = [median(found["combined"].delays_s) / median(found["written"].delays_s) for _, found, _ in measured]
+def _findings(measured: Sequence[tuple[Case, dict[str, Figures], int]]) -> dict[str, float]:
     return {
-        "over_least": max(over_least + [one.over_least for one in links]),
-        "over_delay": max(over_delay + [one.over_delay for one in links]),
+        "over_least": max(found["combined"].sent_bytes / least for _, found, least in measured),
+        "over_delay": max(
+            median(found["combined"].delays_s) / median(found["written"].delays_s) for _, found, _ in measured
+        ),
     }
-
-
-def _narrow_parts(links: Sequence[narrow.Measured]) -> list[str]:
-    return [
-        "On emulated links, one for each query, 40 ms each way: from a site with the same rows as the merge's own, "
-        "epochs of 1 s. The first windows do not count in delays: nothing is known of a link before it was used.",
-        narrow.rows_of(links),
-    ]
 
 
 def _parts(measured: Sequence[tuple[Case, dict[str, Figures], int]], arguments: argparse.Namespace) -> list[str]:

@@ -38,6 +38,16 @@ CRITERIA = (
     Criterion(
         "combine.over_delay", "the same: median delay over that without, worst case", AT_MOST, 1.2, source=_PLANE
     ),
+    Criterion(
+        "combine_narrow.over_least", "on links of 1 and 20 Mbit/s: bytes over the least", AT_MOST, 1.25, source=_PLANE
+    ),
+    Criterion("combine_narrow.over_delay", "the same: median delay over that without", AT_MOST, 1.2, source=_PLANE),
+    Criterion(
+        "combine_tree.over_flat", "over a site between: bytes to the merge's site, over those without it", AT_MOST, 0.8
+    ),
+    Criterion(
+        "combine_tree.over_delay", "the same: median delay over that without combining", AT_MOST, 1.2, source=_PLANE
+    ),
     Criterion("parts.speedup", "a merge bound by one core: in two parts on two cores", AT_LEAST, 1.7, source=_PLANE),
     *(
         Criterion(f"delay.{scene}_{part}", f"{title}: window's end to result, {of}", AT_MOST, limit, "s", _PLANE)

@@ -13,6 +13,7 @@ from planner.sharing.deployment import Start
 from planner.sharing.modes import Sharing
 from planner.values.adapting import Adapting
 from planner.values.names import BINS
+from planner.values.trees import AUTO, OFF, Tree
 
 BYTES_PER_MB = 1_000_000
 LARGEST_SPLIT_MB = 1_000_000
@@ -26,6 +27,8 @@ class Settings:
     start: Start = Start.HISTORY
     combine: bool = False
     """Whether each site combines its partials of a window before it sends them."""
+    combine_tree: Tree | None = None
+    """Over which sites the partials go, where sites combine; None: as the links' figures say."""
     merge_parallelism: int = 1
     """In how many parts a merge runs, where it can."""
     adapting: Adapting = Adapting.OFF
@@ -39,8 +42,15 @@ def combines(settings: Settings) -> bool:
 
     Raises:
         InvalidRequestError: it may also begin in the middle of a source's rows; the site that combines them would leave
-            out the windows that are not whole, and the merge would not know.
+            out the windows that are not whole, and the merge would not know. Or it asks for a tree, and does not
+            combine.
     """
+    if not settings.combine and settings.combine_tree is not None and settings.combine_tree.over:
+        raise InvalidRequestError(
+            f"combine_tree = '{settings.combine_tree}' does not go together with combine = off",
+            hint="SET combine = on",
+            ids={"setting": "combine_tree"},
+        )
     if settings.combine and settings.start is not Start.HISTORY:
         raise InvalidRequestError(
             f"combine = on does not go together with sharing_start = {settings.start.value}",
@@ -76,6 +86,8 @@ class _Setting:
     text: Callable[[Settings], str]
     change: Callable[[Settings, str], Settings]
     """The changed settings; raises ValueError for an invalid value."""
+    names: bool = False
+    """Whether its values name sites, whose letters are large or small."""
 
 
 def _words(kind: type[Enum]) -> str:
@@ -101,6 +113,11 @@ def _share(value: str) -> float:
     if not 0 <= share <= 1:
         raise ValueError(value)
     return share
+
+
+def _tree(value: str) -> Tree | None:
+    word = value.lower()
+    return None if word == AUTO else Tree.parsed(OFF if word == OFF else value)
 
 
 _SWITCH: Mapping[str, bool] = {"on": True, "off": False}
@@ -140,6 +157,13 @@ _SETTINGS: Mapping[str, _Setting] = {
         ", ".join(_SWITCH),
         lambda settings: "on" if settings.combine else "off",
         lambda settings, value: replace(settings, combine=_switched(value)),
+    ),
+    "combine_tree": _Setting(
+        "over which sites combined groups go, docs/combine.md",
+        f"{AUTO}, {OFF}, ways such as 'eu-west > eu-central' with commas between them",
+        lambda settings: AUTO if settings.combine_tree is None else str(settings.combine_tree),
+        lambda settings, value: replace(settings, combine_tree=_tree(value)),
+        names=True,
     ),
     "merge_parallelism": _Setting(
         "in how many parts a merge runs, each of some bins of its keys, docs/sql.md",
@@ -199,7 +223,8 @@ def checked_setting(name: str, value: str) -> tuple[str, str]:
         raise InvalidRequestError(
             f"there is no setting {name}", hint=f"there are {', '.join(_SETTINGS)}", ids={"setting": name}
         )
-    return key, setting.text(_changed(key, setting, Settings(), value.strip().lower()))
+    given = value.strip()
+    return key, setting.text(_changed(key, setting, Settings(), given if setting.names else given.lower()))
 
 
 def setting_rows(settings: Settings) -> Rows:

@@ -19,12 +19,12 @@ from master.sites.status import Sites
 from planner.batch import BatchOptions
 from planner.estimate.rates import task_rates
 from planner.graph.plan import DraftPlan, PhysicalPlan, Split, StatementText
-from planner.planning import Answer, Planning, Question, Refusal, place, place_batch
-from planner.planning.drafts import with_texts
+from planner.planning import Answer, Combined, Planning, Question, Refusal, place, place_batch, place_combining
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.rules.bounds import needed_rows
 from planner.rules.combines import with_combines
 from planner.sql.statements import SelectQuery, SinkTarget
+from planner.values.trees import Tree
 from planner.wan.snapshot import WanSnapshot
 
 ATTEMPTS = 3
@@ -54,6 +54,14 @@ class PlanningParts:
     splits: SplitLister
     access: QueryAccess | None = None
     """None: everybody may read and write everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combining:
+    """How sites combine their partials of a window before they send them."""
+
+    tree: Tree | None = None
+    """Over which sites they go; None: as the links' figures say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ class QueryPlanner:
         into: SinkTarget | None = None,
         options: BatchOptions | None = None,
         *,
-        combine: bool = False,
+        combine: Combining | None = None,
         parts: int = 1,
     ) -> Planned:
         """A plan whose relations are those of the catalog at this moment.
@@ -97,7 +105,7 @@ class QueryPlanner:
             select: the query.
             into: the sink of an INSERT.
             options: for a query over tables alone; None: the defaults.
-            combine: whether sites combine their partials of a window before they send them.
+            combine: how sites combine their partials of a window before they send them; None: they do not.
             parts: of each merge, where it can have parts.
 
         Raises:
@@ -109,10 +117,9 @@ class QueryPlanner:
         with span("analyze"):
             planning = await self._settled(select, into, parts)
         with span("place"):
-            draft = planning.result()
-            return await self._placed(with_texts(with_combines(draft)) if combine else draft, options)
+            return await self._placed(planning.result(), options, combine)
 
-    async def _placed(self, draft: DraftPlan, options: BatchOptions | None) -> Planned:
+    async def _placed(self, draft: DraftPlan, options: BatchOptions | None, combine: Combining | None) -> Planned:
         parts, topology = self._parts, self._parts.sites.topology
         statistics, catalog = parts.rates.snapshot(), parts.catalog.snapshot
         if draft.batch:
@@ -123,10 +130,15 @@ class QueryPlanner:
             # A site that came back meanwhile was not asked: without it, its rows would be missing.
             alive = asked & parts.sites.alive()
             return Planned(place_batch(draft, topology, splits, alive=alive, options=options), {}, {})
-        plan = place(draft, topology, statistics, alive=parts.sites.alive(), wan=parts.wan())
+        alive, wan = parts.sites.alive(), parts.wan()
+        if combine is None:
+            made = Combined(draft, place(draft, topology, statistics, alive=alive, wan=wan))
+        else:
+            made = place_combining(draft, topology, statistics, alive=alive, wan=wan, tree=combine.tree)
+        plan = made.plan
         named = {stage.relation for stage in plan.stages if stage.relation is not None}
         relations = {name: relation for name in sorted(named) if (relation := catalog.find(name)) is not None}
-        return Planned(plan, relations, task_rates(draft, statistics))
+        return Planned(plan, relations, task_rates(made.draft, statistics))
 
     async def _splits(self, draft: DraftPlan, alive: frozenset[str], split_bytes: int) -> tuple[Split, ...]:
         """The splits of the tables that MAPs read, from all sites concurrently; what several read is listed once."""

@@ -29,7 +29,8 @@ from master.records.specs import (
     relation_at,
 )
 from planner.graph.ids import TaskId
-from planner.graph.plan import Stage, source_behind
+from planner.graph.origins import source_behind
+from planner.graph.plan import Stage
 from planner.relations.catalog import Catalog, Relation, RelationKind
 from planner.relations.connectors.table import traits_of
 from planner.sharing.deployment import Start

@@ -17,7 +17,7 @@ from master.config.values import STATEMENT_LIMIT_BYTES
 from master.planning.definitions import ViewDefinitions
 from master.planning.deploying import NEW, Deployer
 from master.planning.settings import Settings, checked_setting, combines, merge_parts, setting_rows, with_settings
-from master.planning.submission import Planned, QueryPlanner
+from master.planning.submission import Combining, Planned, QueryPlanner
 from master.queries.registry import QueryRegistry
 from master.reconcile.jobs import JobManager
 from master.relations.catalog import CatalogManager
@@ -174,6 +174,9 @@ class StatementRunner:
     async def _planned(self, select: SelectQuery, into: SinkTarget | None, settings: Settings) -> Planned:
         planned = await self._parts.planner.planned(
             select, into, settings.batch, combine=combines(settings), parts=merge_parts(settings)
+        combine = Combining(settings.combine_tree) if combines(settings) else None
+        return await self._parts.planner.planned(
+            select, into, settings.batch, combine=combine, parts=merge_parts(settings)
         )
         return replace(planned, plan=replace(planned.plan, adapting=settings.adapting))
 

@@ -1,7 +1,8 @@
 """When windows end and close, by the clock of a task's input.
 
 That clock is the input's watermark and its delay: a site that lags, or replays old rows, has its own time. Between two
-epochs it goes on with the wall clock, at the pace of the epochs before.
+epochs it goes on with the wall clock, at the pace of the epochs before. Where the input comes from other sites that
+combine, its watermark moves when windows close there, and the clock goes on alone for long.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ MOST_LATE_S = 0.5
 WEIGHT = 0.3
 """Of the newest epoch in averages."""
 LEAST_STEP_S = 0.01
+PACE_S = 10.0
+"""Where epochs are seldom, the pace is that of about so long."""
 EARLY_EPOCHS = 0.1
 """A window that closes so short a part of an epoch after an epoch is expected with that epoch."""
 
@@ -45,6 +48,11 @@ class InputClock:
     watermark_us: int | None = None
     at_s: float = 0.0
     """When the epoch came; any clock that only goes forward."""
+    seldom: bool = False
+    """True: an epoch that moves the watermark stands for all that would have been since the last one."""
+    moved_us: float = 0.0
+    took_s: float = 0.0
+    """Where epochs are seldom: how far they moved the watermark lately, and in which time."""
 
     def after(self, watermark_us: int | None, now_s: float) -> InputClock:
         """The clock after an epoch that came now."""
@@ -52,6 +60,8 @@ class InputClock:
             return self
         if self.watermark_us is None:
             return replace(self, watermark_us=watermark_us, at_s=now_s)
+        if self.seldom:
+            return self._at(watermark_us, now_s)
         return replace(
             self,
             watermark_us=watermark_us,
@@ -60,22 +70,42 @@ class InputClock:
             step_s=max(LEAST_STEP_S, (1 - WEIGHT) * self.step_s + WEIGHT * (now_s - self.at_s)),
         )
 
-    def past_us(self, end_us: int) -> int | None:
+    def past_us(self, end_us: int, now_s: float) -> int | None:
         """How far the clock is past an instant, as rows have it; negative: that is to come."""
-        return None if self.watermark_us is None else self.watermark_us + self.delay_us - end_us
+        if self.watermark_us is None:
+            return None
+        alone_us = self._alone_s(now_s) / max(LEAST_STEP_S, self.step_s) * self.step_us
+        return round(self.watermark_us + alone_us) + self.delay_us - end_us
 
-    def closing(self, end_us: int, *, job_s: float = CLOSING_S) -> Closing | None:
-        """What is expected of a window with that end, at the epoch; None before the first watermark.
+    def closing(self, end_us: int, now_s: float, *, job_s: float = CLOSING_S) -> Closing | None:
+        """What is expected of a window with that end; None before the first watermark.
 
         Args:
             end_us: the end of the window.
+            now_s: on the clock of `at_s`; that of the last epoch, unless epochs are seldom.
             job_s: what the job that closes a window took lately.
         """
         if self.watermark_us is None or self.step_us <= 0:
             return None
         epochs = (end_us - self.watermark_us) / self.step_us
-        closes_in_s = max(1, math.ceil(epochs - EARLY_EPOCHS)) * self.step_s
+        alone_s = self._alone_s(now_s)
+        closes_in_s = max(1, math.ceil(epochs - EARLY_EPOCHS)) * self.step_s - alone_s
         late_s = min(MOST_LATE_S, max(0.0, job_s - CLOSING_S))
         return Closing(
-            (epochs - self.delay_us / self.step_us) * self.step_s, max(0.0, closes_in_s + AFTER_CLOSE_S - late_s)
+            (epochs - self.delay_us / self.step_us) * self.step_s - alone_s,
+            max(0.0, closes_in_s + AFTER_CLOSE_S - late_s),
         )
+
+    def _at(self, watermark_us: int, now_s: float) -> InputClock:
+        """After one of the seldom epochs. Several may come in a moment, one from each site."""
+        assert self.watermark_us is not None
+        step_s = max(LEAST_STEP_S, self.step_s)
+        fading = math.exp(-(now_s - self.at_s) / PACE_S)
+        moved_us = fading * (self.moved_us or self.step_us) + watermark_us - self.watermark_us
+        took_s = fading * (self.took_s or step_s) + now_s - self.at_s
+        step_us = moved_us / took_s * step_s
+        return replace(self, watermark_us=watermark_us, at_s=now_s, step_us=step_us, moved_us=moved_us, took_s=took_s)
+
+    def _alone_s(self, now_s: float) -> float:
+        """For so long the clock has gone on without an epoch."""
+        return max(0.0, now_s - self.at_s) if self.seldom else 0.0

@@ -15,6 +15,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from planner.values.trees import HOP_S
+
 FRESH_SHARE = 0.9
 """Of a link whose rate was measured lately, so much is planned with."""
 STALE_SHARE = 0.6
@@ -34,6 +36,9 @@ by the group."""
 LEAST_BYTES = 16 * 1024
 LEAST_S = 0.25
 """No batch leaves early that is smaller than this, or than so much of the link."""
+LEAST_WAY_S = 0.7
+"""What a link carries in less time than this leaves a site between when a window closes. In the rate of so small
+transfers is what the way and storing take."""
 WORTH_FILLING = 0.3
 """From this part of the least batch on, a batch is filled up to it."""
 GROWTH_LIMIT = 1.5
@@ -67,6 +72,8 @@ class OpenWindow:
     classes: tuple[UpdateClass, ...]
     share_seen: float | None = None
     """Of all its groups, by the window before; None: there was none."""
+    goes_on: bool = False
+    """The reader combines its groups with those of other sites, and the deadline leaves it the time to send them on."""
 
     @property
     def held(self) -> int:
@@ -80,6 +87,8 @@ class Held:
     windows: tuple[OpenWindow, ...]
     bytes_per_group: float
     epoch_s: float
+    gathers: bool = False
+    """Some of the groups come from other sites, at the latest with the epochs that close their windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +157,33 @@ def early_batches(
         mine = [d for d in own if d.due_s <= demand.due_s]
         wanted = _wanted(window, held, link, sum(d.size_bytes for task in (*rivals, mine) for d in task))
         wanted = _Wanted(wanted.must_bytes - sent_bytes, wanted.hedge_bytes - sent_bytes)
+        if held.gathers and window.due_in_s < held.epoch_s:
+            # The rest of its groups is about to come: what leaves before would leave again.
+            continue
         limit_bytes = room_bytes - sent_bytes
         if any(rivals):
             if _ready(mine) < max(map(_ready, rivals)):
                 continue
             limit_bytes = min(limit_bytes, TURN_S * link.bytes_per_s - sent_bytes)
-        groups = _chosen(window, _outlook(window, held, link), held, wanted, limit_bytes, least_batch(link))
+        last = window.goes_on and window.due_in_s < held.epoch_s
+        least_bytes = 0.0 if last else least_batch(link)
+        groups = _chosen(window, _outlook(window, held, link), held, wanted, limit_bytes, least_bytes)
         if groups:
             batches.append(Batch(window.end_us, groups))
             sent_bytes += sum(groups) * held.bytes_per_group
     return tuple(batches)
+
+
+def onward_s(size_bytes: float, link: Link | None, epoch_s: float) -> float:
+    """How much earlier than at its reader a window's groups are due at a site between; 0: with what closes the window.
+
+    Args:
+        size_bytes: of the groups of a window, of all sites together.
+        link: over which they go on; None: nothing is known of it.
+        epoch_s: of the site between, which has to begin an epoch earlier.
+    """
+    way_s = 0.0 if link is None else size_bytes / (FRESH_SHARE * link.bytes_per_s)
+    return HOP_S + way_s + epoch_s if way_s >= LEAST_WAY_S else 0.0
 
 
 def least_batch(link: Link) -> float:

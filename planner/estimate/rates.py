@@ -8,7 +8,8 @@
     groups of a window           100 for each key (1 without keys), in each of the windows that it is made up of;
                                  at most the rows
     partials                     per source site and epoch of 1 s: the groups met in one epoch, once for each window
-                                 that a row is in; where they are combined: per window
+                                 that a row is in; where they are combined: per window, and in a tree those of
+                                 several sites together
     results                      per window: its groups, at most those of an aggregate over them, a third of them for
                                  each condition of HAVING or of a query over them, or at most k for each partition of a
                                  top-k
@@ -21,13 +22,15 @@ Nothing is taken off for compression. Copies of tables are sent once and are not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from planner.graph.operators import MergeAggregate, walk
-from planner.graph.plan import DraftPlan, JoinShape, QueryShape, Stage, Statistics, source_behind
+from planner.graph.origins import combines_behind, origins, source_behind
+from planner.graph.plan import DraftPlan, JoinShape, QueryShape, Stage, Statistics
 from planner.relations.catalog import Column
 from planner.relations.widths import row_bytes
+from planner.values.links import Pair
 from planner.values.names import INPUT_VIEW
 from planner.values.stages import StageKind
 
@@ -72,6 +75,8 @@ class Estimate:
     """None when the sources' output is the result."""
     merges: tuple[MergeFlows, ...] = ()
     """The MERGEs that it is made of: the result stage itself, or those that a FINAL reads."""
+    between: Mapping[Pair, Flow] = field(default_factory=dict)
+    """In trees of COMBINEs, what goes from site to site before it goes to a MERGE."""
 
 
 def estimate_flows(draft: DraftPlan, statistics: Statistics) -> tuple[Estimate, ...]:
@@ -88,7 +93,8 @@ def task_rates(draft: DraftPlan, statistics: Statistics) -> Mapping[tuple[str, s
     for last in (draft.stage(stage_id) for stage_id in draft.result_stages):
         for merge in _merges(draft, last):
             for part in _parts(draft, merge):
-                for stage in {part.source.id: part.source, part.sender.id: part.sender}.values():
+                stages = (part.source, part.sender, *combines_behind(part.sender, draft.stages))
+                for stage in {stage.id: stage for stage in stages}.values():
                     flows = _leaving_stage(draft, merge, replace(part, sender=stage), statistics)
                     rates |= {(stage.id, site): flow.bytes_per_s for site, flow in flows.items()}
         found = _estimate(draft, last, statistics)
@@ -128,7 +134,7 @@ def _leaving_stage(draft: DraftPlan, last: Stage, part: _Part, statistics: Stati
     source = part.source
     shape, join = draft.shapes[source.id], draft.joins.get(last.id)
     known = source.columns
-    rates = {site: rows_per_s(shape, site, statistics) * shape.selectivity for site in source.pinned}
+    rates = {site: _born(draft, part, site, statistics) for site in part.sender.pinned}
     if join is not None:
         width = row_bytes(known or tuple(Column(name, "") for name in source.read_columns))
         return {site: _flow(rate, width) for site, rate in rates.items()}
@@ -137,6 +143,25 @@ def _leaving_stage(draft: DraftPlan, last: Stage, part: _Part, statistics: Stati
         return {site: _flow(rate, width) for site, rate in rates.items()}
     period = (shape.slide or shape.window) if part.sender.kind is StageKind.COMBINE else EPOCH
     return {site: _flow(_partials(shape, rate, period), width) for site, rate in rates.items()}
+
+
+def _born(draft: DraftPlan, part: _Part, site: str, statistics: Statistics) -> float:
+    """Rows per second that pass the filters, of all sites whose rows a task of the sender has."""
+    shape = draft.shapes[part.source.id]
+    sites = origins(part.sender, site, draft.stages)
+    return sum(rows_per_s(shape, origin, statistics) for origin in sorted(sites)) * shape.selectivity
+
+
+def _between(draft: DraftPlan, merges: Sequence[Stage], statistics: Statistics) -> dict[Pair, Flow]:
+    """What the COMBINEs of a tree send to each other."""
+    found: dict[Pair, Flow] = {}
+    for merge, part in ((one, part) for one in merges for part in _parts(draft, one)):
+        for reader in combines_behind(part.sender, draft.stages):
+            for sender in (draft.stage(item.stage) for item in reader.inputs if not item.same_site):
+                for site, flow in _leaving_stage(draft, merge, replace(part, sender=sender), statistics).items():
+                    for target in reader.pinned:
+                        found[site, target] = found.get((site, target), Flow(0.0, 0.0)) + flow
+    return found
 
 
 def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate:
@@ -158,7 +183,8 @@ def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate
     if not found:
         return Estimate(last.id, leaving, None)
     join = draft.joins.get(merges[0].id)
-    return Estimate(last.id, leaving, _flow(_results(join, arriving), row_bytes(draft.columns)), tuple(found))
+    results = _flow(_results(join, arriving), row_bytes(draft.columns))
+    return Estimate(last.id, leaving, results, tuple(found), _between(draft, merges, statistics))
 
 
 _Arriving = tuple[QueryShape, str, float]
@@ -173,7 +199,7 @@ def _sources(draft: DraftPlan, merge: Stage, statistics: Statistics) -> tuple[Ma
         for site, flow in _leaving_stage(draft, merge, part, statistics).items():
             leaving[site] = leaving.get(site, Flow(0.0, 0.0)) + flow
         shape = draft.shapes[part.source.id]
-        rate = sum(rows_per_s(shape, site, statistics) * shape.selectivity for site in part.source.pinned)
+        rate = sum(_born(draft, part, site, statistics) for site in part.sender.pinned)
         arriving.append((shape, part.view, rate))
     return leaving, arriving
 

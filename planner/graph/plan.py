@@ -2,7 +2,7 @@
 
     SOURCE (one task per site of the stream) --channel--> MERGE (one task) --channel--> results at the gateway
     MERGE  (one task per part, each of some bins): its results come from all parts, or FINAL (one task) makes them
-    COMBINE (one task per site of a SOURCE): stands between the two where the query asks for it
+    COMBINE (one task per site of a SOURCE, or site between): stands between the two where the query asks for it
     TABLE  (one task per site of the table)  --channel--> joined inside the SOURCE tasks
     INSERT INTO: what would go to the gateway goes to SINK (one task, at the sink's site) instead
 
@@ -143,11 +143,6 @@ def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
     raise KeyError(stage_id)
 
 
-def source_behind(stage: Stage, stages: Iterable[Stage]) -> Stage:
-    """Of a COMBINE the stage whose output it combines; any other stage itself."""
-    return find_stage(stages, stage.inputs[0].stage) if stage.kind is StageKind.COMBINE else stage
-
-
 def only_appends(stage: Stage, stages: Iterable[Stage]) -> bool:
     """True when a stage only appends its inputs, with equal names and types, so that their epochs can be copied."""
     return stage.appends and all(find_stage(stages, item.stage).columns == stage.columns for item in stage.inputs)
@@ -178,6 +173,20 @@ class PlacementCandidate:
     reason: str
     stage: str = ""
     """The merge."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCandidate:
+    """One way of combined partials to the merge, with what it costs and, if turned down, why."""
+
+    tree: str
+    """As `SET combine_tree` has it."""
+    cost: float
+    """Of all links of the plan."""
+    closing_s: float
+    """How long the groups of a window are on their way to the merge, if all leave when it closes."""
+    chosen: bool
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +238,8 @@ class PhysicalPlan:
     was made before they were kept."""
     adapting: Adapting = Adapting.OFF
     """What may be done about the query while it runs."""
+    trees: tuple[TreeCandidate, ...] = ()
+    """Where sites combine: the ways of their partials that were weighed."""
 
     @property
     def result_stages(self) -> tuple[str, ...]:

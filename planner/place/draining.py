@@ -32,7 +32,7 @@ _STAYS = "it could run elsewhere, but does not move while it runs; it ends with 
 
 _REASONS = {
     WorkKind.SOURCE: "{subject} is bound here; it ends with the queries that need it",
-    WorkKind.COMBINE: "the source whose groups it combines is here; it ends with the queries that need it",
+    WorkKind.COMBINE: "it combines groups that are born here or go over here; it ends with the queries that need it",
     WorkKind.TABLE: "{subject} is bound here; it ends with its query",
     WorkKind.MAP: "its split of {subject} is here; it ends by itself",
     WorkKind.SINK: "{subject} is bound here; it ends with its query",

@@ -1,6 +1,7 @@
 """Where the stages of a query run: a simple, documented rule.
 
-- SOURCE runs at every site of the stream that was not pruned, TABLE at the table's sites.
+- SOURCE runs at every site of the stream that was not pruned, TABLE at the table's sites, COMBINE where the tree says
+  (`planner.place.trees`).
 - MERGE runs at the one alive site that makes the fewest bytes cross the WAN per second: the partials of all other
   source sites to it, plus the results from it to the gateway.
 - Of a MERGE in parts, that site has the FINAL. Its parts are given out one by one, each to the best site by the same
@@ -32,6 +33,7 @@ from planner.graph.plan import (
     LinkTraffic,
     PhysicalPlan,
     PlacementCandidate,
+    Stage,
     Statistics,
 )
 from planner.text.logical import logical_lines
@@ -106,9 +108,8 @@ def place(
         PlacementError: a site that is needed is not in the topology, not alive, or draining.
     """
     for stage in draft.stages:
-        leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.SOURCE else ""
         for site in stage.pinned:
-            check_site(site, topology, alive, (f"{stage.relation} is bound there", f"Start its agent{leave_out}."))
+            check_site(site, topology, alive, _why_needed(stage))
     destination = checked_destination(draft, topology, alive)
     alive = alive & set(topology.sites)
     slots = {name: site.slots for name, site in topology.sites.items()}
@@ -133,6 +134,7 @@ class _Placed:
 
 def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
     gateway = world.destination.site
+    placed = replace(placed, flows=_sum(placed.flows, estimate.between))
     if estimate.results is None:
         return replace(placed, flows=_sum(placed.flows, _to_gateway(estimate, gateway)))
     whole = _Load(estimate.sources, estimate.results, gateway)
@@ -218,6 +220,14 @@ def check_site(site: str, topology: Topology, alive: frozenset[str], reason: Pai
     raise PlacementError(f"site {site} is needed ({why}), but {obstacle}", found=site, hint=hint, ids={"site": site})
 
 
+def _why_needed(stage: Stage) -> Pair:
+    """Why a site of a stage is needed, and what helps when it is not alive."""
+    if stage.kind is StageKind.COMBINE:
+        return "groups of other sites go over it", "Start its agent or choose another combine_tree."
+    leave_out = " or leave it out in WHERE, by conditions on site" if stage.kind is StageKind.SOURCE else ""
+    return f"{stage.relation} is bound there", f"Start its agent{leave_out}."
+
+
 def checked_destination(draft: DraftPlan, topology: Topology, alive: frozenset[str]) -> Destination:
     """Where the query's results are wanted: in its sink, else at the gateway.
 
@@ -242,12 +252,12 @@ def _option(site: str, load: _Load, world: _World, before: Mapping[Pair, Flow]) 
         flows = _sum(flows, {(site, load.target): load.out})
     links = _links(flows)
     together = _sum({link: flow for link, flow in before.items() if link in flows}, flows)
-    obstacles = [text for link in _links(together) if (text := _obstacle(link, world))]
+    obstacles = [text for link in _links(together) if (text := link_obstacle(link, world.links))]
     return _Option(
         site=site,
         flows=flows,
         wan_bytes_per_s=sum(link.bytes_per_s for link in links),
-        cost=sum(_cost(link, world.links.get(link.pair)) for link in links),
+        cost=sum(link_cost(link, world.links.get(link.pair)) for link in links),
         obstacle=obstacles[0] if obstacles else "",
     )
 
@@ -256,8 +266,9 @@ def _links(flows: Mapping[Pair, Flow]) -> tuple[LinkTraffic, ...]:
     return tuple(LinkTraffic(*pair, flow.rows_per_s, flow.bytes_per_s) for pair, flow in flows.items())
 
 
-def _obstacle(traffic: LinkTraffic, world: _World) -> str:
-    figures = world.links.get(traffic.pair)
+def link_obstacle(traffic: LinkTraffic, links: Mapping[Pair, LinkFigures]) -> str:
+    """Why a link does not carry what it would get; empty when it does."""
+    figures = links.get(traffic.pair)
     if figures is None:
         return f"there is no link from {traffic.source} to {traffic.target}"
     if traffic.bytes_per_s > figures.capacity_bytes_per_s:
@@ -267,7 +278,8 @@ def _obstacle(traffic: LinkTraffic, world: _World) -> str:
     return ""
 
 
-def _cost(traffic: LinkTraffic, figures: LinkFigures | None) -> float:
+def link_cost(traffic: LinkTraffic, figures: LinkFigures | None) -> float:
+    """What traffic on a link costs, in s^2; 0 where there is no link."""
     if figures is None:
         return 0.0
     if not figures.capacity_bytes_per_s:

@@ -2,70 +2,109 @@
 
     SOURCE (site A) --at the site--> COMBINE (site A) --over the WAN--> MERGE
 
-A SOURCE sends a group of a window in each epoch that has rows of it, a COMBINE once for each window.
+A SOURCE sends a group of a window in each epoch that has rows of it, a COMBINE once for each window. In a tree, the
+COMBINE of a site between reads those of other sites, beside its own SOURCE where the stream is bound there:
+
+    SOURCE (site A) --> COMBINE (site A) --+
+    SOURCE (site B) -----------------------+--> COMBINE (site B) --> MERGE
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from planner.graph.operators import CombinePartials, Operator, PartialAggregate
 from planner.graph.plan import DraftPlan, Merge, Stage, StageInput
 from planner.values.names import INPUT_VIEW
 from planner.values.stages import StageKind
+from planner.values.trees import Tree
+
+FLAT = Tree()
+"""Every site sends to the merge."""
 
 
-def with_combines(draft: DraftPlan) -> DraftPlan:
-    """The plan with a COMBINE for each SOURCE whose partials a MERGE reads, without the texts of the new stages.
+def with_combines(draft: DraftPlan, tree: Tree = FLAT) -> DraftPlan:
+    """The plan with COMBINEs for each SOURCE whose partials a MERGE reads, without the texts of the new stages.
 
     Args:
         draft: with types. SOURCEs that send rows, not partials, stay as they are.
+        tree: which sites send to another site, not to the merge; ways of sites without partials are left out.
     """
     stages: list[Stage] = []
     for stage in draft.stages:
-        made = _combines(draft, stage, sum(s.kind is StageKind.COMBINE for s in stages))
-        stages += made.values()
-        inputs = (replace(i, stage=made[i].id) if i in made else i for i in stage.inputs)
+        inputs: list[StageInput] = []
+        for item, combine in _inputs(draft, stage):
+            if combine is None:
+                inputs.append(item)
+                continue
+            first = sum(s.kind is StageKind.COMBINE for s in stages) + 1
+            made = _Combines(draft.stage(item.stage), stage, combine, tree, first)
+            inputs += [StageInput(last, item.view) for last in made.last()]
+            stages += made.stages
         stages.append(replace(stage, inputs=tuple(inputs)))
     return replace(draft, stages=tuple(stages))
 
 
-def _combines(draft: DraftPlan, stage: Stage, before: int) -> dict[StageInput, Stage]:
-    """By input of a MERGE; empty for other stages."""
-    found: dict[StageInput, Stage] = {}
-    merge = stage.merge
-    if merge is None or stage.kind is not StageKind.MERGE:
-        return found
-    for item, combine in _partials(stage, merge):
-        source = draft.stage(item.stage)
-        if source.kind is StageKind.SOURCE:
-            found[item] = _combine(f"c{before + len(found) + 1}", source, stage, combine)
-    return found
-
-
-def _partials(stage: Stage, merge: Merge) -> Iterator[tuple[StageInput, CombinePartials]]:
-    """The inputs that are partials, each with what makes fewer of them."""
-    by_view = {view.view: view.combine for view in merge.views} or {INPUT_VIEW: merge.combine}
+def _inputs(draft: DraftPlan, stage: Stage) -> Iterator[tuple[StageInput, CombinePartials | None]]:
+    """The inputs of a stage; those that are partials of a SOURCE with what makes fewer of them."""
+    merge = stage.merge if stage.kind is StageKind.MERGE else None
+    by_view: dict[str, Operator | None] = {}
+    if merge is not None:
+        by_view = {view.view: view.combine for view in merge.views} or {INPUT_VIEW: merge.combine}
     for item in stage.inputs:
-        combine: Operator | None = by_view.get(item.view)
-        if isinstance(combine, CombinePartials):
-            yield item, combine
+        combine = by_view.get(item.view)
+        is_source = draft.stage(item.stage).kind is StageKind.SOURCE
+        yield item, combine if is_source and isinstance(combine, CombinePartials) else None
 
 
-def _combine(stage_id: str, source: Stage, reader: Stage, combine: CombinePartials) -> Stage:
-    merge = reader.merge
-    assert merge is not None
-    # Rows that are sorted by key alone are smaller: there are bins only for parts that read some of them.
-    bins = source.body.bins if reader.parts > 1 and isinstance(source.body, PartialAggregate) else ()
-    return Stage(
-        id=stage_id,
-        kind=StageKind.COMBINE,
-        pinned=source.pinned,
-        inputs=(StageInput(source.id, INPUT_VIEW, same_site=True),),
-        merge=Merge(
-            merge.window_column, merge.period if merge.panes else merge.window, "", merge.slide, combine=combine
-        ),
-        columns=source.columns,
-        body=replace(combine, bins=bins, numbered=True),
-    )
+@dataclass(slots=True)
+class _Combines:
+    """The COMBINEs between a SOURCE and a MERGE: one stage for all sites that send to the same one, and one for each
+    site between."""
+
+    source: Stage
+    reader: Stage
+    combine: CombinePartials
+    tree: Tree
+    number: int
+    """Of the next stage."""
+    stages: list[Stage] = field(default_factory=list)
+
+    def last(self) -> list[str]:
+        """Makes the stages, each behind those it reads; those that the MERGE reads."""
+        return self._towards(None)
+
+    def _towards(self, site: str | None) -> list[str]:
+        """The stages whose output goes to that site; None: to the MERGE."""
+        between = {over for home in self.source.pinned for over in self.tree.beyond(home)}
+        senders = [home for home in sorted({*self.source.pinned, *between}) if self.tree.over.get(home) == site]
+        leaves = [home for home in senders if home not in between]
+        made = [self._stage(leaves, [])] if leaves else []
+        return made + [self._stage([home], self._towards(home)) for home in senders if home in between]
+
+    def _stage(self, sites: Sequence[str], read: Sequence[str]) -> str:
+        merge, source = self.reader.merge, self.source
+        assert merge is not None
+        own = [StageInput(source.id, INPUT_VIEW, same_site=True)] if set(sites) & set(source.pinned) else []
+        # Rows that are sorted by key alone are smaller: there are bins only for parts that read some of them.
+        last = not set(sites) & self.tree.over.keys()
+        bins = source.body.bins if isinstance(source.body, PartialAggregate) and self.reader.parts > 1 else ()
+        stage = Stage(
+            id=f"c{self.number}",
+            kind=StageKind.COMBINE,
+            pinned=tuple(sites),
+            inputs=(*own, *(StageInput(name, INPUT_VIEW) for name in read)),
+            merge=Merge(
+                merge.window_column,
+                merge.period if merge.panes else merge.window,
+                "",
+                merge.slide,
+                combine=self.combine,
+            ),
+            columns=source.columns,
+            body=replace(self.combine, bins=bins if last else (), numbered=True),
+        )
+        self.number += 1
+        self.stages.append(stage)
+        return stage.id

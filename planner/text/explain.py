@@ -18,6 +18,7 @@ from planner.graph.plan import (
     PhysicalPlan,
     PlacementCandidate,
     Stage,
+    TreeCandidate,
 )
 from planner.graph.whole import ScanOfTable
 from planner.sql.intervals import format_interval
@@ -258,6 +259,33 @@ CANDIDATES: Section[PlacementCandidate] = Section(
     ),
 )
 
+TREES: Section[TreeCandidate] = Section(
+    "trees[]",
+    lambda tree: f"{'*' if tree.chosen else ' '} {tree.tree}",
+    (
+        Field(
+            "tree",
+            "A way of combined groups to the merge that was weighed, as `SET combine_tree` has it.",
+            lambda tree: tree.tree,
+        ),
+        Field(
+            "cost",
+            "The sum over the plan's links of bytes/s * latency^2 / capacity, in s^2.",
+            lambda tree: tree.cost,
+            lambda tree: f"cost {tree.cost:.3g}",
+            ": ",
+        ),
+        Field(
+            "closing_s",
+            "How long the groups of a window are on their way to the merge, if all leave when it closes.",
+            lambda tree: tree.closing_s,
+            lambda tree: f"{tree.closing_s:.2f} s to the merge",
+        ),
+        Field("chosen", "True for the way that was taken.", lambda tree: tree.chosen),
+        Field("reason", "Why it was taken or not.", lambda tree: tree.reason, lambda tree: tree.reason, ": "),
+    ),
+)
+
 OPTIONS: Section[BatchOptions] = Section(
     "batch.options",
     lambda options: f"Scheduler ({options.scheduler.value})",
@@ -331,7 +359,7 @@ SCANS: Section[ScanOfTable] = Section(
     ),
 )
 
-SECTIONS: tuple[Section[Any], ...] = (STAGES, LINKS, FIGURES, CANDIDATES, OPTIONS, SPLITS, SCANS)
+SECTIONS: tuple[Section[Any], ...] = (STAGES, LINKS, FIGURES, CANDIDATES, TREES, OPTIONS, SPLITS, SCANS)
 
 
 def explain_text(plan: PhysicalPlan) -> str:
@@ -359,6 +387,10 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
         for candidate in plan.candidates:
             if candidate.stage == stage_id:
                 yield from (f"  {line}" for line in CANDIDATES.lines(candidate))
+    if plan.trees:
+        yield "Ways of combined groups"
+    for tree in plan.trees:
+        yield from (f"  {line}" for line in TREES.lines(tree))
 
 
 def _split_lines(plan: BatchPlan) -> Iterator[str]:
@@ -388,6 +420,7 @@ def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
         "links": [LINKS.json(link) for link in _links(plan)],
         "figures": [FIGURES.json(figures) for figures in plan.figures],
         "candidates": [CANDIDATES.json(candidate) for candidate in plan.candidates],
+        "trees": [TREES.json(tree) for tree in plan.trees],
     }
 
 

@@ -114,15 +114,21 @@ class Credit(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     BYTES_FIELD_NUMBER: _builtins.int
+    ONWARD_US_FIELD_NUMBER: _builtins.int
     bytes: _builtins.int
+    onward_us: _builtins.int
+    """Of a reader that combines groups of several sites and sends them on: how long, by what it sent lately, they take from its site to
+    their reader. What closes a window should be there so much earlier.
+    """
     def __init__(
         self,
         *,
         bytes: _builtins.int = ...,
+        onward_us: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "onward_us", b"onward_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

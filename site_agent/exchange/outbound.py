@@ -165,6 +165,7 @@ class Outbound:
         self._now_s = now_s
         self._links: dict[str, OutboundLink] = {}
         self._calls: dict[tuple[str, str], OutboundCall] = {}
+        self._onward_s: dict[tuple[str, str], float] = {}
 
     def call(self, reader: str, channel: str, first_epoch: int) -> OutboundCall:
         """A new call; of several for a channel the last one counts."""
@@ -177,6 +178,18 @@ class Outbound:
         call.end()
         if self._calls.get((reader, channel)) is call:
             del self._calls[reader, channel]
+
+    def goes_on(self, reader: str, channel: str, onward_s: float) -> None:
+        """The site has said how long what it reads of a channel takes to go on from there."""
+        self._onward_s[reader, channel] = onward_s
+
+    def onward_s(self, reader: str, channel: str) -> float:
+        """What the site said last of it; 0: it stays there, or nothing is known."""
+        return self._onward_s.get((reader, channel), 0.0)
+
+    def forget(self, channel: str) -> None:
+        """The channel is sent no more."""
+        self._onward_s = {key: value for key, value in self._onward_s.items() if key[1] != channel}
 
     def rate(self, reader: str) -> Rate | None:
         """What the link to that site carried last; None: it was not measured."""

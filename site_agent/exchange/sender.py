@@ -157,6 +157,7 @@ class Sender:
             kind = request.WhichOneof("message")
             if kind == "credit":
                 self._credit.grant(request.credit.bytes)
+                self._outbound.goes_on(self._request.consumer, self._log.id, request.credit.onward_us / 1e6)
                 self._call.stored(request.credit.bytes)
             elif kind == "ahead":
                 await self._offload.run(self._note_ahead, request.ahead)

@@ -99,6 +99,8 @@ class Pull:
         self._refusals = Refusals(log.id, from_site)
         self._needs = needs
         self._granted_bytes = 0
+        self.onward_us = 0
+        """How long what is read here takes to go on, where it does: said with the next credit."""
         self._something_to_say = asyncio.Event()
         self._retry = asyncio.Event()
         self._attempt: asyncio.Task[None] | None = None
@@ -267,7 +269,7 @@ class Pull:
                 await call.write(pb.PullRequest(acknowledge=pb.Acknowledge(epoch=said - 1)))
                 reached(FaultPoint.ACK_SENT)
             if self._granted_bytes:
-                credit, self._granted_bytes = pb.Credit(bytes=self._granted_bytes), 0
+                credit, self._granted_bytes = pb.Credit(bytes=self._granted_bytes, onward_us=self.onward_us), 0
                 await call.write(pb.PullRequest(credit=credit))
             if self._complete and said >= self._log.next_epoch:
                 await call.done_writing()

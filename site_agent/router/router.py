@@ -81,6 +81,14 @@ class Router:
         """Set, by channel, the bins that are read here; other channels are read whole. It counts for new copies."""
         self._bins = dict(bins)
 
+    def set_onward(self, channel: str, onward_us: int) -> None:
+        """Set how long what comes from a remote channel takes to go on from here.
+
+        Its producer hears of it with the next credit.
+        """
+        if channel in self._pulls:
+            self._pulls[channel].onward_us = onward_us
+
     def holds(self, channel: str, bins: Collection[int]) -> bool:
         """Whether the channel's rows of these bins are here, or will come; of no bins: all of its rows.
 

@@ -1,4 +1,7 @@
-"""COMBINE: the partials of a source at this site in, each group of a window out, as late as the link allows.
+"""COMBINE: partials of a source at this site in, each group of a window out, as late as the link allows.
+
+A site between other sites and the reader of their partials has one of these too: it reads what theirs send, beside its
+own source where there is one, and tells them how long before a window's groups are due theirs should be here.
 
 A window's groups leave when the input's watermark passes its end, or, where they are more than the link carries in a
 moment, some of them before (`planner.combining`). A source that falls idle is not waited for by those that read the
@@ -14,7 +17,6 @@ held.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,6 +25,7 @@ import pyarrow as pa
 
 from contract.tasks import TaskState
 from machine.faults import reached
+from planner.combining.clock import LEAST_STEP_S
 from planner.values.names import INPUT_VIEW
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
@@ -33,15 +36,13 @@ from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.departures import Departures
 from site_agent.tasks.held import HeldGroups, numbers_of, sorted_by_key, together, without_numbers
+from site_agent.tasks.older import cursors_of, held_by_older, is_of_older
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.task import PortTask
 
 EPOCH_BYTES = 4 * 1024 * 1024
 """What closes a window is published in epochs of about this size: the first are stored while others are under way."""
-_RELEASED = "released"
-"""In the manifests of versions that sent all groups when their window closed: how far the input was read when it fell
-idle. What they left is restored by their rules."""
 
 
 class CombineTask(PortTask):
@@ -64,11 +65,14 @@ class CombineTask(PortTask):
         self._totals = Totals()
         self._counted: Mapping[str, int] = {}
         self._released: Mapping[str, int] = {}
+        self._last: PortBatch | None = None
+        """What the input said last, without rows."""
         self._work = _Work()
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs; before the checkpoint is restored, they are noted alone."""
         self._inputs = tuple(inputs)
+        self._departures.read(inputs)
         if self._restored:
             await self._read_inputs()
 
@@ -94,8 +98,7 @@ class CombineTask(PortTask):
         while context.log.end is None:
             batch = batch or await self._next()
             if batch is None:
-                async with context.attempt():
-                    await self._save_checkpoint(self._port.cursors)
+                await self._use_silence()
                 continue
             await self._step(batch)
             batch = None
@@ -107,18 +110,49 @@ class CombineTask(PortTask):
         )
 
     async def _next(self) -> PortBatch | None:
-        """What is new; None when nothing came for a while, and a checkpoint is due that acknowledges what was read."""
-        limits, clock = self._context.limits, self._context.clock
-        taking = self._port.next(max_bytes=limits.port_batch_bytes)
-        if dict(self._port.cursors) == dict(self._checkpoint.cursors):
+        """What is new; None when nothing came for a while in which something is to be done."""
+        taking = self._port.next(max_bytes=self._context.limits.port_batch_bytes)
+        waits_s = [wait_s for wait_s in (self._checkpoint_due_s(), self._departure_due_s()) if wait_s is not None]
+        if not waits_s:
             return await taking
-        due_s = self._quiet_since_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
         try:
             # Not wait_for: it swallows a cancellation that comes together with a batch, and the task would run on.
-            async with asyncio.timeout(max(0.0, due_s)):
+            async with asyncio.timeout(max(0.0, min(waits_s))):
                 return await taking
         except TimeoutError:
             return None
+
+    def _checkpoint_due_s(self) -> float | None:
+        """How long until a checkpoint is due, which acknowledges what was read; None: none will be."""
+        if dict(self._port.cursors) == dict(self._checkpoint.cursors):
+            return None
+        limits, clock = self._context.limits, self._context.clock
+        return self._quiet_since_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
+
+    def _departure_due_s(self) -> float | None:
+        """How long until groups may have to leave although nothing came; None: not before something does.
+
+        Other sites that combine send seldom, and what they sent has to go on in time.
+        """
+        waits = self._last is not None and not self._last.idle and self._held.rows and self._departures.behind
+        return max(LEAST_STEP_S, self._context.spec.epoch_interval.total_seconds()) if waits else None
+
+    async def _use_silence(self) -> None:
+        """Do what is due first while nothing comes."""
+        context = self._context
+        checkpoint_s, departure_s = self._checkpoint_due_s(), self._departure_due_s()
+        async with context.attempt():
+            if checkpoint_s is not None and (departure_s is None or checkpoint_s <= departure_s):
+                await self._save_checkpoint(self._port.cursors)
+            elif self._last is not None and not context.limits.pressure_of(context.log).waits:
+                await self._send_early(self._last)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Say to the site's other tasks what is left to send, and to sites behind how much earlier theirs is due."""
+        self._departures.tell(self._held, self._context.clock.monotonic())
+        for channel in self._departures.behind:
+            self._context.router.set_onward(channel, round(self._departures.onward_s(self._held) * 1e6))
 
     async def _step(self, batch: PortBatch) -> None:
         """Hold what came, and publish what is to leave."""
@@ -128,7 +162,9 @@ class CombineTask(PortTask):
         async with context.attempt():
             await self._hold(batch)
         self._departures.came(self._held, batch.watermark_us, clock.monotonic())
-        closes = self._held.crosses_boundary(batch.watermark_us) or batch.ended or batch.idle != self._is_idle()
+        said = context.log.standing
+        wakes = batch.idle != (said is not None and said.idle)
+        closes = self._held.crosses_boundary(batch.watermark_us) or batch.ended or wakes
         if closes:
             await context.wait_for_room()
         async with context.attempt():
@@ -139,14 +175,10 @@ class CombineTask(PortTask):
             if batch.ended:
                 context.log.finish()
             await self._maybe_checkpoint(batch)
-        self._departures.tell(self._held, clock.monotonic())
+        self._last = replace(batch, tables=(), origins=(), rows=0)
+        self._tell()
         self._quiet_since_s = clock.monotonic()
         self._record(batch, started_s)
-
-    def _is_idle(self) -> bool:
-        """True when the output channel's standing says that it is idle."""
-        standing = self._context.log.standing
-        return standing is not None and standing.idle
 
     async def _hold(self, batch: PortBatch) -> None:
         self._begin()
@@ -170,13 +202,8 @@ class CombineTask(PortTask):
     def _begin(self) -> None:
         """Leave out windows of which rows may be missing. None of them is out: the watermark waits for all channels."""
         until_us, progress = self._port.incomplete_until_us, self._context.progress
-        if until_us is None:
-            return
-        period_us = self._window.slide_us
-        starts_at_us = (until_us // period_us + 1) * period_us
-        if progress.starts_at_us is None or starts_at_us > progress.starts_at_us:
-            self._held.begin_at(starts_at_us)
-            progress.starts_at_us = starts_at_us
+        if until_us is not None:
+            progress.starts_at_us = self._held.begin_behind(until_us, progress.starts_at_us)
 
     async def _combined(self, rows: pa.Table) -> pa.Table:
         """One row for each group, with its number."""
@@ -199,15 +226,9 @@ class CombineTask(PortTask):
     async def _send_early(self, batch: PortBatch) -> None:
         """Publish groups of open windows, if there are more than the link carries after their end."""
         now_s = self._context.clock.monotonic()
-        rows = await self._context.in_thread(lambda: self._taken(now_s))
+        rows = await self._context.in_thread(lambda: self._held.take_each(self._departures.due(self._held, now_s)))
         if rows is not None:
             await self._publish(rows, batch)
-
-    def _taken(self, now_s: float) -> pa.Table | None:
-        """The rows that leave early; they are held no more."""
-        due = list(self._departures.due(self._held, now_s))
-        taken = [self._held.take(departure.end_us, departure.groups) for departure in due]
-        return together([table for table in taken if table is not None])
 
     async def _publish(self, rows: pa.Table | None, batch: PortBatch) -> None:
         context, log = self._context, self._context.log
@@ -216,7 +237,7 @@ class CombineTask(PortTask):
         commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
         before = log.standing
         reached(FaultPoint.WINDOW_CLOSED)
-        parts = [made] if made is None else self._parts(made)
+        parts = [made] if made is None else self._departures.epochs_of(made, EPOCH_BYTES)
         for number, part in enumerate(parts):
             # Until the last of them, not all rows of the windows that the watermark ends are out.
             last = number == len(parts) - 1
@@ -234,12 +255,6 @@ class CombineTask(PortTask):
             rows = await self._combined(rows)
         return await self._context.in_thread(lambda: sorted_by_key(without_numbers(rows)))
 
-    def _parts(self, rows: pa.Table) -> list[pa.Table]:
-        size_bytes = self._departures.size_of(rows)
-        count = max(1, math.ceil(size_bytes / EPOCH_BYTES))
-        step = math.ceil(rows.num_rows / count)
-        return [rows.slice(first, step) for first in range(0, rows.num_rows, step)]
-
     async def _restore(self) -> None:
         context = self._context
         checkpoint, states = await context.in_thread(self._checkpoints.load)
@@ -248,11 +263,11 @@ class CombineTask(PortTask):
         self._totals, self._counted = checkpoint.totals, checkpoint.cursors
         emitted = Totals.from_json(last.commit.get("totals")) if last is not None else Totals()
         if last is not None and emitted.rows_in >= checkpoint.totals.rows_in:
-            self._totals, self._counted = emitted, _cursors(last.commit.get("cursors"))
+            self._totals, self._counted = emitted, cursors_of(last.commit.get("cursors"))
         self._held = HeldGroups(self._window, closed_us=checkpoint.closed_us)
         rows: pa.Table | None = states.get(INPUT_VIEW)
-        if last is not None and _RELEASED in last.commit and checkpoint.out is None:
-            rows = self._restore_older(last, rows)
+        if last is not None and is_of_older(checkpoint, last):
+            self._held, self._released, rows = held_by_older(self._window, checkpoint, last, rows)
         if rows is not None:
             self._held.add(await self._combined(rows))
         watermark_us = last.watermark_us if last is not None else None
@@ -260,16 +275,6 @@ class CombineTask(PortTask):
         # Not behind the windows that are out, although a channel that was idle then may have woken since.
         reached_us = max((w for w in (checkpoint.watermark_us, watermark_us) if w is not None), default=None)
         self._port.restore(checkpoint.cursors, checkpoint.ended, watermark_us=reached_us)
-
-    def _restore_older(self, last: EpochManifest, rows: pa.Table | None) -> pa.Table | None:
-        """Of the checkpoint's rows those that are held, where windows left only when they closed."""
-        closed = [c for c in (self._checkpoint.closed_us, last.watermark_us) if c is not None]
-        self._held = HeldGroups(self._window, closed_us=max(closed, default=None))
-        self._released = _cursors(last.commit.get(_RELEASED))
-        saved = self._checkpoint.cursors
-        # All rows were released at once: the checkpoint is older, or it has been saved since.
-        older = bool(self._released) and all(saved[name] <= self._released.get(name, 0) for name in saved)
-        return None if older else rows
 
     async def _catch_up(self) -> PortBatch | None:
         """Hold again what was held before the crash.
@@ -279,12 +284,12 @@ class CombineTask(PortTask):
         """
         context, log = self._context, self._context.log
         last = log.epochs.last_manifest
-        older = last is not None and _RELEASED in last.commit and self._checkpoint.out is None
+        older = last is not None and is_of_older(self._checkpoint, last)
         batch: PortBatch | None = None
         first = log.next_epoch - 1 if older else self._checkpoint.out or 0
         for epoch in range(max(0, first), log.next_epoch):
             manifest = await context.in_thread(partial(log.epochs.manifest, epoch))
-            cursors = _cursors(manifest.commit.get("cursors"))
+            cursors = cursors_of(manifest.commit.get("cursors"))
             while taken := await self._port.take_before(cursors, max_bytes=context.limits.port_batch_bytes):
                 batch = taken
                 async with context.attempt():
@@ -385,7 +390,3 @@ class _Work:
             held_bytes=self.held_bytes,
             operators=self.operators,
         )
-
-
-def _cursors(value: Json) -> dict[str, int]:
-    return {k: v for k, v in value.items() if isinstance(v, int)} if isinstance(value, Mapping) else {}

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from planner.combining.clock import CLOSING_S, InputClock
-from planner.combining.early import Held, Link, OpenWindow, demands_of, early_batches
+from planner.combining.early import Held, Link, OpenWindow, demands_of, early_batches, onward_s
 from site_agent.channels.codec import encode
 from site_agent.channels.log import ChannelLog
 from site_agent.tasks.groups import Numbers
 from site_agent.tasks.held import HeldGroups, HeldWindow, without_numbers
 from site_agent.tasks.pool import SILENT_EPOCHS, SendPool
-from site_agent.tasks.spec import TaskSpec
+from site_agent.tasks.spec import InputSpec, TaskSpec
 
 WEIGHT = 0.3
 """Of the newest batch in averages."""
@@ -39,11 +40,21 @@ class Departures:
         interval_s = spec.epoch_interval.total_seconds()
         self._log = log
         self._pool = pool
+        self._site = site
         self._readers = tuple(reader for reader in spec.consumers if reader != site)
         delay_us = max((item.event_delay_us for item in spec.inputs), default=0)
         self._clock = InputClock(delay_us, interval_s * 1e6, interval_s)
+        self.behind: tuple[str, ...] = ()
+        """The channels of other sites that combine."""
+        self.read(spec.inputs)
         self._bytes_per_group: float | None = None
         self._job_s = CLOSING_S
+
+    def read(self, inputs: Sequence[InputSpec]) -> None:
+        """The task reads these from now on."""
+        self.behind = tuple(item.channel for item in inputs if item.site != self._site)
+        # What other sites combine comes when their windows close.
+        self._clock = replace(self._clock, seldom=bool(self.behind))
 
     def close(self) -> None:
         """The task stops."""
@@ -53,7 +64,7 @@ class Departures:
         """Note an epoch of the input, whose rows are held."""
         self._clock = self._clock.after(watermark_us, now_s)
         for window in held.windows:
-            past_us = self._clock.past_us(window.end_us)
+            past_us = self._clock.past_us(window.end_us, now_s)
             if past_us is not None:
                 window.groups.mark(past_us)
 
@@ -75,11 +86,17 @@ class Departures:
             self._bytes_per_group = len(encode(some).payload) / some.num_rows
         return self._bytes_per_group * float(rows.num_rows)
 
+    def epochs_of(self, rows: pa.Table, epoch_bytes: int) -> list[pa.Table]:
+        """These rows in pieces of about so many bytes as they are sent; at least one."""
+        count = max(1, math.ceil(self.size_of(rows) / epoch_bytes))
+        step = math.ceil(rows.num_rows / count)
+        return [rows.slice(first, step) for first in range(0, rows.num_rows, step)]
+
     def due(self, held: HeldGroups, now_s: float) -> Iterator[Departure]:
         """What leaves now. Whoever takes it calls `tell` then."""
         reader, link = self._slowest()
-        given = self._given(held)
-        if link is None or given is None:
+        given = self._given(held, reader, now_s)
+        if link is None or given is None or (self._clock.seldom and not self.onward_s(held)):
             return
         others = self._pool.others(reader, self._log.id, now_s=now_s)
         for batch in early_batches(given, link, others, now_s=now_s):
@@ -90,10 +107,16 @@ class Departures:
     def tell(self, held: HeldGroups, now_s: float) -> None:
         """Say to the site's other tasks what is left to send."""
         reader, link = self._slowest()
-        given = self._given(held)
+        given = self._given(held, reader, now_s)
         if link is not None and given is not None:
             until_s = now_s + SILENT_EPOCHS * self._clock.step_s
             self._pool.say(reader, self._log, demands_of(given, link, now_s=now_s), until_s=until_s)
+
+    def onward_s(self, held: HeldGroups) -> float:
+        """How long before a window's groups are due at the last reader those of other sites should be here."""
+        reader, link = self._slowest()
+        size_bytes = held.last_curve.groups * (self._bytes_per_group or 0.0)
+        return self._pool.onward_s(reader, self._log) + onward_s(size_bytes, link, self._clock.step_s)
 
     def _slowest(self) -> tuple[str, Link | None]:
         """Of the links over which the groups are read; None: of none the rate is known."""
@@ -104,26 +127,30 @@ class Departures:
         _, reader, link = min(known, key=lambda item: item[0])
         return reader, link
 
-    def _given(self, held: HeldGroups) -> Held | None:
+    def _given(self, held: HeldGroups, reader: str, now_s: float) -> Held | None:
         """What the planner is told; None: there is nothing to tell."""
-        found = [self._window(window, held) for window in held.windows]
+        found = [self._window(window, held, reader, now_s) for window in held.windows]
         windows = tuple(window for window in found if window is not None)
         if not windows:
             return None
         rows = held.table()
         assert rows is not None
-        return Held(windows, self.size_of(without_numbers(rows)) / rows.num_rows, self._clock.step_s)
+        return Held(
+            windows, self.size_of(without_numbers(rows)) / rows.num_rows, self._clock.step_s, gathers=self._clock.seldom
+        )
 
-    def _window(self, window: HeldWindow, held: HeldGroups) -> OpenWindow | None:
+    def _window(self, window: HeldWindow, held: HeldGroups, reader: str, now_s: float) -> OpenWindow | None:
         """None: it has no groups to send, or nothing is known of its end."""
-        closing, groups = self._clock.closing(window.end_us, job_s=self._job_s), window.groups
-        past_us = self._clock.past_us(window.end_us)
+        closing, groups = self._clock.closing(window.end_us, now_s, job_s=self._job_s), window.groups
+        past_us = self._clock.past_us(window.end_us, now_s)
         if closing is None or past_us is None or not groups.held:
             return None
+        earlier_s = self._pool.onward_s(reader, self._log)
         return OpenWindow(
             end_us=window.end_us,
             ends_in_s=closing.ends_in_s,
-            due_in_s=closing.due_in_s,
+            due_in_s=max(0.0, closing.due_in_s - earlier_s),
+            goes_on=earlier_s > 0,
             seen=groups.seen,
             new_per_s=groups.new_per_epoch / self._clock.step_s,
             again_per_s=groups.again_per_epoch / self._clock.step_s,

@@ -30,6 +30,11 @@ class Curve:
     at_us: tuple[int, ...] = ()
     seen: tuple[int, ...] = ()
 
+    @property
+    def groups(self) -> int:
+        """How many there were in all."""
+        return self.seen[-1] if self.seen else 0
+
     def share(self, at_us: int) -> float | None:
         """The share of all its groups that had been there by that time; None: there were none."""
         if not self.seen or not self.seen[-1]:

@@ -6,9 +6,10 @@ such column, rows are held all the same, and leave when their window closes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,16 @@ class HeldWindow:
 
     def table(self) -> pa.Table | None:
         return together(self.tables)
+
+
+class Departing(Protocol):
+    """Groups of a window that leave."""
+
+    @property
+    def end_us(self) -> int: ...
+
+    @property
+    def groups(self) -> Numbers: ...
 
 
 class HeldGroups:
@@ -79,6 +90,18 @@ class HeldGroups:
         for end_us, window in self._windows.items():
             window.groups.update(came.get(end_us, np.empty(0, np.int64)))
         return dropped
+
+    def begin_behind(self, until_us: int, begun_us: int | None) -> int:
+        """Leave out windows of which rows up to there may be missing.
+
+        Returns:
+            Where the first window begins that is not left out; `begun_us` where that is later.
+        """
+        start_us = (until_us // self._spec.slide_us + 1) * self._spec.slide_us
+        if begun_us is not None and start_us <= begun_us:
+            return begun_us
+        self.begin_at(start_us)
+        return start_us
 
     def begin_at(self, start_us: int) -> None:
         """Leave out all windows that begin earlier, as if they had left."""
@@ -124,6 +147,11 @@ class HeldGroups:
         taken = is_among(_column(rows), numbers)
         window.tables = _some(rows.filter(pa.array(~taken)))
         return rows.filter(pa.array(taken))
+
+    def take_each(self, departures: Iterable[Departing]) -> pa.Table | None:
+        """Take out the rows of the groups that leave; all of them are named before the first is taken."""
+        taken = [self.take(departure.end_us, departure.groups) for departure in list(departures)]
+        return together([table for table in taken if table is not None])
 
     def drop(self, numbers: Numbers) -> None:
         """Remove the rows of these groups, which have left. In order."""

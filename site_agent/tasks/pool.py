@@ -41,6 +41,7 @@ class SendPool:
 
     def leave(self, channel: str) -> None:
         """The task of this channel has nothing to send any more."""
+        self._outbound.forget(channel)
         for tasks in self._said.values():
             tasks.pop(channel, None)
 
@@ -59,6 +60,10 @@ class SendPool:
         waiting_bytes = sum(self._waiting(reader, one) for one in logs.values())
         queued_bytes = max(0, round(waiting_bytes - self._outbound.crossed_bytes(reader)))
         return Link(rate.bytes_per_s, rate.age_s <= FRESH_S, queued_bytes)
+
+    def onward_s(self, reader: str, log: ChannelLog) -> float:
+        """How long the groups of this channel go on from that site; 0: they stay there, or nothing is known."""
+        return self._outbound.onward_s(reader, log.id)
 
     def _waiting(self, reader: str, log: ChannelLog) -> int:
         """Of a site that does not read just now, all that is kept."""

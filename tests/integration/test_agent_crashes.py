@@ -19,6 +19,7 @@ from tests.integration.two_sites import (
     combining,
     derived,
     expected,
+    over_a_site,
     parted,
     stored_results,
     two_sites,
@@ -97,6 +98,25 @@ async def test_sites_that_combine_go_on_after_their_death(tmp_path: Path, point:
     assert stored_results(tmp_path) == expected()
     left = [path.name for site in SITES for path in (tmp_path / site / "channels").iterdir()]
     assert left == [MERGE]
+    assert half_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
+async def test_a_site_between_goes_on_after_its_death(tmp_path: Path, point: FaultPoint) -> None:
+    """It combines what another site combined with what it has, and a third task merges what both send; only it dies."""
+    # All that it sends on may be one epoch.
+    passage = 4 if point in OFTEN - {FaultPoint.EPOCH_SENT} else 1
+    fault = f"{point.value}:{passage}"
+    async with two_sites(tmp_path, fault=fault, work=over_a_site, mortal=("jfk",)) as (orders, mortals):
+        async with asyncio.timeout(60):
+            await orders.complete()
+            late = sum(task.rows_late for report in orders.reports.values() for task in report.tasks)
+            await orders.over()
+            await orders.obeyed(2)
+        assert mortals.deaths == ["jfk"]
+
+    assert stored_results(tmp_path) == expected()
+    assert late == 0
     assert half_files(tmp_path) == []
 
 

@@ -251,6 +251,21 @@ async def test_the_sending_site_knows_what_is_stored_and_how_fast_it_went(tmp_pa
         await eventually(lambda: ewr.outbound.stored_before("jfk", CHANNEL) is None)
 
 
+async def test_the_sending_site_hears_how_long_the_rows_go_on(tmp_path: Path) -> None:
+    async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
+        log = ewr.store.open(CHANNEL)
+        log.set_consumers(["jfk"])
+        jfk.router.set_onward(CHANNEL, 1)
+        copy = await jfk.router.subscribe(CHANNEL, "ewr", "r")
+        jfk.router.set_onward(CHANNEL, 2_500_000)
+        assert ewr.outbound.onward_s("jfk", CHANNEL) == 0
+        log.publish(0, numbers(0, 10), watermark_us=0)
+        await copy.state.wait(0)
+        await eventually(lambda: ewr.outbound.onward_s("jfk", CHANNEL) == 2.5)
+        ewr.outbound.forget(CHANNEL)
+        assert ewr.outbound.onward_s("jfk", CHANNEL) == 0
+
+
 async def test_a_link_that_brings_nothing_is_not_measured(tmp_path: Path) -> None:
     async with sites(tmp_path, "ewr", "jfk") as (ewr, jfk):
         log = ewr.store.open(CHANNEL)

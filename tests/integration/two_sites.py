@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
@@ -155,6 +155,27 @@ def combining(addresses: dict[str, str], site: str, *, interval_ms: int) -> site
     return given
 
 
+def over_a_site(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
+    """As `combining`, but jfk combines its own partials with those of ewr, and ewr merges what jfk sends."""
+    given = combining(addresses, site, interval_ms=interval_ms)
+    for task in given.tasks:
+        if task.task_id == COMBINES["jfk"]:
+            task.inputs.add(channel=COMBINES["ewr"], site="ewr", view="input")
+            task.consumers[:] = ["ewr"]
+    merge = next(task for task in combining(addresses, "jfk", interval_ms=interval_ms).tasks if task.task_id == MERGE)
+    del merge.inputs[:]
+    merge.inputs.add(channel=COMBINES["jfk"], site="jfk", view="input")
+    if site == "jfk":
+        left = [task for task in given.tasks if task.task_id != MERGE]
+        del given.tasks[:]
+        given.tasks.extend(left)
+    else:
+        given.tasks.append(merge)
+    del given.results[:]
+    given.results.extend(results(site, merged_at="ewr"))
+    return given
+
+
 def batch(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
     """The same rows as tables: two map tasks of half the groups at each site; jfk reduces, ewr keeps the results."""
     common: dict[str, Any] = {"query_id": "q", "epoch_interval_ms": interval_ms}
@@ -196,8 +217,8 @@ def batch(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2
     )
 
 
-def results(site: str) -> list[site_pb2.ResultSpec]:
-    kept = site_pb2.ResultSpec(query_id="q", inputs=[site_pb2.ChannelInput(channel=MERGE, site="jfk")])
+def results(site: str, *, merged_at: str = "jfk") -> list[site_pb2.ResultSpec]:
+    kept = site_pb2.ResultSpec(query_id="q", inputs=[site_pb2.ChannelInput(channel=MERGE, site=merged_at)])
     return [kept] if site == "ewr" else []
 
 
@@ -261,7 +282,7 @@ class Orders(site_pb2_grpc.SiteServiceServicer):
         async with self.changed:
             for site, given in self.assignments.items():
                 self.assignments[site] = site_pb2.Assignment(
-                    cluster_id="c", version=2, results=results(site), site_addresses=given.site_addresses
+                    cluster_id="c", version=2, results=given.results, site_addresses=given.site_addresses
                 )
             self.changed.notify_all()
 
@@ -324,9 +345,14 @@ class Mortals:
 
 @asynccontextmanager
 async def two_sites(
-    root: Path, *, fault: str = "", interval_ms: int = 5, work: Work = assignment
+    root: Path,
+    *,
+    fault: str = "",
+    interval_ms: int = 5,
+    work: Work = assignment,
+    mortal: Collection[str] = SITES,
 ) -> AsyncIterator[tuple[Orders, Mortals]]:
-    """`fault` is that of both sites' first processes; an epoch takes `interval_ms` at least."""
+    """`fault` is that of the first processes of the `mortal` sites; an epoch takes `interval_ms` at least."""
     addresses = {site: f"127.0.0.1:{free_port()}" for site in SITES}
     orders = Orders({site: work(addresses, site, interval_ms=interval_ms) for site in SITES})
     server = grpc.aio.server()
@@ -336,7 +362,7 @@ async def two_sites(
     mortals = Mortals(root, master, addresses, fault)
     for site in SITES:
         (root / site).mkdir(exist_ok=True)
-        mortals.spawn(site, fault)
+        mortals.spawn(site, fault if site in mortal else "")
     watching = asyncio.create_task(mortals.watch_over())
     try:
         yield orders, mortals

@@ -36,6 +36,7 @@ from planner.sharing.schedule import share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
 from planner.values.topology import Link, Topology
+from planner.values.trees import Tree
 from tests.unit.master.build import (
     CATALOG,
     CLICKS,
@@ -257,6 +258,7 @@ def test_settings_are_checked_by_name_and_value() -> None:
     assert with_settings(Settings(Sharing.SANA), {"sharing_start": "next-window"}).sharing is Sharing.SANA
     assert [row[1] for row in setting_rows(Settings()).rows] == [
         *("net", "history", "off", "1", "off"),
+        *("net", "history", "off", "auto", "1"),
         *("lease-aware", "64", "0.5"),
     ]
     assert with_settings(Settings(), {"combine": "on"}).combine
@@ -270,6 +272,8 @@ def test_settings_are_checked_by_name_and_value() -> None:
         ("combine", "true", "on, off"),
         ("adaptation", "on", "advise"),
         ("adaptation", "true", "off, advise"),
+        ("combine_tree", "eu", "ways such as 'eu-west > eu-central'"),
+        ("combine_tree", "eu > us > eu", "auto, off"),
         ("merge_parallelism", "0", "from 1 to 64"),
         ("merge_parallelism", "two", "from 1 to 64"),
         ("batch_scheduler", "fifo", "first-come"),
@@ -281,6 +285,21 @@ def test_settings_are_checked_by_name_and_value() -> None:
         with pytest.raises(InvalidRequestError) as caught:
             checked_setting(name, value)
         assert hint in caught.value.hint
+
+
+def test_a_tree_of_combining_sites() -> None:
+    """Sites' names are kept as they are written."""
+    name, text = checked_setting("COMBINE_TREE", " EU-west > eu >us ")
+    assert (name, text) == ("combine_tree", "EU-west > eu, eu > us")
+    settings = with_settings(Settings(combine=True), {name: text})
+    assert settings.combine_tree == Tree({"EU-west": "eu", "eu": "us"})
+    assert combines(settings)
+    assert checked_setting("combine_tree", "AUTO")[1] == "auto"
+    assert with_settings(settings, {name: "auto"}).combine_tree is None
+    assert with_settings(settings, {name: "off"}).combine_tree == Tree()
+    with pytest.raises(InvalidRequestError, match=r"combine_tree = .* does not go together with combine = off"):
+        combines(Settings(combine_tree=settings.combine_tree))
+    assert not combines(Settings(combine_tree=Tree()))
 
 
 def test_sites_do_not_combine_what_may_begin_in_the_middle() -> None:

@@ -11,7 +11,7 @@ START = InputClock(delay_us=2 * SECOND_US, step_us=SECOND_US, step_s=1.0)
 
 
 def test_a_window_closes_with_the_epoch_whose_watermark_passes_its_end() -> None:
-    closing = START.after(7 * SECOND_US + 400_000, 100.0).closing(10 * SECOND_US)
+    closing = START.after(7 * SECOND_US + 400_000, 100.0).closing(10 * SECOND_US, 100.0)
     assert closing is not None
     assert closing.due_in_s == pytest.approx(3 + AFTER_CLOSE_S)
     assert closing.ends_in_s == pytest.approx(0.6), "rows of its last moments are still to come"
@@ -20,7 +20,7 @@ def test_a_window_closes_with_the_epoch_whose_watermark_passes_its_end() -> None
 def test_a_job_that_takes_long_has_to_begin_earlier() -> None:
     clock = START.after(9 * SECOND_US, 100.0)
     quick, slow, slower = (
-        clock.closing(10 * SECOND_US, job_s=job_s) for job_s in (CLOSING_S / 2, CLOSING_S + 0.3, 60.0)
+        clock.closing(10 * SECOND_US, 100.0, job_s=job_s) for job_s in (CLOSING_S / 2, CLOSING_S + 0.3, 60.0)
     )
     assert quick is not None
     assert slow is not None
@@ -30,8 +30,8 @@ def test_a_job_that_takes_long_has_to_begin_earlier() -> None:
 
 
 def test_nothing_is_expected_before_the_first_watermark() -> None:
-    assert START.closing(10) is None
-    assert START.past_us(10) is None
+    assert START.closing(10, 0.0) is None
+    assert START.past_us(10, 0.0) is None
     assert START.after(None, 1.0) == START
 
 
@@ -39,7 +39,7 @@ def test_a_replay_runs_faster_than_the_wall() -> None:
     clock = START
     for epoch in range(30):
         clock = clock.after(epoch * 15 * SECOND_US, float(epoch))
-    closing = clock.closing(clock.watermark_us + 60 * SECOND_US if clock.watermark_us is not None else 0)
+    closing = clock.closing(clock.watermark_us + 60 * SECOND_US if clock.watermark_us is not None else 0, 29.0)
     assert closing is not None
     assert closing.due_in_s == pytest.approx(4 + AFTER_CLOSE_S, abs=0.1)
 
@@ -50,7 +50,33 @@ def test_a_deadline_is_never_past(steps: list[tuple[int, float]], end_us: int) -
     for step_us, step_s in steps:
         watermark_us, now_s = watermark_us + step_us, now_s + step_s
         clock = clock.after(watermark_us, now_s)
-        closing = clock.closing(end_us)
+        closing = clock.closing(end_us, now_s)
         if closing is not None:
             assert closing.due_in_s >= 0
             assert clock.step_s > 0
+
+
+SELDOM = InputClock(delay_us=2 * SECOND_US, step_us=SECOND_US, step_s=1.0, seldom=True)
+
+
+def test_where_epochs_are_seldom_the_clock_goes_on_alone() -> None:
+    clock = SELDOM.after(10 * SECOND_US, 100.0)
+    now, later = (clock.closing(20 * SECOND_US, now_s) for now_s in (100.0, 106.0))
+    assert now is not None
+    assert later is not None
+    assert now.due_in_s - later.due_in_s == pytest.approx(6.0)
+    assert now.ends_in_s - later.ends_in_s == pytest.approx(6.0)
+    assert clock.past_us(20 * SECOND_US, 106.0) == -2 * SECOND_US
+
+
+@given(st.lists(st.integers(0, 10**7), min_size=1, max_size=6), st.floats(0.5, 100))
+def test_epochs_of_several_sites_that_come_in_a_moment_are_as_one(steps_us: list[int], took_s: float) -> None:
+    several = one = SELDOM.after(0, 100.0)
+    watermark_us = 0
+    for step_us in steps_us:
+        watermark_us += step_us
+        several = several.after(watermark_us, 100.0 + took_s)
+    one = one.after(watermark_us, 100.0 + took_s)
+    assert several.step_us == pytest.approx(one.step_us)
+    assert several.watermark_us == one.watermark_us
+    assert several.step_s == 1.0

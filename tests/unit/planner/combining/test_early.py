@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.combining.early import (
+    FRESH_SHARE,
     HEDGE_SHARE,
     IN_FLIGHT_S,
     MOST_RISK,
@@ -19,7 +20,9 @@ from planner.combining.early import (
     demands_of,
     early_batches,
     least_batch,
+    onward_s,
 )
+from planner.values.trees import HOP_S
 
 MBIT = 1_000_000 / 8
 LINK = Link(MBIT, fresh=True)
@@ -153,3 +156,24 @@ def test_groups_that_are_likely_to_come_again_stay(held: Held, link: Link) -> No
     )
     assert MOST_RISK < 1
     assert early_batches(surely, link, now_s=0.0) == ()
+
+
+def test_a_site_between_sends_nothing_while_the_last_groups_are_about_to_come() -> None:
+    late = replace(HELD, windows=(replace(WINDOW, due_in_s=0.9),))
+    assert sizes(late) != []
+    assert sizes(replace(late, gathers=True)) == []
+    assert sizes(replace(HELD, gathers=True)) == sizes(HELD)
+
+
+def test_what_a_site_between_needs_now_leaves_however_small_it_is() -> None:
+    few = replace(WINDOW, due_in_s=0.5, ends_in_s=0.0, seen=20, classes=(UpdateClass(20, 0.0),))
+    assert sizes(replace(HELD, windows=(few,))) == []
+    assert sizes(replace(HELD, windows=(replace(few, goes_on=True),))) == [20]
+    assert sizes(replace(HELD, windows=(replace(few, goes_on=True, due_in_s=5.0),))) == []
+
+
+def test_how_much_earlier_a_site_between_needs_what_others_have() -> None:
+    """What leaves in a moment it waits for; else the way onward, a hop and an epoch before."""
+    assert onward_s(10_000, LINK, 1.0) == 0
+    assert onward_s(10**6, None, 1.0) == 0
+    assert onward_s(MBIT, LINK, 1.0) == pytest.approx(1 / FRESH_SHARE + HOP_S + 1.0)

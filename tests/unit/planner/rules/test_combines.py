@@ -7,6 +7,7 @@ from planner.graph.plan import DraftPlan, Statistics
 from planner.planning.drafts import with_texts
 from planner.rules.combines import with_combines
 from planner.values.stages import StageKind
+from planner.values.trees import Tree
 from tests.unit.planner.build import catalog_of, draft_of
 
 CATALOG = catalog_of(
@@ -84,3 +85,57 @@ def test_a_group_is_expected_once_for_a_window_not_for_an_epoch() -> None:
     rates = task_rates(with_combines(draft), Statistics())
     assert rates["s1", "us"] == task_rates(draft, Statistics())["s1", "us"]
     assert rates["c1", "us"] == pytest.approx(rates["s1", "us"] / 60)
+
+
+def stages_of(plan: DraftPlan) -> list[tuple[str, tuple[str, ...], list[str]]]:
+    """The COMBINEs and the MERGE, with their sites and what they read; what is at the same site in brackets."""
+    return [
+        (s.id, s.pinned, [f"({i.stage})" if i.same_site else i.stage for i in s.inputs])
+        for s in plan.stages
+        if s.kind is not StageKind.SOURCE
+    ]
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("off", [("c1", ("eu", "us"), ["(s1)"]), ("m1", (), ["c1"])]),
+        ("eu > us", [("c1", ("eu",), ["(s1)"]), ("c2", ("us",), ["(s1)", "c1"]), ("m1", (), ["c2"])]),
+        (
+            "eu > asia",
+            [("c1", ("us",), ["(s1)"]), ("c2", ("eu",), ["(s1)"]), ("c3", ("asia",), ["c2"]), ("m1", (), ["c1", "c3"])],
+        ),
+        (
+            "eu > us > asia",
+            [
+                ("c1", ("eu",), ["(s1)"]),
+                ("c2", ("us",), ["(s1)", "c1"]),
+                ("c3", ("asia",), ["c2"]),
+                ("m1", (), ["c3"]),
+            ],
+        ),
+        ("africa > asia", [("c1", ("eu", "us"), ["(s1)"]), ("m1", (), ["c1"])]),
+    ],
+)
+def test_in_a_tree_a_site_between_combines_what_others_send(way: str, expected: object) -> None:
+    plan = with_texts(with_combines(draft_of(COUNTED, CATALOG), Tree.parsed(way)))
+    assert stages_of(plan) == expected
+    assert len({stage.sql for stage in plan.stages if stage.kind is StageKind.COMBINE}) == 1
+
+
+def test_only_what_parts_of_a_merge_read_has_bins() -> None:
+    draft = with_texts(with_combines(draft_of(COUNTED, CATALOG, parts=2), Tree.parsed("eu > us")))
+    assert ["_bin" in stage.sql for stage in draft.stages if stage.kind is StageKind.COMBINE] == [False, True]
+
+
+def test_a_site_between_sends_the_groups_of_all_sites_once() -> None:
+    draft = draft_of(COUNTED, CATALOG)
+    tree = with_combines(draft, Tree.parsed("eu > us"))
+    (flat,), (found,) = (estimate_flows(plan, Statistics()) for plan in (with_combines(draft), tree))
+    assert found.sources == {"us": flat.sources["us"]}
+    assert found.between == {("eu", "us"): flat.sources["eu"]}
+    assert found.results == flat.results
+    assert {site for stage, site in task_rates(tree, Statistics()) if stage.startswith("c")} == {"eu", "us"}
+    many = draft_of("SELECT page, ms, count(*) AS n FROM clicks GROUP BY page, ms, window(ts, '1 second')", CATALOG)
+    (found,) = estimate_flows(with_combines(many, Tree.parsed("eu > us")), Statistics())
+    assert found.sources["us"].rows_per_s == 2000, "fewer groups than there might be: those of both sites"

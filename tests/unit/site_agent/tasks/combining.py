@@ -88,14 +88,18 @@ class SentEpochs:
 
 
 class Stream:
-    """Epochs of a second: rows by window and key, and the watermark after them."""
+    """Epochs of a second: rows by window and key, and the watermark after them.
 
-    def __init__(self, load: Load, seed: int) -> None:
+    Streams of other seeds have the same keys where they are named from the same seed.
+    """
+
+    def __init__(self, load: Load, seed: int, *, names: int | None = None) -> None:
         self._load = load
         self._random = np.random.default_rng(seed)
         self._newest_s = -1.0
-        self._order = self._random.permutation(load.keys)
-        numbers = np.cumsum(self._random.integers(1, 20, load.keys))
+        naming = self._random if names is None else np.random.default_rng(names)
+        self._order = naming.permutation(load.keys)
+        numbers = np.cumsum(naming.integers(1, 20, load.keys))
         self._names = pc.binary_join_element_wise(
             "cust-", pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 8, "0"), ""
         )
@@ -127,8 +131,12 @@ class Stream:
 class Sender:
     """A combining task without Spark, disk and event loop, or one that does not combine."""
 
-    def __init__(self, load: Load, seed: int, wire: Wire, outbound: Outbound | None, pool: SendPool) -> None:
-        self.load, self.stream, self.wire = load, Stream(load, seed), wire
+    reads_from = "eu"
+
+    def __init__(
+        self, load: Load, seed: int, wire: Wire, outbound: Outbound | None, pool: SendPool, *, to: str = READER
+    ) -> None:
+        self.load, self.wire = load, wire
         self.log = SentEpochs(f"q{seed}.c1.eu")
         length_us = load.window_s * 1_000_000
         window = WindowSpec("_window_start", length_us, length_us, (ViewSpec("input"),))
@@ -140,20 +148,22 @@ class Sender:
             StageKind.COMBINE,
             "",
             timedelta(seconds=1),
-            inputs=(InputSpec("q.s1.eu", "eu", "input", event_delay_us=delay_us),),
-            consumers=(READER, "eu"),
+            inputs=(InputSpec("q.s1.eu", self.reads_from, "input", event_delay_us=delay_us),),
+            consumers=(to, "eu"),
             window=window,
         )
         self.held = HeldGroups(window)
         self.departures = Departures(spec, "eu", cast(ChannelLog, self.log), pool)
-        self.call: OutboundCall | None = outbound.call(READER, self.log.id, 0) if outbound is not None else None
+        self.call: OutboundCall | None = outbound.call(to, self.log.id, 0) if outbound is not None else None
         self.closed_us = 0
+        self.departed: pa.Table | None = None
+        """The rows that left last, with their numbers."""
         self.stored_s: dict[int, float] = {}
         self.sent_bytes: dict[int, int] = {}
 
     def publish(self, rows: pa.Table | None, now_s: float, watermark_us: int) -> Iterator[tuple[float, int]]:
         """When it is stored, and how large it is."""
-        size_bytes = 0
+        size_bytes, self.departed = 0, rows
         if rows is not None and rows.num_rows:
             rows = without_numbers(rows)
             size_bytes = len(encode(rows).payload)
@@ -171,17 +181,18 @@ class Sender:
             self.stored_s[window] = stored_s
         yield stored_s, size_bytes
 
-    def step(self, table: pa.Table, watermark_us: int, now_s: float) -> Iterator[tuple[float, int]]:
+    def step(self, table: pa.Table | None, watermark_us: int | None, now_s: float) -> Iterator[tuple[float, int]]:
         """What a combining task does at an epoch of its input."""
         self.held.add(table)
         self.departures.came(self.held, watermark_us, now_s)
         if self.held.crosses_boundary(watermark_us):
-            yield from self.publish(_one_of_each(self.held.close(watermark_us)), now_s + JOB_S, watermark_us)
+            assert watermark_us is not None
+            yield from self.publish(one_of_each(self.held.close(watermark_us)), now_s + JOB_S, watermark_us)
         else:
             due = list(self.departures.due(self.held, now_s))
             taken = [self.held.take(departure.end_us, departure.groups) for departure in due]
             if taken:
-                yield from self.publish(_one_of_each(together(taken)), now_s + JOB_S, watermark_us)
+                yield from self.publish(one_of_each(together(taken)), now_s + JOB_S, watermark_us or 0)
         self.departures.tell(self.held, now_s)
 
     def outcome(self, windows: Sequence[int]) -> Outcome:
@@ -198,11 +209,12 @@ def simulated(
     pool = SendPool(outbound if early else None)
     wire = Wire(bytes_per_s)
     tasks = [Sender(load, seed, wire, outbound, pool) for seed, load in enumerate(loads)]
+    streams = [Stream(load, seed) for seed, load in enumerate(loads)]
     events: list[tuple[float, int, int, int]] = []
     epochs = {}
-    for index, task in enumerate(tasks):
+    for index, stream in enumerate(streams):
         for number in range(seconds + 5):
-            at_s, table, watermark_us = task.stream.epoch(number)
+            at_s, table, watermark_us = stream.epoch(number)
             epochs[index, number] = table, watermark_us
             heapq.heappush(events, (at_s, 0, index, number))
     while events:
@@ -222,18 +234,22 @@ def simulated(
 
 def least_bytes(load: Load, seed: int, *, seconds: int) -> int:
     """Each group of the windows that count once, in one batch for each window."""
-    stream = Stream(load, seed)
-    rows = pa.concat_tables([stream.epoch(number)[1] for number in range(seconds + 5)])
+    return least_bytes_of([Stream(load, seed)], load, seconds=seconds)
+
+
+def least_bytes_of(streams: Sequence[Stream], load: Load, *, seconds: int) -> int:
+    """The same, of several streams together."""
+    rows = pa.concat_tables([stream.epoch(number)[1] for stream in streams for number in range(seconds + 5)])
     total = 0
     for window in range(1, seconds // load.window_s):
         start = pa.scalar(window * load.window_s * 1_000_000, pa.int64())
-        one = _one_of_each(rows.filter(pc.equal(rows["_window_start"].cast(pa.int64()), start)))
+        one = one_of_each(rows.filter(pc.equal(rows["_window_start"].cast(pa.int64()), start)))
         assert one is not None
         total += len(encode(without_numbers(one)).payload) + OVERHEAD_BYTES
     return total
 
 
-def _one_of_each(rows: pa.Table | None) -> pa.Table | None:
+def one_of_each(rows: pa.Table | None) -> pa.Table | None:
     if rows is None or not rows.num_rows:
         return rows
     made = rows.group_by(["_window_start", "k", "_group"]).aggregate([("n", "sum")])

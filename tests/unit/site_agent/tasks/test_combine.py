@@ -148,6 +148,26 @@ async def test_what_is_held_leaves_when_the_source_falls_idle(tmp_path: Path, ma
         assert hub.context.progress.totals.rows_late == 0
 
 
+async def test_a_silent_input_of_a_site_between_holds_no_window(tmp_path: Path) -> None:
+    """Its windows close by the other's watermark; when both are silent, all that is held leaves."""
+    async with site(tmp_path, engine()) as hub:
+        us, eu = hub.inputs
+        async with running(hub):
+            us.publish(0, partials((0, "a", 1), (10, "a", 1)), watermark_us=1)
+            eu.publish(0, partials((0, "a", 2), (10, "b", 1)), watermark_us=1)
+            await published(hub, 1)
+            us.publish(1, None, watermark_us=1, idle=True)
+            eu.publish(1, None, watermark_us=12)
+            await published(hub, 2)
+            eu.publish(2, None, watermark_us=12, idle=True)
+            await published(hub, 3)
+        assert [(m.watermark_us, m.idle, rows) for m, rows in epochs(hub)][1:] == [
+            (12, False, [(0, "a", 3)]),
+            (12, True, [(10, "a", 1), (10, "b", 1)]),
+        ]
+        assert hub.context.progress.totals.rows_late == 0
+
+
 async def test_a_large_window_leaves_in_several_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watermark that closes it is that of the last one; killed between them, the rest is published once."""
     monkeypatch.setattr("site_agent.tasks.combine.EPOCH_BYTES", 100)
@@ -302,3 +322,47 @@ async def test_random_kills(tmp_path: Path, seed: int, checkpoint_bytes: int, ma
     for manifest, rows in out:
         assert all(start + 10 > passed_us for start, _, _ in rows)
         passed_us = manifest.watermark_us if manifest.watermark_us is not None else passed_us
+
+
+@pytest.mark.parametrize("checkpoint_bytes", [0, 100, 10**9])
+@pytest.mark.parametrize("seed", range(8))
+async def test_random_kills_of_a_site_between(tmp_path: Path, seed: int, checkpoint_bytes: int) -> None:
+    """Two channels, each with its own watermark and silences, in any order: what comes in goes out once."""
+    rng = random.Random(f"between.{seed}.{checkpoint_bytes}")
+    steps = [steps_of(rng), steps_of(rng)]
+    given = [0, 0]
+    seen: list[tuple[EpochManifest, list[Row]]] = []
+    while any(count < len(own) for count, own in zip(given, steps, strict=True)):
+        async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub, running(hub, rng):
+            for _ in range(rng.randrange(1, 5)):
+                which = rng.choice([n for n in (0, 1) if given[n] < len(steps[n])] or [0])
+                if given[which] < len(steps[which]):
+                    step = steps[which][given[which]]
+                    rows = partials(*step.rows) if step.rows else None
+                    log = hub.inputs[which]
+                    log.publish(given[which], rows, watermark_us=step.watermark_us, idle=step.idle)
+                    given[which] += 1
+                await asyncio.sleep(rng.choice([0, 0, 0.01]))
+        async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+            out = epochs(hub)
+            assert out[: len(seen)] == seen, "what was published does not change"
+            seen = out
+    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+        for log in hub.inputs:
+            log.finish()
+        async with running(hub, rng) as task:
+            await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
+        out = epochs(hub)
+        totals = hub.context.progress.totals
+    came = summed_up([row for own in steps for step in own for row in step.rows])
+    went = summed_up([row for _, rows in out for row in rows])
+    # A channel that was silent is not waited for: what it has of windows that are out meanwhile is late, and counted.
+    assert totals.rows_in == sum(len(step.rows) for own in steps for step in own)
+    assert all(went[group] <= came[group] for group in went)
+    assert (went == came) == (totals.rows_late == 0)
+    passed_us = -1
+    for manifest, rows in out:
+        assert all(start + 10 > passed_us for start, _, _ in rows)
+        passed_us = manifest.watermark_us if manifest.watermark_us is not None else passed_us
+    assert hub.log.standing is not None
+    assert passed_us >= max(step.watermark_us for own in steps for step in own)

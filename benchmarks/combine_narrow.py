@@ -1,13 +1,18 @@
-"""Combining at the sources on narrow links: a part of `benchmarks.combine`.
+"""Combining at the sources on narrow links: bytes and delay, beside today's way and the least possible.
 
-Each query reads one site that is reached over an emulated link of its own, and the site of its merge. The keys have
-gaps, as keys have. What crosses a link is what its site publishes; the least is each of its groups once, in one record
-batch for each window, sorted by key. Of windows that overlap it is each group of a pane once, found by a query over as
-many rows like them, at the site of the merge.
+    python -m benchmarks.combine_narrow [--links 1 20] [--windows NAME ...]
+
+Each link and window is a run of its own, of less than four minutes but for windows of ten minutes. Each query reads
+one site that is reached over an emulated link of its own, and the site of its merge. The keys have gaps, as keys
+have. What crosses a link is what its site publishes; the least is each of its groups once, in one record batch for
+each window, sorted by key. Of windows that overlap it is each group of a pane once, found by a query over as many
+rows like them, at the site of the merge.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +25,7 @@ import pyarrow.compute as pc
 
 import selat
 from benchmarks.following import WAYS, Figures, Running, follow, sends
-from benchmarks.report import median, quantile, say, table
+from benchmarks.report import make_parser, median, publish, quantile, say, table
 from selat.dev.cluster import DevCluster
 from selat.dev.processes import ClusterOptions
 from site_agent.channels.codec import encode
@@ -74,12 +79,21 @@ WINDOWS = (
         timedelta(seconds=61),
     ),
     Window(
-        "1 min every 20 s",
-        "'1 minute', '20 seconds'",
-        20,
+        "10 min",
+        "'10 minutes'",
+        600,
+        2500,
+        (("100,000 keys, uniform", "uniform(1, 100000)"), ("100,000 keys, Zipf 1.1", "zipf(100000, 1.1)")),
+        1900,
+        timedelta(seconds=601),
+    ),
+    Window(
+        "5 min every 30 s",
+        "'5 minutes', '30 seconds'",
+        30,
         1000,
         (("20,000 keys, uniform", "uniform(1, 20000)"), ("100,000 keys, Zipf 1.1", "zipf(100000, 1.1)")),
-        150,
+        180,
         timedelta(seconds=61),
     ),
 )
@@ -219,3 +233,28 @@ def rows_of(measured: Sequence[Measured]) -> str:
         for one in measured
     ]
     return table([*head, "windows"], lines)
+
+
+def main() -> int:
+    names = [window.name for window in WINDOWS]
+    parser = make_parser(__doc__)
+    parser.add_argument("--links", type=int, nargs="+", default=list(LINKS_MBIT), metavar="MBIT", help="Mbit/s")
+    parser.add_argument("--windows", nargs="+", choices=names, default=names)
+    arguments: argparse.Namespace = parser.parse_args()
+    windows = [window for window in WINDOWS if window.name in arguments.windows]
+    measured = list(measure(arguments.links, windows))
+    parts = [
+        "One link for each query, 40 ms each way: from a site with the same rows as the merge's own, epochs of 1 s. "
+        "The first windows do not count in delays: nothing is known of a link before it was used.",
+        rows_of(measured),
+    ]
+    findings = {
+        "over_least": max(one.over_least for one in measured),
+        "over_delay": max(one.over_delay for one in measured),
+    }
+    publish("combine_narrow", "Each group once over narrow links", parts, arguments.record, findings)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
