@@ -22,7 +22,6 @@ from planner.graph.plan import DraftPlan, PhysicalPlan, Split, StatementText
 from planner.planning import Answer, Combined, Planning, Question, Refusal, place, place_batch, place_combining
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.rules.bounds import needed_rows
-from planner.rules.combines import with_combines
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.values.trees import Tree
 from planner.wan.snapshot import WanSnapshot

@@ -172,10 +172,8 @@ class StatementRunner:
         return self._declare(statement)
 
     async def _planned(self, select: SelectQuery, into: SinkTarget | None, settings: Settings) -> Planned:
-        planned = await self._parts.planner.planned(
-            select, into, settings.batch, combine=combines(settings), parts=merge_parts(settings)
         combine = Combining(settings.combine_tree) if combines(settings) else None
-        return await self._parts.planner.planned(
+        planned = await self._parts.planner.planned(
             select, into, settings.batch, combine=combine, parts=merge_parts(settings)
         )
         return replace(planned, plan=replace(planned.plan, adapting=settings.adapting))

@@ -257,8 +257,7 @@ def test_settings_are_checked_by_name_and_value() -> None:
     assert with_settings(Settings(), {"sharing": "strict"}) == Settings(Sharing.STRICT)
     assert with_settings(Settings(Sharing.SANA), {"sharing_start": "next-window"}).sharing is Sharing.SANA
     assert [row[1] for row in setting_rows(Settings()).rows] == [
-        *("net", "history", "off", "1", "off"),
-        *("net", "history", "off", "auto", "1"),
+        *("net", "history", "off", "auto", "1", "off"),
         *("lease-aware", "64", "0.5"),
     ]
     assert with_settings(Settings(), {"combine": "on"}).combine
