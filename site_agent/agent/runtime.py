@@ -155,8 +155,9 @@ class SiteRuntime:
 
     async def _ensure(self, spec: TaskSpec) -> None:
         log = self._services.store.open(spec.task_id)
-        # A combining task reads its own channel after a crash.
-        own = [self._services.site] if spec.kind is StageKind.COMBINE else []
+        # A combining task reads its own channel after a crash. It is a consumer of its own, beside the sites: what a
+        # site has acknowledged is what its known readers have, and the merge there may not be known yet.
+        own = [spec.task_id] if spec.kind is StageKind.COMBINE else []
         log.set_consumers([*spec.consumers, *own])
         log.readers.set_queries(spec.readers)
         runner = self._runners.get(spec.task_id)

@@ -6,8 +6,9 @@ partials, so all that is held leaves with the epoch that says so, and the window
 
 Exactly once rests on three facts. All rows of a group that leaves are in one epoch, combined, and that epoch's manifest
 has how far the input was read: the rename makes both true at once. What was decided and not published never was. And
-the task is a reader of its own channel, from its last checkpoint on: after a crash it takes its input up to where each
-of its epochs says, and removes the groups that are in that epoch. Whatever was decided then, the rest is what it held.
+the task is a consumer of its own channel, from its last checkpoint on: after a crash it takes its input up to where
+each of its epochs says, and removes the groups that are in that epoch. Whatever was decided then, the rest is what it
+held.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class CombineTask(Task):
         self._context = context
         self._window = window
         spec, log = context.spec, context.log
-        self._port = Port(context.router, reader=spec.task_id, query_id=spec.query_id, beside=[log.id])
+        self._port = Port(context.router, reader=spec.task_id, query_id=spec.query_id)
         self._inputs = spec.inputs
         self._restored = False
         self._checkpoints = CheckpointStore(context.directory)
@@ -83,10 +84,8 @@ class CombineTask(Task):
     async def run(self) -> None:
         """Until every channel of the port has ended."""
         context = self._context
-        # Before anything is published: what it publishes is kept until a checkpoint is past it.
-        await context.router.subscribe(
-            context.log.id, context.site, context.spec.task_id, query_id=context.spec.query_id, keeps=True
-        )
+        # What it keeps for itself slows it down no more than what sites keep.
+        context.log.readers.set_awaited(context.spec.task_id, None)
         async with context.attempt():
             await self._restore()
         batch: PortBatch | None = None
@@ -355,7 +354,7 @@ class CombineTask(Task):
         context = self._context
         out = (self._checkpoint.out or 0) if context.log.end is None else context.log.next_epoch
         if out:
-            context.router.acknowledge(context.log.id, context.spec.task_id, out - 1)
+            context.log.acknowledge(context.spec.task_id, out - 1)
 
     def _record(self, batch: PortBatch, started_s: float) -> None:
         progress, clock, work = self._context.progress, self._context.clock, self._work

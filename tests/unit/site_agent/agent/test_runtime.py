@@ -321,6 +321,20 @@ async def test_a_source_that_is_paused_is_not_idle(tmp_path: Path, kind: StageKi
         await site.close()
 
 
+async def test_a_merge_reads_all_that_was_combined_at_its_site_before_it_began(tmp_path: Path) -> None:
+    combine = replace(MERGE, task_id="q.c1.us", kind=StageKind.COMBINE)
+    merge = replace(MERGE, inputs=(InputSpec(combine.task_id, "us", "input"),))
+    site = Site(tmp_path)
+    await site.runtime.apply(Assignment("c", 1, (TABLE, SOURCE, combine)))
+    async with asyncio.timeout(20):
+        while site.state(combine.task_id) is not TaskState.ENDED:
+            await asyncio.sleep(0.01)
+    await site.runtime.apply(Assignment("c", 2, (TABLE, SOURCE, combine, merge), (RESULT,)))
+    await asyncio.wait_for(site.until_complete(), 20)
+    assert site.runtime.results.statuses()[0].rows == 2
+    await site.close()
+
+
 async def test_a_damaged_channel_of_a_paused_source_keeps_nothing_else_from_running(tmp_path: Path) -> None:
     site = Site(tmp_path)
     log = site.store.open(SOURCE.task_id)

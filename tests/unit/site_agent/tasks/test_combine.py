@@ -24,7 +24,7 @@ from site_agent.tasks.departures import Departure, Departures
 from site_agent.tasks.held import HeldGroups
 from site_agent.tasks.progress import Totals
 from tests.unit.site_agent.fakes import TableEngine
-from tests.unit.site_agent.tasks.test_merge import WINDOW, Site, partials, summed
+from tests.unit.site_agent.tasks.test_merge import SPEC, WINDOW, Site, partials, summed
 
 Row = tuple[int, str, int]
 
@@ -68,7 +68,7 @@ class RandomDepartures(Departures):
 @asynccontextmanager
 async def site(directory: Path, engine: TableEngine, *, checkpoint_bytes: int = 0) -> AsyncIterator[Site]:
     """Another site reads what the task publishes, and has acknowledged nothing."""
-    made = Site(directory, engine, TaskLimits(checkpoint_bytes=checkpoint_bytes), readers=("hub", "away"))
+    made = Site(directory, engine, TaskLimits(checkpoint_bytes=checkpoint_bytes), readers=("hub", "away", SPEC.task_id))
     try:
         yield made
     finally:
@@ -216,7 +216,7 @@ async def test_its_own_channel_is_kept_until_a_checkpoint_and_slows_nothing_down
             for number in range(20):
                 us.publish(number, partials((0, f"k{number}", 1)), watermark_us=0)
                 await asyncio.sleep(0.01)
-            hub.log.set_consumers(["hub"])
+            hub.log.set_consumers([SPEC.task_id])
             assert hub.log.first_epoch == 0
             assert hub.log.epochs.retained_bytes > 0
             assert hub.log.readers.awaited_bytes == 0
@@ -231,11 +231,11 @@ async def test_of_its_own_channel_nothing_is_kept_once_it_has_ended(tmp_path: Pa
         async with running(hub) as task:
             await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
         assert hub.log.end is not None
-        assert hub.log.readers.acknowledged("hub") == hub.log.next_epoch - 1
+        assert hub.log.readers.acknowledged(SPEC.task_id) == hub.log.next_epoch - 1
     async with site(tmp_path, engine()) as hub:
         async with running(hub) as task:
             await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
-        assert hub.log.readers.acknowledged("hub") == hub.log.next_epoch - 1
+        assert hub.log.readers.acknowledged(SPEC.task_id) == hub.log.next_epoch - 1
 
 
 @dataclass(frozen=True, slots=True)
