@@ -196,9 +196,11 @@ class SiteRuntime:
             return
         else:
             known = frozenset()
+        router = self._services.router
         for item in spec.inputs:
-            if item.channel not in known:
-                await self._services.router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
+            # One without a site is not made yet; one of another site's is taken over by its reader.
+            if item.channel not in known and item.site and router.may_join(item.channel, item.site, spec.task_id):
+                await router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
 
     async def _pause(self, spec: TaskSpec) -> None:
         await self._runners[spec.task_id].pause(spec)

@@ -127,6 +127,11 @@ class Router:
                 await self._start_pull(log, joined)
             return log
 
+    def may_join(self, channel: str, from_site: str, reader: str) -> bool:
+        """Whether the reader does not read the channel yet, and nobody here has one of that name from another site."""
+        readers = self._readers.get(channel)
+        return readers is None or (readers.from_site == from_site and reader not in readers.by_name)
+
     async def put_right(self, damage: CorruptEpochError) -> None:
         """Fetch the damaged epoch of a copy again; waits as long as its producer is unreachable.
 

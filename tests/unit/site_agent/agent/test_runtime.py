@@ -335,6 +335,17 @@ async def test_a_merge_reads_all_that_was_combined_at_its_site_before_it_began(t
     await site.close()
 
 
+async def test_inputs_without_a_site_or_of_another_one_are_their_readers_own(tmp_path: Path) -> None:
+    """Those of a batch query: made nowhere yet, and made anew elsewhere than another reader here has them from."""
+    site = Site(tmp_path)
+    await site.router.subscribe("q.j1", "eu", "other")
+    reduce = TaskSpec("q.j2", "q", "j2", StageKind.REDUCE, "", timedelta(0))
+    inputs = (InputSpec("q.j0", "", "input"), InputSpec("q.j1", "asia", "input"))
+    await site.runtime.apply(Assignment("c", 1, paused(replace(reduce, inputs=inputs))))
+    assert site.router.subscriptions(reduce.task_id) == {}
+    await site.close()
+
+
 async def test_a_damaged_channel_of_a_paused_source_keeps_nothing_else_from_running(tmp_path: Path) -> None:
     site = Site(tmp_path)
     log = site.store.open(SOURCE.task_id)
