@@ -23,6 +23,9 @@ from planner.sql.dialect import exp
 
 T = TypeVar("T")
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+"""Values that are JSON already."""
+
 
 def dumps(value: object) -> str:
     """Canonical text: equal values give equal text."""
@@ -39,9 +42,12 @@ def loads(kind: type[T], text: str) -> T:
 
 
 def _encode(value: object) -> Any:
+    # The most frequent first: a query of a few stages has thousands of values.
+    if type(value) in _PLAIN:
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         named = {CLASS: type(value).__name__} if isinstance(value, Operator) else {}
-        return named | {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+        return named | {name: _encode(getattr(value, name)) for name in _field_names(type(value))}
     if isinstance(value, TaskId | VertexId):
         return str(value)
     if isinstance(value, exp.Expr):
@@ -90,6 +96,11 @@ def _decode_scalar(kind: Any, value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(value)
     return value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 @cache

@@ -6,7 +6,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -30,6 +30,18 @@ class Calls:
         """Make what was written to an open file survive a power loss."""
         os.fsync(file.fileno())
 
+    def sync_data(self, file: IO[Any]) -> None:
+        """As `sync`, without the times of the file."""
+        os.fdatasync(file.fileno())
+
+    def write_at_once(self, path: Path, data: bytes) -> None:
+        """Replace a file's first bytes in place, by one call; the file is made where there is none."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, data, 0)
+        finally:
+            os.close(descriptor)
+
     def sync_directory(self, path: Path) -> None:
         """Make renames, removals and new names in a directory survive a power loss."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -45,6 +57,12 @@ class Calls:
     def mapped(self, file: IO[Any]) -> Mapped:
         """The whole file in memory, for reading and writing."""
         return mmap.mmap(file.fileno(), 0)
+
+    @contextmanager
+    def viewed(self, file: IO[Any]) -> Iterator[memoryview]:
+        """The whole file, which is not empty, for reading without a copy."""
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
+            yield view
 
 
 _calls = Calls()
@@ -66,6 +84,16 @@ def sync(file: IO[Any]) -> None:
     _calls.sync(file)
 
 
+def sync_data(file: IO[Any]) -> None:
+    """See `Calls`."""
+    _calls.sync_data(file)
+
+
+def write_at_once(path: Path, data: bytes) -> None:
+    """See `Calls`."""
+    _calls.write_at_once(path, data)
+
+
 def sync_directory(path: Path) -> None:
     """See `Calls`."""
     _calls.sync_directory(path)
@@ -79,3 +107,8 @@ def remove_tree(path: Path) -> None:
 def mapped(file: IO[Any]) -> Mapped:
     """See `Calls`."""
     return _calls.mapped(file)
+
+
+def viewed(file: IO[Any]) -> AbstractContextManager[memoryview]:
+    """See `Calls`."""
+    return _calls.viewed(file)

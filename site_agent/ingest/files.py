@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from site_agent.base import posix
 from site_agent.base.durable import write_atomically
 from site_agent.base.errors import DiskFullError, IngestError
-from site_agent.base.posix import sync_directory
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -22,7 +21,7 @@ class LogFiles:
     def make_directory(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         for made in (path.parent, path.parent.parent):
-            sync_directory(made)
+            posix.sync_directory(made)
 
     def create(self, path: Path, content: bytes) -> None:
         """Create a file, or replace an old one's content, atomically and durably."""
@@ -35,30 +34,26 @@ class LogFiles:
             rest = memoryview(data)
             while rest:
                 rest = rest[file.write(rest) :]
-            os.fdatasync(file.fileno())
+            posix.sync_data(file)
 
     def truncate(self, path: Path, size_bytes: int) -> None:
         """Cut off the end durably; also makes the rest durable, whoever wrote it."""
         with path.open("r+b", buffering=0) as file:
             if file.seek(0, os.SEEK_END) > size_bytes:
                 file.truncate(size_bytes)
-            os.fsync(file.fileno())
+            posix.sync(file)
 
     def note(self, path: Path, content: bytes) -> None:
         """Write a few bytes in place. They survive the process; a power loss may restore older ones."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-        try:
-            os.pwrite(descriptor, content, 0)
-        finally:
-            os.close(descriptor)
+        posix.write_at_once(path, content)
 
     def remove(self, path: Path) -> None:
         """Remove a file durably, so that files vanish in the order of their removal."""
         path.unlink(missing_ok=True)
-        sync_directory(path.parent)
+        posix.sync_directory(path.parent)
 
     def remove_tree(self, path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=True)
+        posix.remove_tree(path)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import mmap
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from site_agent.base import posix
 from site_agent.base.errors import CorruptLogError
 from site_agent.ingest.frames import FrameHeader, FrameKind, FramePlace, TornFrameError, locate, pack, payload_of
 from site_agent.ingest.producers import Producers
@@ -183,5 +183,5 @@ def _mapped(path: Path) -> Iterator[memoryview]:
         if not file.seek(0, 2):
             yield memoryview(b"")
             return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
+        with posix.viewed(file) as view:
             yield view

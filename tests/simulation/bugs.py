@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.simulation.checks import Check
 from tests.simulation.plan import Plan, drawn
-from tests.simulation.schedule import Check
 from tests.simulation.worker import ROOT, played
 
 PACKAGES = ("contract", "evidence", "machine", "master", "planner", "selat", "site_agent", "tests", "wire")
@@ -39,6 +39,10 @@ class Bug:
     name: str
     edits: tuple[Edit, ...]
 
+
+_READERS_LATE = Edit(
+    "site_agent/agent/runtime.py", "                await self._hold_inputs(spec)\n", "                continue\n"
+)
 
 BUGS = (
     Bug(
@@ -149,12 +153,29 @@ BUGS = (
         (Edit("master/leases/streaming.py", "        self._leases.follow_sites()\n", ""),),
     ),
     Bug(
-        "a merge holds its channels only after it has waited for tables",
+        "readers at a site are known only once they read",
+        (_READERS_LATE,),
+    ),
+    Bug(
+        "a combining task acknowledges its own channel for its whole site",
         (
+            _READERS_LATE,
+            Edit("site_agent/agent/runtime.py", "own = [spec.task_id] if", "own = [self._services.site] if"),
             Edit(
-                "site_agent/tasks/merge.py",
-                "            await self._read_inputs()\n        await put_table_copies(context, self._copies)\n",
-                "            await put_table_copies(context, self._copies)\n            await self._read_inputs()\n",
+                "site_agent/tasks/combine.py",
+                "Port(context.router, reader=spec.task_id, query_id=spec.query_id)",
+                "Port(context.router, reader=spec.task_id, query_id=spec.query_id, beside=[log.id])",
+            ),
+            Edit(
+                "site_agent/tasks/combine.py",
+                "        context.log.readers.set_awaited(context.spec.task_id, None)\n",
+                "        task_id = context.spec.task_id\n"
+                "        await context.router.subscribe(context.log.id, context.site, task_id, keeps=True)\n",
+            ),
+            Edit(
+                "site_agent/tasks/combine.py",
+                "context.log.acknowledge(context.spec.task_id, out - 1)",
+                "context.router.acknowledge(context.log.id, context.spec.task_id, out - 1)",
             ),
         ),
     ),
@@ -231,9 +252,7 @@ def with_bug(bug: Bug) -> Iterator[Path]:
     with TemporaryDirectory(prefix="selat-bug-") as made:
         root = Path(made)
         for package in PACKAGES:
-            shutil.copytree(
-                ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__", "java", "*.jar")
-            )
+            shutil.copytree(ROOT / package, root / package, ignore=_LEFT_OUT)
         for edit in bug.edits:
             path = root / edit.path
             path.write_text(edited(path.read_text(), edit))

@@ -13,17 +13,19 @@ import pyarrow as pa
 
 from selat.v1 import query_pb2, query_pb2_grpc
 from tests.simulation.loop import Process
-from tests.simulation.workload import QUERIES, Rows, declarations
+from tests.simulation.plan import faults_end_s
+from tests.simulation.producer import OPTIONS, RETRY_S, Producer
+from tests.simulation.rows import DELAY_S, DISORDER_S, at_us, bursts_s, last_row_s
+from tests.simulation.workload import QUERIES, WINDOW_S, Rows, declarations
 from tests.simulation.world import MASTER_ADDRESS, World
 from wire.channels import aio_channel
 from wire.names import MASTER
 
 CALL_TIMEOUT_S = 60.0
-RETRY_S = 0.5
-_OPTIONS = (
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 3_000),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
+PATIENCE_S = 120.0
+"""So long after the last row and the last fault everything is delivered."""
+_OVER = frozenset(
+    {query_pb2.QUERY_STATE_FINISHED, query_pb2.QUERY_STATE_FAILED, query_pb2.QUERY_STATE_CANCELLED},
 )
 _UNHEARD = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED})
 """The master may not have heard the call, or the client not its answer."""
@@ -39,8 +41,12 @@ class Followed:
     epochs: dict[tuple[str, int], bytes] = field(default_factory=dict)
     cursors: dict[str, int] = field(default_factory=dict)
     """The next epoch, by channel."""
+    watermarks_us: dict[str, int] = field(default_factory=dict)
+    """As the channels have told last."""
     query: Any = None
     """The query as it was told last; it is over then."""
+    lost: bool = False
+    """Results are damaged where they are kept: nobody has them any more."""
 
     def take(self, message: Any) -> None:
         """Raises AssertionError when an epoch that is known comes with another content."""
@@ -51,6 +57,12 @@ class Followed:
         known = self.epochs.setdefault(key, message.arrow_stream)
         assert known == message.arrow_stream, f"{self.name}: epoch {key} has two contents"
         self.cursors[message.channel] = message.epoch + 1
+        self.watermarks_us[message.channel] = message.watermark_us
+
+    @property
+    def watermark_us(self) -> int:
+        """Of the channel that is behind the others."""
+        return min(self.watermarks_us.values(), default=0)
 
     def rows(self) -> Rows:
         """All rows, sorted."""
@@ -65,7 +77,7 @@ class Client:
     def __init__(self, world: World, process: Process) -> None:
         self.process = process
         self._world = world
-        self._channel = aio_channel(MASTER_ADDRESS, MASTER, world.security, _OPTIONS)
+        self._channel = aio_channel(MASTER_ADDRESS, MASTER, world.security, OPTIONS)
         self._stub: Any = query_pb2_grpc.QueryServiceStub(self._channel)
         self._calls: list[Any] = []
         self.followed: dict[str, Followed] = {}
@@ -74,13 +86,47 @@ class Client:
         """Do what the plan has the user do; returns once every query is over and its results are here."""
         plan = self._world.plan
         settings = "SET combine = on; " if plan.combine else ""
-        for statement in declarations(plan.sites, plan.rows):
+        settings += f"SET merge_parallelism = {plan.parts}; " if plan.parts > 1 else ""
+        for statement in declarations(plan.queries, plan.sites, plan.rows, plan.clicks_from_s):
             await self._until_done(lambda statement=statement: self._execute(statement))  # type: ignore[misc]
+        needs = {relation for name in plan.queries for relation in QUERIES[name].needs}
         async with asyncio.TaskGroup() as group:
+            for site in plan.sites if "pushes" in needs else ():
+                group.create_task(Producer(self._world, site).run())
             for name in plan.queries:
-                await self._until_done(lambda name=name: self._execute(settings + QUERIES[name].sql, name))  # type: ignore[misc]
-                self._world.tell("submitted", query=name)
-                group.create_task(self._follow(name))
+                submitting = self._submit(group, settings, name)
+                if plan.together:
+                    group.create_task(submitting)
+                else:
+                    await submitting
+            if "taps" in needs:
+                group.create_task(self._release())
+
+    async def _submit(self, group: asyncio.TaskGroup, settings: str, name: str) -> None:
+        await self._until_done(lambda: self._execute(settings + QUERIES[name].sql, name))
+        self._world.tell("submitted", query=name)
+        group.create_task(self._follow(name))
+
+    async def _release(self) -> None:
+        """Let the bursts end once the results of all before the last one are here, though sources are idle."""
+        world, plan = self._world, self._world.plan
+        newest_s = bursts_s(plan.sites[0], plan.sites[0], plan.rows)[-1]
+        until_us = at_us((newest_s - DELAY_S - DISORDER_S) // WINDOW_S * WINDOW_S)
+        limit_s = max(last_row_s(plan.rows), faults_end_s(plan)) + PATIENCE_S
+        waiting = [name for name in plan.queries if "taps" in QUERIES[name].needs]
+        while waiting:
+            if world.loop.time() > limit_s:
+                world.stalled += [f"{name} tells of nothing while a source is idle" for name in waiting]
+                break
+            await asyncio.sleep(RETRY_S)
+            waiting = [name for name in waiting if not self._has_told(name, until_us)]
+        world.tell("released")
+        world.released = True
+
+    def _has_told(self, name: str, until_us: int) -> bool:
+        """Whether a query's results have come up to an instant, or it is over."""
+        followed = self.followed.get(name)
+        return followed is not None and (followed.query is not None or followed.watermark_us >= until_us)
 
     def leave(self) -> None:
         """Drop what is being followed; it is taken up again."""
@@ -97,6 +143,21 @@ class Client:
         """Cancel a query, if it is there and not over."""
         await self._order("CancelQuery", query_pb2.CancelQueryRequest(query=query))
 
+    async def declare(self, name: str, seconds: float) -> None:
+        """Declare a stream and a view of it, and drop both after a while."""
+        stream, view = f"extra_{name}", f"view_{name}"
+        site = self._world.plan.sites[-1]
+        for text in (
+            f"CREATE STREAM {stream} (n BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 second') "
+            f"WITH ('connector' = 'generator', 'rows_per_second' = '1') AT {site}",
+            f"CREATE VIEW {view} AS SELECT n, ts FROM {stream} WHERE n > 1",
+        ):
+            await self._until_done(lambda text=text: self._execute(text))  # type: ignore[misc]
+        await asyncio.sleep(seconds)
+        for text in (f"DROP VIEW {view}", f"DROP STREAM {stream}"):
+            await self._until_done(lambda text=text: self._execute(text), done=grpc.StatusCode.NOT_FOUND)  # type: ignore[misc]
+        self._world.tell("declared and dropped", stream=stream)
+
     async def _order(self, method: str, request: Any) -> None:
         while True:
             try:
@@ -109,12 +170,14 @@ class Client:
                     return
             await asyncio.sleep(RETRY_S)
 
-    async def _until_done(self, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def _until_done(
+        self, attempt: Callable[[], Awaitable[None]], *, done: grpc.StatusCode = grpc.StatusCode.ALREADY_EXISTS
+    ) -> None:
         while True:
             try:
                 return await attempt()
             except grpc.aio.AioRpcError as error:
-                if error.code() is grpc.StatusCode.ALREADY_EXISTS:
+                if error.code() is done:
                     # An attempt before this one was accepted, and its answer was lost.
                     return None
                 if error.code() not in _PASSING:
@@ -131,13 +194,27 @@ class Client:
         followed = self.followed[name] = Followed(name)
         while followed.query is None:
             try:
-                await self._until_done(lambda: self._fetch(followed))
+                unread = QUERIES[name].sink or followed.lost
+                await self._until_done(lambda: self._watch(followed) if unread else self._fetch(followed))  # noqa: B023
             except asyncio.CancelledError:
                 if asyncio.current_task().cancelling():  # type: ignore[union-attr]
                     raise
                 # The call was dropped, not this task.
                 await asyncio.sleep(RETRY_S)
         self._world.tell("over", query=name, state=followed.query.state)
+
+    async def _watch(self, followed: Followed) -> None:
+        """Of a query without results: until it is over."""
+        call = self._stub.WatchQuery(query_pb2.WatchQueryRequest(query=followed.name, interval_ms=5_000))
+        self._calls.append(call)
+        try:
+            async for message in call:
+                if message.query.state in _OVER:
+                    followed.query = message.query
+                    return
+        finally:
+            self._calls.remove(call)
+            call.cancel()
 
     async def _fetch(self, followed: Followed) -> None:
         cursor = [query_pb2.ChannelCursor(channel=c, epoch=e) for c, e in sorted(followed.cursors.items())]
@@ -147,5 +224,9 @@ class Client:
         try:
             async for message in call:
                 followed.take(message)
+        except grpc.aio.AioRpcError as error:
+            followed.lost = self._world.plan.is_damaged and grpc.StatusCode.DATA_LOSS.name in (error.details() or "")
+            if not followed.lost:
+                raise
         finally:
             self._calls.remove(call)

@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import PurePosixPath
 from random import Random
 
 from tests.simulation.loop import PROCESS
@@ -60,9 +61,15 @@ class Disk:
         self.full_until_s = 0.0
         """Until then only `room_bytes` more can be written. Names have room."""
         self.room_bytes = 0
+        self.failing_until_s = 0.0
+        """Until then a share of writes and syncs fails."""
+        self.failing_share = 0.0
         self._random = random
         self._now_s = now_s
         self._uncommitted: list[tuple[DirectoryNode, str, Node | None]] = []
+        self._renamed: list[tuple[PurePosixPath, FileNode]] = []
+        self.durable: Callable[[PurePosixPath, bytearray], None] = lambda path, content: None
+        """Told of each file whose new name has become safe."""
 
     def find(self, parts: tuple[str, ...]) -> Node | None:
         """What is there; None: nothing is."""
@@ -98,8 +105,32 @@ class Disk:
         self.full_until_s = self._now_s() + seconds
         self.room_bytes = self._random.randrange(_MOST_ROOM_BYTES)
 
+    def fail(self, seconds: float, share: float) -> None:
+        """Refuse this share of writes and syncs for so long."""
+        self.failing_until_s, self.failing_share = self._now_s() + seconds, share
+
+    def work(self, path: object) -> None:
+        """Something is written or synced. Raises OSError by chance while the disk fails."""
+        if self._now_s() < self.failing_until_s and self._random.random() < self.failing_share:
+            raise refused(errno.EIO, path)
+
+    def damage(self, among: Callable[[str], bool]) -> str:
+        """Change a byte of one of the files whose path is among those; returns its path, empty if there is none."""
+        found = [(path, file) for path, file in _named(self.root, "") if file.content and among(path)]
+        if not found:
+            return ""
+        path, file = self._random.choice(found)
+        at, change = self._random.randrange(len(file.content)), self._random.randrange(1, 256)
+        file.content[at] ^= change
+        if at < len(file.safe):
+            safe = bytearray(file.safe)
+            safe[at] ^= change
+            file.safe = bytes(safe)
+        return path
+
     def room_for(self, size_bytes: int, path: object) -> int:
         """How many of these bytes can be written. Raises OSError when none can."""
+        self.work(path)
         if self._now_s() >= self.full_until_s or not size_bytes:
             return size_bytes
         if not self.room_bytes:
@@ -117,6 +148,11 @@ class Disk:
         else:
             directory.entries[name] = node
 
+    def renamed(self, path: PurePosixPath, node: Node) -> None:
+        """A file has a new name, which is not safe yet."""
+        if isinstance(node, FileNode):
+            self._renamed.append((path, node))
+
     def write(self, file: FileNode, at: int, data: bytes | memoryview) -> None:
         """Write to a file, with zeros before it where the file is too short."""
         gap = at - len(file.content)
@@ -126,13 +162,19 @@ class Disk:
         file.modified_s = self._now_s()
 
     def sync(self, node: Node) -> None:
-        """Make a file's content, and all changes of directories up to now, safe."""
+        """Make a file's content, and all changes of directories up to now, safe. Raises OSError as `work`."""
+        self.work("what is synced")
         if isinstance(node, FileNode):
             node.safe = bytes(node.content)
         self._uncommitted.clear()
+        renamed, self._renamed = self._renamed, []
+        for path, file in renamed:
+            if self.find(path.parts[1:]) is file:
+                self.durable(path, file.content)
 
     def lose_power(self) -> None:
         """Undo what is not safe, as far as chance has it."""
+        self._renamed.clear()
         kept = self._random.randint(0, len(self._uncommitted))
         for directory, name, before in reversed(self._uncommitted[kept:]):
             if before is None:
@@ -140,7 +182,7 @@ class Disk:
             else:
                 directory.entries[name] = before
         self._uncommitted.clear()
-        for file in _files(self.root):
+        for _, file in _named(self.root, ""):
             if file.content != file.safe:
                 file.content = bytearray(self._remains(file))
                 file.safe = bytes(file.content)
@@ -153,9 +195,10 @@ class Disk:
         return self._random.choice(choices)
 
 
-def _files(directory: DirectoryNode) -> Iterator[FileNode]:
-    for _, node in sorted(directory.entries.items()):
+def _named(directory: DirectoryNode, above: str) -> Iterator[tuple[str, FileNode]]:
+    """All files, by their paths."""
+    for name, node in sorted(directory.entries.items()):
         if isinstance(node, FileNode):
-            yield node
+            yield f"{above}/{name}", node
         else:
-            yield from _files(node)
+            yield from _named(node, f"{above}/{name}")

@@ -81,9 +81,6 @@ def to_duckdb(sql: str) -> str:
 def _translated(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Struct):
         return exp.Struct(expressions=[_named(field) for field in node.expressions])
-    if isinstance(node, exp.Alias) and node.alias == BIN_COLUMN:
-        # It only orders rows. A hash of ours would be another one than Spark's anyway.
-        return exp.alias_(exp.Cast(this=exp.Literal.number(0), to=exp.DataType.build("BIGINT")), BIN_COLUMN)
     return in_duckdb(node)
 
 
@@ -111,10 +108,11 @@ def _rows(scan: Scan) -> pa.Table:
 
 
 def _as_spark(table: pa.Table) -> pa.Table:
-    """With the types that Spark has for DuckDB's, and in an order of its own: DuckDB's depends on its threads."""
+    """With the types that Spark has for DuckDB's, in the order of their bins, and else in one of its own."""
     schema = pa.schema([pa.field(field.name, _spark_type(field.type)) for field in table.schema])
     cast = table.cast(schema).combine_chunks()
-    keys = [(f.name, "ascending") for f in schema if not pa.types.is_nested(f.type)]
+    names = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    keys = [(name, "ascending") for name in sorted(names, key=lambda name: name != BIN_COLUMN)]
     return cast.sort_by(keys) if cast.num_rows > 1 and keys else cast
 
 

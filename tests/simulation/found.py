@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from tests.simulation.plan import Full, Kill, Plan, Silence
+from dataclasses import replace
+
+from tests.simulation.faults import Full, Kill, Silence
+from tests.simulation.plan import Plan
+
+_CLICKS = ("windows", "rows", "by_site", "distinct", "sliding", "joined")
+_FILES = Plan(1, sites=("us", "eu"), rows=60, rest_s=0.2, slow_s=0.2, together=True, there=True)
+"""Rows that are there, read by queries that are submitted at once."""
 
 FOUND: dict[str, Plan] = {
+    "a merge began after the combining task of its site had ended, and that site's rows were gone": replace(
+        _FILES, sites=("us", "eu", "asia"), queries=_CLICKS, combine=True
+    ),
+    "a part of a merge began after another part at its site, which had acknowledged what it had not read": replace(
+        _FILES, seed=2, queries=_CLICKS, parts=3
+    ),
+    "a query's merge began after that of a query which shares its sources": replace(
+        _FILES, seed=4, queries=_CLICKS, sharing="sana"
+    ),
     "an agent that was started on a full disk ended": Plan(
         191, sites=("us", "eu"), queries=("windows",), rows=60, faults=(Full(12.0, "us", 6.0), Kill(13.0, "us", 0.5))
     ),

@@ -50,6 +50,8 @@ class Process:
         self.ready: deque[events.Handle] = deque()
         self.rests_until_s = 0.0
         self.queued = False
+        self.drag_s = 0.0
+        """So much longer, at most, does work in its threads take."""
         self.threads = Pool(DEFAULT_THREADS)
 
     def check(self) -> None:
@@ -103,7 +105,9 @@ class Pool(Executor):
             self._waiting.append(work)
             return
         self._idle -= 1
-        takes_s = self._least_s + work.loop.random.random() ** 3 * (self._most_s - self._least_s)
+        process = work.context.get(PROCESS)
+        most_s = self._most_s + (process.drag_s if process is not None else 0.0)
+        takes_s = self._least_s + work.loop.random.random() ** 3 * (most_s - self._least_s)
         work.loop.call_later(takes_s, self._end, work, context=work.context)
 
     def _end(self, work: _Work) -> None:

@@ -6,6 +6,7 @@ import errno
 import io
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, ClassVar, Self, cast
@@ -202,6 +203,7 @@ class SimulatedPath(PurePosixPath):
         if node is not there:
             self.disk.link(aim, target.name, node)
             self.disk.link(source, self.name, None)
+            self.disk.renamed(target, node)
         return target
 
     def iterdir(self) -> Iterator[Self]:
@@ -248,6 +250,16 @@ class SimulatedCalls(posix.Calls):
         raw.disk.enter()
         raw.disk.sync(raw.node)
 
+    def sync_data(self, file: IO[Any]) -> None:
+        """See `posix.Calls`."""
+        self.sync(file)
+
+    def write_at_once(self, path: Path, data: bytes) -> None:
+        """See `posix.Calls`."""
+        simulated = cast(SimulatedPath, path)
+        node = simulated._opened("a+b")
+        simulated.disk.write(node, 0, data[: simulated.disk.room_for(len(data), path)])
+
     def sync_directory(self, path: Path) -> None:
         """See `posix.Calls`."""
         simulated = cast(SimulatedPath, path)
@@ -266,3 +278,8 @@ class SimulatedCalls(posix.Calls):
     def mapped(self, file: IO[Any]) -> posix.Mapped:
         """See `posix.Calls`."""
         return MappedFile(cast(Any, file).raw.node)
+
+    @contextmanager
+    def viewed(self, file: IO[Any]) -> Iterator[memoryview]:
+        """See `posix.Calls`."""
+        yield memoryview(bytes(cast(Any, file).raw.node.content))

@@ -10,92 +10,37 @@ from random import Random
 from master.base.faults import FaultPoint as MasterPoint
 from planner.sharing.modes import Sharing
 from site_agent.base.faults import FaultPoint as AgentPoint
-from tests.simulation.workload import QUERIES, last_row_s
+from tests.simulation.faults import (
+    Break,
+    Cancel,
+    Cut,
+    Damage,
+    Declare,
+    Failing,
+    Fault,
+    Full,
+    Kill,
+    KillAtPoint,
+    Lease,
+    Leave,
+    Pause,
+    SetClock,
+    Silence,
+    Slow,
+    over_s,
+)
+from tests.simulation.rows import FIRST_ROW_S, LONG_AGO_S, last_row_s
+from tests.simulation.workload import QUERIES
 
 MASTER = "master"
+SLOTS = 4
+"""Of a site."""
 SITES = ("us", "eu", "asia")
 
 FIRST_FAULT_S = 1.0
 _ROWS = (60, 120, 240)
 _MOST_PASSAGES = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """A process ends, and a new one begins on its machine."""
-
-    at_s: float
-    name: str
-    away_s: float
-    power: bool = False
-    """The machine loses its power."""
-
-
-@dataclass(frozen=True, slots=True)
-class KillAtPoint:
-    """A process ends at a passage of one of the product's named points."""
-
-    name: str
-    point: str
-    passage: int
-    away_s: float
-    power: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The connections between two machines are reset."""
-
-    at_s: float
-    one: str
-    other: str
-
-
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """Nothing that one machine sends arrives at the other."""
-
-    at_s: float
-    source: str
-    target: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Full:
-    """A site's disk takes nothing."""
-
-    at_s: float
-    name: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """The client drops its connections, and comes back with its cursors."""
-
-    at_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """The client pauses a query, and resumes it."""
-
-    at_s: float
-    query: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """The client cancels a query."""
-
-    at_s: float
-    query: str
-
-
-Fault = Kill | KillAtPoint | Cut | Silence | Full | Leave | Pause | Cancel
-"""What happens beside the rows."""
+_MOST_MESSAGES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +59,34 @@ class Plan:
     """The longest time that work in a thread takes."""
     sharing: str = "net"
     """The mode of `SET sharing`."""
+    together: bool = False
+    """All queries are submitted at once, not one after the other."""
+    there: bool = False
+    """All rows of the steady stream are there from the beginning."""
     combine: bool = False
     """`SET combine = on` for all queries."""
+    parts: int = 1
+    """`SET merge_parallelism` for all queries."""
     budget_bytes: int = 1 << 30
     """What a task's channel keeps for its readers before the task waits."""
     skews_s: tuple[float, ...] = ()
-    """How far the sites' clocks are ahead; those that are not named are right."""
+    """How far the sites' clocks are ahead at first; those that are not named are right."""
     faults: tuple[Fault, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """All machines but the client's."""
         return (*self.sites, MASTER)
+
+    @property
+    def clicks_from_s(self) -> float:
+        """When the first row of the steady stream was born."""
+        return LONG_AGO_S if self.there else FIRST_ROW_S
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a query may fail because nobody has its rows any more."""
+        return any(isinstance(fault, Damage) for fault in self.faults)
 
 
 class Feature(Enum):
@@ -135,13 +96,23 @@ class Feature(Enum):
     POWER = "power"
     POINTS = "points"
     CUTS = "cuts"
+    BREAKS = "cuts at some message"
     SILENCES = "silences"
     FULL_DISKS = "full disks"
+    FAILING_DISKS = "failing disks"
+    DAMAGE = "damaged files"
+    SLOW_DISKS = "slow disks"
+    CLOCKS = "clocks that are set"
     LEAVING = "leaving clients"
     PAUSES = "pauses"
     CANCELS = "cancellations"
+    DECLARING = "declarations"
+    LEASES = "leases"
     SHARING = "sharing"
+    TOGETHER = "queries that are submitted together"
+    THERE = "rows that are there"
     COMBINING = "combining"
+    PARTS = "merges in parts"
     SMALL_BUDGETS = "small budgets"
     SKEWS = "skewed clocks"
     SLOW_THREADS = "slow threads"
@@ -151,10 +122,10 @@ class Feature(Enum):
 def drawn(seed: int) -> Plan:
     """The plan of a seed."""
     random = Random(f"{seed}/plan")
-    features = frozenset(feature for feature in Feature if random.random() < 0.5)
+    features = frozenset(feature for feature in Feature if random.random() < _SHARES.get(feature, 0.5))
     sites = SITES[: random.choice((2, 2, 3))]
     rows = random.choice(_ROWS)
-    count = random.choice((1, 1, 2, 2, 3))
+    count = random.choice((1, 1, 2, 2, 3, 6 if Feature.THERE in features else 3))
     plan = Plan(
         seed,
         sites=sites,
@@ -163,7 +134,10 @@ def drawn(seed: int) -> Plan:
         rest_s=0.2 if Feature.LONG_RESTS in features else 0.02,
         slow_s=0.2 if Feature.SLOW_THREADS in features else 0.003,
         sharing=random.choice([mode.value for mode in Sharing]) if Feature.SHARING in features else "net",
+        together=Feature.TOGETHER in features,
+        there=Feature.THERE in features,
         combine=Feature.COMBINING in features,
+        parts=random.choice((2, 3)) if Feature.PARTS in features else 1,
         budget_bytes=2_000 if Feature.SMALL_BUDGETS in features else 1 << 30,
         skews_s=tuple(random.uniform(-2, 2) for _ in sites) if Feature.SKEWS in features else (),
     )
@@ -188,13 +162,7 @@ def faults_begin_until_s(plan: Plan) -> float:
 
 def faults_end_s(plan: Plan) -> float:
     """When all faults of known times are over."""
-    return max((fault.at_s + _lasts_s(fault) for fault in plan.faults if not isinstance(fault, KillAtPoint)), default=0)
-
-
-def _lasts_s(fault: Fault) -> float:
-    if isinstance(fault, Silence | Full | Pause):
-        return fault.seconds
-    return fault.away_s if isinstance(fault, Kill | KillAtPoint) else 0.0
+    return max((over_s(fault) for fault in plan.faults), default=0)
 
 
 def _kill(plan: Plan, random: Random, at_s: float) -> Fault:
@@ -230,6 +198,27 @@ def _full(plan: Plan, random: Random, at_s: float) -> Fault:
     return Full(at_s, random.choice(plan.sites), random.uniform(0, 5))
 
 
+def _break(plan: Plan, random: Random, at_s: float) -> Fault:
+    source, target = random.sample(plan.names, 2)
+    return Break(source, target, round(_MOST_MESSAGES ** random.random()))
+
+
+def _failing(plan: Plan, random: Random, at_s: float) -> Fault:
+    return Failing(at_s, random.choice(plan.sites), random.uniform(0, 5), random.choice((0.02, 0.2, 1.0)))
+
+
+def _damage(plan: Plan, random: Random, at_s: float) -> Fault:
+    return Damage(at_s, random.choice(plan.sites))
+
+
+def _slow(plan: Plan, random: Random, at_s: float) -> Fault:
+    return Slow(at_s, random.choice(plan.names), random.uniform(1, 10), random.choice((0.1, 1.0, 5.0)))
+
+
+def _clock(plan: Plan, random: Random, at_s: float) -> Fault:
+    return SetClock(at_s, random.choice(plan.names), random.choice((-1, 1)) * 60 ** random.random())
+
+
 def _leave(plan: Plan, random: Random, at_s: float) -> Fault:
     return Leave(at_s)
 
@@ -242,14 +231,33 @@ def _cancel(plan: Plan, random: Random, at_s: float) -> Fault:
     return Cancel(at_s, random.choice(plan.queries))
 
 
+def _declare(plan: Plan, random: Random, at_s: float) -> Fault:
+    return Declare(at_s, f"{random.getrandbits(32):08x}", random.uniform(0, 10))
+
+
+def _lease(plan: Plan, random: Random, at_s: float) -> Fault:
+    framework = f"framework-{random.randrange(2)}"
+    seconds = random.uniform(0.5, 10)
+    return Lease(at_s, framework, random.choice(plan.sites), random.randrange(SLOTS), seconds, random.random() < 0.5)
+
+
+_SHARES = {Feature.DAMAGE: 0.1, Feature.PARTS: 0.3, Feature.THERE: 0.2}
+"""How many seeds have it, where it is not every other one."""
 _MAKERS: dict[Feature, Callable[[Plan, Random, float], Fault]] = {
     Feature.KILLS: _kill,
     Feature.POWER: _power,
     Feature.POINTS: _point,
     Feature.CUTS: _cut,
+    Feature.BREAKS: _break,
     Feature.SILENCES: _silence,
     Feature.FULL_DISKS: _full,
+    Feature.FAILING_DISKS: _failing,
+    Feature.DAMAGE: _damage,
+    Feature.SLOW_DISKS: _slow,
+    Feature.CLOCKS: _clock,
     Feature.LEAVING: _leave,
     Feature.PAUSES: _pause,
     Feature.CANCELS: _cancel,
+    Feature.DECLARING: _declare,
+    Feature.LEASES: _lease,
 }

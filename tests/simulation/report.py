@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evidence.page import HEAD, Section, origins, put, read_page, write_page
@@ -117,4 +117,4 @@ def readable(outcome: Outcome, lines: int = 60) -> str:
 def shown(plan: Plan) -> str:
     """The plan as Python."""
     faults = "\n".join(f"  {fault!r}," for fault in plan.faults)
-    return f"{plan.sites} {plan.queries} rows={plan.rows} rest_s={plan.rest_s} slow_s={plan.slow_s}\n{faults}"
+    return f"{replace(plan, faults=())!r}\n{faults}"

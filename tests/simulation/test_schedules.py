@@ -5,22 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 from socket import socket
+from typing import get_args
 
 import pytest
 
 from tests import seeds
 from tests.simulation.bugs import BUGS, Bug, edited
+from tests.simulation.faults import Cut, Fault, Kill, KillAtPoint, Silence
 from tests.simulation.found import FOUND
 from tests.simulation.guard import LeakError, closed
-from tests.simulation.plan import MASTER, Cut, Feature, Kill, KillAtPoint, Plan, Silence, drawn
+from tests.simulation.plan import MASTER, Feature, Plan, drawn
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
 from tests.simulation.worker import ROOT, played
+from tests.simulation.workload import QUERIES
 
-SCHEDULES = 240
+SCHEDULES = 600
 FIRST_SEED = 1
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.mark.seeded
@@ -41,9 +44,11 @@ def test_what_was_found_stays_mended() -> None:
 def test_seeds_draw_every_kind_of_trouble() -> None:
     plans = [drawn(seed) for seed in range(300)]
     kinds = {type(fault).__name__ for plan in plans for fault in plan.faults}
-    assert kinds == {"Kill", "KillAtPoint", "Cut", "Silence", "Full", "Leave", "Pause", "Cancel"}
+    assert kinds == {kind.__name__ for kind in get_args(Fault)}
     assert {plan.rest_s for plan in plans} == {0.02, 0.2}
     assert any(plan.skews_s for plan in plans)
+    assert {name for plan in plans for name in plan.queries} == QUERIES.keys()
+    assert any(plan.there and plan.together and plan.combine for plan in plans)
     assert len(Feature) < len({str(sorted({type(f).__name__ for f in plan.faults})) for plan in plans})
 
 

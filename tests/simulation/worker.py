@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import PIPE, Popen
 
+from tests.simulation.checks import Check
 from tests.simulation.plan import Plan
-from tests.simulation.schedule import Check, Outcome, play
+from tests.simulation.schedule import Outcome, play
 
-PLANS_TOGETHER = 30
-"""Each leaves some megabytes behind; a new process takes a second and a half to begin."""
+PLANS_TOGETHER = 100
+"""Each leaves some megabytes behind; a new process takes a second and a half to begin, and remembers no epochs."""
 ROOT = Path(__file__).parents[2]
 
 

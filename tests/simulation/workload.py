@@ -1,37 +1,38 @@
-"""Relations, queries and rows of the simulated worlds, and what DuckDB answers over all rows at once."""
+"""Relations and queries of the simulated worlds, and what DuckDB answers over all rows at once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 
 import duckdb
 import pyarrow as pa
 
-from contract.times import to_us
-from planner.relations.catalog import RelationKind
-from planner.relations.connectors.generator import GENERATOR
-from site_agent.connectors.generator.connector import GeneratorConnector, GeneratorSource, GeneratorTable
-from site_agent.connectors.sources import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
-from site_agent.engine import ArrowScan, Scan
-from tests.simulation.engine import INSTANT
+from tests.simulation import rows as born
+from tests.simulation.rows import BEGIN, FIRST_ROW_S, IDLE_S, ROWS_PER_S, USERS
 
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-"""The instant of the world's first second."""
-FIRST_ROW_S = 2.0
-"""A stream that began when it was declared would have other rows in each world, and nothing in the memo."""
-ROWS_PER_S = 2
-ROWS_TOGETHER = 10
-"""Epochs end at multiples of this row number, so that worlds have epochs in common."""
-PAGES = ("home", "search", "cart", "help")
-USERS = 20
-
-STREAM = """CREATE STREAM clicks (user_id BIGINT, page STRING, ms INT, ts TIMESTAMP,
-WATERMARK FOR ts AS ts - INTERVAL '2 seconds') WITH ('connector' = 'generator', 'rows_per_second' = '{rate}',
-'rows' = '{rows}', 'start' = '{start}') {sites}"""
-TABLE = """CREATE TABLE users (user_id BIGINT, plan STRING) WITH ('connector' = 'generator', 'rows' = '{users}')
-AT {site}"""
+WINDOW_S = 10.0
+"""Of the query over bursts."""
+ARCHIVE = "/archive"
+"""The sink's directory, at the last site."""
+_GENERATED = "WITH ('connector' = 'generator', "
+RELATIONS = {
+    "clicks": "CREATE STREAM clicks (user_id BIGINT, page STRING, ms INT, ts TIMESTAMP, "
+    "WATERMARK FOR ts AS ts - INTERVAL '2 seconds') "
+    + _GENERATED
+    + "'rows_per_second' = '{rate}', 'rows' = '{rows}', 'start' = '{start}') {sites}",
+    "taps": "CREATE STREAM taps (kind STRING, force INT, ts TIMESTAMP, "
+    "WATERMARK FOR ts AS ts - INTERVAL '2 seconds') "
+    + _GENERATED
+    + "'rows_per_second' = '1', 'idle_timeout' = '{idle} seconds') {sites}",
+    "pushes": "CREATE STREAM pushes (item BIGINT, amount INT, ts TIMESTAMP, "
+    "WATERMARK FOR ts AS ts - INTERVAL '4 seconds') WITH ('connector' = 'push', 'idle_timeout' = '1 hour') {sites}",
+    "users": "CREATE TABLE users (user_id BIGINT, plan STRING) " + _GENERATED + "'rows' = '{users}') AT {site}",
+    "archive": "CREATE SINK archive AT {last} WITH ('connector' = 'parquet', 'path' = '{archive}', "
+    "'roll_interval' = '5 seconds')",
+}
+"""The statements that declare them; a query names those that it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,12 @@ class Query:
 
     sql: str
     oracle: str
+    needs: tuple[str, ...] = ("clicks",)
+    """The relations, in the order of their declaration."""
+    sink: bool = False
+    """Its rows go to the sink."""
+    late: bool = False
+    """Its last column counts rows, some of which may be dropped as late: it says of how many."""
 
 
 QUERIES = {
@@ -73,106 +80,91 @@ QUERIES = {
         "GROUP BY window(c.ts, '10 seconds'), u.plan",
         "SELECT w(c.ts, 10) AS s, u.plan, sum(c.ms) AS total FROM clicks c JOIN users u ON c.user_id = u.user_id "
         "GROUP BY 1, 2",
+        needs=("clicks", "users"),
+    ),
+    "taps": Query(
+        "SELECT window.start AS s, kind, count(*) AS n FROM taps GROUP BY window(ts, '10 seconds'), kind",
+        "SELECT w(ts, 10) AS s, kind, count(*) AS n FROM taps GROUP BY 1, 2",
+        needs=("taps",),
+        late=True,
+    ),
+    "pushed": Query(
+        "SELECT window.start AS s, item, count(*) AS n, sum(amount) AS total FROM pushes "
+        "GROUP BY window(ts, '10 seconds'), item",
+        "SELECT w(ts, 10) AS s, item, count(*) AS n, sum(amount) AS total FROM pushes GROUP BY 1, 2",
+        needs=("pushes",),
+    ),
+    "archived": Query(
+        "INSERT INTO archive SELECT site, user_id, ms FROM clicks WHERE ms > 300",
+        "SELECT site, user_id, ms FROM clicks WHERE ms > 300",
+        needs=("clicks", "archive"),
+        sink=True,
+    ),
+    "archived_windows": Query(
+        "INSERT INTO archive SELECT window.start AS s, page, count(*) AS n FROM clicks "
+        "GROUP BY window(ts, '10 seconds'), page",
+        "SELECT w(ts, 10) AS s, page, count(*) AS n FROM clicks GROUP BY 1, 2",
+        needs=("clicks", "archive"),
+        sink=True,
+    ),
+    "plans": Query(
+        "SELECT plan, count(*) AS n, sum(user_id) AS total FROM users GROUP BY plan",
+        "SELECT plan, count(*) AS n, sum(user_id) AS total FROM users GROUP BY plan",
+        needs=("users",),
     ),
 }
 
 
-def declarations(sites: tuple[str, ...], rows: int) -> tuple[str, ...]:
-    """The statements that declare the relations."""
-    start = (BEGIN + timedelta(seconds=FIRST_ROW_S)).isoformat().replace("+00:00", "Z")
-    stream = STREAM.format(rate=ROWS_PER_S, rows=rows, start=start, sites=", ".join(f"AT {site}" for site in sites))
-    return stream, TABLE.format(users=USERS, site=sites[0])
-
-
-def last_row_s(rows: int) -> float:
-    """When the last row is born."""
-    return FIRST_ROW_S + rows / ROWS_PER_S
-
-
-def clicks(site: str, numbers: range) -> pa.Table:
-    """Rows of the stream, by number."""
-    salt = sum(site.encode())
-    first_us, step_us = to_us(BEGIN + timedelta(seconds=FIRST_ROW_S)), 1_000_000 // ROWS_PER_S
-    return pa.table(
-        {
-            "user_id": pa.array([(n * 7 + salt) % (USERS + 5) for n in numbers], pa.int64()),
-            "page": pa.array([PAGES[(n * 31 + salt) // 3 % len(PAGES)] for n in numbers], pa.string()),
-            "ms": pa.array([(n * 37 + salt) % 500 for n in numbers], pa.int32()),
-            "ts": pa.array([first_us + n * step_us for n in numbers], INSTANT),
-        }
+def declarations(
+    queries: tuple[str, ...], sites: tuple[str, ...], rows: int, clicks_from_s: float = FIRST_ROW_S
+) -> tuple[str, ...]:
+    """The statements that declare the relations of these queries."""
+    start = (BEGIN + timedelta(seconds=clicks_from_s)).isoformat().replace("+00:00", "Z")
+    everywhere = ", ".join(f"AT {site}" for site in sites)
+    wanted = {relation for query in queries for relation in QUERIES[query].needs}
+    return tuple(
+        text.format(
+            rate=ROWS_PER_S,
+            rows=rows,
+            start=start,
+            idle=f"{IDLE_S:.0f}",
+            users=USERS,
+            site=sites[0],
+            last=sites[-1],
+            archive=ARCHIVE,
+            sites=everywhere,
+        )
+        for relation, text in RELATIONS.items()
+        if relation in wanted
     )
-
-
-def users(numbers: range) -> pa.Table:
-    """Rows of the table, by number."""
-    plans = pa.array(["free" if n % 3 else "paid" for n in numbers], pa.string())
-    return pa.table({"user_id": pa.array(numbers, pa.int64()), "plan": plans})
-
-
-class ClicksSource(GeneratorSource):
-    """The generator's offsets and rate, with rows that need no Spark."""
-
-    def __init__(self, context: SourceContext) -> None:
-        super().__init__(context)
-        self._context = context
-
-    def poll(self, start: Offset, *, now: datetime, limit: ReadLimit) -> Poll:
-        """See `Source.poll`."""
-        found = super().poll(start, now=now, limit=limit)
-        first, end = start["row"], found.end["row"]
-        assert isinstance(first, int)
-        assert isinstance(end, int)
-        if found.ended or end % ROWS_TOGETHER == 0:
-            return found
-        end = max(first, end // ROWS_TOGETHER * ROWS_TOGETHER)
-        floor_us = min(to_us(now), self._schedule.time_us(end) or to_us(now))
-        return replace(found, end={"row": end}, empty=end == first, event_time_floor_us=floor_us)
-
-    def scan(self, start: Offset, end: Offset) -> Scan:
-        """See `Source.scan`."""
-        first, last = start["row"], end["row"]
-        assert isinstance(first, int)
-        assert isinstance(last, int)
-        wanted = set(self._context.read_columns) | {self._context.event_time}
-        rows = clicks(self._context.site, range(first, last))
-        return ArrowScan(rows.select([name for name in rows.column_names if name in wanted]))
-
-
-class UsersTable(GeneratorTable):
-    """See `ClicksSource`."""
-
-    def __init__(self, context: SourceContext) -> None:
-        super().__init__(context)
-        self._context = context
-
-    def scan(self, split: Split | None = None) -> Scan:
-        """See `Table.scan`."""
-        rows = users(range(USERS))
-        return ArrowScan(rows.select([name for name in rows.column_names if name in self._context.read_columns]))
-
-
-class Connector(GeneratorConnector):
-    """See `GeneratorConnector`."""
-
-    def open_source(self, context: SourceContext) -> Source:
-        context.check(GENERATOR, RelationKind.STREAM)
-        return ClicksSource(context)
-
-    def open_table(self, context: SourceContext) -> Table:
-        context.check(GENERATOR, RelationKind.TABLE)
-        return UsersTable(context)
 
 
 Rows = list[tuple[object, ...]]
 
 
 @cache
-def expected(name: str, sites: tuple[str, ...], rows: int) -> Rows:
+def expected(name: str, sites: tuple[str, ...], rows: int, clicks_from_s: float = FIRST_ROW_S) -> Rows:
     """DuckDB's answer to a query, sorted."""
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         database.execute("CREATE MACRO w(ts, n) AS to_timestamp(floor(epoch(ts) / n) * n)")
-        born = [clicks(site, range(rows)).append_column("site", pa.array([site] * rows)) for site in sites]
-        database.register("clicks", pa.concat_tables(born))
-        database.register("users", users(range(USERS)))
+        for relation in QUERIES[name].needs:
+            if relation != "archive":
+                database.register(relation, _all_rows(relation, sites, rows, clicks_from_s))
         return sorted(database.execute(QUERIES[name].oracle).fetchall(), key=repr)
+
+
+def _all_rows(relation: str, sites: tuple[str, ...], rows: int, clicks_from_s: float) -> pa.Table:
+    if relation == "users":
+        return born.users(range(USERS))
+    parts = []
+    for site in sites:
+        if relation == "clicks":
+            part = born.clicks(site, range(rows), clicks_from_s)
+        elif relation == "taps":
+            bursts = born.bursts_s(site, sites[0], rows)
+            part = born.taps(site, bursts, range((len(bursts) + 1) * born.TAPS_TOGETHER))
+        else:
+            part = pa.concat_tables([born.pushes(site, batch) for batch in range(born.batches(rows))])
+        parts.append(part.append_column("site", pa.array([site] * part.num_rows)))
+    return pa.concat_tables(parts)

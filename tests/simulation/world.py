@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import partial
+from itertools import zip_longest
 from random import Random
 from typing import Any
 
@@ -21,16 +25,20 @@ from master.events.sqlite import SqliteEvents
 from master.server import Master, Surroundings, serving
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
+from planner.relations.connectors.parquet import COMPRESSION, PATH
 from planner.sharing.modes import Sharing
 from planner.values.topology import Link, Site, Topology
 from site_agent.agent.loops import AgentIdentity, SiteAgent, running
 from site_agent.agent.runtime import SiteRuntime, SiteServices
 from site_agent.base import posix
 from site_agent.channels.store import ChannelStore
+from site_agent.connectors.parquet.sink import Layout, ParquetSink, ParquetWriter
+from site_agent.connectors.push import PushConnector
 from site_agent.engine import Engine
 from site_agent.exchange.options import CLIENT_OPTIONS, connector
 from site_agent.exchange.outbound import Outbound
 from site_agent.host import Guests, start_exchange
+from site_agent.ingest.streams import PushStreams
 from site_agent.router import Router
 from site_agent.router.pull import PullSettings
 from site_agent.slots.follow import following_slots
@@ -40,19 +48,21 @@ from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.pool import SendPool
 from tests.simulation.disk import Disk
 from tests.simulation.engine import Memo, SimulatedEngine, recorded
+from tests.simulation.epochs import Epochs
+from tests.simulation.faults import Failing, KillAtPoint
 from tests.simulation.loop import PROCESS, Pool, Process, SimulatedLoop
 from tests.simulation.net.network import Network
 from tests.simulation.paths import SimulatedCalls, on
-from tests.simulation.plan import MASTER, KillAtPoint, Plan
+from tests.simulation.plan import MASTER, SLOTS, Plan
+from tests.simulation.rows import BEGIN
+from tests.simulation.sources import Connector, Shape
 from tests.simulation.trace import Trace
-from tests.simulation.workload import BEGIN, Connector
 from wire.channels import aio_channel
 from wire.names import MASTER as MASTER_MEMBER
 from wire.security import Security
 
 MASTER_ADDRESS = f"{MASTER}:7410"
 AGENT_PORT = 7001
-SLOTS = 4
 LEAST_EPOCH_S = 0.02
 MOST_EPOCH_S = 0.3
 CONFIG = MasterConfig(probes=False, epoch_interval=timedelta(seconds=4), report_interval=timedelta(seconds=3))
@@ -63,18 +73,30 @@ MEMO = Memo()
 class Clock:
     """See `machine.clock.Clock`."""
 
-    def __init__(self, loop: SimulatedLoop, skew_s: float = 0.0) -> None:
+    def __init__(self, loop: SimulatedLoop, ahead_s: Callable[[], float]) -> None:
         self._loop = loop
-        self._skew = timedelta(seconds=skew_s)
+        self._ahead_s = ahead_s
 
     def now(self) -> datetime:
-        return BEGIN + self._skew + timedelta(microseconds=round(self._loop.time() * 1e6))
+        return BEGIN + timedelta(microseconds=round((self._loop.time() + self._ahead_s()) * 1e6))
 
     def monotonic(self) -> float:
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+class Sink(ParquetSink):
+    """See ParquetSink: its paths are of a simulated disk."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__()
+        self._disk = disk
+
+    def open(self, options: Mapping[str, str], query_id: str) -> ParquetWriter:
+        layout = Layout(on(self._disk, PATH.of(options)), (), COMPRESSION.of(options))
+        return ParquetWriter(layout, query_id, self._files, self._allowed)
 
 
 class World:
@@ -99,6 +121,8 @@ class World:
         self.stores: dict[str, ChannelStore] = {}
         self.failures: list[str] = []
         """Ends of processes that nobody has killed."""
+        self.stalled: list[str] = []
+        """What did not come in time."""
         self.orders: list[asyncio.Task[None]] = []
         """What the client does beside following results."""
         self.errors: list[str] = []
@@ -106,6 +130,14 @@ class World:
         self.faults = 0
         random = Random(f"{plan.seed}/disks")
         self.disks = {site: Disk(Random(random.getrandbits(64)), self.now_s) for site in plan.sites}
+        again = any(isinstance(fault, Failing) for fault in plan.faults)
+        self.epochs = Epochs(whole=plan.parts == 1, again=again)
+        for site, disk in self.disks.items():
+            disk.durable = partial(self.epochs.durable, site)
+        self.skews_s = {MASTER: 0.0, **dict(zip_longest(plan.sites, plan.skews_s, fillvalue=0.0))}
+        """How far each machine's clock is ahead."""
+        self.released = False
+        """Sources of bursts may send the last ones."""
         self._random = Random(f"{plan.seed}/ids")
         self._passages: Counter[tuple[str, str]] = Counter()
         self._points = {(f.name, f.point, f.passage): f for f in plan.faults if isinstance(f, KillAtPoint)}
@@ -177,7 +209,7 @@ class World:
 
     async def _master(self) -> None:
         around = Surroundings(
-            Clock(self.loop),
+            self._clock(MASTER),
             self._hex,
             SqliteLinkHistory(self._history),
             lambda: Description("simulated", "simulated"),
@@ -200,12 +232,14 @@ class World:
             settings = PullSettings(random=self._random.random, now_s=self.loop.time)
             router = Router(site, store, connect, settings)
             guard = SlotGuard(site, SLOTS, directory)
-            connectors = {Connector.name: Connector()}
-            clock = Clock(self.loop, self._skew_s(site))
+            clock = self._clock(site)
+            streams = PushStreams(site, directory, clock=clock)
+            shape = Shape(self.plan.sites[0], self.plan.rows, self.plan.clicks_from_s, lambda: self.released)
+            connectors = {c.name: c for c in (Connector(shape), PushConnector(streams.log))}
             outbound = Outbound(self.loop.time)
             told = Guests(
                 site,
-                None,
+                streams,
                 guard,
                 connectors,
                 lambda: Description("simulated", "simulated"),
@@ -222,6 +256,8 @@ class World:
                 executor=Pool(SLOTS, LEAST_EPOCH_S, MOST_EPOCH_S),
                 clock=clock,
                 connectors=connectors,
+                sinks={Sink.name: Sink(self.disks[site])},
+                streams=streams,
                 crashes=Crashes(directory / "crashes"),
                 limits=TaskLimits(retained_bytes_per_channel=self.plan.budget_bytes),
                 pool=SendPool(outbound),
@@ -235,8 +271,8 @@ class World:
             await stack.enter_async_context(following_slots(master, site, guard))
             await serving_master
 
-    def _skew_s(self, site: str) -> float:
-        return dict(zip(self.plan.sites, self.plan.skews_s, strict=False)).get(site, 0.0)
+    def _clock(self, name: str) -> Clock:
+        return Clock(self.loop, lambda: self.skews_s[name])
 
 
 class _Errors(logging.Handler):
@@ -253,6 +289,9 @@ class _Errors(logging.Handler):
         if process is not None and process.alive and not said.startswith("task failed"):
             if record.exc_info and record.exc_info[1] is not None:
                 said += f": {record.exc_info[1]!r}"
+            if os.strerror(errno.EIO) in said:
+                # A disk that fails is worth an error; what matters is that all goes on after it.
+                return
             self._world.errors.append(f"{self._world.loop.time():.3f} s: {process}: {said}")
 
 

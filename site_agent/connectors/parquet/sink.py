@@ -156,7 +156,8 @@ def _refuse_another(path: Path, commit: SinkCommit) -> None:
     if not path.exists():
         return
     try:
-        told = (pq.read_metadata(path).metadata or {}).get(METADATA_KEY.encode(), b"").decode()
+        with path.open("rb") as file:
+            told = (pq.read_metadata(file).metadata or {}).get(METADATA_KEY.encode(), b"").decode()
     except (pa.ArrowInvalid, UnicodeDecodeError):
         told = "something that is no Parquet file"
     if told != _described(commit):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -60,6 +60,10 @@ class Network:
         self.connections: list[Connection] = []
         self._links: dict[tuple[str, str], Link] = {}
         self._next_port = FIRST_PORT
+        self._sent: Counter[tuple[str, str]] = Counter()
+        self.breaks: frozenset[tuple[str, str, int]] = frozenset()
+        """By source, target and number: the messages with which connections are lost."""
+        self.broken = 0
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
         """See Transport."""
@@ -94,12 +98,23 @@ class Network:
         for connection in self.between(one, other):
             connection.lost("Connection reset by peer")
 
+    def breaks_with(self, source: str, target: str) -> bool:
+        """Count a message; whether its connection is lost with it."""
+        self._sent[source, target] += 1
+        return (source, target, self._sent[source, target]) in self.breaks
+
     def silence(self, source: str, target: str, seconds: float) -> None:
         """Nothing sent from one machine arrives at the other for so long. Both ends notice by keepalive, at best."""
         link = self.link(source, target)
         link.down_until_s = max(link.down_until_s, self.loop.time() + seconds)
         for connection in self.between(source, target):
             connection.watch(link)
+
+    def broke(self, connection: Connection, source: str, target: str) -> None:
+        """A connection is lost with what is under way: its ends notice in their next turns."""
+        self.tell(f"{self.loop.time():.6f} world break source={source} target={target}")
+        self.broken += 1
+        self.loop.call_soon(connection.lost, "Connection reset by peer", context=self.loop.world.context())
 
     def reaches(self, one: str, other: str) -> bool:
         """Whether messages pass now, there and back."""
@@ -138,6 +153,9 @@ class Connection:
             return
         source, target = (self.client, self.server) if up else (self.server, self.client)
         source.check()
+        if network.breaks and network.breaks_with(source.name, target.name):
+            network.broke(self, source.name, target.name)
+            return
         link = network.link(source.name, target.name)
         at_s = self._last_s[up] = max(self._last_s[up], link.arrival_s(now_s, size_bytes, network.random.random()))
         if not self._vanished:
