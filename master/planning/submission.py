@@ -24,6 +24,7 @@ from planner.planning.drafts import with_texts
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.rules.bounds import needed_rows
 from planner.rules.combines import with_combines
+from planner.rules.keyfilters import with_key_filters
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.wan.snapshot import WanSnapshot
 
@@ -122,6 +123,7 @@ class QueryPlanner:
             splits = await self._splits(draft, asked, options.split_bytes)
             # A site that came back meanwhile was not asked: without it, its rows would be missing.
             alive = asked & parts.sites.alive()
+            draft = with_texts(with_key_filters(draft, splits, topology, options.key_filters))
             return Planned(place_batch(draft, topology, splits, alive=alive, options=options), {}, {})
         plan = place(draft, topology, statistics, alive=parts.sites.alive(), wan=parts.wan())
         named = {stage.relation for stage in plan.stages if stage.relation is not None}
