@@ -11,7 +11,7 @@ from evidence.criteria import Finding, findings_from, verdicts
 from evidence.page import HEAD, Section, origins, put, read_page, write_page
 from evidence.provenance import code_of
 
-OWN_PAGES = {"monitor": "wan-monitor.md"}
+OWN_PAGES = {"monitor": "wan-monitor.md", "tpch": "tpch.md"}
 """The pages of benchmarks that do not write to the common page."""
 PERFORMANCE = """# Performance
 
@@ -23,7 +23,11 @@ LINKS = """# The monitor of links
 `sudo python -m benchmarks.monitor --record docs/results/wan-monitor.md` writes this page: it makes a WAN of three
 network namespaces whose bandwidths are known, runs a master and three agents in it (the real ones, but without Spark)
 at default settings, and compares."""
-HEADS = {"wan-monitor.md": LINKS}
+TPCH = """# Queries over tables
+
+`make tpch RECORD=docs/results/tpch.md` writes this page: the 22 texts of TPC-H, unchanged, over tables
+at three sites."""
+HEADS = {"wan-monitor.md": LINKS, "tpch.md": TPCH}
 
 
 def page_of(page: Path, benchmark: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from planner.values.scans import SparkExpression, TableScan
+from planner.values.scans import KeyFilter, SparkExpression, TableScan
 from selat.v1 import exchange_pb2
 
 
@@ -12,7 +12,13 @@ def scans_to_proto(scans: Iterable[TableScan]) -> exchange_pb2.TableScans:
     return exchange_pb2.TableScans(
         scans=[
             exchange_pb2.TableScan(
-                table=scan.table, columns=scan.columns, conditions=map(_expression_to_proto, scan.conditions)
+                table=scan.table,
+                columns=scan.columns,
+                conditions=map(_expression_to_proto, scan.conditions),
+                filters=[
+                    exchange_pb2.KeyFilter(column=f.column, giver=f.giver, giver_column=f.giver_column)
+                    for f in scan.filters
+                ],
             )
             for scan in scans
         ]
@@ -21,7 +27,12 @@ def scans_to_proto(scans: Iterable[TableScan]) -> exchange_pb2.TableScans:
 
 def scans_from_proto(message: exchange_pb2.TableScans) -> tuple[TableScan, ...]:
     return tuple(
-        TableScan(scan.table, tuple(scan.columns), tuple(map(_expression_from_proto, scan.conditions)))
+        TableScan(
+            scan.table,
+            tuple(scan.columns),
+            tuple(map(_expression_from_proto, scan.conditions)),
+            tuple(KeyFilter(f.column, f.giver, f.giver_column) for f in scan.filters),
+        )
         for scan in message.scans
     )
 

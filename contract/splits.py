@@ -23,11 +23,16 @@ class Split(Protocol):
     @property
     def left_out_bytes(self) -> int: ...
 
+    @property
+    def rows(self) -> int | None: ...
+
 
 def split_to_proto(split: Split) -> site_pb2.Split:
     """The message for a split; where it is is not in it."""
     parts = [site_pb2.FilePart(path=part.path, offset=part.offset, length=part.length) for part in split.parts]
-    return site_pb2.Split(parts=parts, size_bytes=split.size_bytes, left_out_bytes=split.left_out_bytes)
+    return site_pb2.Split(
+        parts=parts, size_bytes=split.size_bytes, left_out_bytes=split.left_out_bytes, rows=split.rows
+    )
 
 
 def parts_from_proto(message: site_pb2.Split) -> tuple[FilePart, ...]:

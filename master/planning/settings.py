@@ -9,6 +9,7 @@ from enum import Enum
 from master.base.errors import InvalidRequestError
 from master.views.outcomes import Rows
 from planner.batch import BatchOptions, Policy
+from planner.graph.batchoptions import KeyFilters
 from planner.sharing.deployment import Start
 from planner.sharing.modes import Sharing
 from planner.values.adapting import Adapting
@@ -194,6 +195,12 @@ _SETTINGS: Mapping[str, _Setting] = {
         "a share from 0 to 1",
         lambda settings: f"{settings.batch.locality_min:.10g}",
         lambda settings, value: replace(settings, batch=replace(settings.batch, locality_min=_share(value))),
+    ),
+    "key_filters": _Setting(
+        "when a table of a query that runs whole is filtered by the keys of another, docs/batch.md",
+        _words(KeyFilters),
+        lambda settings: settings.batch.key_filters.value,
+        lambda settings, value: replace(settings, batch=replace(settings.batch, key_filters=KeyFilters(value))),
     ),
 }
 

@@ -22,6 +22,7 @@ from planner.graph.plan import DraftPlan, PhysicalPlan, Split, StatementText
 from planner.planning import Answer, Combined, Planning, Question, Refusal, place, place_batch, place_combining
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.rules.bounds import needed_rows
+from planner.rules.keyfilters import with_key_filters
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.values.trees import Tree
 from planner.wan.snapshot import WanSnapshot
@@ -128,6 +129,7 @@ class QueryPlanner:
             splits = await self._splits(draft, asked, options.split_bytes)
             # A site that came back meanwhile was not asked: without it, its rows would be missing.
             alive = asked & parts.sites.alive()
+            draft = with_texts(with_key_filters(draft, splits, topology, options.key_filters))
             return Planned(place_batch(draft, topology, splits, alive=alive, options=options), {}, {})
         alive, wan = parts.sites.alive(), parts.wan()
         if combine is None:

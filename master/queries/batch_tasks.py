@@ -120,6 +120,7 @@ def _copy(query: BatchQuery, place: tuple[Stage, int, str], catalog: Catalog, re
         sql=stage.sql,
         relation=bound_at(stage.relation, catalog, site=site, query_id=query.id),
         read_columns=stage.read_columns,
+        inputs=_copies(query, stage, site),
         consumers=readers,
         functions=_functions(query.plan, stage.sql),
     )

@@ -17,6 +17,17 @@ class Policy(Enum):
     RANDOM = "random"
 
 
+class KeyFilters(Enum):
+    """Which filters by the keys of another table a query that runs whole has, of those that are safe."""
+
+    TIME = "time"
+    """Those that save more time on links than they take."""
+    BYTES = "bytes"
+    """Those that save bytes."""
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
     """They hold for the whole life of the query."""
@@ -26,3 +37,4 @@ class BatchOptions:
     """About so much of a table is one task's."""
     locality_min: float = DEFAULT_LOCALITY_MIN
     """Share of its tasks, 0 to 1, that have to start near their input, else it is skipped for a while."""
+    key_filters: KeyFilters = KeyFilters.TIME

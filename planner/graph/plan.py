@@ -24,7 +24,7 @@ from planner.graph.batchoptions import BatchOptions
 from planner.graph.ids import VertexId
 from planner.graph.logical import LogicalOperator
 from planner.graph.operators import Operator
-from planner.graph.whole import ScanOfTable, WholeQuery
+from planner.graph.whole import ScanOfTable, WholeQuery, WholeScan
 from planner.relations.catalog import Column, Function
 from planner.values.adapting import Adapting
 from planner.values.edits import Edit
@@ -202,6 +202,8 @@ class Split:
     """The MAP stage that reads it."""
     left_out_bytes: int = 0
     """Of the table at the site, in no split: no row in them is needed. Told with one of the splits."""
+    rows: int | None = None
+    """None: the site does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,23 @@ class LeftOut:
     stage: str
     site: str
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsideredFilter:
+    """A filter of a table by the keys of another: what it was expected to do, and whether it is applied."""
+
+    table: str
+    column: str
+    giver: str
+    """The table that gives the keys."""
+    giver_column: str
+    taken: bool
+    keys: int
+    key_bytes: int
+    """Over links."""
+    saved_bytes: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +296,7 @@ class BatchPlan(PhysicalPlan):
     scans: tuple[ScanOfTable, ...] = field(default=(), kw_only=True)
     """Of a query that runs whole: what is sent for each scan."""
     left_out: tuple[LeftOut, ...] = field(default=(), kw_only=True)
+    key_filters: tuple[ConsideredFilter, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +391,9 @@ class DraftPlan:
     """It runs as it is written, in a REDUCE. It has no stages before Spark has said what its scans must deliver."""
     scans: tuple[ScanOfTable, ...] = ()
     """What is sent for them."""
+    whole_scans: tuple[WholeScan, ...] = ()
+    """Of a query that runs whole."""
+    considered: tuple[ConsideredFilter, ...] = ()
 
     @property
     def map_stages(self) -> tuple[Stage, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.relations.catalog import Column, Relation
+from planner.sql.dialect import exp
 from planner.values.edits import Edit
 from planner.values.errors import PlannerError
-from planner.values.scans import TableScan
+from planner.values.scans import KeyFilter, TableScan
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,19 @@ class Scanned:
     """Of its output."""
     scans: tuple[TableScan, ...] | None
     """None: the agent is of a version that does not say; any column of any table may be needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeScan:
+    """A scan of a table, with what decisions about filters by keys need."""
+
+    table: str
+    stage: str
+    """The MAP of the table."""
+    where: tuple[exp.Expr, ...]
+    """The conditions that are evaluated at the sites."""
+    filters: tuple[KeyFilter, ...] = ()
+    """By keys of other scans, numbered as `DraftPlan.whole_scans` has them."""
 
 
 @dataclass(frozen=True, slots=True)

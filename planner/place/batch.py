@@ -77,6 +77,7 @@ def place_batch(
         read_columns={s.id: _read_columns(draft, s) for s in draft.map_stages},
         scans=draft.scans,
         left_out=left_out,
+        key_filters=draft.considered,
     )
 
 

@@ -91,6 +91,7 @@ def with_scans(draft: DraftPlan, scanned: Scanned) -> DraftPlan:
         columns=scanned.columns,
         logical=plan.logical,
         scans=plan.scans,
+        whole_scans=plan.whole_scans,
         site_read=plan.site_read,
     )
 

@@ -18,7 +18,7 @@ from planner.graph.expressions import cast, columns_of, unqualified
 from planner.graph.logical import LogicalOperator
 from planner.graph.operators import Definition, Filter, Named, Operator, Project, Scan, Statement
 from planner.graph.plan import Stage, StageInput
-from planner.graph.whole import KeptBack, Scanned, ScanOfTable, WholeQuery
+from planner.graph.whole import KeptBack, Scanned, ScanOfTable, WholeQuery, WholeScan
 from planner.relations.catalog import SITE_COLUMN, Column, Relation
 from planner.rules.pruning import matching_sites
 from planner.rules.pushed import NotPushedError, pushed
@@ -41,6 +41,7 @@ class WholeStages:
 
     stages: tuple[Stage, ...]
     scans: tuple[ScanOfTable, ...]
+    whole_scans: tuple[WholeScan, ...]
     logical: LogicalOperator
     site_read: frozenset[str]
 
@@ -84,8 +85,17 @@ def whole_stages(query: WholeQuery, scanned: Scanned) -> WholeStages:
     return WholeStages(
         stages=(*map(_map, sent), reduce),
         scans=tuple(scan for part in sent for scan in part.scans),
+        whole_scans=_whole_scans(sent, scanned),
         logical=logical.Whole(tuple(map(_logical, sent))),
         site_read=frozenset(part.stage for part in sent if SITE_COLUMN in _read(part)),
+    )
+
+
+def _whole_scans(sent: Sequence[_Sent], scanned: Scanned) -> tuple[WholeScan, ...]:
+    """The scans by their numbers; none where Spark has not said what they are."""
+    stages = {part.table.name: part.stage for part in sent}
+    return tuple(
+        WholeScan(scan.table, stages[scan.table], _conditions(scan)[0], scan.filters) for scan in scanned.scans or ()
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from planner.graph.batchoptions import BatchOptions
 from planner.graph.plan import (
     BatchPlan,
+    ConsideredFilter,
     LinkTraffic,
     Merge,
     PhysicalPlan,
@@ -304,6 +305,7 @@ OPTIONS: Section[BatchOptions] = Section(
             lambda options: options.locality_min,
             lambda options: f"{options.locality_min:.0%} of the tasks near their input",
         ),
+        Field("key_filters", "When tables are filtered by keys: the setting.", lambda o: o.key_filters.value),
     ),
 )
 
@@ -359,7 +361,36 @@ SCANS: Section[ScanOfTable] = Section(
     ),
 )
 
-SECTIONS: tuple[Section[Any], ...] = (STAGES, LINKS, FIGURES, CANDIDATES, TREES, OPTIONS, SPLITS, SCANS)
+KEY_FILTERS: Section[ConsideredFilter] = Section(
+    "batch.key_filters[]",
+    lambda f: f"{'*' if f.taken else ' '} {f.table}.{f.column} by {f.giver}.{f.giver_column}",
+    (
+        Field("table", "Of a query that runs whole: a table that could be filtered by keys.", lambda f: f.table),
+        Field("column", "The column that is compared with the keys.", lambda f: f.column),
+        Field("giver", "The table that gives the keys.", lambda f: f.giver),
+        Field("giver_column", "The column that has them.", lambda f: f.giver_column),
+        Field("taken", "True where the filter is applied.", lambda f: f.taken),
+        Field("keys", "How many keys are expected.", lambda f: f.keys, lambda f: f"{f.keys} keys", ": "),
+        Field(
+            "key_bytes",
+            "What they are expected to take on links, before compression.",
+            lambda f: f.key_bytes,
+            lambda f: _size(f.key_bytes),
+        ),
+        Field(
+            "saved_bytes",
+            "What is expected to be saved on links, before compression.",
+            lambda f: f.saved_bytes,
+            lambda f: f"save {_size(f.saved_bytes)}",
+        ),
+        Field("reason", "Why it is applied or not.", lambda f: f.reason, lambda f: f.reason, ": "),
+    ),
+)
+
+SECTIONS: tuple[Section[Any], ...] = (
+    *(STAGES, LINKS, FIGURES, CANDIDATES, TREES),
+    *(OPTIONS, SPLITS, SCANS, KEY_FILTERS),
+)
 
 
 def explain_text(plan: PhysicalPlan) -> str:
@@ -400,6 +431,10 @@ def _split_lines(plan: BatchPlan) -> Iterator[str]:
         yield "Scans"
     for scan in plan.scans:
         yield from (f"  {line}" for line in SCANS.lines(scan))
+    if plan.key_filters:
+        yield "Filters by keys"
+    for considered in plan.key_filters:
+        yield from (f"  {line}" for line in KEY_FILTERS.lines(considered))
     yield "Splits"
     for splits in _splits(plan):
         yield from (f"  {line}" for line in SPLITS.lines(splits))
@@ -431,6 +466,7 @@ def _batch_json(plan: PhysicalPlan) -> dict[str, Any] | None:
     options = None if plan.options is None else OPTIONS.json(plan.options)
     return {
         "scans": [SCANS.json(scan) for scan in plan.scans],
+        "key_filters": [KEY_FILTERS.json(considered) for considered in plan.key_filters],
         "splits": [SPLITS.json(s) for s in _splits(plan)],
         "reduce_site": expected,
         "options": options,

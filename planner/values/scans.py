@@ -21,6 +21,17 @@ class SparkExpression:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyFilter:
+    """Rows of a scan whose key is none of another scan's keys change nothing of the result."""
+
+    column: str
+    giver: int
+    """The number of the other scan, among all that the answer has, from 0."""
+    giver_column: str
+    """Of the same type."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableScan:
     """One scan of a table. A query may scan a table several times."""
 
@@ -30,3 +41,5 @@ class TableScan:
     """Those that anything above the scan reads."""
     conditions: tuple[SparkExpression, ...] = ()
     """The query's result stays the same without the rows for which one of them is not true."""
+    filters: tuple[KeyFilter, ...] = ()
+    """Each holds for what the scans are then: also after others were applied, one after the other."""

@@ -551,6 +551,7 @@ class TableScan(_message.Message):
     TABLE_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
     CONDITIONS_FIELD_NUMBER: _builtins.int
+    FILTERS_FIELD_NUMBER: _builtins.int
     table: _builtins.str
     """The view that stands for the table."""
     @_builtins.property
@@ -561,20 +562,53 @@ class TableScan(_message.Message):
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SparkExpression]:
         """Rows for which one of them is not true change nothing of the result."""
 
+    @_builtins.property
+    def filters(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyFilter]:
+        """By the keys of other scans."""
+
     def __init__(
         self,
         *,
         table: _builtins.str = ...,
         columns: _abc.Iterable[_builtins.str] | None = ...,
         conditions: _abc.Iterable[Global___SparkExpression] | None = ...,
+        filters: _abc.Iterable[Global___KeyFilter] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "conditions", b"conditions", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "conditions", b"conditions", "filters", b"filters", "table", b"table"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TableScan: _TypeAlias = TableScan  # noqa: Y015
+
+@_typing.final
+class KeyFilter(_message.Message):
+    """Rows of a scan whose value of `column` is none of `giver_column` in another scan change nothing of the result."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMN_FIELD_NUMBER: _builtins.int
+    GIVER_FIELD_NUMBER: _builtins.int
+    GIVER_COLUMN_FIELD_NUMBER: _builtins.int
+    column: _builtins.str
+    giver: _builtins.int
+    """Its number among `TableScans.scans`, from 0."""
+    giver_column: _builtins.str
+    def __init__(
+        self,
+        *,
+        column: _builtins.str = ...,
+        giver: _builtins.int = ...,
+        giver_column: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "giver", b"giver", "giver_column", b"giver_column"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeyFilter: _TypeAlias = KeyFilter  # noqa: Y015
 
 @_typing.final
 class SparkExpression(_message.Message):

@@ -108,6 +108,8 @@ class Split:
     """On disk; of a generated table by estimate."""
     left_out_bytes: int = 0
     """Of the table, in none of its splits: no row in them is needed. Told with one split, if need be one of NOTHING."""
+    rows: int | None = None
+    """None: it would have to be read to know."""
 
 
 class Table(Protocol):

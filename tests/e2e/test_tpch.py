@@ -32,7 +32,8 @@ def client(db: duckdb.DuckDBPyConnection, tmp_path_factory: pytest.TempPathFacto
     root = tmp_path_factory.mktemp("tpch")
     write_shards(db, root / "input", SITES)
     with running_cluster(root / "cluster", heartbeat_timeout_s=60) as cluster, selat.connect(cluster.address) as client:
-        list(client.script(declarations(root / "input", SITES)))
+        # The data are too few for filters by keys to save time.
+        list(client.script(f"{declarations(root / 'input', SITES)} SET key_filters = 'bytes'"))
         yield client
 
 
@@ -76,6 +77,8 @@ def test_views_sinks_and_explain(client: selat.Client, db: duckdb.DuckDBPyConnec
     scans = {scan["table"]: scan for scan in json.loads(plan.json)["batch"]["scans"]}
     assert scans["supplier"]["columns"] == ["s_suppkey", "s_name"]
     assert "p_brand = 'Brand#23'" in scans["part"]["pushed"]
+    filters = {(f["table"], f["giver"]): f for f in json.loads(plan.json)["batch"]["key_filters"]}
+    assert filters["lineitem", "part"]["taken"]
     with pytest.raises(selat.SelatError, match="revenue"):
         client.sql("DROP TABLE part")
     list(client.script("DROP VIEW revenue; DROP SINK best"))

@@ -99,6 +99,10 @@ def merged(table: pa.Table) -> pa.Table:
     return pa.table({"w": sums.column("_window_start"), "n": sums.column("n_sum"), "v": sums.column("v_sum")})
 
 
+def keys(table: pa.Table) -> pa.Table:
+    return table.group_by("v").aggregate([])
+
+
 class HeldSource(ListSource):
     """Yields no more than the first groups while there is a file that holds it."""
 
@@ -134,8 +138,8 @@ class GroupsTable:
     """The same rows; a part is a range of groups."""
 
     def scan(self, split: Split | None = None) -> ArrowScan:
-        assert split is not None
-        groups = [group for part in split.parts for group in range(part.offset, part.offset + part.length)]
+        parts = [(part.offset, part.length) for part in split.parts] if split is not None else [(0, GROUPS)]
+        groups = [group for offset, length in parts for group in range(offset, offset + length)]
         return ArrowScan(pa.concat_tables(map(events, groups)))
 
     def splits(self, split_bytes: int) -> Sequence[Split]:
@@ -153,7 +157,16 @@ async def serve(site: str, directory: Path, listen: str, master: str) -> None:
 
         functions = {"partials": partials, "binned": binned, "combined": combined, "merged": merged}
         keyed = {"keyed partials": keyed_partials, "keyed combined": keyed_combined}
-        engine = TableEngine({**functions, **keyed, "without heap": without_heap})
+        filters = {"keys": keys, "filtered keys": lambda rows: keys(filtered(rows))}
+        filters["filtered partials"] = lambda rows: partials(filtered(rows))
+        engine = TableEngine({**functions, **keyed, **filters, "without heap": without_heap})
+
+        def filtered(rows: pa.Table) -> pa.Table:
+            """Those whose value is among the keys that the running task was given."""
+            given = engine.tables[engine.requests[-1].task_id, "keys"]
+            assert isinstance(given, pa.Table)
+            return rows.filter(pc.is_in(rows.column("v"), given.column("v").combine_chunks()))
+
         store = ChannelStore(directory / "channels")
         router = Router(site, store, connect)
         address = await start_exchange(listen, store, engine, stack)

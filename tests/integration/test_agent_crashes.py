@@ -19,6 +19,7 @@ from tests.integration.two_sites import (
     combining,
     derived,
     expected,
+    filtered_batch,
     over_a_site,
     parted,
     stored_results,
@@ -154,6 +155,32 @@ async def test_a_batch_query_survives_the_death_of_its_sites(tmp_path: Path, poi
 
     assert stored_results(tmp_path) == expected()
     assert half_files(tmp_path) == []
+
+
+FILTERED = (
+    *((FaultPoint.EPOCH_COMPUTED, passage) for passage in range(1, 6)),
+    *((FaultPoint.END_STORED, passage) for passage in range(1, 6)),
+    (FaultPoint.EPOCH_COMMITTED, 2),
+    (FaultPoint.EPOCH_SENT, 1),
+    (FaultPoint.COPY_RECEIVED, 1),
+    (FaultPoint.COPY_STORED, 1),
+    (FaultPoint.COPY_STORED, 2),
+)
+"""Points of a site that sends keys, keys by keys, and rows by those, and reduces: five epochs and ends."""
+
+
+@pytest.mark.parametrize(("point", "passage"), FILTERED, ids=lambda value: str(getattr(value, "value", value)))
+async def test_filters_by_keys_survive_the_death_of_their_sites(
+    tmp_path: Path, point: FaultPoint, passage: int
+) -> None:
+    async with two_sites(tmp_path, fault=f"{point.value}:{passage}", work=filtered_batch) as (orders, mortals):
+        async with asyncio.timeout(60):
+            await orders.complete()
+            await orders.over()
+            await orders.obeyed(2)
+        assert "jfk" in mortals.deaths
+
+    assert stored_results(tmp_path) == expected()
 
 
 GREEDY = "greedy.s1.jfk"

@@ -92,7 +92,7 @@ async def test_explain_shows_splits_by_site(cluster: Cluster) -> None:
     explanation = (await cluster.execute(f"EXPLAIN {COUNT}"))[-1].explanation
     assert "map: map of texts, a task for each split, at eu, us" in explanation.text
     assert "  us: 2, 160 B" in explanation.text.splitlines()
-    assert '"splits": [{"stage": "map", "site": "eu", "splits": 1, "size_bytes": 40}' in explanation.json
+    assert '"splits": [{"stage": "map", "site": "eu", "splits": 1, "size_bytes": 40, ' in explanation.json
 
 
 async def test_a_site_that_cannot_list_splits_is_told(cluster: Cluster) -> None:

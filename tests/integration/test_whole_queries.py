@@ -11,12 +11,16 @@ import pytest
 from benchmarks.tpch import queries
 from benchmarks.tpch.answers import difference
 from benchmarks.tpch.data import TABLES as TPCH
-from planner.graph.plan import Analysis, DraftPlan
+from planner.graph.batchoptions import KeyFilters
+from planner.graph.plan import Analysis, DraftPlan, Split
 from planner.graph.whole import Scanned
 from planner.planning import Planning, Refusal, planned_with
+from planner.planning.drafts import with_texts
 from planner.relations.catalog import Catalog, Column
+from planner.rules.keyfilters import with_key_filters
 from planner.values.errors import InvalidExpressionError
 from planner.values.names import INPUT_VIEW
+from planner.values.topology import Topology
 from site_agent.engine import AnalysisError, ArrowScan, EmptyScan, EpochRequest, Field, Scan
 from site_agent.engine.spark import SparkEngine
 from tests import seeds
@@ -62,14 +66,23 @@ def _columns(fields: tuple[Field, ...]) -> tuple[Column, ...]:
 
 def run(engine: SparkEngine, draft: DraftPlan, data: Mapping[str, pa.Table]) -> pa.Table:
     """The result of a query that runs whole, each table being one split."""
-    sent: dict[str, Scan] = {}
-    for item in draft.stage("reduce").inputs:
-        stage = draft.stage(item.stage)
+    made: dict[str, pa.Table] = {}
+    for stage in draft.stages[:-1]:
         rows = data[stage.relation or ""].select(list(stage.read_columns))
-        made = engine.run(EpochRequest("q.whole", stage.sql, ArrowScan(rows), "us")).table
-        sent[item.view] = ArrowScan(made)
+        views = [item.view for item in stage.inputs]
+        for item in stage.inputs:
+            # As from two sites that have the same keys.
+            engine.put_table(f"q.{stage.id}", item.view, pa.concat_tables([made[item.stage]] * 2))
+        request = EpochRequest(f"q.{stage.id}", stage.sql, ArrowScan(rows), "us", tables=tuple(views))
+        made[stage.id] = engine.run(request).table
+    sent: dict[str, Scan] = {item.view: ArrowScan(made[item.stage]) for item in draft.stage("reduce").inputs}
     first = sent.pop(INPUT_VIEW, EmptyScan(()))
     return engine.run(EpochRequest("q.whole", draft.stage("reduce").sql, first, "us", views=sent)).table
+
+
+def with_all_key_filters(draft: DraftPlan) -> DraftPlan:
+    splits = [Split(site, (), 1000, stage.id, rows=1000) for stage in draft.map_stages for site in stage.pinned]
+    return with_texts(with_key_filters(draft, splits, Topology({}, {}, "us"), KeyFilters.ALWAYS))
 
 
 class TestScans:
@@ -133,8 +146,11 @@ class TestScans:
 
 @pytest.mark.seeded
 def test_random_queries(spark_engine: SparkEngine) -> None:
-    """Equal to DuckDB's results; a few are refused, because Spark does not have such a sub-query there."""
-    ran, refused = 0, []
+    """Equal to DuckDB's results; a few are refused, because Spark does not have such a sub-query there.
+
+    Each filter by keys that Spark's plan allows is applied.
+    """
+    ran, filtered, refused = 0, 0, []
     for number in range(QUERIES):
         random = seeds.random_of(number)
         sql = grammar.query(random)
@@ -147,6 +163,8 @@ def test_random_queries(spark_engine: SparkEngine) -> None:
         if draft.whole is None:
             continue
         arrow = {name: _table(name, rows) for name, rows in data.items()}
+        draft = with_all_key_filters(draft)
+        filtered += any(considered.taken for considered in draft.considered)
         found = run(spark_engine, draft, arrow)
         wanted = _by_duckdb(sql, arrow)
         different = difference([tuple(row.values()) for row in found.to_pylist()], wanted)
@@ -154,6 +172,7 @@ def test_random_queries(spark_engine: SparkEngine) -> None:
         ran += 1
     assert len(refused) <= QUERIES / 5, refused
     assert ran > QUERIES / 2
+    assert filtered > QUERIES / 10
 
 
 def _table(name: str, rows: list[tuple[int | str | None, ...]]) -> pa.Table:

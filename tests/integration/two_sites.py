@@ -217,6 +217,33 @@ def batch(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2
     )
 
 
+def filtered_batch(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
+    """As `batch`, but the maps send only rows with keys of both sites, which are filtered by keys themselves."""
+    given = batch(addresses, site, interval_ms=interval_ms)
+    relation = given.tasks[0].relation
+
+    def keys_of(stage: str) -> list[site_pb2.ChannelInput]:
+        return [site_pb2.ChannelInput(channel=f"q.{stage}.{name}", site=name, view="keys") for name in SITES]
+
+    for task in given.tasks:
+        if task.kind == site_pb2.STAGE_KIND_TABLE:
+            task.sql = "filtered partials"
+            task.inputs.extend(keys_of("keys2"))
+    for stage, sql, inputs in (("keys", "keys", []), ("keys2", "filtered keys", keys_of("keys"))):
+        given.tasks.add(
+            task_id=f"q.{stage}.{site}",
+            query_id="q",
+            stage_id=stage,
+            kind=site_pb2.STAGE_KIND_TABLE,
+            sql=sql,
+            relation=relation,
+            inputs=inputs,
+            consumers=SITES,
+            epoch_interval_ms=interval_ms,
+        )
+    return given
+
+
 def results(site: str, *, merged_at: str = "jfk") -> list[site_pb2.ResultSpec]:
     kept = site_pb2.ResultSpec(query_id="q", inputs=[site_pb2.ChannelInput(channel=MERGE, site=merged_at)])
     return [kept] if site == "ewr" else []

@@ -35,6 +35,10 @@ MAX_PARTITIONS = 32
 """Of one split: Spark reads the files of each on their own, and plans that."""
 
 
+_Part = tuple[FilePart, int | None]
+"""With its rows, where they are known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Needed:
     """Which rows are needed, and what tells where they can be."""
@@ -73,7 +77,7 @@ def splits_of(
     needed = needed or Needed()
     split_bytes = max(split_bytes, sum(found.size_bytes for found in files) // MAX_SPLITS)
 
-    def cut(found: FoundFile) -> Iterator[FilePart]:
+    def cut(found: FoundFile) -> Iterator[_Part]:
         if not needed.of_file(found.path):
             return iter(())
         if file_format == PARQUET_FORMAT:
@@ -84,11 +88,11 @@ def splits_of(
     left_out_bytes = sum(found.size_bytes for found in files) - sum(split.size_bytes for split in splits)
     if needed.condition is None or not left_out_bytes:
         return splits
-    first, *rest = splits or (Split((NOTHING,)),)
+    first, *rest = splits or (Split((NOTHING,), rows=0),)
     return (replace(first, left_out_bytes=left_out_bytes), *rest)
 
 
-def _text_parts(found: FoundFile, split_bytes: int, dialect: Dialect | None) -> Iterator[FilePart]:
+def _text_parts(found: FoundFile, split_bytes: int, dialect: Dialect | None) -> Iterator[_Part]:
     size_bytes = found.size_bytes
     whole = found.path.lower().endswith(COMPRESSED_ENDS)
     count = 1 if whole else max(1, round(size_bytes / split_bytes))
@@ -97,7 +101,7 @@ def _text_parts(found: FoundFile, split_bytes: int, dialect: Dialect | None) -> 
         cuts = _record_starts(found, dialect, cuts)
     for first, end in pairwise((0, *cuts, size_bytes)):
         if first < end:
-            yield FilePart(found.path, first, end - first)
+            yield FilePart(found.path, first, end - first), None
 
 
 # Many queries read the same table: the places are kept as long as the file is the same.
@@ -109,7 +113,7 @@ def _record_starts(found: FoundFile, dialect: Dialect, wanted: tuple[int, ...]) 
         raise ConnectorError(f"{found.path} cannot be read: {error.strerror}") from error
 
 
-def _parquet_parts(found: FoundFile, split_bytes: int, needed: Needed) -> Iterator[FilePart]:
+def _parquet_parts(found: FoundFile, split_bytes: int, needed: Needed) -> Iterator[_Part]:
     try:
         with pq.ParquetFile(found.path) as file:
             metadata = file.metadata
@@ -121,13 +125,14 @@ def _parquet_parts(found: FoundFile, split_bytes: int, needed: Needed) -> Iterat
     if groups and not any(wanted):
         return
     if not can_be_rewritten(metadata):
-        yield FilePart(found.path, 0, found.size_bytes)
+        yield FilePart(found.path, 0, found.size_bytes), metadata.num_rows
     elif not all(wanted) and _are_apart(groups):
-        yield from (_around(found, run) for run in _runs(groups, wanted, split_bytes))
+        yield from ((_around(found, run), _rows(run)) for run in _runs(groups, wanted, split_bytes))
     elif metadata.num_rows:
         runs = _runs(groups, [True] * len(groups), split_bytes)
         cuts = [0, *(first.offset for first, *_ in runs[1:]), found.size_bytes]
-        yield from (FilePart(found.path, first, end - first) for first, end in pairwise(cuts))
+        parts = (FilePart(found.path, first, end - first) for first, end in pairwise(cuts))
+        yield from zip(parts, map(_rows, runs), strict=True)
 
 
 def _are_apart(groups: Sequence[RowGroup]) -> bool:
@@ -152,19 +157,26 @@ def _around(found: FoundFile, run: Sequence[RowGroup]) -> FilePart:
     return FilePart(found.path, run[0].offset, end - run[0].offset)
 
 
-def _packed(
-    parts: Iterable[FilePart], split_bytes: int, partition_of: Callable[[str], Values | None]
-) -> Iterator[Split]:
-    taken: list[FilePart] = []
+def _rows(run: Sequence[RowGroup]) -> int:
+    return sum(group.rows for group in run)
+
+
+def _packed(parts: Iterable[_Part], split_bytes: int, partition_of: Callable[[str], Values | None]) -> Iterator[Split]:
+    taken: list[_Part] = []
     size_bytes, partitions = 0, set[Values | None]()
-    for part in parts:
+    for part, rows in parts:
         values = partition_of(part.path)
         full = len(partitions) == MAX_PARTITIONS and values not in partitions
         if taken and (full or size_bytes + part.length > split_bytes):
-            yield Split(tuple(taken), size_bytes)
+            yield _split(taken, size_bytes)
             taken, size_bytes, partitions = [], 0, set()
-        taken.append(part)
+        taken.append((part, rows))
         size_bytes += part.length
         partitions.add(values)
     if taken:
-        yield Split(tuple(taken), size_bytes)
+        yield _split(taken, size_bytes)
+
+
+def _split(taken: Sequence[_Part], size_bytes: int) -> Split:
+    known = [rows for _, rows in taken if rows is not None]
+    return Split(tuple(part for part, _ in taken), size_bytes, rows=sum(known) if len(known) == len(taken) else None)

@@ -14,6 +14,7 @@ class RowGroup:
 
     offset: int
     size_bytes: int
+    rows: int = 0
 
     @property
     def middle(self) -> int:
@@ -36,4 +37,4 @@ def _located(group: pq.RowGroupMetaData) -> RowGroup:
     starts = [c.data_page_offset for c in columns]
     # A file may say 0 for a dictionary that it does not have.
     starts += [c.dictionary_page_offset for c in columns if c.dictionary_page_offset]
-    return RowGroup(min(starts, default=0), sum(c.total_compressed_size for c in columns))
+    return RowGroup(min(starts, default=0), sum(c.total_compressed_size for c in columns), group.num_rows)

@@ -2,19 +2,27 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Window;
 import org.apache.spark.sql.execution.LogicalRDD;
 
 /**
@@ -29,6 +37,14 @@ public final class TableScans implements java.util.function.Function {
     private static final Set BY_REFERENCE = new HashSet(Arrays.asList(new String[] {
         "Aggregate", "Expand", "Filter", "Generate", "GlobalLimit", "Join", "LocalLimit", "Offset", "Project",
         "Repartition", "RepartitionByExpression", "Sort", "SubqueryAlias", "Window", "WindowGroupLimit"}));
+
+    /** Nodes that give for each row of their input what they would give without the others, under the same ids. */
+    private static final Set BY_ROW = new HashSet(Arrays.asList(new String[] {
+        "Filter", "Generate", "Repartition", "RepartitionByExpression", "Sort", "SubqueryAlias"}));
+
+    /** Nodes that leave rows out by what others there are. */
+    private static final Set FIRST_ROWS = new HashSet(Arrays.asList(new String[] {
+        "GlobalLimit", "LocalLimit", "Offset", "WindowGroupLimit"}));
 
     private final Map tables = new java.util.IdentityHashMap();
     private final Set read = new HashSet();
@@ -88,23 +104,150 @@ public final class TableScans implements java.util.function.Function {
         return Long.valueOf(((Attribute) attribute).exprId().id());
     }
 
-    /** Adds the plan's scans; the condition is that of a Filter right above it, or null. */
-    private void noteScans(LogicalPlan plan, Expression condition) {
+    /**
+     * Adds the plan's scans; the condition is that of a Filter right above it, or null.
+     *
+     * Returns for the ids of attributes of the output where their values come from, as far as that is known: the number
+     * of a scan, its column, and whether the plan gives the same rows for a value whether other values are there or not.
+     * Scans are told apart by their place: the same node may stand at several.
+     */
+    private Map noteScans(LogicalPlan plan, Expression condition) {
+        Map found = new HashMap();
         if (plan instanceof LogicalRDD && tables.containsKey(((LogicalRDD) plan).rdd())) {
-            addScan((LogicalRDD) plan, condition);
+            found = addScan((LogicalRDD) plan, condition);
         }
         Expression own = plan instanceof Filter ? ((Filter) plan).condition() : null;
+        List below = new ArrayList();
         scala.collection.Iterator children = plan.children().iterator();
         while (children.hasNext()) {
-            noteScans((LogicalPlan) children.next(), own);
+            below.add(noteScans((LogicalPlan) children.next(), own));
         }
         scala.collection.Iterator queries = plan.subqueries().iterator();
         while (queries.hasNext()) {
             noteScans((LogicalPlan) queries.next(), null);
         }
+        return below.isEmpty() ? found : origins(plan, below);
     }
 
-    private void addScan(LogicalRDD plan, Expression condition) {
+    private Map origins(LogicalPlan plan, List below) {
+        Map first = (Map) below.get(0);
+        if (plan instanceof Join) {
+            return joined((Join) plan, first, (Map) below.get(1));
+        } else if (plan instanceof Project) {
+            return named(((Project) plan).projectList(), first, null);
+        } else if (plan instanceof Aggregate) {
+            return named(((Aggregate) plan).aggregateExpressions(), first, ids(((Aggregate) plan).groupingExpressions()));
+        } else if (plan instanceof Window) {
+            return passedBy(first, ids(((Window) plan).partitionSpec()));
+        }
+        String kind = plan.getClass().getSimpleName();
+        if (BY_ROW.contains(kind)) {
+            return first;
+        }
+        return FIRST_ROWS.contains(kind) ? passedBy(first, new HashSet()) : new HashMap();
+    }
+
+    /** The ids of those that are attributes. */
+    private static Set ids(scala.collection.Iterable expressions) {
+        Set found = new HashSet();
+        scala.collection.Iterator all = expressions.iterator();
+        while (all.hasNext()) {
+            Object expression = all.next();
+            if (expression instanceof Attribute) {
+                found.add(id(expression));
+            }
+        }
+        return found;
+    }
+
+    /** The origins of the expressions that are attributes; what is left out by one not among `groups` is not known. */
+    private static Map named(scala.collection.Iterable expressions, Map below, Set groups) {
+        Map known = groups == null ? below : passedBy(below, groups);
+        Map found = new HashMap();
+        scala.collection.Iterator all = expressions.iterator();
+        while (all.hasNext()) {
+            Expression expression = (Expression) all.next();
+            Object outer = Long.valueOf(((NamedExpression) expression).exprId().id());
+            while (expression instanceof Alias) {
+                expression = ((Alias) expression).child();
+            }
+            if (expression instanceof Attribute && known.containsKey(id(expression))) {
+                found.put(outer, known.get(id(expression)));
+            }
+        }
+        return found;
+    }
+
+    /** The origins above a node that lets conditions pass on these attributes alone. */
+    private static Map passedBy(Map below, Set passing) {
+        Map found = new HashMap();
+        Iterator entries = below.entrySet().iterator();
+        while (entries.hasNext()) {
+            Map.Entry entry = (Map.Entry) entries.next();
+            Object[] origin = (Object[]) entry.getValue();
+            boolean passes = passing.contains(entry.getKey()) && ((Boolean) origin[2]).booleanValue();
+            found.put(entry.getKey(), new Object[] {origin[0], origin[1], Boolean.valueOf(passes)});
+        }
+        return found;
+    }
+
+    /** Notes which side's scan may be filtered by the keys of the other's. */
+    private Map joined(Join join, Map left, Map right) {
+        String type = join.joinType().toString();
+        boolean inner = type.equals("Inner") || type.equals("Cross");
+        boolean semi = type.equals("LeftSemi");
+        boolean rightMatches = type.equals("LeftOuter") || type.equals("LeftAnti") || type.startsWith("ExistenceJoin");
+        boolean known = inner || semi || rightMatches || type.equals("RightOuter");
+        if (!known && !type.equals("FullOuter")) {
+            return new HashMap();
+        }
+        if (known && join.condition().isDefined()) {
+            noteKeys((Expression) join.condition().get(), left, right,
+                inner || semi || type.equals("RightOuter"), inner || semi || rightMatches);
+        }
+        Map found = new HashMap(inner || semi || rightMatches ? left : passedBy(left, new HashSet()));
+        if (inner || type.equals("RightOuter")) {
+            found.putAll(right);
+        } else if (type.equals("LeftOuter") || type.equals("FullOuter")) {
+            found.putAll(passedBy(right, new HashSet()));
+        }
+        Set both = new HashSet(left.keySet());
+        both.retainAll(right.keySet());
+        found.keySet().removeAll(both);
+        return found;
+    }
+
+    private void noteKeys(Expression condition, Map left, Map right, boolean leftMatches, boolean rightMatches) {
+        if (condition instanceof And) {
+            noteKeys(((And) condition).left(), left, right, leftMatches, rightMatches);
+            noteKeys(((And) condition).right(), left, right, leftMatches, rightMatches);
+        } else if (condition instanceof EqualTo) {
+            Expression one = ((EqualTo) condition).left();
+            Expression other = ((EqualTo) condition).right();
+            if (one instanceof Attribute && other instanceof Attribute) {
+                boolean inOrder = left.containsKey(id(one)) && right.containsKey(id(other));
+                Object[] first = (Object[]) left.get(id(inOrder ? one : other));
+                Object[] second = (Object[]) right.get(id(inOrder ? other : one));
+                if (first != null && second != null && first[0] != second[0]) {
+                    if (leftMatches) {
+                        addFilter(first, second);
+                    }
+                    if (rightMatches) {
+                        addFilter(second, first);
+                    }
+                }
+            }
+        }
+    }
+
+    private void addFilter(Object[] taker, Object[] giver) {
+        if (((Boolean) taker[2]).booleanValue()) {
+            List filters = (List) ((Map) scans.get(((Integer) taker[0]).intValue())).get("filters");
+            filters.add(Arrays.asList(new Object[] {taker[1], giver[0], giver[1]}));
+        }
+    }
+
+    private Map addScan(LogicalRDD plan, Expression condition) {
         Map names = new HashMap();
         List columns = new ArrayList();
         scala.collection.Iterator output = plan.output().iterator();
@@ -121,7 +264,15 @@ public final class TableScans implements java.util.function.Function {
         scan.put("table", tables.get(plan.rdd()));
         scan.put("columns", columns);
         scan.put("conditions", conditions);
+        scan.put("filters", new ArrayList());
+        Map origins = new HashMap();
+        Iterator ids = names.keySet().iterator();
+        while (ids.hasNext()) {
+            Object id = ids.next();
+            origins.put(id, new Object[] {Integer.valueOf(scans.size()), names.get(id), Boolean.TRUE});
+        }
         scans.add(scan);
+        return origins;
     }
 
     private static void addConditions(Expression condition, Map names, List conditions) {

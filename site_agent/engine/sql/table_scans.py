@@ -15,7 +15,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from planner.values.literals import quoted_name
-from planner.values.scans import SparkExpression, TableScan
+from planner.values.scans import KeyFilter, SparkExpression, TableScan
 from site_agent.engine import Field
 from site_agent.engine.sql.java import helper
 from site_agent.engine.sql.types import schema_of
@@ -51,7 +51,8 @@ def table_scans(session: SparkSession, rows: DataFrame, tables: Mapping[str, Jav
 
 
 def _scan(value: Mapping[str, Any]) -> TableScan:
-    return TableScan(value["table"], tuple(value["columns"]), tuple(map(_expression, value["conditions"])))
+    filters = tuple(dict.fromkeys(KeyFilter(*found) for found in value["filters"]))
+    return TableScan(value["table"], tuple(value["columns"]), tuple(map(_expression, value["conditions"])), filters)
 
 
 def _expression(value: Mapping[str, Any]) -> SparkExpression:

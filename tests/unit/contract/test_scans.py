@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contract.scans import scans_from_proto, scans_to_proto
-from planner.values.scans import SparkExpression, TableScan
+from planner.values.scans import KeyFilter, SparkExpression, TableScan
 
 
 def test_scans_come_back_equal() -> None:
     null = SparkExpression("Literal", "INT", None)
     column, empty = SparkExpression("AttributeReference", "INT", "a"), SparkExpression("Literal", "STRING", "")
     condition = SparkExpression("EqualNullSafe", "BOOLEAN", None, (column, null, empty), "(a <=> NULL)")
-    scans = (TableScan("t", ("a", "b"), (condition,)), TableScan("t", ()))
+    scans = (TableScan("t", ("a", "b"), (condition,)), TableScan("t", (), (), (KeyFilter("a", 0, "b"),)))
     assert scans_from_proto(scans_to_proto(scans)) == scans

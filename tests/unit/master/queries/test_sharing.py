@@ -258,7 +258,7 @@ def test_settings_are_checked_by_name_and_value() -> None:
     assert with_settings(Settings(Sharing.SANA), {"sharing_start": "next-window"}).sharing is Sharing.SANA
     assert [row[1] for row in setting_rows(Settings()).rows] == [
         *("net", "history", "off", "auto", "1", "off"),
-        *("lease-aware", "64", "0.5"),
+        *("lease-aware", "64", "0.5", "time"),
     ]
     assert with_settings(Settings(), {"combine": "on"}).combine
     assert with_settings(Settings(), {"merge_parallelism": "4"}).merge_parallelism == 4

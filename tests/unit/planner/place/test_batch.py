@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planner.batch import BatchOptions, Policy
-from planner.graph.plan import BatchPlan, Destination, LeftOut, Split
+from planner.graph.plan import BatchPlan, ConsideredFilter, Destination, LeftOut, Split
 from planner.graph.whole import Scanned
 from planner.place.batch import MAX_SPLITS, place_batch
 from planner.planning import draft_query
@@ -63,7 +63,7 @@ def test_explain_says_what_the_query_chose() -> None:
     plan = place_batch(draft, TOPOLOGY, [split("eu", 0, 5)], alive=ALIVE, options=options)
     assert "Scheduler (random): splits of 16 MB, 25% of the tasks near their input\n" in explain_text(plan)
     found = explain_json(plan)["batch"]["options"]
-    assert found == {"scheduler": "random", "split_bytes": 16_000_000, "locality_min": 0.25}
+    assert found == {"scheduler": "random", "split_bytes": 16_000_000, "locality_min": 0.25, "key_filters": "time"}
 
 
 def test_explain_has_maps_reduce_and_splits_by_site() -> None:
@@ -78,6 +78,7 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
     found = explain_json(plan)["batch"]
     assert found == {
         "scans": [],
+        "key_filters": [],
         "splits": [
             {"stage": "map", "site": "eu", "splits": 2, "size_bytes": 6_000_000, "left_out_bytes": 0},
             {"stage": "map", "site": "us", "splits": 1, "size_bytes": 3_000_000, "left_out_bytes": 0},
@@ -106,6 +107,20 @@ def test_splits_without_rows_have_a_task_only_where_there_is_no_other() -> None:
     alone = plan_of(nothing, replace(nothing, site="us"))
     assert alone.splits == (nothing,)
     assert explain_json(alone)["batch"]["splits"][1]["left_out_bytes"] == 7_000_000
+
+
+def test_explain_says_which_filters_by_keys_were_considered() -> None:
+    considered = ConsideredFilter("orders", "c", "customers", "c", True, 1500, 12_000, 3_000_000, "fewer bytes")
+    draft = replace(draft_of(COUNT, CATALOG), considered=(considered, replace(considered, column="d", taken=False)))
+    plan = place_batch(draft, TOPOLOGY, (), alive=ALIVE)
+    assert (
+        "\nFilters by keys\n"
+        "  * orders.c by customers.c: 1500 keys, 12 kB, save 3 MB: fewer bytes\n"
+        "    orders.d by customers.c: 1500 keys, 12 kB, save 3 MB: fewer bytes\n"
+        "Splits\n"
+    ) in explain_text(plan)
+    one, other = explain_json(plan)["batch"]["key_filters"]
+    assert (one["taken"], one["keys"], other["column"]) == (True, 1500, "d")
 
 
 def test_explain_of_a_query_that_runs_whole_says_what_each_scan_sends() -> None:

@@ -1,0 +1,189 @@
+"""Filters by keys: which are chosen, and the stages that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.graph.batchoptions import KeyFilters
+from planner.graph.plan import DraftPlan, Split
+from planner.graph.whole import Scanned
+from planner.planning.drafts import with_columns, with_texts
+from planner.relations.catalog import Column
+from planner.rules.draft import with_scans
+from planner.rules.keyfilters import MAX_KEY_ROWS, with_key_filters
+from planner.values.scans import KeyFilter, SparkExpression, TableScan
+from planner.values.stages import StageKind
+from planner.values.topology import Link, Topology
+from tests.unit.planner.build import catalog_of, columns, draft_of
+
+CATALOG = catalog_of(
+    """
+    CREATE TABLE lines (o BIGINT, price DOUBLE, note STRING) WITH ('connector' = 'other') AT us AT eu;
+    CREATE TABLE orders (o BIGINT, c BIGINT, day DATE) WITH ('connector' = 'other') AT us AT eu;
+    CREATE TABLE customers (c BIGINT, segment STRING) WITH ('connector' = 'other') AT us AT eu;
+    """
+)
+SEGMENT = SparkExpression(
+    "EqualTo",
+    "BOOLEAN",
+    None,
+    (SparkExpression("AttributeReference", "STRING", "segment"), SparkExpression("Literal", "STRING", "BUILDING")),
+)
+TEXT = "SELECT lines.price FROM lines, orders, customers WHERE lines.o = orders.o AND orders.c = customers.c"
+LINES = TableScan("lines", ("o", "price", "note"), (), (KeyFilter("o", 1, "o"),))
+ORDERS = TableScan("orders", ("o", "c", "day"), (), (KeyFilter("o", 0, "o"), KeyFilter("c", 2, "c")))
+CUSTOMERS = TableScan("customers", ("c",), (SEGMENT,), (KeyFilter("c", 1, "c"),))
+ROWS = {"map": 600_000, "map2": 150_000, "map3": 15_000}
+PAIRS = (("us", "eu"), ("eu", "us"))
+SLOW = Topology({}, {pair: Link(*pair, 2e6, timedelta(milliseconds=50)) for pair in PAIRS}, "us")
+FAST = Topology({}, {(a, b): replace(link, bandwidth_bytes_per_s=1e10) for (a, b), link in SLOW.links.items()}, "us")
+
+
+def whole(*scans: TableScan, text: str = TEXT) -> DraftPlan:
+    draft = with_scans(draft_of(text, CATALOG), Scanned(columns("price DOUBLE"), scans))
+    types = {
+        stage.id: tuple(c for c in draft.relations[stage.relation or ""] if c.name in stage.read_columns)
+        for stage in draft.map_stages
+    }
+    return with_columns(draft, types, draft.columns)
+
+
+def filtered(
+    draft: DraftPlan,
+    mode: KeyFilters = KeyFilters.TIME,
+    links: Topology = SLOW,
+    rows: Mapping[str, int | None] | None = None,
+) -> DraftPlan:
+    known = {**ROWS, **(rows or {})}
+    splits = [
+        Split(site, (), 1000, stage.id, rows=None if (count := known[stage.id]) is None else count // 2)
+        for stage in draft.map_stages
+        for site in stage.pinned
+    ]
+    return with_texts(with_key_filters(draft, splits, links, mode))
+
+
+def taken(draft: DraftPlan) -> list[str]:
+    return [f"{f.table}.{f.column} by {f.giver}.{f.giver_column}" for f in draft.considered if f.taken]
+
+
+def test_the_smallest_table_gives_its_keys_first_and_the_filtered_one_its_own() -> None:
+    draft = filtered(whole(LINES, ORDERS, CUSTOMERS))
+    assert taken(draft) == ["orders.c by customers.c", "lines.o by orders.o"]
+    assert [(stage.id, stage.kind, stage.pinned) for stage in draft.stages[:2]] == [
+        ("keys", StageKind.TABLE, ("eu", "us")),
+        ("keys2", StageKind.TABLE, ("eu", "us")),
+    ]
+    join = "(SELECT _key FROM {0} GROUP BY _key) AS of_{0} ON input.{1} = of_{0}._key"
+    assert {stage.id: stage.sql for stage in draft.stages[:-1]} == {
+        "keys": "SELECT input.c AS _key FROM input WHERE input.segment = 'BUILDING' GROUP BY input.c",
+        "keys2": f"SELECT input.o AS _key FROM input JOIN {join.format('keys', 'c')} GROUP BY input.o",
+        "map": f"SELECT o, price, note FROM input JOIN {join.format('keys2', 'o')}",
+        "map2": f"SELECT o, c, day FROM input JOIN {join.format('keys', 'c')}",
+        "map3": "SELECT c FROM input WHERE input.segment = 'BUILDING'",
+    }
+    assert [item.view for item in draft.stage("keys2").inputs] == ["keys"]
+    assert [item.view for item in draft.stage("map").inputs] == ["keys2"]
+    assert draft.stage("keys2").columns == (Column("_key", "BIGINT"),)
+    orders = draft.considered[0]
+    assert (orders.keys, orders.key_bytes) == (1500, 12_000)
+
+
+def test_what_a_filter_has_to_be_worth() -> None:
+    draft = whole(LINES, ORDERS, CUSTOMERS)
+    assert taken(filtered(draft, links=FAST)) == []
+    assert taken(filtered(draft, KeyFilters.BYTES, FAST)) == taken(filtered(draft))
+    assert taken(filtered(draft, KeyFilters.NEVER)) == []
+    assert filtered(draft, KeyFilters.NEVER).stages == with_texts(draft).stages
+    (customers, lines) = filtered(draft, links=FAST).considered
+    assert customers.reason == "0.00013 s on links, and one more step takes 0.6 s"
+    assert (lines.taken, lines.reason) == (False, "the keys are more than they save")
+    unfiltered = replace(CUSTOMERS, conditions=())
+    assert taken(filtered(whole(LINES, ORDERS, unfiltered), KeyFilters.BYTES)) == []
+    assert len(taken(filtered(whole(LINES, ORDERS, unfiltered), KeyFilters.ALWAYS))) == 2
+
+
+def test_without_links_between_them_nothing_is_sent() -> None:
+    draft = filtered(whole(LINES, ORDERS, CUSTOMERS), links=Topology({}, {}, "us"))
+    assert [f.reason for f in draft.considered][:1] == ["no link is between their sites"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ({"map3": None}, "its rows are not known"),
+        ({"map3": 0}, "no row gives a key"),
+        ({"map2": None}, "its rows are not known"),
+        ({"map": 10 * MAX_KEY_ROWS, "map2": MAX_KEY_ROWS + 2}, f"more than {MAX_KEY_ROWS} keys are possible"),
+    ],
+)
+def test_tables_whose_keys_are_not_sent(rows: dict[str, int | None], reason: str) -> None:
+    draft = filtered(whole(LINES, ORDERS, CUSTOMERS), KeyFilters.ALWAYS, rows=rows)
+    assert reason in {f.reason for f in draft.considered if not f.taken}
+
+
+def test_sites_without_rows_give_no_keys() -> None:
+    draft = whole(LINES, ORDERS, CUSTOMERS)
+    rows = {"us": 1000, "eu": 0}
+    splits = [Split(site, (), 1, stage.id, rows=rows[site]) for stage in draft.map_stages for site in stage.pinned]
+    found = with_key_filters(draft, splits, SLOW, KeyFilters.ALWAYS)
+    assert {stage.pinned for stage in found.stages if stage.kind is StageKind.TABLE} == {("us",)}
+    assert found.stage("map").pinned == ("eu", "us")
+
+
+def test_keys_of_other_types_are_not_sent() -> None:
+    scans = (replace(LINES, filters=(KeyFilter("note", 1, "segment"),)), TableScan("customers", ("segment",)))
+    draft = filtered(whole(*scans, text="SELECT price FROM lines, customers"), KeyFilters.ALWAYS)
+    assert [(f.taken, f.reason) for f in draft.considered] == [(False, "keys of the type STRING are not sent")]
+
+
+def test_a_table_is_filtered_when_each_of_its_scans_may_be() -> None:
+    text = "SELECT a.price FROM lines a, lines b, orders"
+    both = filtered(whole(LINES, replace(LINES), replace(ORDERS, filters=()), text=text), KeyFilters.ALWAYS)
+    assert taken(both) == []
+    wanted = (KeyFilter("o", 2, "o"),)
+    one = whole(replace(LINES, filters=wanted), replace(LINES, filters=()), replace(ORDERS, filters=()), text=text)
+    assert filtered(one, KeyFilters.ALWAYS).considered == ()
+    two = whole(replace(LINES, filters=wanted), replace(LINES, filters=wanted), replace(ORDERS, filters=()), text=text)
+    assert taken(filtered(two, KeyFilters.ALWAYS)) == ["lines.o by orders.o"]
+
+
+def test_scans_of_one_table_do_not_filter_it() -> None:
+    scans = (replace(LINES, filters=(KeyFilter("o", 1, "o"),)), replace(LINES, filters=(KeyFilter("o", 0, "o"),)))
+    assert filtered(whole(*scans, text="SELECT a.price FROM lines a, lines b"), KeyFilters.ALWAYS).considered == ()
+
+
+def test_a_query_in_parts_stays_as_it_is() -> None:
+    draft = draft_of("SELECT price FROM lines", CATALOG)
+    assert with_key_filters(draft, (), SLOW, KeyFilters.ALWAYS) is draft
+
+
+EDGES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)).filter(lambda edge: edge[0] != edge[1]), max_size=6)
+
+
+@given(EDGES, st.lists(st.integers(0, 10_000), min_size=3, max_size=3))
+def test_a_table_that_has_given_its_keys_gets_no_more_filters(edges: list[tuple[int, int]], rows: list[int]) -> None:
+    columns_of_scans = (("o", "price", "note"), ("o", "c", "day"), ("c",))
+    scans = [
+        TableScan(
+            name,
+            columns_of_scans[number],
+            (),
+            tuple(KeyFilter(columns_of_scans[n][0], giver, "c" if giver else "o") for n, giver in edges if n == number),
+        )
+        for number, name in enumerate(("lines", "orders", "customers"))
+    ]
+    draft = filtered(whole(*scans), KeyFilters.ALWAYS, rows=dict(zip(ROWS, rows, strict=True)))
+    made: set[str] = set()
+    for stage in draft.stages:
+        assert all(item.stage in made for item in stage.inputs)
+        made.add(stage.id)
+    keys = [stage for stage in draft.stages if stage.kind is StageKind.TABLE]
+    by_relation = {stage.relation: stage for stage in draft.map_stages}
+    assert all(stage.inputs == by_relation[stage.relation].inputs for stage in keys)
