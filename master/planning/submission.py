@@ -20,6 +20,7 @@ from planner.batch import BatchOptions
 from planner.estimate.rates import task_rates
 from planner.graph.plan import DraftPlan, PhysicalPlan, Split, StatementText
 from planner.planning import Answer, Combined, Planning, Question, Refusal, place, place_batch, place_combining
+from planner.planning.drafts import with_texts
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.rules.bounds import needed_rows
 from planner.rules.keyfilters import with_key_filters

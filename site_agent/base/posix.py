@@ -52,19 +52,8 @@ class Calls:
 
     def sync_data(self, file: IO[Any]) -> None:
         """As `sync`, without the times of the file."""
-        os.fdatasync(file.fileno())
-
-    def write_at_once(self, path: Path, data: bytes) -> None:
-        """Replace a file's first bytes in place, by one call; the file is made where there is none."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-        try:
-            os.pwrite(descriptor, data, 0)
-        finally:
-            os.close(descriptor)
-
-    def sync_data(self, file: IO[Any]) -> None:
-        """As `sync`, without the times of the file."""
-        os.fdatasync(file.fileno())
+        with _counted():
+            os.fdatasync(file.fileno())
 
     def write_at_once(self, path: Path, data: bytes) -> None:
         """Replace a file's first bytes in place, by one call; the file is made where there is none."""
