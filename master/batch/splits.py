@@ -7,6 +7,7 @@ from typing import Protocol
 import grpc
 import grpc.aio
 
+from contract.splits import condition_to_proto
 from contract.trailers import received_detail
 from master.base.errors import SplitsUnavailableError
 from master.convert.assignments import split_from_proto
@@ -16,6 +17,7 @@ from master.sites.peers import Peers
 from master.sites.status import Sites
 from planner.graph.plan import Split
 from planner.relations.catalog import Relation
+from planner.values.ranges import Condition
 from selat.v1 import exchange_pb2, exchange_pb2_grpc
 
 TIMEOUT_S = 30.0
@@ -25,8 +27,16 @@ TIMEOUT_S = 30.0
 class SplitLister(Protocol):
     """Lists the splits of tables."""
 
-    async def splits(self, relation: Relation, site: str, split_bytes: int) -> tuple[Split, ...]:
+    async def splits(
+        self, relation: Relation, site: str, split_bytes: int, needed: Condition | None = None
+    ) -> tuple[Split, ...]:
         """The splits of a table at one of its sites, of about this size each.
+
+        Args:
+            relation: the table.
+            site: one of its sites.
+            split_bytes: the size.
+            needed: rows that do not fulfil it may be left out; None: none may.
 
         Raises:
             SplitsUnavailableError: the site cannot say.
@@ -41,10 +51,14 @@ class SiteSplits:
         self._sites = sites
         self._peers = peers
 
-    async def splits(self, relation: Relation, site: str, split_bytes: int) -> tuple[Split, ...]:
+    async def splits(
+        self, relation: Relation, site: str, split_bytes: int, needed: Condition | None = None
+    ) -> tuple[Split, ...]:
         """See SplitLister."""
         request = exchange_pb2.ListSplitsRequest(
-            relation=relation_to_proto(relation_at(relation, site)), split_bytes=split_bytes
+            relation=relation_to_proto(relation_at(relation, site)),
+            split_bytes=split_bytes,
+            needed=None if needed is None else condition_to_proto(needed),
         )
         try:
             connection = self._peers.channel(site, self._sites.get(site).address)

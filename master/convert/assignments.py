@@ -72,7 +72,7 @@ def _kind_to_proto(task: TaskSpec) -> site_pb2.StageKind.ValueType:
 
 def split_from_proto(message: site_pb2.Split, site: str) -> Split:
     """The split in a message; `site` is that of the agent that lists it."""
-    return Split(site, parts_from_proto(message), message.size_bytes)
+    return Split(site, parts_from_proto(message), message.size_bytes, left_out_bytes=message.left_out_bytes)
 
 
 def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:

@@ -21,6 +21,7 @@ from planner.estimate.rates import task_rates
 from planner.graph.plan import DraftPlan, PhysicalPlan, Split, StatementText
 from planner.planning import Answer, Combined, Planning, Question, Refusal, place, place_batch, place_combining
 from planner.relations.catalog import Catalog, Column, Function, Relation
+from planner.rules.bounds import needed_rows
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.values.trees import Tree
 from planner.wan.snapshot import WanSnapshot
@@ -139,18 +140,19 @@ class QueryPlanner:
         return Planned(plan, relations, task_rates(made.draft, statistics))
 
     async def _splits(self, draft: DraftPlan, alive: frozenset[str], split_bytes: int) -> tuple[Split, ...]:
-        """The splits of the tables that MAPs read, from all sites concurrently; each table at a site is listed once."""
+        """The splits of the tables that MAPs read, from all sites concurrently; what several read is listed once."""
         parts = self._parts
-        wanted = {(s.relation or "", site): None for s in draft.map_stages for site in s.pinned if site in alive}
+        needed = {stage.id: needed_rows(stage, draft.relations[stage.relation or ""]) for stage in draft.map_stages}
+        places = [(stage, site) for stage in draft.map_stages for site in stage.pinned if site in alive]
+        wanted = {(stage.relation or "", site, needed[stage.id]): None for stage, site in places}
         found = await asyncio.gather(
-            *(parts.splits.splits(parts.catalog.get(name), site, split_bytes) for name, site in wanted)
+            *(parts.splits.splits(parts.catalog.get(name), site, split_bytes, rows) for name, site, rows in wanted)
         )
         known = dict(zip(wanted, found, strict=True))
         return tuple(
             replace(split, stage=stage.id)
-            for stage in draft.map_stages
-            for site in stage.pinned
-            for split in known.get((stage.relation or "", site), ())
+            for stage, site in places
+            for split in known[stage.relation or "", site, needed[stage.id]]
         )
 
     async def check(self, select: SelectQuery) -> Checked:

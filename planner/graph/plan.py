@@ -199,6 +199,17 @@ class Split:
     """On disk; of a generated table by estimate."""
     stage: str = "map"
     """The MAP stage that reads it."""
+    left_out_bytes: int = 0
+    """Of the table at the site, in no split: no row in them is needed. Told with one of the splits."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a MAP stage does not read of its table at one site, because no row in it is needed."""
+
+    stage: str
+    site: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +273,7 @@ class BatchPlan(PhysicalPlan):
     """What a MAP reads of a split, by stage."""
     scans: tuple[ScanOfTable, ...] = field(default=(), kw_only=True)
     """Of a query that runs whole: what is sent for each scan."""
+    left_out: tuple[LeftOut, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from planner.batch import BatchOptions, reduce_site
 from planner.graph.ids import VertexId
-from planner.graph.plan import BatchPlan, DraftPlan, Split, Stage
+from planner.graph.plan import BatchPlan, DraftPlan, LeftOut, Split, Stage
 from planner.place.placement import check_site, checked_destination
 from planner.relations.catalog import SITE_COLUMN, Column
 from planner.text.logical import logical_lines
 from planner.values.errors import PlacementError
+from planner.values.splits import NOTHING
 from planner.values.stages import StageKind
 from planner.values.topology import Topology
 
@@ -55,9 +56,8 @@ def place_batch(
             found=", ".join(names),
             hint="SET split_size to more than it is, or read fewer sites, by conditions on site in WHERE.",
         )
-    # An aggregate without keys has a result even without rows, so each stage has a task.
-    filled = {split.stage for split in splits}
-    parts = (*splits, *(Split(s.pinned[0], (), 0, s.id) for s in draft.map_stages if s.id not in filled))
+    left_out = tuple(LeftOut(s.stage, s.site, s.left_out_bytes) for s in splits if s.left_out_bytes)
+    parts = tuple(part for stage in draft.map_stages for part in _tasks(stage, splits))
     outputs = Counter[str]()
     for split in parts:
         outputs[split.site] += split.size_bytes
@@ -76,7 +76,15 @@ def place_batch(
         options=options,
         read_columns={s.id: _read_columns(draft, s) for s in draft.map_stages},
         scans=draft.scans,
+        left_out=left_out,
     )
+
+
+def _tasks(stage: Stage, splits: Sequence[Split]) -> tuple[Split, ...]:
+    """The splits that the stage has a task for; one at least: an aggregate without keys has a result without rows."""
+    own = tuple(split for split in splits if split.stage == stage.id)
+    with_rows = tuple(split for split in own if split.parts != (NOTHING,))
+    return with_rows or own[:1] or (Split(stage.pinned[0], (), 0, stage.id),)
 
 
 def _sites(stage: Stage, splits: Sequence[Split]) -> tuple[str, ...]:

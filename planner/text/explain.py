@@ -24,6 +24,7 @@ from planner.graph.whole import ScanOfTable
 from planner.sql.intervals import format_interval
 from planner.text.fields import Field, Section
 from planner.values.links import LinkFigures
+from planner.values.splits import NOTHING
 from planner.values.stages import StageKind
 
 _UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
@@ -72,6 +73,7 @@ class SplitsAtSite:
     site: str
     count: int
     size_bytes: int
+    left_out_bytes: int
     one_stage: bool
     """The plan has no other MAP stage."""
 
@@ -313,6 +315,13 @@ SPLITS: Section[SplitsAtSite] = Section(
         Field("site", "The site where they are.", lambda splits: splits.site),
         Field("splits", "How many they are.", lambda splits: splits.count, lambda splits: str(splits.count), ": "),
         Field("size_bytes", "Their bytes.", lambda splits: splits.size_bytes, lambda s: _size(s.size_bytes)),
+        Field(
+            "left_out_bytes",
+            "Bytes of the table at the site that are not read: by the values of its directories, or the footers of "
+            "Parquet files, no row in them fulfils the conditions.",
+            lambda splits: splits.left_out_bytes,
+            lambda s: f"{_size(s.left_out_bytes)} cannot match" if s.left_out_bytes else "",
+        ),
     ),
 )
 
@@ -434,12 +443,14 @@ def _links(plan: PhysicalPlan) -> Iterator[LinkOfPlan]:
 
 
 def _splits(plan: BatchPlan) -> Iterator[SplitsAtSite]:
-    found: dict[tuple[str, str], tuple[int, int]] = {}
-    for split in sorted(plan.splits, key=lambda split: (split.stage, split.site)):
-        count, size_bytes = found.get((split.stage, split.site), (0, 0))
-        found[split.stage, split.site] = (count + bool(split.parts), size_bytes + split.size_bytes)
+    left_out = {(part.stage, part.site): part.size_bytes for part in plan.left_out}
+    found = dict.fromkeys((*((split.stage, split.site) for split in plan.splits), *left_out), (0, 0))
+    for split in plan.splits:
+        count, size_bytes = found[split.stage, split.site]
+        has_rows = split.parts not in ((), (NOTHING,))
+        found[split.stage, split.site] = (count + has_rows, size_bytes + split.size_bytes)
     one_stage = len({stage for stage, _ in found}) <= 1
-    return (SplitsAtSite(*place, *sizes, one_stage) for place, sizes in found.items())
+    return (SplitsAtSite(*place, *found[place], left_out.get(place, 0), one_stage) for place in sorted(found))
 
 
 def _share(link: LinkOfPlan) -> str:

@@ -16,3 +16,7 @@ class FilePart:
     path: str
     offset: int
     length: int
+
+
+NOTHING = FilePart("", 0, 0)
+"""The only part of a split without rows: the table has some, but none that is needed."""

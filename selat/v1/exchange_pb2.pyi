@@ -620,24 +620,113 @@ class ListSplitsRequest(_message.Message):
 
     RELATION_FIELD_NUMBER: _builtins.int
     SPLIT_BYTES_FIELD_NUMBER: _builtins.int
+    NEEDED_FIELD_NUMBER: _builtins.int
     split_bytes: _builtins.int
     @_builtins.property
     def relation(self) -> _common_pb2.Relation:
         """Its only binding is this site's."""
+
+    @_builtins.property
+    def needed(self) -> Global___RowCondition:
+        """Rows that do not fulfil it are not needed, and may be missing from the splits. Absent: all are needed."""
 
     def __init__(
         self,
         *,
         relation: _common_pb2.Relation | None = ...,
         split_bytes: _builtins.int = ...,
+        needed: Global___RowCondition | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["relation", b"relation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["needed", b"needed", "relation", b"relation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["relation", b"relation", "split_bytes", b"split_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["needed", b"needed", "relation", b"relation", "split_bytes", b"split_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListSplitsRequest: _TypeAlias = ListSplitsRequest  # noqa: Y015
+
+@_typing.final
+class RowCondition(_message.Message):
+    """A condition on the rows of a table."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEST_FIELD_NUMBER: _builtins.int
+    ALL_OF_FIELD_NUMBER: _builtins.int
+    ANY_OF_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def test(self) -> Global___RowTest: ...
+    @_builtins.property
+    def all_of(self) -> Global___RowConditions:
+        """True where all of them are."""
+
+    @_builtins.property
+    def any_of(self) -> Global___RowConditions:
+        """True where one of them is."""
+
+    def __init__(
+        self,
+        *,
+        test: Global___RowTest | None = ...,
+        all_of: Global___RowConditions | None = ...,
+        any_of: Global___RowConditions | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["all_of", b"all_of", "any_of", b"any_of", "condition", b"condition", "test", b"test"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_of", b"all_of", "any_of", b"any_of", "condition", b"condition", "test", b"test"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_condition: _TypeAlias = _typing.Literal["test", "all_of", "any_of"]  # noqa: Y015
+    _WhichOneofArgType_condition: _TypeAlias = _typing.Literal["condition", b"condition"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_condition) -> _WhichOneofReturnType_condition | None: ...
+
+Global___RowCondition: _TypeAlias = RowCondition  # noqa: Y015
+
+@_typing.final
+class RowConditions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___RowCondition]: ...
+    def __init__(
+        self,
+        *,
+        parts: _abc.Iterable[Global___RowCondition] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RowConditions: _TypeAlias = RowConditions  # noqa: Y015
+
+@_typing.final
+class RowTest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMN_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    column: _builtins.str
+    operator: _builtins.str
+    """`=`, `<`, `<=`, `>`, `>=`, `IS NULL` or `IS NOT NULL`."""
+    value: _builtins.str
+    """As text of the column's type."""
+    def __init__(
+        self,
+        *,
+        column: _builtins.str = ...,
+        operator: _builtins.str = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "operator", b"operator", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RowTest: _TypeAlias = RowTest  # noqa: Y015
 
 @_typing.final
 class ListSplitsResponse(_message.Message):
@@ -646,7 +735,7 @@ class ListSplitsResponse(_message.Message):
     SPLITS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.Split]:
-        """None: the table has no rows here. Together they are the table's rows at this site, each once."""
+        """None: the table has no rows here. Together they are the table's rows at this site that are needed, each once."""
 
     def __init__(
         self,

@@ -1097,8 +1097,11 @@ class Split(_message.Message):
 
     PARTS_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_BYTES_FIELD_NUMBER: _builtins.int
     size_bytes: _builtins.int
     """Bytes of the parts on disk."""
+    left_out_bytes: _builtins.int
+    """Bytes of the table at the site that are in no split because they cannot have a row that is needed; told with one of the splits."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilePart]: ...
     def __init__(
@@ -1106,10 +1109,11 @@ class Split(_message.Message):
         *,
         parts: _abc.Iterable[Global___FilePart] | None = ...,
         size_bytes: _builtins.int = ...,
+        left_out_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left_out_bytes", b"left_out_bytes", "parts", b"parts", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from contract.splits import split_to_proto
+from contract.splits import condition_from_proto, split_to_proto
 from selat.v1 import exchange_pb2
 from site_agent.agent.convert import relation_from_proto
 from site_agent.connectors.registry import find_connector
@@ -31,6 +31,7 @@ def list_splits(
         # Tables have no state.
         directory=Path(),
         created_at=relation.created_at,
+        needed=condition_from_proto(request.needed) if request.HasField("needed") else None,
     )
     table = find_connector(connectors, relation.options).open_table(context)
     return exchange_pb2.ListSplitsResponse(splits=map(split_to_proto, table.splits(request.split_bytes)))

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from planner.relations.catalog import Column, Relation, RelationKind
 from planner.relations.connectors.spec import ConnectorSpec
+from planner.values.ranges import Condition
 from planner.values.splits import FilePart
 from site_agent.base.json import Json
 from site_agent.base.options import refused
@@ -39,6 +40,8 @@ class SourceContext:
     """When the relation was declared."""
     reader: str = ""
     """The task that reads; the same over restarts."""
+    needed: Condition | None = None
+    """Rows of a table that do not fulfil it may be missing from its splits. None: all are needed."""
 
     def check(self, spec: ConnectorSpec, kind: RelationKind) -> None:
         """Raises ConnectorError naming the option that is unknown, missing or wrong by the connector's declaration."""
@@ -103,6 +106,8 @@ class Split:
     parts: tuple[FilePart, ...] = ()
     size_bytes: int = 0
     """On disk; of a generated table by estimate."""
+    left_out_bytes: int = 0
+    """Of the table, in none of its splits: no row in them is needed. Told with one split, if need be one of NOTHING."""
 
 
 class Table(Protocol):
@@ -117,7 +122,7 @@ class Table(Protocol):
         ...
 
     def splits(self, split_bytes: int) -> Sequence[Split]:
-        """Splits of about so many bytes that are the whole table together, each row in one of them; none: no rows.
+        """Splits of about so many bytes that have each needed row of the table once; none: it has no rows.
 
         Raises:
             ConnectorError: the table's files cannot be looked at.

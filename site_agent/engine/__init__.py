@@ -65,17 +65,28 @@ class FilesScan:
     """`csv`, `json` or `parquet`."""
     paths: tuple[str, ...]
     columns: tuple[Field, ...]
-    """The relation's full schema, in file order."""
+    """All columns of the files, in file order."""
     read_columns: tuple[str, ...]
+    """Those of `partitioned_by`, too."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of Spark's reader: header, sep, nullValue, ..."""
     parts: tuple[FilePart, ...] = ()
     """Only these are read; `paths` has their files. None: the files are read whole."""
+    partitioned_by: tuple[Field, ...] = ()
+    """Columns that are not in the files; each file has one value of them in all its rows."""
+    partitions: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    """The values of `partitioned_by` as texts, None for NULL, for each of `paths`."""
 
     @property
     def malformed_column(self) -> str:
         """Name of the column that marks malformed rows; empty: such a row fails the epoch."""
         return self.options.get(MALFORMED_OPTION, "")
+
+    @property
+    def file_columns(self) -> tuple[str, ...]:
+        """The columns that are read of the files."""
+        outside = {column.name for column in self.partitioned_by}
+        return tuple(name for name in self.read_columns if name not in outside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -127,4 +128,42 @@ def test_results_are_those_of_the_oracle(calm: Scene, client: selat.Client, tmp_
     assert [tuple(row.values()) for row in ordered.results().arrow().to_pylist()] == wanted
     assert sink.wait().state is selat.QueryState.FINISHED
     assert_same(written(db, tmp_path / "best", "product, q"), expected(db, top), "sink")
+    drop(client)
+
+
+def test_a_partitioned_sink_is_a_table_of_which_only_what_can_match_is_read(
+    calm: Scene, client: selat.Client, tmp_path: Path
+) -> None:
+    root = tmp_path / "by-product"
+    columns = "id BIGINT, quantity INT, product STRING, fast BOOLEAN"
+    list(
+        client.script(
+            f"""CREATE SINK by_product ({columns}) AT eu
+              WITH ('connector' = 'parquet', 'path' = '{root}', 'partition_by' = 'product, fast');
+            CREATE TABLE again ({columns}) AT eu WITH ('connector' = 'files', 'path' = '{root}', 'format' = 'parquet',
+              'partition_by' = 'product, fast');"""
+        )
+    )
+    sink = insert(client, "by_product", "SELECT id, quantity, product, express FROM sold WHERE id % 7 > 0")
+    assert sink.wait().state is selat.QueryState.FINISHED
+    db = oracle.connect(calm.dataset)
+    db.execute(
+        f"CREATE VIEW again AS SELECT id, quantity, product, CAST(fast AS BOOLEAN) AS fast FROM "
+        f"read_parquet('{root}/*/*/*.parquet', hive_partitioning = true, hive_types_autocast = false)"
+    )
+    (product, many), *_ = db.execute("SELECT product, count(*) FROM again GROUP BY 1 ORDER BY 2 DESC, 1").fetchall()
+    assert many > 0
+    for text in (
+        "SELECT product, fast, count(*) AS n, sum(quantity) AS q FROM again GROUP BY product, fast",
+        f"SELECT id, quantity, product FROM again WHERE product = '{product}' AND quantity > 2",
+        f"SELECT a.id FROM again AS a, again AS b WHERE a.id = b.id AND b.product = '{product}' AND a.id IN "
+        "(SELECT max(id) FROM again GROUP BY product)",
+        "SELECT count(*) AS n FROM again WHERE product = 'none of them'",
+    ):
+        query = client.sql(text)
+        assert isinstance(query, selat.Query)
+        assert_same(rows_of(query.results().arrow()), expected(db, text), text)
+        plan = json.loads(query.explain().json)["batch"]["splits"]
+        assert (plan[0]["left_out_bytes"] > 0) == ("WHERE product" in text), text
+    list(client.script("DROP TABLE again; DROP SINK by_product"))
     drop(client)

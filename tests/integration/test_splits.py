@@ -8,7 +8,8 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
 
@@ -18,9 +19,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from planner.relations.connectors.directories import NULL_DIRECTORY
+from planner.values.ranges import AllOf, AnyOf, Comparison, Condition
 from site_agent.connectors.registry import find_connector, make_connectors
 from site_agent.connectors.sources import SourceContext, Split, Table
-from site_agent.engine import ChunksScan, EmptyScan, EpochRequest, Field, MalformedRow, Scan
+from site_agent.engine import ChunksScan, EmptyScan, EpochRequest, Field, FilesScan, MalformedRow, Scan
 from site_agent.engine.scans.frames import SMALL_ROWS
 from site_agent.engine.spark import SparkEngine
 
@@ -169,3 +172,91 @@ def test_views_of_chunks_are_joined_without_a_view_input(spark_engine: SparkEngi
     sql = "SELECT l.word || r.word AS w FROM l JOIN r ON l.n = r.n"
     request = EpochRequest("views", sql, EmptyScan(()), "us", views={"l": left, "r": right})
     assert spark_engine.run(request).table.to_pydict() == {"w": ["bc"]}
+
+
+PARTITIONED = (Field("country", "STRING"), *COLUMNS, Field("day", "DATE"))
+PLACES = (
+    "country=a%3Ab/day=2026-01-31",
+    f"country={NULL_DIRECTORY}/day=2026-02-01",
+    f"country=us/day={NULL_DIRECTORY}",
+)
+VALUES = (("a:b", date(2026, 1, 31)), (None, date(2026, 2, 1)), ("us", None))
+
+
+def partitioned(engine: SparkEngine, root: Path, needed: Condition | None = None, **options: str) -> Table:
+    context = SourceContext(
+        relation="words",
+        site="us",
+        columns=PARTITIONED,
+        read_columns=("country", "n", "word", "day"),
+        event_time="",
+        options={"connector": "files", "path": str(root), "partition_by": "day, country", **options},
+        directory=root,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        needed=needed,
+    )
+    return find_connector(make_connectors(engine), context.options).open_table(context)
+
+
+def written(root: Path, kind: str) -> Path:
+    """Three rows in each of the places, a malformed one beside them where the format has any."""
+    made = directory(root)
+    for number, place in enumerate(PLACES):
+        (made / place).mkdir(parents=True)
+        file = made / place / f"part.{kind}"
+        rows = [(10 * number + n, f"w{n}") for n in range(3)]
+        if kind == "parquet":
+            table = pa.table({"n": [n for n, _ in rows], "word": [word for _, word in rows]})
+            pq.write_table(table, file, row_group_size=1)
+        elif kind == "csv":
+            file.write_bytes(as_csv(rows, header=False, bad=True))
+        else:
+            file.write_text("".join(json.dumps({"n": n, "word": word}) + "\n" for n, word in rows) + "no\n")
+    return made
+
+
+def read_partitioned(engine: SparkEngine, scan: Scan, malformed: list[MalformedRow]) -> list[tuple[object, ...]]:
+    sql = "SELECT country, n, day FROM input"
+    result = engine.run(EpochRequest("splits", sql, scan, "us", malformed=malformed.extend))
+    return [tuple(row.values()) for row in result.table.to_pylist()]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("split_bytes", [1, 30, 10**6, None])
+def test_columns_of_directories(spark_engine: SparkEngine, tmp_path: Path, kind: str, split_bytes: int | None) -> None:
+    found = partitioned(spark_engine, written(tmp_path, kind), format=kind)
+    splits = [None] if split_bytes is None else found.splits(split_bytes)
+    malformed: list[MalformedRow] = []
+    rows = [row for split in splits for row in read_partitioned(spark_engine, found.scan(split), malformed)]
+    expected = [(country, 10 * place + n, day) for place, (country, day) in enumerate(VALUES) for n in range(3)]
+    assert Counter(rows) == Counter(expected)
+    assert len(malformed) == (0 if kind == "parquet" else 3)
+
+
+def test_columns_of_directories_alone_are_counted(spark_engine: SparkEngine, tmp_path: Path) -> None:
+    found = partitioned(spark_engine, written(tmp_path, "parquet"), format="parquet")
+    scan = found.scan()
+    assert isinstance(scan, FilesScan)
+    scan = replace(scan, read_columns=("country",))
+    sql = "SELECT country, count(*) AS n FROM input GROUP BY country ORDER BY country"
+    result = spark_engine.run(EpochRequest("splits", sql, scan, "us"))
+    assert result.table.to_pydict() == {"country": [None, "a:b", "us"], "n": [3, 3, 3]}
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_rows_that_are_needed_are_in_the_splits(spark_engine: SparkEngine, tmp_path: Path, kind: str) -> None:
+    needed = AnyOf((Comparison("country", "=", "us"), Comparison("day", ">=", "2026-02-01")))
+    found = partitioned(spark_engine, written(tmp_path, kind), AllOf((needed,)), format=kind)
+    (split,) = found.splits(10**6)
+    assert [Path(part.path).parts[-3:-1] for part in split.parts] == [Path(place).parts for place in PLACES[1:]]
+    assert len(read_partitioned(spark_engine, found.scan(split), [])) == 6
+    none = partitioned(spark_engine, written(tmp_path, kind), Comparison("country", "=", "eu"), format=kind)
+    (split,) = none.splits(10**6)
+    assert read_partitioned(spark_engine, none.scan(split), []) == []
+
+
+def test_row_groups_that_are_needed(spark_engine: SparkEngine, tmp_path: Path) -> None:
+    needed = AllOf((Comparison("n", ">=", "2"), Comparison("n", "<=", "11")))
+    found = partitioned(spark_engine, written(tmp_path, "parquet"), needed, format="parquet")
+    (split,) = found.splits(10**6)
+    assert {n for _, n, _ in read_partitioned(spark_engine, found.scan(split), [])} == {2, 10, 11}

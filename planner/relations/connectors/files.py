@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.relations.catalog import Relation, RelationKind
 from planner.relations.connectors.common import EXPECTED_RATE, IDLE_TIMEOUT, TIME_TEXT
+from planner.relations.connectors.directories import check_partitions, partition_option
 from planner.relations.connectors.spec import ConnectorSpec, Traits
 from planner.relations.options import (
     Option,
@@ -94,7 +95,11 @@ PATTERN = Option(
     "*",
     shown="`*`",
     summary="Which files of the directory: `*.csv`; `**/*.csv` for those in directories below, too. Without `..`; "
-    "at most two `**`, each alone between slashes.",
+    "at most two `**`, each alone between slashes. With `partition_by`, by default `*/*` for one column, and so on.",
+)
+PARTITION_BY = partition_option(
+    "Tables: columns, parted by commas, whose values are in the names of directories below `path`, as in "
+    "`country=us/day=2026-01-31/`, and not in the files."
 )
 HEADER = Option(
     "header",
@@ -216,6 +221,16 @@ def _check(relation: Relation, options: Mapping[str, str]) -> None:
         _refuse(options, _REPLAY_ONLY, f"it needs '{MODE.name}' = 'replay'")
     if relation.kind is RelationKind.TABLE:
         _refuse(options, _STREAM_ONLY, "it belongs to streams, and this is a table")
+        check_partitions(relation, PARTITION_BY.of(options), PARTITION_BY)
+    else:
+        _refuse(options, (PARTITION_BY,), "it belongs to tables, and this is a stream")
+
+
+def pattern_of(options: Mapping[str, str]) -> str:
+    """Which files of the directory: by default all in it or, where it is partitioned, in its innermost directories."""
+    if PATTERN.name in options:
+        return PATTERN.of(options)
+    return "/".join(["*"] * (len(PARTITION_BY.of(options)) + 1))
 
 
 def _check_marks(options: Mapping[str, str]) -> None:
@@ -245,6 +260,7 @@ FILES = ConnectorSpec(
         PATH,
         FORMAT,
         PATTERN,
+        PARTITION_BY,
         *_CSV_ONLY,
         *_TEXT_ONLY,
         MODE,

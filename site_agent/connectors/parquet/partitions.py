@@ -11,10 +11,8 @@ from datetime import date
 
 import pyarrow as pa
 
+from planner.relations.connectors.directories import NULL_DIRECTORY
 from site_agent.connectors.sinks import SinkError
-
-NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for NULL and for the empty string, as in Spark."""
 
 MAX_NAME_BYTES = 255
 """The longest name of a file or directory on Linux; a sink that waits for a longer one waits for ever."""

@@ -86,7 +86,8 @@ SlotInput = SlotRows | SlotFiles
 
 @contextmanager
 def slot_files(scan: FilesScan, scratch: Path) -> Iterator[SlotFiles | None]:
-    """The files of a scan, until the context ends; None: they are too many or too large, gone, or not all of one form.
+    """The files of a scan, until the context ends; None: they are too many or too large, gone, not all
+    of one form, or of partitions.
 
     Raises:
         EngineError: a file is not what its format says, or has broken records that nothing takes.
@@ -95,7 +96,7 @@ def slot_files(scan: FilesScan, scratch: Path) -> Iterator[SlotFiles | None]:
     size_bytes = sum(part.length for part in scan.parts) if scan.parts else total_bytes(scan.paths)
     many = len(scan.parts or scan.paths) > _PLACES[-1] or size_bytes > MAX_FILES_BYTES
     # What Spark says of a file that is gone depends on how it meets it.
-    if many or not scan.paths or not all(Path(path).is_file() for path in scan.paths):
+    if many or scan.partitioned_by or not scan.paths or not all(Path(path).is_file() for path in scan.paths):
         yield None
         return
     with readable_files(scan, scratch) as files:

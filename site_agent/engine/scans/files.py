@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from planner.values.literals import quoted_name
@@ -76,13 +77,22 @@ def literal(name: str) -> str:
 
 def converted_columns(scan: FilesScan) -> tuple[str, ...]:
     """The columns that are read: Spark's reader refuses to give the column of malformed rows alone."""
-    return scan.read_columns or ((scan.columns[0].name,) if scan.malformed_column else ())
+    return scan.file_columns or ((scan.columns[0].name,) if scan.malformed_column else ())
 
 
-def picked(rows: DataFrame, scan: FilesScan) -> DataFrame:
-    """Of all columns of the reader's rows those that the scan reads, and the one that marks malformed rows."""
+def picked(rows: DataFrame, scan: FilesScan, partition: Sequence[str | None] = ()) -> DataFrame:
+    """Of all columns of the reader's rows those that the scan reads, and the one that marks malformed rows.
+
+    The values of `partition`, those of the columns that are not in the files, are the same in all rows.
+    """
     marks = (scan.malformed_column,) if scan.malformed_column else ()
-    return pick(rows, (*converted_columns(scan), *marks))
+    known = {
+        column.name: sf.lit(value).cast(column.type)
+        for column, value in zip(scan.partitioned_by, partition, strict=True)
+        if column.name in scan.read_columns
+    }
+    files = pick(rows, (*converted_columns(scan), *marks))
+    return files.withColumns(known) if known else files
 
 
 def pick(rows: DataFrame, names: Sequence[str]) -> DataFrame:

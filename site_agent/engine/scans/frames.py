@@ -36,6 +36,7 @@ from site_agent.engine import (
 )
 from site_agent.engine.scans.file_access import FileAccess
 from site_agent.engine.scans.files import (
+    ReadableFiles,
     converted_columns,
     files_reader,
     literal,
@@ -191,27 +192,44 @@ class Frames:
     def _files(self, session: SparkSession, scan: FilesScan) -> Iterator[Frame]:
         with readable_files(scan, self._scratch) as files, ExitStack() as stack:
             frames = []
-            for record_end, paths in files.paths.items():
+            for (record_end, partition), paths in _alike(files, scan).items():
                 names = stack.enter_context(self._files_access.offered(paths))
                 rows = files_reader(session, scan, record_end).load([literal(name) for name in names])
-                frames.append(self._files_frame(rows, scan, total_bytes(paths), files.origins))
+                frames.append(self._files_frame(rows, scan, paths, partition, files.origins))
             every = tuple(path for paths in files.paths.values() for path in paths)
             yield replace(_together(frames, files.broken), files=every)
 
-    def _files_frame(self, rows: DataFrame, scan: FilesScan, size_bytes: int, origins: Mapping[str, Origin]) -> Frame:
-        """`origins` has the user's file for each path."""
+    def _files_frame(
+        self,
+        rows: DataFrame,
+        scan: FilesScan,
+        paths: Sequence[str],
+        partition: Sequence[str | None],
+        origins: Mapping[str, Origin],
+    ) -> Frame:
+        """A frame of files of one partition; `origins` has the user's file for each path."""
+        size_bytes = total_bytes(paths)
         small = size_bytes <= SMALL_FILES_BYTES
         malformed = None
         if scan.malformed_column:
             columns = converted_columns(scan)
             malformed = partial(malformed_rows, rows, scan, columns, path_of=partial(self._origin, origins))
-        read = picked(rows, scan)
+        read = picked(rows, scan, partition)
         partitions = 1 if small else self._slots()
         return Frame(read.coalesce(1) if small else read, partitions, scan.malformed_column, malformed, size_bytes)
 
     def _origin(self, origins: Mapping[str, Origin], uri: str) -> str:
         path = self._files_access.path_of(uri)
         return origins.get(path, Origin(path)).path
+
+
+def _alike(files: ReadableFiles, scan: FilesScan) -> Mapping[tuple[str, tuple[str | None, ...]], Sequence[str]]:
+    """The files by what ends their records and by the values of columns that are not in them."""
+    found: dict[tuple[str, tuple[str | None, ...]], list[str]] = {}
+    for record_end, paths in files.paths.items():
+        for path in paths:
+            found.setdefault((record_end, scan.partitions.get(files.origins[path].path, ())), []).append(path)
+    return found
 
 
 def _together(frames: Sequence[Frame], broken: Sequence[MalformedRow]) -> Frame:

@@ -23,6 +23,7 @@ from planner.sql.script import parse_script
 from planner.sql.statements import SelectQuery
 from planner.values.errors import InvalidExpressionError, PlacementError
 from planner.values.links import LinkFigures, Pair
+from planner.values.ranges import AllOf, Comparison, Condition
 from planner.values.scans import TableScan
 from planner.values.splits import FilePart
 from planner.wan.estimate import LinkRecord, fold_bandwidth
@@ -72,9 +73,13 @@ class FakeSplits:
 
     def __init__(self) -> None:
         self.at_each: Callable[[], None] = lambda: None
+        self.asked: list[tuple[str, str, Condition | None]] = []
 
-    async def splits(self, relation: Relation, site: str, split_bytes: int) -> tuple[Split, ...]:
+    async def splits(
+        self, relation: Relation, site: str, split_bytes: int, needed: Condition | None = None
+    ) -> tuple[Split, ...]:
         self.at_each()
+        self.asked.append((relation.name, site, needed))
         path = f"/data/{site}/{relation.name}"
         offsets = (0, 100) if split_bytes > 100 else (0, 100, 200)
         return tuple(Split(site, (FilePart(path, offset, 100),), 100) for offset in offsets)
@@ -198,6 +203,17 @@ async def test_a_site_that_comes_back_while_others_are_asked_for_splits_is_not_l
     plan = await world.plan("SELECT page FROM visits")
     assert isinstance(plan, BatchPlan)
     assert {split.site for split in plan.splits} == {"us", "eu"}
+
+
+async def test_sites_are_told_which_rows_are_needed_and_list_what_several_stages_read_once(world: World) -> None:
+    await world.plan(
+        "SELECT page FROM pages WHERE topic = 'a' UNION ALL SELECT topic FROM pages WHERE topic = 'a' "
+        "UNION ALL SELECT page FROM pages"
+    )
+    assert world.splits.asked == [
+        ("pages", "us", AllOf((Comparison("topic", "=", "a"),))),
+        ("pages", "us", None),
+    ]
 
 
 async def test_a_plan_keeps_the_figures_of_links_that_it_was_made_with(world: World) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.batch import BatchOptions, Policy
-from planner.graph.plan import BatchPlan, Destination, Split
+from planner.graph.plan import BatchPlan, Destination, LeftOut, Split
 from planner.graph.whole import Scanned
 from planner.place.batch import MAX_SPLITS, place_batch
 from planner.planning import draft_query
@@ -18,7 +20,7 @@ from planner.sql.statements import InsertInto
 from planner.text.explain import explain_json, explain_text
 from planner.values.errors import PlacementError
 from planner.values.scans import SparkExpression, TableScan
-from planner.values.splits import FilePart
+from planner.values.splits import NOTHING, FilePart
 from planner.values.topology import Site, Topology
 from tests.unit.planner.build import catalog_of, columns, draft_of
 
@@ -77,12 +79,33 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
     assert found == {
         "scans": [],
         "splits": [
-            {"stage": "map", "site": "eu", "splits": 2, "size_bytes": 6_000_000},
-            {"stage": "map", "site": "us", "splits": 1, "size_bytes": 3_000_000},
+            {"stage": "map", "site": "eu", "splits": 2, "size_bytes": 6_000_000, "left_out_bytes": 0},
+            {"stage": "map", "site": "us", "splits": 1, "size_bytes": 3_000_000, "left_out_bytes": 0},
         ],
         "reduce_site": "eu",
         "options": None,
     }
+
+
+def test_splits_without_rows_have_a_task_only_where_there_is_no_other() -> None:
+    nothing = Split("eu", (NOTHING,), 0, left_out_bytes=7_000_000)
+    plan = plan_of(nothing, replace(split("us", 1, 3_000_000), left_out_bytes=1_000_000))
+    assert [s.site for s in plan.splits] == ["us"]
+    assert plan.stage("map").pinned == ("us",)
+    assert plan.left_out == (LeftOut("map", "eu", 7_000_000), LeftOut("map", "us", 1_000_000))
+    text = "\nSplits\n  eu: 0, 0 B, 7 MB cannot match\n  us: 1, 3 MB, 1 MB cannot match\nSites for the reduce\n  * us: "
+    assert text in explain_text(plan)
+    found = explain_json(plan)["batch"]
+    assert found["splits"][0] == {
+        "stage": "map",
+        "site": "eu",
+        "splits": 0,
+        "size_bytes": 0,
+        "left_out_bytes": 7_000_000,
+    }
+    alone = plan_of(nothing, replace(nothing, site="us"))
+    assert alone.splits == (nothing,)
+    assert explain_json(alone)["batch"]["splits"][1]["left_out_bytes"] == 7_000_000
 
 
 def test_explain_of_a_query_that_runs_whole_says_what_each_scan_sends() -> None:

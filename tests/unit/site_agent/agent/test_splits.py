@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from contract.splits import condition_to_proto
+from planner.values.ranges import Comparison
 from selat.v1 import common_pb2, exchange_pb2, site_pb2
 from site_agent.agent.splits import list_splits
 from site_agent.base.errors import ConnectorError
@@ -32,6 +34,19 @@ def test_the_splits_of_a_bound_table(tmp_path: Path) -> None:
         [site_pb2.FilePart(path=path, offset=4, length=4)],
     ]
     assert [split.size_bytes for split in found.splits] == [4, 4]
+
+
+def test_directories_that_cannot_match_are_left_out(tmp_path: Path) -> None:
+    for country, text in (("us", "a\n"), ("eu", "bb\n")):
+        (tmp_path / f"country={country}").mkdir()
+        (tmp_path / f"country={country}" / "a.csv").write_text(text)
+    request = asked(connector="files", format="csv", path=str(tmp_path), partition_by="country")
+    request.relation.columns.append(common_pb2.Column(name="country", type="STRING"))
+    request.split_bytes = 100
+    request.needed.CopyFrom(condition_to_proto(Comparison("country", "=", "eu")))
+    (split,) = list_splits(CONNECTORS, "us", request).splits
+    assert [part.path for part in split.parts] == [str(tmp_path / "country=eu" / "a.csv")]
+    assert (split.size_bytes, split.left_out_bytes) == (3, 2)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from site_agent.connectors.parquet.partitions import NULL_DIRECTORY, Partition, escaped, partitions, value_name
+from planner.relations.connectors.directories import NULL_DIRECTORY
+from site_agent.connectors.parquet.partitions import Partition, escaped, partitions, value_name
 from site_agent.connectors.sinks import SinkError
 
 ROWS = pa.table(

@@ -1,0 +1,248 @@
+"""One round: causes of all queries, and what is done about them, one after the other over what is left.
+
+The shortest cure goes first, and after each the rest is looked at anew: its slots and its shares of links, on the old
+way and on the new one, are taken, and a link that it relieves needs no second cure. The answer is the same whether
+somebody will act on it or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from planner.adapt.cures import LEFT_TO_PEOPLE, cure, needed, target
+from planner.adapt.diagnose import Cause, Finding, diagnose
+from planner.adapt.memory import Memory
+from planner.adapt.model import Graph, Group, Links, Role, Settings
+from planner.adapt.options import Option, Subject, one_less
+from planner.adapt.rates import expected_in, rates
+from planner.adapt.situation import Considered, Decision, Reserved, Situation, Verdict, View
+from planner.adapt.traffic import Look, carried, demand_of, link_uses
+from planner.values.links import Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What came out of one look at all queries."""
+
+    decisions: tuple[Decision, ...]
+    """One at least for each query."""
+    memory: Memory
+    effects: Mapping[Group, bool]
+    """Of actions before, by operator: whether they had their effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A cause at an operator that may be acted upon."""
+
+    look: Look
+    finding: Finding
+    group: Group
+
+
+def decide(situation: Situation, memory: Memory, settings: Settings) -> Round:
+    """What is to be done about all queries. Deterministic."""
+    now = situation.now
+    looks = tuple(_look(graph, situation, settings) for graph in situation.graphs)
+    free = any(number > 0 for number in situation.slots.values())
+    causes = [diagnose(one.graph, one.found, one.expected, settings, free_slots=free) for one in looks]
+    memory = memory.with_figures(situation.links.capacity, now, settings)
+    planned = _planned(looks, causes, memory.planned_with(settings))
+    decisions: list[Decision] = []
+    cases: list[_Case] = []
+    for look, found in zip(looks, causes, strict=True):
+        query = look.graph.query
+        if states := [one for one in found if one.cause.state]:
+            decisions += [Decision(query, now, Verdict.UNJUDGED, _state_text(one), one) for one in states]
+            continue
+        if not found:
+            decisions.append(Decision(query, now, Verdict.HEALTHY, "it keeps up with its sources"))
+        for one in found:
+            group = target(look.graph, one)
+            if one.cause in LEFT_TO_PEOPLE or group is None:
+                why = LEFT_TO_PEOPLE.get(one.cause, "the tasks there stay with their data")
+                decisions.append(Decision(query, now, Verdict.NONE, why, one))
+            else:
+                cases.append(_Case(look, one, group))
+    cases = [*cases, *_next_ones(looks, cases, settings)]
+    judged = memory.judged([(case.group, case.finding) for case in cases], now, settings)
+    view = View(looks, Links(planned, situation.links.latency_s), situation.slots, _reserved(judged.memory), settings)
+    acted, memory = _cured(situation, view, _distinct(cases), judged.memory)
+    decisions += acted
+    spare, memory = _spared(situation, view, causes, memory)
+    return Round(tuple(sorted([*decisions, *spare], key=lambda d: d.query)), memory, judged.effects)
+
+
+def _look(graph: Graph, situation: Situation, settings: Settings) -> Look:
+    found = rates(graph, situation.before, situation.after, settings)
+    return Look(graph, found, expected_in(graph, found))
+
+
+def _planned(
+    looks: tuple[Look, ...], causes: list[tuple[Finding, ...]], figures: Mapping[Pair, float]
+) -> Mapping[Pair, float]:
+    """What links have: one with a queue before it has no more than it carried."""
+    found = dict(figures)
+    for one in (finding for each in causes for finding in each if finding.cause is Cause.LINK):
+        link = (one.site, one.to_site)
+        found[link] = min(found.get(link, 0.0), carried(looks, link))
+    return found
+
+
+def _state_text(finding: Finding) -> str:
+    return f"task {finding.task} is {finding.cause.value}: nothing can be said of the query"
+
+
+def _reserved(memory: Memory) -> Reserved:
+    reserved = Reserved()
+    seen: list[Option] = []
+    for one in memory.awaited.values():
+        if not any(one.option is option for option in seen):
+            seen.append(one.option)
+            reserved = reserved.plus(one.option)
+    return reserved
+
+
+def _distinct(cases: list[_Case]) -> list[_Case]:
+    """One for each operator: where several causes are at one, that with the largest deficit. Of a shared one, too."""
+    best: dict[Group, _Case] = {}
+    for case in cases:
+        known = best.get(case.group)
+        if known is None or _worse(case.finding) > _worse(known.finding):
+            best[case.group] = case
+    return list(best.values())
+
+
+def _worse(finding: Finding) -> tuple[float, float]:
+    return finding.deficit, finding.queued_s
+
+
+def _next_ones(looks: tuple[Look, ...], cases: list[_Case], settings: Settings) -> Iterator[_Case]:
+    """Operators behind a bottleneck of computing, or before it, that would be the next: all are scaled in one step."""
+    for look in looks:
+        slow = [case for case in cases if case.look is look and case.finding.cause is Cause.COMPUTE]
+        if not slow:
+            continue
+        wanted = needed(look, settings.load)
+        for group in look.graph.groups:
+            nodes = look.graph.tasks(group)
+            known = any(case.group == group for case in cases)
+            fixed = nodes[0].role is not Role.OPERATOR or nodes[0].id.query != look.graph.query
+            if fixed or known or wanted.get(group, 0) <= len(nodes):
+                continue
+            worst = slow[0].finding
+            told = f"it would be slow next: {wanted[group]} tasks are needed for what is to come"
+            finding = replace(worst, task=nodes[0].id, site=nodes[0].site, seen=told)
+            yield _Case(look, finding, group)
+
+
+def _cured(situation: Situation, view: View, cases: list[_Case], memory: Memory) -> tuple[list[Decision], Memory]:
+    decisions: list[Decision] = []
+    waiting = []
+    for case in cases:
+        if why := _left_alone(situation, case, memory, view.settings):
+            decisions.append(_decision(situation, case, Verdict.NONE, why))
+        else:
+            waiting.append(case)
+    relieved: dict[Pair, str] = {}
+    while waiting:
+        tried = [(case, cure(view, case.look, case.finding, case.group)) for case in waiting]
+        able = [(c, found, found.chosen) for c, found in tried if found.chosen is not None]
+        if not able:
+            decisions += [_decision(situation, c, Verdict.NONE, f.reason, f.considered) for c, f in tried]
+            break
+        case, found, chosen = min(able, key=lambda a: (a[2].adapt_s, -a[0].finding.deficit, a[0].group))
+        decisions.append(_decision(situation, case, Verdict.ACT, found.reason, found.considered))
+        memory = memory.acted(chosen, case.finding, situation.now, view.settings)
+        view = replace(view, reserved=view.reserved.plus(chosen))
+        relieved |= _relieved(view, case, chosen, relieved)
+        waiting = [other for other in waiting if other is not case]
+        for other in list(waiting):
+            link = (other.finding.site, other.finding.to_site)
+            if other.finding.cause is Cause.LINK and link in relieved:
+                waiting.remove(other)
+                why = f"what is done about {relieved[link]} leaves room for it"
+                decisions.append(_decision(situation, other, Verdict.NONE, why))
+    return decisions, memory
+
+
+def _left_alone(situation: Situation, case: _Case, memory: Memory, settings: Settings) -> str:
+    """Why nothing is even looked for; empty: it is."""
+    graph, group, finding = case.look.graph, case.group, case.finding
+    beside = {graph.node(w).group for n in graph.tasks(group) for w in n.inputs}
+    beside |= {reader.group for n in graph.tasks(group) for reader in graph.readers(n.id)}
+    if group in situation.moving or not situation.moving.isdisjoint(beside):
+        return "it, or one beside it, is in a handover"
+    if group in memory.awaited:
+        return "the effect of what was decided before is awaited"
+    if memory.quiet(group, situation.now):
+        return "what was decided before had too little effect: it is left alone for a while"
+    gain_s = finding.deficit * settings.horizon_s + finding.queued_s
+    if gain_s < settings.least_gain_s:
+        return f"it would gain {gain_s:.1f} s of delay in {settings.horizon_s:.0f} s, too little"
+    return ""
+
+
+def _relieved(view: View, case: _Case, chosen: Option, known: Mapping[Pair, str]) -> Mapping[Pair, str]:
+    """Links with enough room for all once the action is done."""
+    groups = [change.group for change in chosen.changes]
+    uses = link_uses(view.looks, but=groups)
+    found = {}
+    for pair, whole in view.links.capacity.items():
+        use = uses.get(pair, 0.0) + chosen.flows.get(pair, 0.0)
+        if pair not in known and use < view.settings.link_share * whole:
+            found[pair] = f"{case.group[1]} of {case.group[0]}"
+    return found
+
+
+def _decision(
+    situation: Situation,
+    case: _Case,
+    verdict: Verdict,
+    reason: str,
+    considered: tuple[Considered, ...] = (),
+) -> Decision:
+    finding, expected = case.finding, ""
+    if verdict is Verdict.ACT:
+        expected = f"{finding.expected_per_s:.0f} rows/s pass, in the place of {finding.passed_per_s:.0f}"
+    query = case.look.graph.query
+    return Decision(query, situation.now, verdict, reason, finding, considered, expected)
+
+
+def _spared(
+    situation: Situation, view: View, causes: list[tuple[Finding, ...]], memory: Memory
+) -> tuple[list[Decision], Memory]:
+    """Operators of healthy queries that have done with a task less for long enough."""
+    now, settings = situation.now, view.settings
+    since, decisions = {}, []
+    for look, found in zip(view.looks, causes, strict=True):
+        for group in look.graph.groups if not found else ():
+            less = _one_less(view, look, group)
+            if less is None or group in memory.awaited or group in situation.moving or memory.quiet(group, now):
+                continue
+            since[group] = memory.spare_since.get(group, now)
+            if (now - since[group]).total_seconds() < settings.scale_in_s:
+                continue
+            node = look.graph.tasks(group)[0]
+            seen = f"a task less would have been enough for {settings.scale_in_s:.0f} s"
+            finding = Finding(Cause.SPARE, node.id, node.site, seen=seen)
+            reason = "the rest has compute and bandwidth to spare"
+            decisions.append(
+                Decision(look.graph.query, now, Verdict.ACT, reason, finding, (Considered(less),), "a slot is free")
+            )
+            memory = memory.acted(less, finding, now, settings)
+            view = replace(view, reserved=view.reserved.plus(less))
+    return decisions, replace(memory, spare_since={g: at for g, at in since.items() if g not in memory.awaited})
+
+
+def _one_less(view: View, look: Look, group: Group) -> Option | None:
+    tasks, settings = look.graph.tasks(group), view.settings
+    fixed = tasks[0].role is not Role.OPERATOR or tasks[0].id.query != look.graph.query
+    if fixed or len(tasks) < 2:
+        return None
+    if any(node.id not in look.expected or not look.found.tasks[node.id].condition.usable for node in tasks):
+        return None
+    if needed(look, settings.scale_in_load).get(group, len(tasks)) >= len(tasks):
+        return None
+    return one_less(Subject(look, group, demand_of(look, group)), view.room(look, (group,)))
