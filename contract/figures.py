@@ -29,6 +29,7 @@ class Unit(Enum):
     EPOCHS = "epochs"
     ATTEMPTS = "attempts"
     PLANS = "plans"
+    SECONDS = "seconds"
     ROWS_PER_S = "rows/s"
     BYTES_PER_S = "bytes/s"
     RATIO = "0 to 1"
@@ -36,7 +37,7 @@ class Unit(Enum):
     @property
     def whole(self) -> bool:
         """Whether figures of this unit are integers."""
-        return self not in (Unit.ROWS_PER_S, Unit.BYTES_PER_S, Unit.RATIO)
+        return self not in (Unit.ROWS_PER_S, Unit.BYTES_PER_S, Unit.RATIO, Unit.SECONDS)
 
 
 class Fold(Enum):
@@ -209,6 +210,23 @@ class TaskFigures:
             "Statements that Spark planned since the agent started the task; other epochs ran kept plans.",
             grows=True,
         )
+    )
+    running_s: float = _rate(
+        Traits(
+            Unit.SECONDS,
+            "Time since the agent started the task, which the next four are of.",
+            grows=True,
+        )
+    )
+    useful_s: float = _rate(
+        Traits(Unit.SECONDS, "Of that, time in epochs without the waiting that follows.", grows=True)
+    )
+    slot_s: float = _rate(
+        Traits(Unit.SECONDS, "Of that, waiting of epochs for a slot or, in a slot, for a CPU.", grows=True)
+    )
+    disk_s: float = _rate(Traits(Unit.SECONDS, "Of that, waiting until the disk had stored something.", grows=True))
+    room_s: float = _rate(
+        Traits(Unit.SECONDS, "Of that, waiting until its readers, or the site's disk budget, had room.", grows=True)
     )
 
 

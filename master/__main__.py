@@ -33,6 +33,7 @@ from master.wan.sqlite_history import SqliteLinkHistory
 from planner.batch import Policy, SkipRule
 from planner.leases import LeasePolicy
 from planner.sharing.modes import Sharing
+from planner.values.adapting import Adapting
 from planner.values.errors import InvalidDefinitionError, PlannerError
 from planner.values.topology import Topology
 from planner.values.topology_text import read_topology_text
@@ -108,6 +109,7 @@ def _config(parsed: argparse.Namespace) -> MasterConfig:
         probes=not parsed.no_probes,
         python_functions=allows_functions(parsed.python_functions, insecure=exposed),
         sharing=Sharing(parsed.sharing),
+        adapting=Adapting(parsed.adaptation),
         leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
         batch=BatchConfig(
             policy=Policy(parsed.batch_scheduler),
@@ -267,6 +269,12 @@ def _parser() -> argparse.ArgumentParser:
         default=defaults.sharing.value,
         choices=[mode.value for mode in Sharing],
         help="what queries share without SET sharing; default: %(default)s",
+    )
+    parser.add_argument(
+        "--adaptation",
+        default=defaults.adapting.value,
+        choices=[mode.value for mode in Adapting],
+        help="what is decided about queries without SET adaptation; default: %(default)s",
     )
     _add_lease_options(parser, defaults.leases)
     _add_batch_options(parser, defaults.batch)

@@ -28,11 +28,14 @@ from master.access.checkpoint import Checkpoint
 from master.access.grants import GrantManager
 from master.access.members import MemberCertificates
 from master.access.tokens import TokenManager
+from master.adaptation.advisor import Advisor, AdvisorParts
+from master.adaptation.journal import Journal
 from master.analysis.remembered import RememberedAnalyzer
 from master.analysis.spark import SiteAnalyzer
 from master.api.convert.leases import part_to_proto
 from master.api.interceptors import ErrorInterceptor
 from master.api.services.access import AccessServicer
+from master.api.services.adaptation import AdaptationServicer
 from master.api.services.catalog import CatalogServicer
 from master.api.services.event import EventServicer
 from master.api.services.lease import LeaseServicer
@@ -83,6 +86,7 @@ from master.wan.monitor import MonitorSettings, WanMonitor
 from planner.values.topology import Topology
 from selat.v1 import (
     access_pb2_grpc,
+    adaptation_pb2_grpc,
     catalog_pb2_grpc,
     event_pb2_grpc,
     lease_pb2_grpc,
@@ -106,7 +110,7 @@ TICK_S = 0.25
 AT_ONCE = ("selat.v1.SiteService", "selat.v1.MemberService")
 """Services that are SERVING from the start: agents use them, and all others wait for the agents."""
 
-_NAMES = ("Query", "Catalog", "Site", "Wan", "Lease", "Member", "Access", "Event")
+_NAMES = ("Query", "Catalog", "Site", "Wan", "Lease", "Member", "Access", "Event", "Adaptation")
 SERVICES = tuple(f"selat.v1.{name}Service" for name in _NAMES)
 
 _OPTIONS = (
@@ -136,11 +140,15 @@ class Surroundings:
     security: Security = PLAIN
     """The security of the connections to agents and clients."""
     events: EventStore = field(default_factory=SqliteEvents.in_memory)
+    journal: Journal = field(default_factory=Journal.in_memory)
+    """Of what adaptation decides."""
 
     @classmethod
     def real(cls, history: HistoryStore, data: Path, security: Security = PLAIN) -> Surroundings:
         """Of a real process; `data` is the master's directory."""
-        return cls(SystemClock(), _random_hex, history, partial(describe, data), security, SqliteEvents.open(data))
+        journal = Journal.open(data)
+        events = SqliteEvents.open(data)
+        return cls(SystemClock(), _random_hex, history, partial(describe, data), security, events, journal)
 
 
 class Master:
@@ -199,6 +207,8 @@ class Master:
         self._calls = Durations()
         self.metrics = self._metrics(store)
         self.events = self._events()
+        self.advisor = self._advisor()
+        self._views.advice = self.advisor.journal.told
 
     def _events(self) -> EventLog:
         log = EventLog(self._around.events, clock=self._around.clock)
@@ -208,6 +218,10 @@ class Master:
         self.monitor.listen(notes.link)
         self.leases.listen(notes.leases)
         return log
+
+    def _advisor(self) -> Advisor:
+        parts = AdvisorParts(self.queries, self.sites, self.leases, self._around.journal, wan=self.monitor.snapshot)
+        return Advisor(parts, clock=self._around.clock, settings=self._config.adaptation)
 
     def _metrics(self, store: Store) -> MasterMetrics:
         tally = Tally()
@@ -256,7 +270,7 @@ class Master:
         members = Members(MemberParts(self.sites, self.peers, self._around.clock, self._around.describe))
         member_pb2_grpc.add_MemberServiceServicer_to_server(MemberServicer(members), server)
         work = SiteWorkView(self.board, self.leases)
-        parts = SiteParts(self.jobs, self.sites, self._watches, self.monitor, work, members)
+        parts = SiteParts(self.jobs, self.sites, self._watches, self.monitor, work, members, self.advisor)
         sites = SiteServicer(parts, cluster=self._cluster)
         site_pb2_grpc.add_SiteServiceServicer_to_server(sites, server)
         wan = WanServicer(self.monitor, self._cluster.topology)
@@ -266,6 +280,8 @@ class Master:
         access_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
         events = EventServicer(self.events, lambda text: self.queries.find(text).id)
         event_pb2_grpc.add_EventServiceServicer_to_server(events, server)
+        adaptation = AdaptationServicer(self.advisor.journal, self.queries)
+        adaptation_pb2_grpc.add_AdaptationServiceServicer_to_server(adaptation, server)
 
     @property
     def stop_timeout(self) -> timedelta:
@@ -291,6 +307,7 @@ class Master:
             try:
                 self.leases.tick()
                 self.jobs.tick()
+                self.advisor.tick()
                 self.monitor.tick(self.sites.alive())
                 self.checkpoint.tick()
                 await self.peers.keep_only(self.sites.addresses())
@@ -336,7 +353,9 @@ class Master:
                 functions=self.functions,
                 deployer=self._deployer,
                 grants=self.grants,
-                defaults=Settings(self._config.sharing, batch=self._config.batch.options),
+                defaults=Settings(
+                    self._config.sharing, adapting=self._config.adapting, batch=self._config.batch.options
+                ),
             )
         )
 

@@ -119,6 +119,7 @@ _RULES: Mapping[str, Mapping[str, Rule]] = {
         "RevokeToken": anybody(C),
         "GetCaller": anybody(C, F),
     },
+    "selat.v1.AdaptationService": {"ListDecisions": anybody(C), "GetQueryHistory": anybody(C)},
     "selat.v1.EventService": {"ListEvents": anybody(C), "WatchEvents": anybody(C)},
     "selat.v1.SlotService": {"Occupy": anybody(F)},
     "selat.v1.ExchangeService": {

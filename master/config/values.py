@@ -9,10 +9,12 @@ from pathlib import Path
 
 from master.access.config import AccessConfig
 from master.records.specs import ResultsLimit
+from planner.adapt.model import Settings as AdaptationSettings
 from planner.batch import BatchOptions, EstimateSettings, Policy, SkipRule
 from planner.graph.batchoptions import DEFAULT_SPLIT_BYTES
 from planner.leases import LeasePolicy
 from planner.sharing.modes import Sharing
+from planner.values.adapting import Adapting
 
 REQUEST_LIMIT_BYTES = 4 * 1024 * 1024
 """The longest request message."""
@@ -88,6 +90,10 @@ class MasterConfig:
     """False: CREATE FUNCTION is refused."""
     sharing: Sharing = Sharing.NET
     """How queries share that are submitted without SET sharing."""
+    adapting: Adapting = Adapting.OFF
+    """What may be done about queries that are submitted without SET adaptation."""
+    adaptation: AdaptationSettings = field(default_factory=AdaptationSettings)
+    """When it is looked at them."""
 
     leases: LeasePolicy = field(default_factory=LeasePolicy)
     """How slots are shared between frameworks."""

@@ -14,6 +14,7 @@ from master.base.errors import InvalidRequestError
 from master.records.model import (
     ChannelUse,
     DiskUse,
+    InputStatus,
     LinkUse,
     MemoryUse,
     OperatorStatus,
@@ -25,6 +26,7 @@ from master.records.model import (
     TaskStatus,
 )
 from planner.graph.ids import TaskId
+from planner.sharing.vertices import RESULTS
 from planner.values.topology import MOST_SLOTS
 from selat.v1 import common_pb2, site_pb2
 
@@ -43,6 +45,7 @@ _MEMORY_FIELDS = ("agent_bytes", "jvm_bytes", "heap_used_bytes", "heap_committed
 _LOG_FIELDS = ("stream", "size_bytes", "rows", "batches", "rows_stored", "limit_bytes", "ended", "reason")
 _DISK_FIELDS = ("replay_bytes", "stream_log_bytes", "budget_bytes", "free_bytes")
 _USE_FIELDS = ("query_id", "from_site", "bytes", "epochs", "readers")
+_INPUT_FIELDS = ("stored_epoch", "next_epoch", "waiting_rows", "taken_rows")
 _RESULT_FIELDS = ("query_id", "rows", "bytes", "complete")
 _LINK_FIELDS = ("from_site", "to_site", "bytes", "epochs", "bytes_per_s")
 
@@ -120,6 +123,7 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
         *message.results,
         *message.links,
         *message.stream_logs,
+        *message.inputs,
     ):
         _check_numbers(part, site=message.site)
     return SiteReport(
@@ -134,6 +138,7 @@ def report_from_proto(message: site_pb2.ReportRequest) -> SiteReport:
         memory=MemoryUse(**_shared(message.memory, _MEMORY_FIELDS)),
         stream_logs=tuple(StreamLog(**_shared(log, _LOG_FIELDS)) for log in message.stream_logs),
         disk=_disk_from_proto(message.disk),
+        inputs=tuple(_known(_input_from_proto, message.inputs)),
     )
 
 
@@ -146,6 +151,22 @@ def _known(convert: Callable[[M], V], messages: Iterable[M]) -> Iterator[V]:
 
 def _use_from_proto(message: site_pb2.ChannelUse) -> ChannelUse:
     return ChannelUse(TaskId.parse(message.channel), **_shared(message, _USE_FIELDS))
+
+
+def _input_from_proto(message: site_pb2.InputStatus) -> InputStatus:
+    """Raises ValueError for an invalid id."""
+    return InputStatus(
+        _reader(message.reader),
+        TaskId.parse(message.channel),
+        **_shared(message, _INPUT_FIELDS),
+        watermark_us=message.watermark_us if message.HasField("watermark_us") else None,
+    )
+
+
+def _reader(text: str) -> TaskId:
+    """Of results the agent knows the query alone, and which of its copies it is not."""
+    query = text.removeprefix("results:")
+    return TaskId.parse(text) if query == text else TaskId(query, RESULTS)
 
 
 def registration_from_proto(message: site_pb2.RegisterRequest) -> SiteRecord:

@@ -11,6 +11,7 @@ from master.views.outcomes import Rows
 from planner.batch import BatchOptions, Policy
 from planner.sharing.deployment import Start
 from planner.sharing.modes import Sharing
+from planner.values.adapting import Adapting
 from planner.values.names import BINS
 
 BYTES_PER_MB = 1_000_000
@@ -27,6 +28,8 @@ class Settings:
     """Whether each site combines its partials of a window before it sends them."""
     merge_parallelism: int = 1
     """In how many parts a merge runs, where it can."""
+    adapting: Adapting = Adapting.OFF
+    """What may be done about a query of streams while it runs."""
     batch: BatchOptions = field(default_factory=BatchOptions)
     """For queries over tables alone."""
 
@@ -109,6 +112,16 @@ def _switched(value: str) -> bool:
     return _SWITCH[value]
 
 
+def _adapting(value: str) -> Adapting:
+    if value == "on":
+        raise InvalidRequestError(
+            "adaptation = on is not possible yet: this version decides what would help, and moves nothing",
+            hint="SET adaptation = 'advise', and look at selat adapt explain",
+            ids={"setting": "adaptation", "value": value},
+        )
+    return Adapting(value)
+
+
 _SETTINGS: Mapping[str, _Setting] = {
     "sharing": _Setting(
         "what a query shares with running queries, docs/sharing.md",
@@ -133,6 +146,12 @@ _SETTINGS: Mapping[str, _Setting] = {
         f"a whole number from 1 to {BINS}",
         lambda settings: str(settings.merge_parallelism),
         lambda settings, value: replace(settings, merge_parallelism=_parts(value)),
+    ),
+    "adaptation": _Setting(
+        "whether it is decided what would help a query that does not keep up, docs/adaptation.md",
+        _words(Adapting),
+        lambda settings: settings.adapting.value,
+        lambda settings, value: replace(settings, adapting=_adapting(value)),
     ),
     "batch_scheduler": _Setting(
         "how the tasks of a query over tables get their slots, docs/batch.md",

@@ -13,6 +13,7 @@ from planner.batch import TaskPhase
 from planner.graph.ids import TaskId
 from planner.graph.plan import BatchPlan, PhysicalPlan
 from planner.sharing.deployment import Deployment
+from planner.sharing.vertices import RESULTS
 
 
 class QueryState(Enum):
@@ -177,6 +178,27 @@ class LinkUse:
 
 
 @dataclass(frozen=True, slots=True)
+class InputStatus:
+    """How far a reader at a site has come in a channel."""
+
+    reader: TaskId
+    """A task, or what keeps the results of a query."""
+    channel: TaskId
+    stored_epoch: int = 0
+    """The next epoch that the site does not hold."""
+    next_epoch: int = 0
+    """The next one that the reader takes."""
+    waiting_rows: int = 0
+    taken_rows: int = 0
+    """Since the agent started the reader."""
+    watermark_us: int | None = None
+
+    @property
+    def of_results(self) -> bool:
+        return self.reader.stage == RESULTS
+
+
+@dataclass(frozen=True, slots=True)
 class SiteReport:
     """One heartbeat."""
 
@@ -191,6 +213,7 @@ class SiteReport:
     memory: MemoryUse = MemoryUse()
     stream_logs: tuple[StreamLog, ...] = ()
     disk: DiskUse = DiskUse()
+    inputs: tuple[InputStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

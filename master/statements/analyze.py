@@ -31,6 +31,7 @@ _WRITTEN: Mapping[Unit, Callable[[Any], str]] = {
     Unit.ROWS_PER_S: rate,
     Unit.BYTES_PER_S: size_per_s,
     Unit.RATIO: share,
+    Unit.SECONDS: lambda seconds: f"{seconds:.1f} s",
 }
 
 _YEAR_1_US, _END_OF_TIME_US = -62_135_596_800_000_000, 253_402_300_799_000_000
@@ -161,6 +162,7 @@ def analyze_json(view: QueryView, plan: PhysicalPlan, *, now: datetime) -> dict[
         ],
         "links": _links(record.plan, view.links),
         "result": _result(view, now=now),
+        "adaptation": {"mode": plan.adapting.value, "last": view.advice or None},
     }
 
 

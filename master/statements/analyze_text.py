@@ -25,6 +25,8 @@ def _lines(measured: dict[str, Any]) -> Iterator[str]:
         yield from _stage(stage, planned)
     yield "Links"
     yield from _links(measured["links"])
+    yield "Adaptation"
+    yield f"  {measured['adaptation']['mode']}: {measured['adaptation']['last'] or 'nothing was decided'}"
     yield "Result"
     result = measured["result"]
     held = f"{count(result['rows'])} rows, {size(result['bytes'])} at {result['gateway']}"

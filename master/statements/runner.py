@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from machine.clock import Clock
 from machine.tracing import span
@@ -172,9 +172,10 @@ class StatementRunner:
         return self._declare(statement)
 
     async def _planned(self, select: SelectQuery, into: SinkTarget | None, settings: Settings) -> Planned:
-        return await self._parts.planner.planned(
+        planned = await self._parts.planner.planned(
             select, into, settings.batch, combine=combines(settings), parts=merge_parts(settings)
         )
+        return replace(planned, plan=replace(planned.plan, adapting=settings.adapting))
 
     def _paused_or_resumed(self, statement: PauseQuery | ResumeQuery) -> Done:
         """Returns no query: the sender does not follow a query that somebody else submitted."""

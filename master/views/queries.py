@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from master.batch.manager import BatchManager
@@ -32,6 +32,8 @@ class QueryView:
     wan_cost: float | None = None
     """The price of all bytes that crossed links, in `currency`; None: links have no prices."""
     currency: str = ""
+    advice: str = ""
+    """What adaptation decided last about it, for people; empty: it is off, or has not looked yet."""
 
     @property
     def wan_bytes(self) -> int:
@@ -47,6 +49,8 @@ class QueryViews:
         self._batch = batch
         self._sites = sites
         self._slots = slots
+        self.advice: Callable[[str], str] = lambda query: ""
+        """What adaptation decided last about a query."""
 
     def of(self, record: QueryRecord, *, summary: bool = False) -> QueryView:
         """The view of a query. `summary`: without what it shares, which takes longest to compute."""
@@ -62,6 +66,7 @@ class QueryViews:
             disk_bytes=_disk_bytes(record.id, self._sites.all()),
             wan_cost=self._sites.cost(links),
             currency=self._sites.currency,
+            advice=self.advice(record.id),
         )
 
     def shared(self) -> tuple[SharedOperator, ...]:

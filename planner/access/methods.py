@@ -75,6 +75,7 @@ METHODS: Mapping[str, Rule] = {
         DropFunction=_FUNCTION,
     ),
     **_rules("selat.v1.EventService", ListEvents=_LOOK, WatchEvents=_FOLLOW),
+    **_rules("selat.v1.AdaptationService", ListDecisions=_LOOK, GetQueryHistory=_LOOK),
     **_rules(
         "selat.v1.SiteService",
         Register=Rule(Right.SPEAK_FOR_SITE, _CHANGES, bound="site"),

@@ -26,6 +26,7 @@ from planner.graph.logical import LogicalOperator
 from planner.graph.operators import Operator
 from planner.graph.whole import ScanOfTable, WholeQuery
 from planner.relations.catalog import Column, Function
+from planner.values.adapting import Adapting
 from planner.values.edits import Edit
 from planner.values.errors import Position
 from planner.values.links import LinkFigures, Pair
@@ -226,6 +227,8 @@ class PhysicalPlan:
     figures: tuple[LinkFigures, ...] = ()
     """What was known then of every link that the plan, or a site weighed for a merge, would use. None: the plan
     was made before they were kept."""
+    adapting: Adapting = Adapting.OFF
+    """What may be done about the query while it runs."""
 
     @property
     def result_stages(self) -> tuple[str, ...]:

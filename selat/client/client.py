@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from selat.client.adaptation import AdaptationCalls
 from selat.client.events import EventCalls
 from selat.client.functions import FunctionCalls
 from selat.client.links import LinkCalls
@@ -79,7 +80,17 @@ def _reach(client: Client) -> None:
             raise
 
 
-class Client(QueryCalls, RelationCalls, FunctionCalls, LinkCalls, EventCalls, SlotCalls, SiteCalls, AccessCalls):
+class Client(
+    QueryCalls,
+    AdaptationCalls,
+    RelationCalls,
+    FunctionCalls,
+    LinkCalls,
+    EventCalls,
+    SlotCalls,
+    SiteCalls,
+    AccessCalls,
+):
     """A connection to one master; made by `connect`, closed by `close` or at the end of a `with` block.
 
     It may be used from several threads. Every method raises Unavailable when the master does not answer.

@@ -16,6 +16,7 @@ from selat.transport.retry import Reconnect
 from selat.transport.token import with_token
 from selat.v1 import (
     access_pb2_grpc,
+    adaptation_pb2_grpc,
     catalog_pb2_grpc,
     event_pb2_grpc,
     lease_pb2_grpc,
@@ -73,6 +74,7 @@ class Session:
         self.sites = site_pb2_grpc.SiteServiceStub(self._channel)
         self.leases = lease_pb2_grpc.LeaseServiceStub(self._channel)
         self.wan = wan_pb2_grpc.WanServiceStub(self._channel)
+        self.adaptation = adaptation_pb2_grpc.AdaptationServiceStub(self._channel)
         self.events = event_pb2_grpc.EventServiceStub(self._channel)
 
     def ask(self, method: Unary[Q_contra, M], request: Q_contra, *, wait: timedelta | None = None) -> M:

@@ -645,6 +645,51 @@ class ChannelUse(_message.Message):
 Global___ChannelUse: _TypeAlias = ChannelUse  # noqa: Y015
 
 @_typing.final
+class InputStatus(_message.Message):
+    """How far a reader at the site has come in a channel. Epochs and rows from the channel's first one on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    READER_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    STORED_EPOCH_FIELD_NUMBER: _builtins.int
+    NEXT_EPOCH_FIELD_NUMBER: _builtins.int
+    WAITING_ROWS_FIELD_NUMBER: _builtins.int
+    TAKEN_ROWS_FIELD_NUMBER: _builtins.int
+    WATERMARK_US_FIELD_NUMBER: _builtins.int
+    reader: _builtins.str
+    """A task's id, or `results:` and a query's id."""
+    channel: _builtins.str
+    stored_epoch: _builtins.int
+    """The next epoch that the site does not hold, and the next one that the reader takes."""
+    next_epoch: _builtins.int
+    waiting_rows: _builtins.int
+    """Of the epochs between the two; rows taken since the agent started the task."""
+    taken_rows: _builtins.int
+    watermark_us: _builtins.int
+    """The channel's watermark as far as it was taken; absent: it has none."""
+    def __init__(
+        self,
+        *,
+        reader: _builtins.str = ...,
+        channel: _builtins.str = ...,
+        stored_epoch: _builtins.int = ...,
+        next_epoch: _builtins.int = ...,
+        waiting_rows: _builtins.int = ...,
+        taken_rows: _builtins.int = ...,
+        watermark_us: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "watermark_us", b"watermark_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "channel", b"channel", "next_epoch", b"next_epoch", "reader", b"reader", "stored_epoch", b"stored_epoch", "taken_rows", b"taken_rows", "waiting_rows", b"waiting_rows", "watermark_us", b"watermark_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
+    _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
+
+Global___InputStatus: _TypeAlias = InputStatus  # noqa: Y015
+
+@_typing.final
 class ResultStatus(_message.Message):
     """State of a query's results at its gateway."""
 
@@ -706,6 +751,7 @@ class ReportRequest(_message.Message):
     TRANSFERS_FIELD_NUMBER: _builtins.int
     STREAM_LOGS_FIELD_NUMBER: _builtins.int
     DISK_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
     site: _builtins.str
     incarnation: _builtins.str
     assignment_version: _builtins.int
@@ -738,6 +784,10 @@ class ReportRequest(_message.Message):
 
     @_builtins.property
     def disk(self) -> Global___DiskUse: ...
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputStatus]:
+        """Every input of the site's tasks, and of the results that it keeps."""
+
     def __init__(
         self,
         *,
@@ -754,10 +804,11 @@ class ReportRequest(_message.Message):
         transfers: _abc.Iterable[Global___LinkTransfer] | None = ...,
         stream_logs: _abc.Iterable[Global___StreamLog] | None = ...,
         disk: Global___DiskUse | None = ...,
+        inputs: _abc.Iterable[Global___InputStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["disk", b"disk", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "disk", b"disk", "echoes", b"echoes", "incarnation", b"incarnation", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "stream_logs", b"stream_logs", "tasks", b"tasks", "transfers", b"transfers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment_version", b"assignment_version", "channels", b"channels", "disk", b"disk", "echoes", b"echoes", "incarnation", b"incarnation", "inputs", b"inputs", "links", b"links", "memory", b"memory", "memory_bytes", b"memory_bytes", "results", b"results", "site", b"site", "stream_logs", b"stream_logs", "tasks", b"tasks", "transfers", b"transfers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

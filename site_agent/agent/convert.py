@@ -17,6 +17,7 @@ from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.connectors.sources import Split
 from site_agent.engine.messages import fields_from_proto, functions_from_proto
 from site_agent.ingest import StreamLog
+from site_agent.port import InputRead
 from site_agent.tasks.progress import TaskStatus
 from site_agent.tasks.spec import (
     Assignment,
@@ -67,6 +68,10 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
     )
     put_figures(message, status)
     return message
+
+
+def input_to_proto(reader: str, read: InputRead) -> site_pb2.InputStatus:
+    return site_pb2.InputStatus(reader=reader, **asdict(read))
 
 
 def stream_log_to_proto(log: StreamLog) -> site_pb2.StreamLog:

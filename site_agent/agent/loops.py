@@ -27,6 +27,7 @@ from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
 from site_agent.agent.convert import (
     assignment_from_proto,
     disk_to_proto,
+    input_to_proto,
     memory_to_proto,
     status_to_proto,
     stream_log_to_proto,
@@ -321,6 +322,14 @@ class SiteAgent:
             memory=memory_to_proto(memory),
             stream_logs=[stream_log_to_proto(log) for log in measured.logs],
             disk=disk_to_proto(measured.disk),
+            inputs=[
+                input_to_proto(name, read)
+                for name, reads in (
+                    *((name, runner.reads) for name, runner in sorted(self._runtime.runners.items())),
+                    *((name, (read,)) for name, read in self._runtime.results.reads()),
+                )
+                for read in reads
+            ],
         )
 
 

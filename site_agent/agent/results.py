@@ -6,7 +6,7 @@ epoch that is gone is told so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,6 +14,7 @@ from contract.tasks import ReadFrom
 from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.epochs import Epochs
 from site_agent.channels.log import ChannelLog
+from site_agent.port import InputRead
 from site_agent.router import Router
 from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
 
@@ -66,6 +67,12 @@ class ResultKeeper:
 
     def statuses(self) -> tuple[ResultStatus, ...]:
         return tuple(self._status(spec, self._logs.get(q, {})) for q, spec in sorted(self._specs.items()))
+
+    def reads(self) -> Iterator[tuple[str, InputRead]]:
+        """How far each channel is copied, by the name of the reader: what is here counts as taken."""
+        for query_id, logs in sorted(self._logs.items()):
+            for name, log in sorted(logs.items()):
+                yield reader_of(query_id), InputRead(name, log.next_epoch, log.next_epoch, 0, 0, _watermark_us(log))
 
     async def trim(self, now: datetime) -> None:
         """Acknowledge the epochs beyond the limits of queries. Epochs that other readers at this site need stay."""

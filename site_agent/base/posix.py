@@ -5,9 +5,11 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import local
 from typing import IO, Any, Protocol
 
 
@@ -23,18 +25,37 @@ class Mapped(Protocol):
     def close(self) -> None: ...
 
 
+_waits = local()
+
+
+def sync_wait_s() -> float:
+    """Seconds that this thread has waited until the disk had stored something, since it began."""
+    return float(getattr(_waits, "seconds", 0.0))
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    begun_s = time.monotonic()
+    try:
+        yield
+    finally:
+        _waits.seconds = sync_wait_s() + time.monotonic() - begun_s
+
+
 class Calls:
     """The machine's own file system. Every method may raise OSError."""
 
     def sync(self, file: IO[Any]) -> None:
         """Make what was written to an open file survive a power loss."""
-        os.fsync(file.fileno())
+        with _counted():
+            os.fsync(file.fileno())
 
     def sync_directory(self, path: Path) -> None:
         """Make renames, removals and new names in a directory survive a power loss."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(descriptor)
+            with _counted():
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

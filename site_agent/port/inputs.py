@@ -60,6 +60,8 @@ class InputState:
     """Its first epochs were removed, and none of the others was taken yet."""
     incomplete_until_us: int | None = None
     """Rows with event times up to here may be among the removed ones."""
+    taken_rows: int = 0
+    """Since the port joined it."""
 
     def settle(self) -> None:
         """Skip the epochs that the channel no longer kept when the port joined, and adopt its standing.

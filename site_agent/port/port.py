@@ -35,6 +35,22 @@ class PortBatch:
     """All channels that have not ended are idle: the watermark stays until one of them has rows."""
 
 
+@dataclass(frozen=True, slots=True)
+class InputRead:
+    """How far a reader has come in a channel."""
+
+    channel: str
+    stored_epoch: int
+    """The next epoch that the site does not hold."""
+    next_epoch: int
+    """The next one that the reader takes."""
+    waiting_rows: int = 0
+    taken_rows: int = 0
+    """Since the reader began."""
+    watermark_us: int | None = None
+    """Of the channel, as far as it was taken."""
+
+
 class Port:
     """Takes epochs of several channels, each once and in its channel's order. Belongs to one event loop.
 
@@ -80,6 +96,21 @@ class Port:
     def lag_rows(self) -> int:
         """Rows that are at this site and not taken yet; those of a damaged channel are not counted."""
         return sum(_waiting_rows(state) for state in self._states.values() if state.waiting_epochs)
+
+    @property
+    def reads(self) -> tuple[InputRead, ...]:
+        """How far each channel has been read."""
+        return tuple(
+            InputRead(
+                channel,
+                state.log.next_epoch,
+                state.cursor,
+                _waiting_rows(state) if state.waiting_epochs else 0,
+                state.taken_rows,
+                state.says.watermark_us,
+            )
+            for channel, state in sorted(self._states.items())
+        )
 
     @property
     def inputs(self) -> tuple[PortInput, ...]:
@@ -228,10 +259,11 @@ class Port:
             state.given_up = True
 
     def _advance(self, picks: Sequence[Pick], read: Sequence[tuple[EpochManifest, pa.Table | None]]) -> None:
-        for pick, (manifest, _) in zip(picks, read, strict=True):
+        for pick, (manifest, rows) in zip(picks, read, strict=True):
             self._turn += 1
             state = pick.state
             state.cursor, state.resumed, state.last_turn = pick.epoch + 1, True, self._turn
+            state.taken_rows += rows.num_rows if rows is not None else 0
             state.hear(manifest.standing)
 
     def _batch(self, taken: Sequence[tuple[Origin, pa.Table]], something: bool) -> PortBatch | None:

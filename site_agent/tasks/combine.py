@@ -27,7 +27,7 @@ from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, OperatorRows
-from site_agent.port import Port, PortBatch, PortInput
+from site_agent.port import InputRead, Port, PortBatch, PortInput
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.departures import Departures
@@ -75,6 +75,11 @@ class CombineTask(Task):
     def missed_inputs(self) -> tuple[str, ...]:
         """Channels that it does not read, because their first epochs are gone."""
         return self._port.missed_inputs
+
+    @property
+    def reads(self) -> tuple[InputRead, ...]:
+        """How far it has come in each channel of its port."""
+        return self._port.reads
 
     async def close(self) -> None:
         self._departures.close()

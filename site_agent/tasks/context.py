@@ -15,6 +15,7 @@ from contract.tasks import TaskState
 from machine.clock import Clock
 from machine.tracing import sampled_span
 from site_agent.base.cpu import cpu_wait_s
+from site_agent.base.posix import sync_wait_s
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.pace import Pressure, pressure
 from site_agent.engine import Engine, EpochRequest, EpochResult
@@ -108,24 +109,40 @@ class TaskContext:
 
     async def in_slot(self, work: Callable[[], T]) -> T:
         """Run an epoch's work on a slot. A cancelled task waits for the work and drops its result."""
-        asked_s, waited_s = self.clock.monotonic(), 0.0
+        asked_s, waited_s, disk_s = self.clock.monotonic(), 0.0, 0.0
 
         def on_slot() -> T:
-            nonlocal waited_s
+            nonlocal waited_s, disk_s
             waited_s = self.clock.monotonic() - asked_s - self.cpu_wait_s()
+            disk_s = -sync_wait_s()
             try:
                 return work()
             finally:
                 waited_s += self.cpu_wait_s()
+                disk_s += sync_wait_s()
 
         try:
             return await _finish(asyncio.get_running_loop().run_in_executor(self.executor, on_slot))
         finally:
             self.progress.waited(waited_s)
+            self.progress.disk_waited(disk_s)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Like `in_slot`, for file work that needs no slot."""
-        return await _finish(asyncio.get_running_loop().run_in_executor(None, work))
+        disk_s = 0.0
+
+        def in_thread() -> T:
+            nonlocal disk_s
+            disk_s = -sync_wait_s()
+            try:
+                return work()
+            finally:
+                disk_s += sync_wait_s()
+
+        try:
+            return await _finish(asyncio.get_running_loop().run_in_executor(None, in_thread))
+        finally:
+            self.progress.disk_waited(disk_s)
 
     async def wait_for_room(self) -> bool:
         """Back-pressure: wait until less than the channel's budget waits for its readers that keep up.
@@ -143,11 +160,14 @@ class TaskContext:
         return await self._wait_while(lambda: self.disk_full() or self._crowded())
 
     async def _wait_while(self, reason: Callable[[], str]) -> bool:
-        waited = False
+        waited, began_s = False, self.clock.monotonic()
         while why := reason():
             waited = True
             self.progress.enter(TaskState.BACK_PRESSURED, why)
             await self.clock.sleep(BACK_PRESSURE_POLL_S)
+            now_s = self.clock.monotonic()
+            self.progress.room_waited(now_s - began_s)
+            began_s = now_s
         if waited:
             self.progress.enter(TaskState.RUNNING)
         return waited

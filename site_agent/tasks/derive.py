@@ -28,6 +28,7 @@ from site_agent.channels.codec import decode
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult
+from site_agent.port import InputRead
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.task import Task
@@ -56,11 +57,21 @@ class DeriveTask(Task):
         self._totals = Totals()
         self._through = -1
         self._missed = False
+        self._source: ChannelLog | None = None
 
     @property
     def missed_inputs(self) -> tuple[str, ...]:
         """The channel, when it is not read because its first epochs are gone."""
         return (self._input.channel,) if self._missed else ()
+
+    @property
+    def reads(self) -> tuple[InputRead, ...]:
+        """How far it has come in the channel."""
+        source, cursor = self._source, self._context.log.next_epoch
+        if source is None:
+            return ()
+        lag_rows, totals = self._context.progress.measured.lag_rows, self._totals
+        return (InputRead(source.id, source.next_epoch, cursor, lag_rows, totals.rows_in),)
 
     async def run(self) -> None:
         """Until the input ends. A failed epoch raises; run again, the task goes on after the last published one."""
@@ -71,6 +82,7 @@ class DeriveTask(Task):
             source = await context.router.subscribe(
                 self._input.channel, self._input.site, spec.task_id, query_id=spec.query_id
             )
+            self._source = source
             if not context.router.holds(source.id, ()):
                 # Parts of a merge read some bins of it here, so the copy has no others.
                 await self._give_up()

@@ -23,7 +23,7 @@ from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, OperatorRows
-from site_agent.port import Origin, Port, PortBatch, PortInput
+from site_agent.port import InputRead, Origin, Port, PortBatch, PortInput
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
@@ -107,6 +107,11 @@ class MergeTask(Task):
     def missed_inputs(self) -> tuple[str, ...]:
         """Channels that it does not read, because their first epochs are gone."""
         return self._port.missed_inputs
+
+    @property
+    def reads(self) -> tuple[InputRead, ...]:
+        """How far it has come in each channel of its port."""
+        return self._port.reads
 
     async def run(self) -> None:
         """Until every channel of the port has ended."""

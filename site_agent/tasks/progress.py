@@ -75,6 +75,20 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """How the time since the agent started the task went by, as far as it was not spent waiting for input."""
+
+    useful_s: float = 0.0
+    slot_s: float = 0.0
+    disk_s: float = 0.0
+    room_s: float = 0.0
+
+    def plus(self, **seconds: float) -> Times:
+        """With so much more of each. Raises TypeError for a time that there is not."""
+        return replace(self, **{name: getattr(self, name) + more for name, more in seconds.items()})
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorStatus:
     """One of a stage's operators: rows out since the task was started here, and over the last minute."""
 
@@ -103,7 +117,8 @@ class Progress:
         self.starts_at_us: int | None = None
         self._started_s = started_s
         self._samples: deque[Sample] = deque()
-        self._waited_s = 0.0
+        self._waited_s = self._disk_s = 0.0
+        self._times = Times()
         self._operators: dict[tuple[str, int], int] = {}
 
     def enter(self, state: TaskState, reason: str = "") -> None:
@@ -132,14 +147,27 @@ class Progress:
             failures=self.failures,
             plans=self.plans,
             in_flight_bytes=self._in_flight_bytes(now_s),
+            running_s=max(0.0, now_s - self._started_s),
+            **asdict(self._times),
         )
 
     def waited(self, seconds: float) -> None:
         """The epoch that comes to its end next has waited so much longer for a slot or a CPU."""
         self._waited_s += seconds
 
+    def disk_waited(self, seconds: float) -> None:
+        """The task has waited so long until the disk had stored something."""
+        self._disk_s += seconds
+        self._times = self._times.plus(disk_s=seconds)
+
+    def room_waited(self, seconds: float) -> None:
+        """The task has waited so long before an epoch, until there was room for its output."""
+        self._times = self._times.plus(room_s=seconds)
+
     def epoch_done(self, sample: Sample) -> None:
         sample, self._waited_s = replace(sample, waited_s=self._waited_s), 0.0
+        useful_s, self._disk_s = max(0.0, sample.busy_s - sample.waited_s - self._disk_s), 0.0
+        self._times = self._times.plus(useful_s=useful_s, slot_s=max(0.0, sample.waited_s))
         self.epochs += 1
         self.timed(sample.busy_s)
         self._samples.append(sample)

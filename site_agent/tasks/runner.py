@@ -24,6 +24,7 @@ from site_agent.base.errors import (
     SiteAgentError,
 )
 from site_agent.channels.log import ChannelLog
+from site_agent.port import InputRead
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.progress import Progress, TaskStatus
 from site_agent.tasks.spec import TaskSpec
@@ -121,6 +122,11 @@ class TaskRunner:
             await self._task.set_inputs(spec.inputs)
         if self._task is not None and _options(before) != _options(spec):
             self._task.reconfigure(_options(spec))
+
+    @property
+    def reads(self) -> tuple[InputRead, ...]:
+        """How far the task has come in its inputs; empty while it does not run."""
+        return self._task.reads if self._task is not None else ()
 
     def status(self) -> TaskStatus:
         progress, now_s = self._progress, self._clock.monotonic()

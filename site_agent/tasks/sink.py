@@ -22,7 +22,7 @@ from contract.tasks import TaskState
 from machine.backoff import delay_after
 from site_agent.base.errors import ChannelError, ConnectorError, CorruptEpochError, TrimmedEpochError
 from site_agent.connectors.sinks import EncodedFile, EpochRange, SinkCommit, SinkConnector, SinkWriter
-from site_agent.port import Port, PortBatch, PortInput
+from site_agent.port import InputRead, Port, PortBatch, PortInput
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.ledger import Ledger, Pending, Reached
 from site_agent.tasks.progress import Sample
@@ -105,6 +105,11 @@ class SinkTask(Task):
     def missed_inputs(self) -> tuple[str, ...]:
         """Channels that it does not read, because their first epochs are gone."""
         return self._port.missed_inputs
+
+    @property
+    def reads(self) -> tuple[InputRead, ...]:
+        """How far it has come in each channel of its port."""
+        return self._port.reads
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over when to commit; where to is for queries to come."""

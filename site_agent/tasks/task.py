@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from site_agent.port import InputRead
 from site_agent.tasks.spec import InputSpec
 
 
@@ -30,4 +31,9 @@ class Task(ABC):
     @property
     def missed_inputs(self) -> tuple[str, ...]:
         """Channels that it does not read, because their first epochs are gone."""
+        return ()
+
+    @property
+    def reads(self) -> tuple[InputRead, ...]:
+        """How far it has come in each of its inputs; empty for tasks whose inputs are not read bit by bit."""
         return ()

@@ -11,7 +11,7 @@ from master.convert.reports import (
     stream_log_to_proto,
     task_status_to_proto,
 )
-from master.records.model import SiteReport
+from master.records.model import InputStatus, SiteReport
 from selat.v1 import site_pb2
 
 
@@ -29,4 +29,12 @@ def report_to_proto(report: SiteReport) -> site_pb2.ReportRequest:
         memory=memory_to_proto(report.memory),
         stream_logs=[stream_log_to_proto(log) for log in report.stream_logs],
         disk=disk_to_proto(report.disk),
+        inputs=[
+            site_pb2.InputStatus(**asdict(one) | {"channel": str(one.channel), "reader": _reader(one)})
+            for one in report.inputs
+        ],
     )
+
+
+def _reader(one: InputStatus) -> str:
+    return f"results:{one.reader.query}" if one.of_results else str(one.reader)

@@ -17,6 +17,7 @@ import sqlglot
 from contract.tasks import TaskState
 from contract.trailers import ERROR_TRAILER
 from machine.description import describe
+from master.adaptation.journal import Journal
 from master.config.values import MasterConfig
 from master.records.model import TaskStatus
 from master.server import Master, Surroundings, serving
@@ -92,7 +93,13 @@ class Cluster:
             store,
             TOPOLOGY,
             config=config,
-            around=Surroundings(self.clock, self.random_hex, SqliteLinkHistory.in_memory(), self.describe),
+            around=Surroundings(
+                self.clock,
+                self.random_hex,
+                SqliteLinkHistory.in_memory(),
+                self.describe,
+                journal=Journal.open(self.data),
+            ),
         )
         self.address = await self._running.enter_async_context(serving(self.master, self.address))
 
@@ -179,11 +186,11 @@ async def eventually(test: Callable[[], Awaitable[bool]]) -> None:
 
 
 @asynccontextmanager
-async def running_cluster(data: Path) -> AsyncIterator[Cluster]:
+async def running_cluster(data: Path, config: MasterConfig = CONFIG) -> AsyncIterator[Cluster]:
     """A master and one agent for each site."""
     async with AsyncExitStack() as stack:
         cluster = Cluster(data, stack)
-        await cluster.start_master()
+        await cluster.start_master(config)
         stack.push_async_callback(cluster.stop_master)
         await cluster.connect()
         for site in NAMES:

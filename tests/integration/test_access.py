@@ -93,6 +93,8 @@ ALLOWED = {
     "LeaseService/RegisterFramework": LEASERS,
     "LeaseService/ListFrameworks": LOOKERS,
     "LeaseService/SetQuota": OPERATORS,
+    "AdaptationService/ListDecisions": LOOKERS,
+    "AdaptationService/GetQueryHistory": LOOKERS,
     "EventService/ListEvents": LOOKERS,
     "EventService/WatchEvents": LOOKERS,
     "AccessService/CreateToken": "admin",

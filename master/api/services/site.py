@@ -11,6 +11,7 @@ from typing import Any
 import grpc.aio
 
 from machine.faults import reached
+from master.adaptation.advisor import Advisor
 from master.api.convert.links import echoes_from_proto, transfers_from_proto
 from master.api.convert.sites import site_to_proto
 from master.api.watch import Watches
@@ -47,6 +48,7 @@ class SiteParts:
     monitor: WanMonitor
     work: SiteWorkView
     members: Members
+    advisor: Advisor
 
 
 class SiteServicer(site_pb2_grpc.SiteServiceServicer):
@@ -57,6 +59,7 @@ class SiteServicer(site_pb2_grpc.SiteServiceServicer):
         self._monitor = parts.monitor
         self._work = parts.work
         self._members = parts.members
+        self._advisor = parts.advisor
         self._cluster = cluster
 
     async def Register(  # noqa: N802
@@ -75,7 +78,9 @@ class SiteServicer(site_pb2_grpc.SiteServiceServicer):
     async def Report(  # noqa: N802
         self, request: site_pb2.ReportRequest, context: Context
     ) -> site_pb2.ReportResponse:
-        self._jobs.report(report_from_proto(request))
+        report = report_from_proto(request)
+        self._jobs.report(report)
+        self._advisor.take(report)
         for link in self._sites.get(request.site).links:
             self._monitor.observe_use((link.from_site, link.to_site), link.bytes_per_s)
         for target, echoes in echoes_from_proto(request):

@@ -18,6 +18,7 @@ from contract.figures import Shown
 from machine.terminal import printable_lines
 from selat.cli.base.app import App, pass_app
 from selat.cli.base.options import EPOCH, Format, settings_options
+from selat.cli.commands.adapt import MOMENT_FIELDS
 from selat.cli.commands.follow import load_cursor, print_results
 from selat.cli.commands.statements import print_explanation
 from selat.cli.output import human
@@ -200,6 +201,25 @@ def resume(app: App, query: str) -> None:
       selat query resume q-0001
     """
     _change(app, query, selat.Query.resume)
+
+
+@query.command()
+@settings_options
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+@click.argument("query")
+@pass_app
+def history(app: App, query: str, as_json: bool) -> None:
+    """Show the states that a query came into, and what adaptation decided about it, oldest first.
+
+    \b
+    Examples:
+      selat query history visits
+      selat query history visits --json | jq -r .reason
+    """
+    if as_json:
+        app = App(replace(app.settings, output=Format.JSON))
+    with app.connect() as client:
+        show_list(app, MOMENT_FIELDS, client.query_history(query))
 
 
 def _change(app: App, query: str, change: Callable[[selat.Query], selat.QueryInfo]) -> None:

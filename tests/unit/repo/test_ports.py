@@ -19,6 +19,7 @@ DEFAULTS = {
     "site_agent/agent/loops.py": {"uuid"},
     "site_agent/agent/memory.py": {"threading", "time"},
     "site_agent/base/cpu.py": {"time"},
+    "site_agent/base/posix.py": {"threading", "time"},
     "site_agent/exchange/outbound.py": {"time"},
     "site_agent/router/meter.py": {"time"},
     "site_agent/router/pacing.py": {"time"},

@@ -13,6 +13,7 @@ from grpc_health.v1 import health_pb2
 import selat.v1
 from selat.v1 import (
     access_pb2,
+    adaptation_pb2,
     catalog_pb2,
     event_pb2,
     exchange_pb2,
@@ -29,6 +30,7 @@ from wire.rules import RULES
 FILES: tuple[FileDescriptor, ...] = (
     access_pb2.DESCRIPTOR,
     catalog_pb2.DESCRIPTOR,
+    adaptation_pb2.DESCRIPTOR,
     event_pb2.DESCRIPTOR,
     exchange_pb2.DESCRIPTOR,
     ingest_pb2.DESCRIPTOR,

@@ -256,7 +256,7 @@ def test_settings_are_checked_by_name_and_value() -> None:
     assert with_settings(Settings(), {"sharing": "strict"}) == Settings(Sharing.STRICT)
     assert with_settings(Settings(Sharing.SANA), {"sharing_start": "next-window"}).sharing is Sharing.SANA
     assert [row[1] for row in setting_rows(Settings()).rows] == [
-        *("net", "history", "off", "1"),
+        *("net", "history", "off", "1", "off"),
         *("lease-aware", "64", "0.5"),
     ]
     assert with_settings(Settings(), {"combine": "on"}).combine
@@ -268,6 +268,8 @@ def test_settings_are_checked_by_name_and_value() -> None:
         ("share", "sana", "sharing"),
         ("sharing", "some", "max-share"),
         ("combine", "true", "on, off"),
+        ("adaptation", "on", "advise"),
+        ("adaptation", "true", "off, advise"),
         ("merge_parallelism", "0", "from 1 to 64"),
         ("merge_parallelism", "two", "from 1 to 64"),
         ("batch_scheduler", "fifo", "first-come"),

@@ -12,6 +12,7 @@ from planner.access.principal import EVERYBODY, NOBODY, Kind, Principal
 from planner.access.roles import PERSONS, RIGHTS, Right, rights_of, roles_with
 from selat.v1 import (
     access_pb2_grpc,
+    adaptation_pb2_grpc,
     catalog_pb2_grpc,
     event_pb2_grpc,
     lease_pb2_grpc,
@@ -39,7 +40,7 @@ def served() -> set[str]:
     """The methods of all services that a master adds to its server."""
     server: Any = Methods()
     none: Any = type("Servicer", (), {"__getattr__": lambda self, name: None})()
-    first = (access_pb2_grpc, catalog_pb2_grpc, event_pb2_grpc, lease_pb2_grpc, member_pb2_grpc)
+    first = (access_pb2_grpc, adaptation_pb2_grpc, catalog_pb2_grpc, event_pb2_grpc, lease_pb2_grpc, member_pb2_grpc)
     for module in (*first, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc, health_pb2_grpc):
         _add(module, none, server)
     return set(server.names)

@@ -231,3 +231,15 @@ async def test_a_channel_removed_at_its_own_site_is_an_error(world: World) -> No
     world.store.remove("a")
     with pytest.raises(UnknownChannelError):
         await waiting
+
+
+async def test_how_far_each_channel_was_read(world: World) -> None:
+    world.publish("a", 1, 2, watermark_us=5)
+    await world.port.set_inputs([A, B])
+    await world.next()
+    world.publish("a", 3, 4, 5, watermark_us=6)
+    world.publish("a", 6, watermark_us=7)
+    read, other = world.port.reads
+    assert (read.channel, read.stored_epoch, read.next_epoch, read.waiting_rows) == ("a", 3, 1, 4)
+    assert (read.taken_rows, read.watermark_us) == (2, 5)
+    assert (other.channel, other.stored_epoch, other.taken_rows, other.watermark_us) == ("b", 0, 0, None)

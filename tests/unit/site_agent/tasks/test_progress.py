@@ -94,3 +94,15 @@ def test_an_epoch_takes_along_what_was_waited_before_its_end() -> None:
     progress.epoch_done(Sample(4.0, 2.0, 1, 1, 1))
     progress.epoch_done(Sample(8.0, 2.0, 1, 1, 1))
     assert progress.figures(10.0).waiting_ratio == 0.15
+
+
+def test_the_time_that_went_by_is_told_as_totals() -> None:
+    progress = Progress(100.0)
+    progress.room_waited(3.0)
+    progress.waited(0.5)
+    progress.disk_waited(0.25)
+    progress.epoch_done(Sample(110.0, 2.0, 1, 1, 1))
+    progress.disk_waited(1.0)
+    figures = progress.figures(200.0)
+    assert (figures.running_s, figures.useful_s, figures.slot_s) == (100.0, 1.25, 0.5)
+    assert (figures.disk_s, figures.room_s) == (1.25, 3.0)

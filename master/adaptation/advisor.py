@@ -1,0 +1,109 @@
+"""The loop of adaptation: every interval one picture of all queries, one round of decisions, and a journal of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from machine.clock import Clock
+from master.adaptation.graphs import graph_of
+from master.adaptation.journal import Journal
+from master.adaptation.sightings import Sightings
+from master.base.clock import SteadyTime
+from master.leases.manager import LeaseManager
+from master.queries.registry import QueryRegistry
+from master.records.model import QueryRecord, QueryState, SiteReport
+from master.sites.status import Sites
+from planner.adapt.decide import decide
+from planner.adapt.memory import Memory
+from planner.adapt.model import Links, Seen, Settings
+from planner.adapt.situation import Situation
+from planner.graph.ids import TaskId
+from planner.sharing.vertices import RESULTS
+from planner.values.adapting import Adapting
+from planner.wan.snapshot import WanSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisorParts:
+    """What the advisor looks at."""
+
+    queries: QueryRegistry
+    sites: Sites
+    leases: LeaseManager
+    journal: Journal
+    wan: Callable[[], WanSnapshot]
+
+
+class Advisor:
+    """Called from one event loop."""
+
+    def __init__(self, parts: AdvisorParts, *, clock: Clock, settings: Settings) -> None:
+        self._parts = parts
+        self._clock = clock
+        self._steady = SteadyTime(clock)
+        self._settings = settings
+        self._sightings = Sightings(self._steady.now())
+        self._before: Seen | None = None
+        self._looked_at = self._steady.now()
+        self._memory = Memory()
+        self.looks = 0
+        """How often it has looked."""
+
+    @property
+    def journal(self) -> Journal:
+        return self._parts.journal
+
+    def take(self, report: SiteReport) -> None:
+        """A site has reported."""
+        self._sightings.take(report, self._steady.now())
+
+    def tick(self) -> None:
+        """Look at all queries once an interval has passed."""
+        now = self._steady.now()
+        if (now - self._looked_at).total_seconds() >= self._settings.interval_s:
+            self._looked_at = now
+            self.look(now)
+            self.looks += 1
+
+    def look(self, now: datetime) -> None:
+        """One round. The first picture is only compared with the next."""
+        running = self._parts.queries.snapshots.held
+        known = set(running.placement) | {TaskId(query, RESULTS) for query in running.queries}
+        self._sightings.keep_only(known)
+        self.journal.forget(frozenset(record.id for record in self._parts.queries.all()))
+        before, self._before = self._before, self._sightings.seen(now)
+        advised = {record.id: record for record in self._parts.queries.all() if _is_advised(record)}
+        if before is None or not advised:
+            return
+        graphs = tuple(graph_of(record, running) for record in advised.values() if record.id in running.queries)
+        found = decide(
+            Situation(graphs, before, self._before, self._links(), self._free_slots()), self._memory, self._settings
+        )
+        self._memory = found.memory
+        for (query, stage), helped in found.effects.items():
+            state = "the cause is gone" if helped else "the cause is still there"
+            self.journal.conclude(query, stage, f"it was advised, and not done; {state}")
+        modes = {query: record.plan.adapting for query, record in advised.items()}
+        self.journal.note([(one, modes[one.query]) for one in found.decisions], self._clock.now())
+
+    def _links(self) -> Links:
+        links = self._parts.wan().links
+        capacity = {pair: link.figures.capacity_bytes_per_s for pair, link in links.items()}
+        return Links(capacity, {pair: link.figures.latency.total_seconds() for pair, link in links.items()})
+
+    def _free_slots(self) -> Mapping[str, int]:
+        """By site where a task may begin."""
+        free: dict[str, int] = {}
+        for site in self._parts.sites.all():
+            if site.name in self._parts.sites.alive() and not site.draining:
+                records = self._parts.leases.table.of_site(site.name)
+                free[site.name] = sum(1 for one in records if one.reachable and one.lease is None and one.offer is None)
+        return free
+
+
+def _is_advised(record: QueryRecord) -> bool:
+    """Whether it runs, and asks for it; one that is about to start is looked at when it runs."""
+    at_work = record.state in (QueryState.RUNNING, QueryState.PAUSED)
+    return at_work and record.plan.adapting is Adapting.ADVISE
