@@ -27,14 +27,14 @@ from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, OperatorRows
-from site_agent.port import InputRead, Port, PortBatch, PortInput
+from site_agent.port import Port, PortBatch, PortInput
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.departures import Departures
 from site_agent.tasks.held import HeldGroups, numbers_of, sorted_by_key, together, without_numbers
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
-from site_agent.tasks.task import Task
+from site_agent.tasks.task import PortTask
 
 EPOCH_BYTES = 4 * 1024 * 1024
 """What closes a window is published in epochs of about this size: the first are stored while others are under way."""
@@ -43,7 +43,7 @@ _RELEASED = "released"
 idle. What they left is restored by their rules."""
 
 
-class CombineTask(Task):
+class CombineTask(PortTask):
     """The loop of a COMBINE stage at one site. After a failed epoch a new one goes on from the checkpoint."""
 
     def __init__(self, context: TaskContext, window: WindowSpec) -> None:
@@ -70,16 +70,6 @@ class CombineTask(Task):
         self._inputs = tuple(inputs)
         if self._restored:
             await self._read_inputs()
-
-    @property
-    def missed_inputs(self) -> tuple[str, ...]:
-        """Channels that it does not read, because their first epochs are gone."""
-        return self._port.missed_inputs
-
-    @property
-    def reads(self) -> tuple[InputRead, ...]:
-        """How far it has come in each channel of its port."""
-        return self._port.reads
 
     async def close(self) -> None:
         self._departures.close()

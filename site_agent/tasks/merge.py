@@ -23,13 +23,13 @@ from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, OperatorRows
-from site_agent.port import InputRead, Origin, Port, PortBatch, PortInput
+from site_agent.port import Origin, Port, PortBatch, PortInput
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
-from site_agent.tasks.task import Task
+from site_agent.tasks.task import PortTask
 from site_agent.tasks.views import OpenViews, Rows, scans_of
 
 
@@ -64,7 +64,7 @@ class Emission:
     """Whether Spark computed it: there were rows."""
 
 
-class MergeTask(Task):
+class MergeTask(PortTask):
     """The loop of a MERGE stage. After a failed epoch it is of no more use: a new one goes on from the checkpoint."""
 
     def __init__(self, context: TaskContext, window: WindowSpec, *, waits_for_idle: bool = False) -> None:
@@ -102,16 +102,6 @@ class MergeTask(Task):
         await self._port.set_inputs(
             [PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins) for i in waiting]
         )
-
-    @property
-    def missed_inputs(self) -> tuple[str, ...]:
-        """Channels that it does not read, because their first epochs are gone."""
-        return self._port.missed_inputs
-
-    @property
-    def reads(self) -> tuple[InputRead, ...]:
-        """How far it has come in each channel of its port."""
-        return self._port.reads
 
     async def run(self) -> None:
         """Until every channel of the port has ended."""

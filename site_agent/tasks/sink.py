@@ -22,12 +22,12 @@ from contract.tasks import TaskState
 from machine.backoff import delay_after
 from site_agent.base.errors import ChannelError, ConnectorError, CorruptEpochError, TrimmedEpochError
 from site_agent.connectors.sinks import EncodedFile, EpochRange, SinkCommit, SinkConnector, SinkWriter
-from site_agent.port import InputRead, Port, PortBatch, PortInput
+from site_agent.port import Port, PortBatch, PortInput
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.ledger import Ledger, Pending, Reached
 from site_agent.tasks.progress import Sample
 from site_agent.tasks.spec import InputSpec
-from site_agent.tasks.task import Task
+from site_agent.tasks.task import PortTask
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Collected:
         return pa.concat_tables([table for _, table in sorted(self.tables.items())], promote_options="permissive")
 
 
-class SinkTask(Task):
+class SinkTask(PortTask):
     """The loop of a SINK stage. After an error it is of no more use: a new one goes on from the ledger."""
 
     def __init__(self, context: TaskContext, connector: SinkConnector, options: Mapping[str, str]) -> None:
@@ -100,16 +100,6 @@ class SinkTask(Task):
 
     async def _read_inputs(self) -> None:
         await self._port.set_inputs([_port_input(i) for i in self._inputs])
-
-    @property
-    def missed_inputs(self) -> tuple[str, ...]:
-        """Channels that it does not read, because their first epochs are gone."""
-        return self._port.missed_inputs
-
-    @property
-    def reads(self) -> tuple[InputRead, ...]:
-        """How far it has come in each channel of its port."""
-        return self._port.reads
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over when to commit; where to is for queries to come."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from site_agent.port import InputRead
+from site_agent.port import InputRead, Port
 from site_agent.tasks.spec import InputSpec
 
 
@@ -37,3 +37,17 @@ class Task(ABC):
     def reads(self) -> tuple[InputRead, ...]:
         """How far it has come in each of its inputs; empty for tasks whose inputs are not read bit by bit."""
         return ()
+
+
+class PortTask(Task):
+    """A task that reads its inputs through a port."""
+
+    _port: Port
+
+    @property
+    def missed_inputs(self) -> tuple[str, ...]:
+        return self._port.missed_inputs
+
+    @property
+    def reads(self) -> tuple[InputRead, ...]:
+        return self._port.reads
