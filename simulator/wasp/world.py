@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -58,7 +59,8 @@ def alike(factor: Factor) -> Mapping[Pair, Factor]:
 
 def drifting(rng: Random, low: float, high: float, *, until_s: float, mean_s: float) -> Factor:
     """A value that changes now and then, to any between the two."""
-    changes, at_s = [(0.0, 1.0)], 0.0
+    since, values, at_s = [0.0], [1.0], 0.0
     while (at_s := at_s + rng.expovariate(1 / mean_s)) < until_s:
-        changes.append((at_s, rng.uniform(low, high)))
-    return lambda now_s: next(value for since_s, value in reversed(changes) if since_s <= now_s)
+        since.append(at_s)
+        values.append(rng.uniform(low, high))
+    return lambda now_s: values[bisect(since, now_s) - 1]
